@@ -10,7 +10,10 @@ NPM := $(shell command -v npm 2>/dev/null)
 BUF := npx --no-install buf
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.9.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.0
-NATIVE_WORLDS ?= 200
+HELM := $(BIN)/helm
+CHECK := build/tools/check
+CHART := deploy/helm/licorne
+NATIVE_WORLDS ?= 60
 NATIVE_PROPERTIES := $(addprefix tests/properties/test_,decisions.py determinism.py isolation.py repeats.py tight.py worlds.py)
 SERVE_FLAGS ?= --listen 127.0.0.1:7070 --http 127.0.0.1:9080
 
@@ -31,7 +34,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help gate native pure dist test-dist test-native image sbom install demo run bench test test-browser test-deploy test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust picture format constraints clean
+.PHONY: help gate native pure dist test-dist test-native image sbom install demo run bench test test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust picture reference format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -76,6 +79,22 @@ test-deploy: install ## alert rules, dashboard and metrics; needs promtool
 	@command -v promtool > /dev/null || { echo 'test-deploy: promtool is not installed; it is in the package prometheus' >&2; exit 1; }
 	@$(BIN)/pytest -m promtool tests/deploy
 
+lint-deploy: install $(HELM) $(CHECK) ## the chart, the manifests and the composition, by Helm and by Kubernetes' types; needs Go
+	@unformatted=$$(gofmt -l deploy/check); test -z "$$unformatted" || { echo "lint-deploy: gofmt would change $$unformatted" >&2; exit 1; }
+	@cd deploy/check && go vet ./...
+	@LICORNE_HELM=$(CURDIR)/$(HELM) LICORNE_CHECK=$(CURDIR)/$(CHECK) $(BIN)/pytest -m helm tests/deploy
+
+manifests: $(HELM) ## write deploy/kubernetes/licorne.yaml from the chart
+	@$(HELM) template licorne $(CHART) --namespace licorne > deploy/kubernetes/licorne.yaml
+
+$(HELM): $(RUNTIME)
+	@$(PIP_INSTALL) -c constraints.txt --group deploy
+	@touch $@
+
+$(CHECK): $(wildcard deploy/check/*.go) deploy/check/go.mod deploy/check/go.sum
+	@test -n "$(GO)" || { echo 'no Go toolchain is installed' >&2; exit 1; }
+	@cd deploy/check && go build -o $(CURDIR)/$@ .
+
 # The browser is the system's own, such as Debian's package chromium. It is never left out silently.
 test-browser: install ## the page in a real browser; needs chromium
 	@command -v chromium >/dev/null || { echo 'test-browser: chromium is not installed; Debian has it as a package' >&2; exit 1; }
@@ -105,9 +124,10 @@ test-dist: dist ## do the wheels work in an environment of their own?
 	@cd .venv-dist && bin/python -m pip check --disable-pip-version-check && bin/licorne version --client | grep ', compiled,' && bin/licorne demo --seconds 2 > /dev/null
 	@echo 'test-dist: 1 passed, 0 failed'
 
-# Ends with the sources alone again, as a library hides what is changed in its source. The tests of plans
-# work on deep copies, which compiled objects do not offer: a server copies its process.
-test-native: native ## compile, test the compiled form (the core, the scenarios, some worlds), and take it away
+# What is tested is what the wheel has. Ends with the sources alone again, as a library hides what is changed
+# in its source. The tests of plans work on deep copies, which compiled objects do not offer: a server copies its process.
+test-native: test-dist ## test the compiled form (the core, the scenarios, some worlds), and take it away
+	@$(BIN)/python native.py unpack dist/licorne_server-*-cp*.whl
 	@$(BIN)/licorne version --client | grep ', compiled,'
 	@$(BIN)/pytest -n auto --dist worksteal --worlds $(NATIVE_WORLDS) --ignore tests/core/whatif tests/test_forms.py tests/core tests/scenarios $(NATIVE_PROPERTIES)
 	@$(MAKE) --no-print-directory pure
@@ -135,13 +155,12 @@ lint-go: ## golangci-lint on the Go client; needs Go
 	@test -n "$(GO)" || { echo 'lint-go: no Go toolchain is installed' >&2; exit 1; }
 	@cd clients/go && go run $(GOLANGCI) run ./... && cd shimtest && go run $(GOLANGCI) run -c ../.golangci.yml ./...
 
-# Staticcheck takes most of a minute the first time, as it goes through all of Kubernetes. So does vet, which is left out.
+# Vet takes most of a minute the first time, as it goes through all of Kubernetes: lint-go has it, among others.
 test-shim: install ## the Kubernetes shim on Licorne; needs Go, and minutes the first time
 	@test -n "$(GO)" || { echo 'test-shim: no Go toolchain is installed' >&2; exit 1; }
-	@cd clients/go/shimtest && go run $(STATICCHECK) ./...
 	@cd clients/go/shimtest && LICORNE_BIN=$(CURDIR)/$(BIN)/licorne go test -count=1 -vet=off ./...
 
-check: lint types imports gen-check $(if $(NPM),lint-proto) test test-browser test-deploy $(if $(GO),test-go) examples test-native gate ## all that CI runs
+check: lint types imports gen-check $(if $(NPM),lint-proto) test test-browser test-deploy $(if $(GO),lint-deploy test-go) examples test-native gate ## all that CI runs
 
 lint: install ## style, banned imports and format
 	@$(BIN)/ruff check
@@ -183,7 +202,7 @@ example-typescript: install ## the example in TypeScript; needs npm
 	@$(PLAY) typescript node $(EXAMPLES)/typescript/dist/main.js
 
 example-rust: install ## the example in Rust; needs cargo
-	@cd $(EXAMPLES)/rust && cargo build --quiet --locked --target-dir $(CURDIR)/build/example-rust
+	@cd $(EXAMPLES)/rust && CARGO_PROFILE_DEV_DEBUG=0 cargo build --quiet --locked --target-dir $(CURDIR)/build/example-rust
 	@$(PLAY) rust build/example-rust/debug/licorne-example
 
 # Compares with the last release: what its clients use must stay.
@@ -199,6 +218,9 @@ proto/node_modules/.installed: proto/package.json proto/package-lock.json
 	@cd proto && npm install --no-save --ignore-scripts --silent --no-audit --no-fund
 	@touch $@
 
+reference: install ## write docs/configuration-reference.md anew
+	@$(BIN)/python docs/reference.py
+
 picture: install ## draw docs/picture.svg anew
 	@$(BIN)/python docs/picture.py
 
@@ -209,11 +231,11 @@ format: install ## put the code into its format
 constraints: ## take the newest versions that fit, and write them down
 	@$(PYTHON) -m venv .venv-new
 	@.venv-new/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
-	@.venv-new/bin/python -m pip install --quiet ./clients/python . --group dev
+	@.venv-new/bin/python -m pip install --quiet ./clients/python . --group dev --group deploy
 	@{ echo '# The versions that the tests ran with. Rewritten by `make constraints`.'; \
 	  .venv-new/bin/python -m pip freeze --all --exclude pip --exclude licorne-client --exclude licorne-server; } > constraints.txt
 	@mkdir -p constraints
-	@$(LOCK) --no-emit-package licorne-client pyproject.toml -o constraints/runtime.txt
+	@$(LOCK) --no-emit-package licorne-client --extra otel pyproject.toml -o constraints/runtime.txt
 	@printf '%s\n' hatchling $(COMPILING) | $(LOCK) - -o constraints/build.txt
 	@rm -rf .venv-new
 

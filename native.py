@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from zipfile import ZipFile
 
 from mypyc.build import mypycify
 from setuptools import Distribution, Extension
@@ -49,8 +51,16 @@ FLAGS = ("-fvisibility=hidden", "-w")
 """Nothing but the entry of each module is seen from outside, so that the library calls its own
 functions directly. Warnings would be about generated code."""
 
-TYPING = ("--config-file=", "--explicit-package-bases", "--ignore-missing-imports")
-"""How mypy reads the types. `make types` judges them; here they are only made use of."""
+TYPING = (
+    "--config-file=",
+    "--explicit-package-bases",
+    "--ignore-missing-imports",
+    "--follow-imports=silent",
+    "--disable-error-code=overload-cannot-match",
+)
+"""How mypy reads the types. `make types` judges them; here they are only made use of. A build has
+no types of gRPC, and without them those of what is imported do not fit together, and overloads
+look alike."""
 
 LIBRARY = "licorne_native"
 WORK = ROOT / "build/native/c"
@@ -119,16 +129,28 @@ def put_in_place(built: Path) -> None:
         shutil.copy(library, ROOT / (homes or ROOTS)[0] / place)
 
 
+def unpack(wheel: Path) -> None:
+    """Put in place what a wheel has, without compiling it again."""
+    with TemporaryDirectory() as folder, ZipFile(wheel) as archive:
+        archive.extractall(folder)
+        put_in_place(Path(folder))
+
+
 def main() -> None:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("action", choices=("in-place", "pure", "into"))
-    parser.add_argument("target", nargs="?", type=Path, default=BUILT, help="of `into`")
+    parser.add_argument("action", choices=("in-place", "pure", "into", "unpack"))
+    parser.add_argument(
+        "target", nargs="?", type=Path, default=BUILT, help="of `into`; a wheel for `unpack`"
+    )
     parser.add_argument("--level", default="1", help="of the C compiler (%(default)s)")
     args = parser.parse_args()
     os.chdir(ROOT)
     if args.action == "pure":
         pure()
+        return
+    if args.action == "unpack":
+        unpack(args.target)
         return
     shutil.rmtree(args.target, ignore_errors=True)
     build(args.target, WORK, args.level)

@@ -15,7 +15,7 @@ from licorne_server.cli.contexts import PATH_VARIABLE
 from licorne_server.cli.target import CONTEXT_VARIABLE, VARIABLES
 from support import seeds
 
-WORLDS = 800
+WORLDS = 300
 """Random worlds that each property is tried on, unless --worlds says otherwise."""
 
 MEANT_FOR_OTHERS = (

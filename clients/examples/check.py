@@ -1,7 +1,8 @@
 """Play the examples against a real server: `python check.py NAME COMMAND...`.
 
-The command is run four times: over `si.v1` and over a session, and each again with a restart of the
-server in the middle. It must do all that it says, and the server must have nothing of it left.
+The command is run over `si.v1` and over a session: straight, with a restart of the server in the
+middle, and against a server that rejects most of its asks. It must do all that it says, and the
+server must have nothing of it left. A rejection must end it.
 """
 
 import argparse
@@ -9,9 +10,10 @@ import queue
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import grpc
 
@@ -30,10 +32,10 @@ class Failed(Exception):
 
 
 @contextmanager
-def serving(address: str = "127.0.0.1:0") -> Iterator[str]:
+def serving(address: str = "127.0.0.1:0", *options: str) -> Iterator[str]:
     """A server; gives its address."""
     with subprocess.Popen(
-        [*SERVE, "--listen", address], stdout=subprocess.PIPE, text=True
+        [*SERVE, "--listen", address, *options], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         try:
@@ -43,26 +45,34 @@ def serving(address: str = "127.0.0.1:0") -> Iterator[str]:
             process.wait(PATIENCE)
 
 
-class Example:
-    """An example that runs. Use as a context manager."""
+@contextmanager
+def playing(command: Sequence[str], target: str, *how: str) -> Iterator["Example"]:
+    """An example that runs. It is ended in any case. If it fails, its complaints are told."""
+    with (
+        tempfile.TemporaryFile("w+") as said,
+        subprocess.Popen(
+            [*command, target, *how], stdout=subprocess.PIPE, stderr=said, text=True
+        ) as process,
+    ):
+        try:
+            yield Example(process)
+        except BaseException:
+            said.seek(0)
+            sys.stderr.write(said.read())
+            raise
+        finally:
+            process.kill()
 
-    def __init__(self, command: Sequence[str], target: str, *how: str) -> None:
-        """Start it."""
-        self._process = subprocess.Popen(
-            [*command, target, *how], stdout=subprocess.PIPE, text=True
-        )
+
+class Example:
+    """What an example prints, line by line, and how it ends."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        """Begin to read."""
+        self._process = process
         self._lines: queue.Queue[str] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-
-    def __enter__(self) -> "Example":
-        """It has been started already."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End it if it still runs."""
-        self._process.kill()
-        self._process.wait()
 
     def expect(self, lines: Sequence[str]) -> None:
         """Wait until it has printed these.
@@ -102,7 +112,7 @@ def check_left(target: str) -> None:
 def play_straight(command: Sequence[str], wire: str) -> None:
     """All of it with one server; raises Failed."""
     with serving() as target:
-        with Example(command, target, wire) as example:
+        with playing(command, target, wire) as example:
             example.expect(STRAIGHT)
             example.ends()
         check_left(target)
@@ -110,13 +120,27 @@ def play_straight(command: Sequence[str], wire: str) -> None:
 
 def play_restarted(command: Sequence[str], wire: str) -> None:
     """A server stops in the middle, and another takes its place; raises Failed."""
-    with serving() as target:
-        example = Example(command, target, wire, "restart")
-        example.expect(RESTARTED[:2])
-    with example, serving(target):
-        example.expect(RESTARTED[2:])
-        example.ends()
-        check_left(target)
+    with ExitStack() as stack:
+        with serving() as target:
+            example = stack.enter_context(playing(command, target, wire, "restart"))
+            example.expect(RESTARTED[:2])
+        with serving(target):
+            example.expect(RESTARTED[2:])
+            example.ends()
+            check_left(target)
+
+
+def play_rejected(command: Sequence[str], wire: str) -> None:
+    """A server that takes ten asks; raises Failed if the example does not mind."""
+    with serving("127.0.0.1:0", "--max-asks", "10") as target:
+        try:
+            done = subprocess.run(
+                [*command, target, wire], capture_output=True, timeout=PATIENCE, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise Failed("asks were rejected, and it goes on") from None
+    if not done.returncode or b"rejected" not in done.stderr:
+        raise Failed(f"exit code {done.returncode} although asks were rejected")
 
 
 def main() -> int:
@@ -129,6 +153,7 @@ def main() -> int:
         try:
             play_straight(options.command, wire)
             play_restarted(options.command, wire)
+            play_rejected(options.command, wire)
         except Failed as failure:
             print(f"{options.name} over {wire}: {failure}", file=sys.stderr)
             return 1

@@ -30,7 +30,6 @@ class Counters:
     applications_rejected: int = 0
     applications_completed: int = 0
     applications_failed: int = 0
-    nodes_rejected: int = 0
     nodes_decommissioned: int = 0
     asks_received: int = 0
     asks_tried: int = 0
@@ -39,6 +38,10 @@ class Counters:
     """Placeholders whose place a real allocation took."""
     placeholders_timed_out: int = 0
     """Placeholders that ended in another way, or were told to."""
+    reservations_made: int = 0
+    """Nodes reserved for asks that found none, or that require them."""
+    checks_overdue: int = 0
+    """Predicate checks that the RM did not answer in time."""
     work: int = 0
     """What was tried, and what that has cost beside, in tries."""
     search_work: int = 0

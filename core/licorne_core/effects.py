@@ -207,12 +207,16 @@ class AllocationsReleased:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationRejection:
-    """An ask or an existing allocation that was not taken, and why."""
+    """An ask or an existing allocation that was not taken, and why.
+
+    `item` is what it was, for those who count or tell: ``ask``, ``allocation`` or ``release``.
+    """
 
     key: AllocationKey
     app_id: AppId
     reason: str
     code: Refusal = field(default=Refusal.INVALID, compare=False)
+    item: str = field(default="ask", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

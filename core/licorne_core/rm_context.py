@@ -15,6 +15,7 @@ class RmContext:
         "_checks",
         "_open",
         "_unsent",
+        "answers_late",
         "container_states",
         "holdings",
         "holds",
@@ -36,6 +37,8 @@ class RmContext:
         """How it answers predicate checks."""
         self.container_states = container_states
         """Whether it wants to hear of asks that no node takes (spec § 8.12)."""
+        self.answers_late = 0
+        """Answers to predicate checks that were not open any more."""
         self._checks = 0
         # The partitions that the open predicate checks are of.
         self._open: dict[int, PartitionName] = {}

@@ -27,12 +27,20 @@ from licorne_core.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
+from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
-from licorne_core.effects import Effect, Happened, NotRegistered, TickFailed, Unfinished
+from licorne_core.effects import (
+    ConfigurationRefused,
+    Effect,
+    Happened,
+    NotRegistered,
+    TickFailed,
+    Unfinished,
+)
 from licorne_core.handlers.allocations import update_allocations
 from licorne_core.handlers.apps import update_applications
 from licorne_core.handlers.calls import note_sent
-from licorne_core.handlers.configuration import register, update_configuration
+from licorne_core.handlers.configuration import refusal_of, register, update_configuration
 from licorne_core.handlers.nodes import update_nodes
 from licorne_core.handlers.operators import OperatorCommand, act_for_operator
 from licorne_core.handlers.predicates import answer_predicates
@@ -127,6 +135,13 @@ class Scheduler:
     def partitions(self) -> dict[PartitionName, Partition]:
         """All partitions by normalized name."""
         return self._registry.partitions
+
+    def refusal_of(self, rm_id: RmId, config: SubmittedConfig) -> ConfigurationRefused | None:
+        """Why an update of the RM with the configuration would be refused now; None if it is taken.
+
+        Nothing is changed. An RM that is not registered has caps like all others.
+        """
+        return refusal_of(rm_id, self._registry.rms.get(rm_id), config, self._options)
 
     def handle(self, command: Command, now: float) -> list[Effect]:
         """Carry out one command at a time given in unix seconds; what came of it, in order.

@@ -3,25 +3,27 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
 from licorne_core.config.schema import Configuration
 from licorne_server.cli.arguments import show_examples
+from licorne_server.cli.exit_codes import INTERRUPTED, OK
 from licorne_server.cli.http_arguments import add_http_arguments, http_settings
+from licorne_server.cli.output import OutputError, say, while_read
+from licorne_server.cli.parser import Parser
 from licorne_server.cli.peer_arguments import add_peer_arguments, peer_bounds
 from licorne_server.cli.rm_arguments import add_rm_arguments, rm_bounds
-from licorne_server.configurations.default import DefaultFileError, load_default
+from licorne_server.cli.trace_arguments import add_trace_arguments, trace_settings
 from licorne_server.peer_bounds import raise_file_limit
 from licorne_server.settings import Address, Settings, SettingsError, Tls
 from licorne_server.tokens import token_files
 
-OK = 0
 FAILED = 1
-INTERRUPTED = 130
+CORE_VERBOSITY = "GRPC_VERBOSITY"
 COMMANDS = {
     "healthcheck": "exit with 0 if the server here is alive",
     "version": "say which versions run, here and in a server",
@@ -57,48 +59,58 @@ SERVE_EXAMPLES = (
 )
 
 
-class _Parser(argparse.ArgumentParser):
-    """Exits with 1 for wrong usage (DESIGN § 5), or with its `usage_error`; argparse has 2."""
-
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(self.get_default("usage_error") or FAILED, f"{self.prog}: {message}\n")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    args = _parsed(parser_for(given[0] if given else ""), given)
-    if args.command == "serve":
-        return _serve(args)
     try:
-        code: int = module_of(args.command).run(args)
+        # To import what a command needs takes long enough to be interrupted.
+        args = parser_for(given[0] if given else "").parse_line(given)
+        return _serve(args) if args.command == "serve" else _run(args)
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _run(args: argparse.Namespace) -> int:
+    """Run a command of `cli`; where stdout takes no more the exit code says so."""
+    code: int = OK
+    try:
+        with while_read(needed=False):
+            code = module_of(args.command).run(args)
+    except OutputError as error:
+        say(f"licorne: {error}")
+        return FAILED
     return code
-
-
-def _parsed(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Namespace:
-    """The arguments; options may stand between words, which argparse does not take by itself."""
-    args, rest = parser.parse_known_args(given)
-    if rest and not (hasattr(args, "words") and all(word[:1] != "-" for word in rest)):
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    if rest:
-        args.words += rest
-    return args
 
 
 def module_of(command: str) -> Any:
     """The module of a command in `COMMANDS`."""
-    return import_module(f"licorne_server.cli.{command.replace('-', '_')}")
+    with _core_unheard():
+        return import_module(f"licorne_server.cli.{command.replace('-', '_')}")
 
 
-def parser_for(*chosen: str) -> argparse.ArgumentParser:
+@contextmanager
+def _core_unheard() -> Iterator[None]:
+    """Have gRPC's core print nothing, unless the user wants it: failures are said in our words.
+
+    The core reads the variable when it is imported. Processes that are started later must not
+    inherit it, as a server logs what its core says.
+    """
+    if CORE_VERBOSITY in os.environ:
+        yield
+        return
+    os.environ[CORE_VERBOSITY] = "NONE"
+    try:
+        yield
+    finally:
+        del os.environ[CORE_VERBOSITY]
+
+
+def parser_for(*chosen: str) -> Parser:
     """A parser that knows all commands by name, and the arguments of the chosen ones.
 
     Only the modules of the chosen commands are imported, because some take long to import.
     """
-    parser = _Parser(
+    parser = Parser(
         prog="licorne",
         description="A resource scheduler over gRPC.",
         epilog="licorne COMMAND --help has the options of a command, and examples.",
@@ -192,6 +204,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         help="metrics of queues also under names with the queue in them, as older dashboards want "
         "(on)",
     )
+    add_trace_arguments(parser)
     add("--log-level", default="info", choices=("debug", "info", "warning", "error"))
     add(
         "--log-format",
@@ -228,6 +241,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         drain=args.drain,
         stall=args.stall,
         queue_names=args.metrics_queue_names,
+        traces=trace_settings(args, os.environ),
         manage_gc=True,
     )
 
@@ -238,6 +252,8 @@ def _default_config(path: Path | None) -> Configuration | None:
     Raises:
         SettingsError: the file cannot be read, or what is in it cannot be used.
     """
+    from licorne_server.configurations.default import DefaultFileError, load_default
+
     if path is None:
         return None
     try:

@@ -21,6 +21,8 @@ from licorne_server.tokens import Tokens
 log = structlog.get_logger(__name__)
 _ALTERNATIVE_NAMES = ("peer_spiffe_id", "x509_subject_alternative_name")
 _COMMON_NAME = "x509_common_name"
+_OTHER_KINDS = "other types of SAN"
+"""What gRPC says in place of each alternative name that is no DNS name, URI, address or e-mail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +156,13 @@ class Access:
 def _names(context: Any) -> frozenset[str]:
     """The names in the peer's certificate.
 
-    The common name counts only where there are no alternative names.
+    The common name counts only where there are no alternative names of any kind.
     """
     properties = context.auth_context()
     names = {_text(value) for kind in _ALTERNATIVE_NAMES for value in properties.get(kind, ())}
-    return frozenset(names or map(_text, properties.get(_COMMON_NAME, ())))
+    if names:
+        return frozenset(names - {_OTHER_KINDS})
+    return frozenset(map(_text, properties.get(_COMMON_NAME, ())))
 
 
 def _text(value: bytes) -> str:

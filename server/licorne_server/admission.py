@@ -11,15 +11,17 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import NamedTuple
 
 import structlog
 
 from licorne_core.commands import RegisterRm
+from licorne_core.config import SubmittedConfig
 from licorne_core.effects import RegistrationFailed
 from licorne_server.access import Caller
 from licorne_server.config_thread import ConfigThread, Origin
-from licorne_server.configurations.history import Configurations
-from licorne_server.configurations.revisions import Revision, Revisions
+from licorne_server.configurations.history import Configurations, Unusable
+from licorne_server.configurations.revisions import Revision, Revisions, extra_text
 from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.errors import config_refused, exhausted
@@ -29,6 +31,9 @@ from licorne_server.rms import Rms
 from licorne_server.undisturbed import Undisturbed
 
 log = structlog.get_logger(__name__)
+
+MAX_WHY = 240
+"""Characters of the history about why an applied configuration cannot be used."""
 
 
 class Admission:
@@ -98,45 +103,49 @@ class Admission:
                     await self._departures.replace(other)
                 # The place is taken from here on; registering may take long, and others come.
                 stack.enter_context(self._rms.arriving(rm_id, caller.party))
-            # Read no earlier: who hands out another default looks at the RMs that arrive.
-            usable = parsed or self._configurations.default.current
-            command = replace(command, config=usable)
-            after = self._configurations.after_registration(rm_id, config, usable, caller.party)
-            await self._undisturbed.run(self._carry_out(command, after, applied, then))
+            entry = _Entry(command, config, caller.party, applied)
+            failure = await self._undisturbed.run(self._carry_out(entry, parsed, then))
+            if failure is not None and applied is not None and _is_to_blame(failure):
+                # What was applied keeps no RM out: what the RM says comes into force instead.
+                parsed = await self._thread.parse(origin, config)
+                entry = entry._replace(unusable=Unusable(applied.number, _shortened(failure)))
+                failure = await self._undisturbed.run(self._carry_out(entry, parsed, then))
+        if failure is not None:
+            reason = f"{failure.reason}{_as_well(entry.unusable)}"
+            raise config_refused(reason, failure.problems)
 
     async def _carry_out(
         self,
-        command: RegisterRm,
-        after: Revisions | None,
-        applied: Revision | None,
+        entry: "_Entry",
+        parsed: SubmittedConfig,
         then: Callable[[], Awaitable[None]] | None,
-    ) -> None:
-        """Have the RM registered, and do what follows on that.
-
-        `after` is what is known of the RM's configurations then, and `applied` is the one that
-        goes on whatever the RM says.
-
-        Raises:
-            CallError: the configuration was refused.
-        """
+    ) -> RegistrationFailed | None:
+        """Have the RM registered, and do what follows on that; why it is not, if it is refused."""
+        # Read no earlier: who hands out another default looks at the RMs that arrive.
+        usable = parsed or self._configurations.default.current
+        command = entry.command
+        after = self._configurations.after_registration(
+            command.rm_id,
+            entry.text,
+            usable,
+            entry.party,
+            extra_text(command.extra_config),
+            entry.unusable,
+        )
+        if after is not None and after.is_applied:
+            # What belongs to an applied configuration goes on with it.
+            command = replace(command, extra_config=after.current.extra_config)
         with self._configurations.expecting(after):
-            effects = await self._engine.submit(command)
+            effects = await self._engine.submit(replace(command, config=usable))
         for effect in effects:
             if isinstance(effect, RegistrationFailed):
-                reason = f"{_still_applied(applied)}{effect.reason}"
-                log.warning("registration refused", rm_id=effect.rm_id, reason=reason)
-                raise config_refused(reason, effect.problems)
+                return effect
         self._configurations.save(command.rm_id)
-        if applied is not None:
-            log.info(
-                "applied configuration goes on",
-                rm_id=command.rm_id,
-                revision=applied.number,
-                source=applied.source.value,
-                by=applied.by,
-            )
+        if entry.applied is not None:
+            _tell(entry.applied, entry, after)
         if then is not None:
             await then()
+        return None
 
     async def _in_the_way(self, rm_id: str, party: str) -> Rm | None:
         """The RM that has to go before this one is registered; None if there is a place.
@@ -166,11 +175,48 @@ class Admission:
         return found
 
 
-def _still_applied(applied: Revision | None) -> str:
-    """What stands before a refusal for which the RM's own text is not to blame."""
-    if applied is None:
+class _Entry(NamedTuple):
+    """An RM at the door: how it introduces itself, and who has sent that."""
+
+    command: RegisterRm
+    text: str
+    """The text of its configuration, as it was sent."""
+    party: str
+    applied: Revision | None
+    """The applied revision that goes on whatever the RM says, if it can be used."""
+    unusable: Unusable | None = None
+    """The same, once it has turned out that it cannot."""
+
+
+def _is_to_blame(failure: RegistrationFailed) -> bool:
+    """Whether the configuration is what stands in the way, and not the RM or want of memory."""
+    return all(problem.path != "rmID" for problem in failure.problems)
+
+
+def _shortened(failure: RegistrationFailed) -> str:
+    """Why, in a text that fits the history."""
+    why = " | ".join(str(problem) for problem in failure.problems)[:MAX_WHY]
+    return why if why.isprintable() else ascii(why)[1 : MAX_WHY + 1]
+
+
+def _as_well(unusable: Unusable | None) -> str:
+    """What stands behind a refusal where an applied configuration cannot be used either."""
+    if unusable is None:
         return ""
-    return (
-        f"revision {applied.number} of the configuration was applied by {applied.by} and goes on, "
-        "but cannot be used; another text in the registration replaces it: "
+    return f"; revision {unusable.number}, which was applied, cannot be used either: {unusable.why}"
+
+
+def _tell(applied: Revision, entry: _Entry, after: Revisions | None) -> None:
+    """Say in the log what became of an applied configuration."""
+    about = {"revision": applied.number, "source": applied.source.value, "by": applied.by}
+    rm_id = entry.command.rm_id
+    if entry.unusable is None:
+        log.info("applied configuration goes on", rm_id=rm_id, **about)
+        return
+    log.error(
+        "applied configuration cannot be used",
+        rm_id=rm_id,
+        reason=entry.unusable.why,
+        in_force=after.current.number if after is not None else 0,
+        **about,
     )

@@ -1,7 +1,7 @@
 """The composition root: puts the parts of a server together, and starts and stops them in order."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import grpc
@@ -10,6 +10,7 @@ import structlog
 from licorne_core.commands import Hold, SetHold
 from licorne_core.config import built_in
 from licorne_core.config.extra import ExtraConfig, read_extra
+from licorne_core.effects import Effect
 from licorne_core.ids import PartitionName, RmId, rm_of
 from licorne_core.scheduler import Scheduler
 from licorne_server.access import Access
@@ -36,7 +37,9 @@ from licorne_server.http.dumps import StateDumps
 from licorne_server.logs import dropped, levels
 from licorne_server.measures import Calls
 from licorne_server.memory import Memory
+from licorne_server.rm_log_levels import RmLogLevels
 from licorne_server.rms import Rms
+from licorne_server.scheduler_log import SchedulerLog
 from licorne_server.services.about import AboutService
 from licorne_server.services.admin import AdminService
 from licorne_server.services.events import EventsService
@@ -46,7 +49,9 @@ from licorne_server.services.standard import StandardHealth, add_reflection
 from licorne_server.services.state import StateService
 from licorne_server.settings import Settings
 from licorne_server.share import Share
-from licorne_server.tokens import Tokens
+from licorne_server.tokens import tokens_in
+from licorne_server.tracing.counts import TraceCounts
+from licorne_server.tracing.starting import tracing_of
 
 log = structlog.get_logger(__name__)
 
@@ -90,15 +95,23 @@ class Server:
         settings.check()
         self.settings = settings
         self.clock = clock or SystemClock()
-        self.scheduler = scheduler or Scheduler(
-            reservations=settings.reservations,
-            rm_caps=settings.rms.each,
-        )
+        caps = settings.rms.each
+        self.scheduler = scheduler or Scheduler(reservations=settings.reservations, rm_caps=caps)
         self.engine = Engine(self.scheduler, self.clock)
         self.events = EventLogs(self._extra, settings.rms.events)
         default = Default(settings.default_config or built_in(), settings.config_file)
         known = Configurations(default, Keeper(settings.state_dir), self.clock)
-        self.rms = Rms(self.engine.post, self.engine.now, settings.bounds, self.events, known)
+        self._build = build_info()
+        self._share = Share(lambda: self.engine.busy, lambda: self.engine.portions.turn)
+        self.tracing = tracing_of(
+            settings.traces, self._build, self.clock, self._share, self.scheduler.views
+        )
+        self.rms = Rms(
+            self.engine.post, self.engine.now, settings.bounds, self.events, known, self.tracing
+        )
+        self._log_levels = RmLogLevels(lambda rm_id: self.scheduler.views.rm(rm_id).extra_config)
+        self.rms.on_extra = self._log_levels.follow
+        self.rms.on_forgotten = self._log_levels.forget
         self.memory = Memory(settings.rms.memory, self.engine.post)
         self.departures = Departures(
             self.engine, self.rms, self.scheduler.views, self.clock, settings.rms.forget_after
@@ -109,9 +122,7 @@ class Server:
         self._calls = Calls()
         self._collector = Collector()
         self._certificate_end = CertificateEnd(settings.tls)
-        self._build = build_info()
         self.config_thread = ConfigThread()
-        self.copies = Copies(self.engine, self.scheduler, lambda: self.memory.shortage)
         self._admission = Admission(
             self.engine,
             self.rms,
@@ -121,16 +132,20 @@ class Server:
             settings.rms,
             shortage=lambda: self.memory.shortage,
         )
-        self.changes = Changes(self.engine, self.rms, known, self.config_thread, self.clock)
-        self._share = Share(lambda: self.engine.busy, lambda: self.engine.portions.turn)
+        self.changes = Changes(
+            self.engine,
+            self.rms,
+            known,
+            self.config_thread,
+            self.clock,
+            self.scheduler.refusal_of,
+        )
+        shortage = self.memory.shortage_for_copy
+        self.copies = Copies(self.engine, self.scheduler, self._share, shortage)
         self._history = History(self.scheduler.views, self.clock)
         self._audits = Audits(self.scheduler.views, self.clock, self._share)
         self.engine.on_failure = self._failed
-        self._tokens = (
-            Tokens(settings.rm_tokens, settings.operator_tokens)
-            if settings.rm_tokens or settings.operator_tokens
-            else None
-        )
+        self._tokens = tokens_in(settings.rm_tokens, settings.operator_tokens)
         self._access = Access(
             enforced=settings.tls is not None and settings.tls.client_ca is not None,
             identities=settings.rm_identities,
@@ -156,12 +171,16 @@ class Server:
             self._collector.start()
             self.engine.on_idle = self._collector.idle
         self.engine.on_turn = self._turned
+        views = self.scheduler.views
+        self.engine.witness = SchedulerLog(views, lambda: self.scheduler.last_turn, self.clock.now)
         self.engine.start(self.rms)
         self.departures.start()
         self.memory.start()
         if self.settings.watch_config:
             self.changes.reloader.watch()
         self._audits.start()
+        if self.tracing is not None:
+            self.tracing.start()
         await self._start_grpc()
         await self._start_http()
         assert self._health is not None
@@ -181,8 +200,11 @@ class Server:
             self._tokens.reload()
         self.changes.reloader.reload_soon()
 
-    async def stop(self) -> None:
-        """Drain, then stop (reliability: everything that was decided is sent)."""
+    async def stop(self, *, at_once: bool = False) -> None:
+        """Drain, then stop (reliability: everything that was decided is sent).
+
+        `at_once` is for tests: streams break off without a word, as if the process was killed.
+        """
         if self._stopped:
             return
         self._stopped = True
@@ -190,12 +212,12 @@ class Server:
         if self._health is not None:
             await self._health.draining()
         await self.copies.stop()
-        if self.engine.running:
+        if self.engine.running and not at_once:
             await self._drain()
         self.events.close()
         await self._connections.stop()
         if self._grpc is not None:
-            await self._grpc.stop(GRACE_SECONDS)
+            await self._grpc.stop(None if at_once else GRACE_SECONDS)
         if self._http is not None:
             await self._http.stop()
         await self._history.stop()
@@ -207,6 +229,9 @@ class Server:
         await self.engine.stop()
         await self.changes.configurations.stop()
         self.config_thread.stop()
+        self._log_levels.forget_all()
+        if self.tracing is not None:
+            await self.tracing.stop()
         if self._status.started:
             log.info("stopped")
 
@@ -228,7 +253,7 @@ class Server:
         settings = self.settings
         access = self._access
         own = frozenset({SchedulerService.name, SessionService.name})
-        gate = Gate(access, self._connections, settings.peers, own, self._calls)
+        gate = Gate(access, self._connections, settings.peers, own, self._calls, self.tracing)
         server = grpc_server(gate, self._connections.options())
         views = self.scheduler.views
         thread = self.config_thread
@@ -243,7 +268,8 @@ class Server:
                 gate,
                 admission,
                 self._share,
-                _epoch(started_time),
+                # In microseconds it is below 2^53 until 2255, as JavaScript needs it.
+                int(started_time * 1e6),
                 settings.heartbeat,
                 self._build.version,
             ),
@@ -258,6 +284,8 @@ class Server:
                 self._dumps,
                 self.changes,
                 self.copies,
+                self._share,
+                self._log_levels,
             ),
             StateService(views, self.rms, access, self._share, self.engine.now),
             EventsService(self.events, access, self._share),
@@ -289,6 +317,7 @@ class Server:
             rm_state=self.rms.state_of,
             access=self._access,
             cors_origins=self.settings.cors_origins,
+            hosts=self.settings.http_hosts,
             log_level=levels().of_others,
             figures=self._figures,
             config_thread=self.config_thread,
@@ -317,8 +346,10 @@ class Server:
         if self._health is not None:
             self._health.failed()
 
-    def _turned(self, partition: PartitionName, seconds: float) -> None:
+    def _turned(self, partition: PartitionName, seconds: float, effects: Sequence[Effect]) -> None:
         """The engine gave the partition a turn."""
+        if self.tracing is not None:
+            self.tracing.turned(partition, seconds, effects)
         rm = self.rms.find(rm_of(partition))
         if rm is not None:
             counters = self.scheduler.views.counters(partition)
@@ -345,12 +376,8 @@ class Server:
             turn_seconds=engine.turn_seconds,
             defects=engine.defects,
             log_lines_dropped=dropped(),
+            traces=TraceCounts() if self.tracing is None else self.tracing.counts,
         )
-
-
-def _epoch(started_time: float) -> int:
-    """The number of a start, in microseconds: below 2^53 until 2255, as JavaScript needs it."""
-    return int(started_time * 1e6)
 
 
 @asynccontextmanager

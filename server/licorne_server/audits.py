@@ -11,6 +11,7 @@ from licorne_core.errors import NotFound
 from licorne_core.ids import PartitionName
 from licorne_core.views import Views
 from licorne_server.clock import Clock
+from licorne_server.logs import note_lost
 from licorne_server.share import Share
 
 log = structlog.get_logger(__name__)
@@ -56,12 +57,23 @@ class Audits:
             woken.clear()
             if self._clock.now() < due:
                 continue
-            found = 0
-            for name in self._views.partition_names():
-                found += await self._audit(name)
-            self.findings = found
-            self.count += 1
+            try:
+                await self._audit_all()
+            except Exception:
+                # It may be the log itself that fails: the next audit comes all the same.
+                note_lost("audit failed")
             due = self._clock.now() + AUDIT_SECONDS
+
+    async def _audit_all(self) -> None:
+        """Audit one partition after the other; one that cannot be audited keeps out no other."""
+        found = 0
+        for name in self._views.partition_names():
+            try:
+                found += await self._audit(name)
+            except Exception:
+                log.exception("audit failed", partition=name)
+        self.findings = found
+        self.count += 1
 
     async def _audit(self, name: PartitionName) -> int:
         """How much does not agree in the books of a partition."""

@@ -9,10 +9,18 @@ from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from sys import getsizeof
+from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
-from licorne_core.config import SubmittedConfig, submitted
+import structlog
+
+from licorne_core.config import InvalidConfiguration, SubmittedConfig, submitted
 from licorne_server.errors import exhausted
+from licorne_server.logs import levels
+from licorne_server.logs.names import CONFIGURATIONS
+
+_log = structlog.get_logger(CONFIGURATIONS)
+_threshold = levels().threshold(CONFIGURATIONS)
 
 MAX_WAITING = 1_024
 """Pieces of work of one party that may wait, for commands and for questions each: one for each RM
@@ -82,7 +90,19 @@ class ConfigThread:
         """
         if not text:
             return None
-        return await self._do(origin, partial(submitted, text), getsizeof(text), is_command=True)
+        begin = perf_counter()
+        work = partial(submitted, text)
+        parsed: SubmittedConfig = await self._do(origin, work, getsizeof(text), is_command=True)
+        if _threshold.debugs:
+            _log.debug(
+                "configuration read",
+                by=origin.party,
+                purpose=origin.purpose,
+                characters=len(text),
+                valid=not isinstance(parsed, InvalidConfiguration),
+                ms=round((perf_counter() - begin) * 1e3, 3),
+            )
+        return parsed
 
     async def _do(self, origin: Origin, work: Callable[[], T], size: int, *, is_command: bool) -> T:
         party, purpose = origin

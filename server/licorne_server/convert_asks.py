@@ -36,6 +36,7 @@ from licorne_server.remembered import (
     WIDE,
     Remembered,
 )
+from licorne_server.tracing.trace_context import STATE_TAG, TAG
 
 log = structlog.get_logger(__name__)
 
@@ -53,7 +54,7 @@ CREATION_TIME = "creationtime"
 REQUIRED_NODE = "yunikorn.apache.org/requirednode"
 FOREIGN = "foreign"
 PREDICATE_CLASS = "licorne/predicate-class"
-OWN_TAGS = frozenset({CREATION_TIME, "kubernetes.io/meta/podname"})
+OWN_TAGS = frozenset({CREATION_TIME, "kubernetes.io/meta/podname", TAG, STATE_TAG})
 """Tags that differ from ask to ask, in lower case: they do not count for what asks share."""
 
 ASK = Layout(
@@ -62,6 +63,7 @@ ASK = Layout(
     {
         si.Allocation.ALLOCATIONKEY_FIELD_NUMBER: MAX_ID,
         si.Allocation.APPLICATIONID_FIELD_NUMBER: MAX_ANNOTATION,
+        si.Allocation.NODEID_FIELD_NUMBER: MAX_ID,
     },
     texts="allocationTags",
     nested=(si.Allocation.RESOURCEPERALLOC_FIELD_NUMBER,),
@@ -91,8 +93,9 @@ class AskReader:
     time: float
     """When the asks came in that are read now, in unix seconds; 0 where nobody measures that."""
 
-    def __init__(self) -> None:
-        """Know nothing yet."""
+    def __init__(self, rm_id: str) -> None:
+        """Know nothing yet. `rm_id` is whose asks these are."""
+        self._rm_id = rm_id
         self.time = 0.0
         # The last ask with these bytes behind its key.
         self._kinds: Remembered[bytes, Ask] = Remembered(KINDS_BYTES)
@@ -170,7 +173,8 @@ class AskReader:
         ask = self._parse(raw)
         if ask.node_id is None:
             raise problem
-        log.warning("allocation taken without its tags", key=ask.key, reason=str(problem))
+        about = {"rm_id": self._rm_id, "key": ask.key, "application": ask.app_id}
+        log.warning("allocation taken without its tags", **about, reason=str(problem))
         return ask
 
     def _parse(self, raw: bytes) -> Ask:
@@ -281,9 +285,9 @@ class AskingReader(AskReader):
     share with each other; `BY_ALL_TAGS` those whose tags are all equal but for `OWN_TAGS`.
     """
 
-    def __init__(self, class_by: sp.ClassBy.ValueType) -> None:
+    def __init__(self, rm_id: str, class_by: sp.ClassBy.ValueType) -> None:
         """Know nothing yet."""
-        super().__init__()
+        super().__init__(rm_id)
         self._class_by = class_by
 
     def read(self, raw: bytes) -> Ask:

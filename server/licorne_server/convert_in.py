@@ -7,6 +7,7 @@ here. The core never sees protobuf.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
 from typing import TypeVar
 
@@ -165,7 +166,7 @@ def registration(wire: si.RegisterResourceManagerRequest) -> RegisterRm:
 
 async def node_batch(rm_id: RmId, split: Split, portion: int, pace: Pace) -> Steps:
     """The steps of a NodeRequest."""
-    nodes, refused = await gather(split.items[1], portion, _NODES, pace)
+    nodes, refused = await gather(split.items[1], portion, _nodes_of(rm_id), pace)
     result = Steps([UpdateNodes(rm_id=rm_id, nodes=run) for run in nodes], len(refused))
     result.steps += [NodesAnswered(rm_id=rm_id, rejected=run) for run in _answers(refused)]
     return result
@@ -188,7 +189,7 @@ async def allocation_batch(
     rm_id: RmId, split: Split, portion: int, reader: AskReader, pace: Pace
 ) -> Steps:
     """The steps of an AllocationRequest: asks and allocations, then releases."""
-    sort = Sort(ASK, reader.read, reader.read_large, _refused_allocation, _AMOUNTS)
+    sort = Sort(ASK, reader.read, reader.read_large, _refused_ask, _AMOUNTS)
     asks, refused = await gather(split.items[4], portion, sort, pace)
     releases, bad_releases = await gather(split.items[2], portion, _RELEASES, pace)
     result = Steps([UpdateAllocations(rm_id=rm_id, asks=run) for run in asks], len(refused))
@@ -215,12 +216,33 @@ def _refused_application(names: list[str], reason: str) -> ApplicationRejection:
     return ApplicationRejection(app_id=AppId(app_id), reason=reason)
 
 
-def _refused_allocation(names: list[str], reason: str) -> AllocationRejection:
+def _refused_ask(names: list[str], reason: str) -> AllocationRejection:
+    key, app_id, node_id = names
+    item = "allocation" if node_id else "ask"
+    return AllocationRejection(
+        key=AllocationKey(key), app_id=AppId(app_id), reason=reason, item=item
+    )
+
+
+def _refused_release(names: list[str], reason: str) -> AllocationRejection:
     key, app_id = names
-    return AllocationRejection(key=AllocationKey(key), app_id=AppId(app_id), reason=reason)
+    return AllocationRejection(
+        key=AllocationKey(key), app_id=AppId(app_id), reason=reason, item="release"
+    )
 
 
-def _node(raw: bytes) -> NodeUpdate:
+def _nodes_of(rm_id: RmId) -> Sort[NodeUpdate, NodeRejection]:
+    """How the nodes of an RM are read."""
+    return Sort(
+        NODE,
+        partial(_node, rm_id),
+        partial(_large_node, rm_id),
+        _refused_node,
+        attrgetter("capacity"),
+    )
+
+
+def _node(rm_id: RmId, raw: bytes) -> NodeUpdate:
     """A node; if it cannot be taken as it is, without the attributes that only describe it.
 
     Nothing that runs there could be counted without the node.
@@ -231,22 +253,23 @@ def _node(raw: bytes) -> NodeUpdate:
         lighter = without_entries(raw, NODE)
         if len(lighter) == len(raw):
             raise
-        return _lighter_node(lighter, problem)
+        return _lighter_node(rm_id, lighter, problem)
 
 
-def _large_node(large: Large) -> NodeUpdate:
+def _large_node(rm_id: RmId, large: Large) -> NodeUpdate:
     try:
         check(large.problem)
         return _whole_node(large.light, large.texts)
     except BadItem as problem:
         if not large.light:
             raise
-        return _lighter_node(large.lighter, problem)
+        return _lighter_node(rm_id, large.lighter, problem)
 
 
-def _lighter_node(raw: bytes, problem: BadItem) -> NodeUpdate:
+def _lighter_node(rm_id: RmId, raw: bytes, problem: BadItem) -> NodeUpdate:
     node = _whole_node(raw)
-    log.warning("node taken without its attributes", node=node.node_id, reason=str(problem))
+    about = {"rm_id": rm_id, "node": node.node_id}
+    log.warning("node taken without its attributes", **about, reason=str(problem))
     return node
 
 
@@ -345,7 +368,6 @@ def _release(raw: bytes) -> ReleaseRequest:
     )
 
 
-_NODES = Sort(NODE, _node, _large_node, _refused_node, attrgetter("capacity"))
 _APPLICATIONS = Sort(
     APPLICATION,
     new_application,
@@ -354,4 +376,4 @@ _APPLICATIONS = Sort(
     attrgetter("placeholder_ask"),
 )
 _REMOVALS = Sort(REMOVAL, _removal, _large_removal, _refused_application)
-_RELEASES = Sort(RELEASE, _release, _large_release, _refused_allocation)
+_RELEASES = Sort(RELEASE, _release, _large_release, _refused_release)

@@ -23,6 +23,7 @@ def configuration_plan(plan: ConfigurationPlan, base: int) -> pb.PlanConfigurati
         changed=plan.changed,
         complete=plan.complete,
         horizon_seconds=plan.horizon,
+        holds=plan.holds,
         queues=map(_queue, plan.queues),
         exceeded_limits=map(_limit, plan.exceeded_limits),
         placed=_asks(plan.placed),
@@ -36,6 +37,10 @@ def configuration_plan(plan: ConfigurationPlan, base: int) -> pb.PlanConfigurati
             blocked=counts.blocked,
             victims=counts.victims,
             defaults=counts.defaults,
+            queues_draining=counts.queues_draining,
+            queues_over_max=counts.queues_over_max,
+            newly_exceeded=counts.newly_exceeded,
+            newly_blocked=counts.newly_blocked,
         ),
     )
 
@@ -66,6 +71,7 @@ def submission_plan(plan: SubmissionPlan) -> pb.PlanSubmissionResponse:
         rule=plan.rule,
         complete=plan.complete,
         horizon_seconds=plan.horizon,
+        holds=plan.holds,
         asks=_asks(plan.asks),
         victims=_victims(plan.victims),
     )
@@ -81,6 +87,7 @@ def _queue(queue: PlannedQueue) -> pb.PlannedQueue:
             for value in queue.values
         ],
         over_max=queue.over_max,
+        over_max_before=queue.over_max_before,
         applications=queue.applications,
     )
 
@@ -95,6 +102,7 @@ def _limit(limit: ExceededLimit) -> pb.ExceededLimit:
         limit=limit.limit,
         applications=limit.applications,
         max_applications=limit.max_applications,
+        already=limit.already,
     )
 
 

@@ -1,21 +1,24 @@
 """Questions about what would happen, answered on copies of the core (DESIGN § 2).
 
-One copy is there at a time, and others wait for it by party. A copy is made between two commands,
-when nothing of the core is half changed. Nothing is served from it, and
-it ends in every case: when it has answered, when its caller has gone, when it takes too long, and
-when the server stops.
+One copy is there at a time, and others wait for it by party. A copy is made between two rounds of
+the engine, when nothing of the RM is half changed. Everything stands still meanwhile, so that it is
+paid for like a slice of a reader: for three times as long no reader has another one. Nothing is
+served from a copy, and it ends in every case: when it has answered, when its caller has gone, when
+it takes too long, and when the server stops.
 """
 
 import asyncio
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from time import perf_counter
 
 import structlog
 
-from licorne_core.commands import UpdateNodes
+from licorne_core.commands import Hold, UpdateNodes
+from licorne_core.errors import NotFound
 from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
 from licorne_server import grpc_forks
@@ -30,6 +33,7 @@ from licorne_server.errors import (
     new_correlation_id,
 )
 from licorne_server.party_line import PartyLine
+from licorne_server.share import Share
 
 log = structlog.get_logger(__name__)
 
@@ -45,6 +49,12 @@ MOST_OF_PARTY = 4
 MOST = 64
 """Questions that may wait in all."""
 
+MOST_TRIES = 20
+"""Times that a copy is tried to be made between two large commands of an RM."""
+
+RETRY_AFTER = 5.0
+"""Seconds after which it is worth asking again where there was no room for a question."""
+
 _CHUNK = 1 << 18
 
 Question = Callable[[Scheduler, float, Spent], bytes]
@@ -57,13 +67,26 @@ class Copies:
     made: int
     """Copies that were made since the start."""
 
-    def __init__(self, engine: Engine, scheduler: Scheduler, shortage: Callable[[], str]) -> None:
-        """Of the engine's scheduler; while there is a `shortage` of memory no copy is made."""
+    def __init__(
+        self, engine: Engine, scheduler: Scheduler, share: Share, shortage: Callable[[int], str]
+    ) -> None:
+        """Of the engine's scheduler; making one takes of the readers' `share` of time.
+
+        `shortage` says in words why there is no memory for a copy, given the bytes that are
+        reckoned for its RM; while it is not empty no copy is made.
+        """
         self.made = 0
+        self._share = share
         self._engine = engine
         self._scheduler = scheduler
         self._shortage = shortage
-        self._line = PartyLine("plans", "TOO_MANY_PLANS", of_party=MOST_OF_PARTY, most=MOST)
+        self._line = PartyLine(
+            "plans",
+            "TOO_MANY_PLANS",
+            of_party=MOST_OF_PARTY,
+            most=MOST,
+            retry_after=RETRY_AFTER,
+        )
         self._children: set[Child] = set()
         self._ending: set[asyncio.Task[str]] = set()
         self._stopped = False
@@ -86,12 +109,12 @@ class Copies:
             Defect: the question has failed; the log says how.
             Stopped: the server is about to stop.
         """
-        self._check_memory()
+        self._check_room(rm_id)
         async with self._line.turn(party):
-            self._check_memory()
             started: list[Child] = []
             try:
-                await self._between_commands(rm_id, partial(self._start, question, check, started))
+                begin = partial(self._start, rm_id, question, check, started)
+                await self._copy(party, rm_id, begin)
                 told = await _told(started[0].answers)
             finally:
                 how = "".join([await self._end(child) for child in started])
@@ -102,69 +125,80 @@ class Copies:
         self._stopped = True
         self._line.close(Stopped())
         for child in self._children:
-            os.kill(child.pid, signal.SIGKILL)
+            _kill(child)
         async with self._line.turn("stop"):
             # Whoever had the copy has reaped it.
             pass
         if self._ending:
             await asyncio.wait(self._ending)
 
-    def _check_memory(self) -> None:
-        if self._stopped:
-            raise Stopped
-        shortage = self._shortage()
-        if shortage:
-            raise exhausted(f"no copy is made for a plan: {shortage}", "OUT_OF_MEMORY")
-
-    async def _between_commands(self, rm_id: RmId, act: Callable[[], None]) -> None:
-        """Have something done once all that the RM has said was carried out, and nothing half.
-
-        It is not done any more if the caller has gone. What it raises is raised here.
+    def _check_room(self, rm_id: RmId) -> None:
+        """Refuse a copy that the server is not to have, or has no memory for.
 
         Raises:
-            Stopped: the engine handles nothing any more.
+            CallError: RESOURCE_EXHAUSTED.
+            Stopped: the server is about to stop.
         """
-        failures: list[Exception] = []
-        is_wanted = True
+        if self._stopped:
+            raise Stopped
+        shortage = self._shortage(self._reckoned(rm_id))
+        if shortage:
+            text = f"no copy is made for a plan: {shortage}"
+            raise exhausted(text, "OUT_OF_MEMORY", RETRY_AFTER)
 
-        def act_if_wanted() -> bool:
-            try:
-                if is_wanted:
-                    act()
-            except Exception as error:
-                failures.append(error)
-            return False
-
+    def _reckoned(self, rm_id: RmId) -> int:
+        """The memory that the core reckons for an RM, in bytes."""
         try:
-            # It is asked for when its turn has come among the RM's commands, and never handled.
+            return self._scheduler.views.rm(rm_id).counts.memory
+        except NotFound:
+            return 0
+
+    async def _copy(self, party: str, rm_id: RmId, begin: Callable[[], None]) -> None:
+        """Make the copy in a slice of the share of all readers: nothing is done meanwhile.
+
+        All that the RM has said so far is in it, and no large command of the RM is half done.
+
+        Raises:
+            CallError: ABORTED, one large command of the RM follows the other.
+        """
+        for _ in range(MOST_TRIES):
+            # It is handled by nobody: it stands for its place among the RM's commands.
             place = UpdateNodes(rm_id=rm_id, nodes=())
-            await self._engine.submit(place, is_current=act_if_wanted)
-        finally:
-            is_wanted = False
-        for error in failures:
-            raise error
+            await self._engine.submit(place, is_current=lambda: False)
+            async with self._share.slice(party, whole=True):
+                if not self._is_in_the_middle(rm_id):
+                    begin()
+                    return
+        raise aborted(f"RM {rm_id} is busy with large requests, one after the other", "RM_BUSY")
+
+    def _is_in_the_middle(self, rm_id: RmId) -> bool:
+        """Whether another large command of the RM has begun since, and not ended."""
+        partitions = self._scheduler.partitions
+        names = self._scheduler.views.partition_names(rm_id)
+        return any(Hold.UNFINISHED in partitions[name].holds for name in names)
 
     def _start(
         self,
+        rm_id: RmId,
         question: Question,
         check: Callable[[], object],
         started: list[Child],
     ) -> None:
-        """Make the copy; it has begun to work when this returns."""
-        if self._stopped:
-            raise Stopped
+        """Make the copy, which is in `started` then; it has begun to work when this returns."""
         if grpc_forks.CAME_TOO_LATE:
             raise failed_precondition(
                 "no copy is made for a plan: gRPC was loaded before licorne_server; "
                 f"set {grpc_forks.VARIABLE}=0, or import licorne_server first",
                 "NO_COPIES",
             )
+        self._check_room(rm_id)
         check()
         begin = perf_counter()
         try:
             child = start(partial(question, self._scheduler, self._engine.now()), CPU_SECONDS)
         except OSError as error:
-            raise exhausted(f"no copy is made for a plan: {error.strerror}", "NO_COPY") from None
+            text = f"no copy is made for a plan: {error.strerror}"
+            raise exhausted(text, "NO_COPY", RETRY_AFTER) from None
         self._children.add(child)
         started.append(child)
         self.made += 1
@@ -176,7 +210,7 @@ class Copies:
         It is carried out to its end if the caller is cancelled.
         """
         self._children.discard(child)
-        os.kill(child.pid, signal.SIGKILL)
+        _kill(child)
         ending = asyncio.get_running_loop().create_task(self._reap(child))
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
@@ -217,6 +251,12 @@ class Copies:
             )
             raise Defect(correlation_id)
         return answer
+
+
+def _kill(child: Child) -> None:
+    """End a copy; one that has ended may be forgotten already, where SIGCHLD is ignored."""
+    with suppress(ProcessLookupError):
+        os.kill(child.pid, signal.SIGKILL)
 
 
 async def _told(answers: int) -> bytes | None:

@@ -50,15 +50,31 @@ class Sink(Protocol):
         ...
 
 
+class Witness(Protocol):
+    """Who says in detail what the core does."""
+
+    @property
+    def looks(self) -> bool:
+        """Whether it wants to see anything at the moment."""
+        ...
+
+    def saw(self, command: Command, effects: Sequence[Effect], seconds: float) -> None:
+        """The core has handled a command, or a tick, in so many seconds; this must not fail."""
+        ...
+
+
 class Engine:
     """Sole owner of the core. Any number of tasks of the same loop may submit commands."""
 
     on_idle: Callable[[int], None] | None
     """Called when there is nothing to do, with the number of commands and turns so far."""
-    on_turn: Callable[[PartitionName, float], None] | None
-    """Called after a turn with the partition that had it, and the seconds that it took."""
+    on_turn: Callable[[PartitionName, float, Sequence[Effect]], None] | None
+    """Called after a turn with the partition that had it, the seconds that it took, and what came
+    of it, which was routed."""
     on_failure: Callable[[str], None] | None
     """Called with the reason if the engine's own task ends without `stop`: nothing is handled."""
+    witness: Witness | None
+    """Sees every command and every tick after its effects were routed, while it looks."""
     portions: Portions
     """How much is done at a time, chosen anew in every round."""
     busy: bool
@@ -93,6 +109,7 @@ class Engine:
         self.on_idle = None
         self.on_failure = None
         self.on_turn = None
+        self.witness = None
         self.busy = False
         self.rounds = 0
         self.turns = 0
@@ -221,6 +238,7 @@ class Engine:
     def _handle(self, entry: Entry) -> None:
         command, future, is_current, told = entry
         new: list[Effect] = []
+        begin = perf_counter()
         try:
             if is_current is None or is_current():
                 self.commands += 1
@@ -232,8 +250,11 @@ class Engine:
             if future is not None and not future.done():
                 future.set_exception(defect)
             return
+        spent = perf_counter() - begin
         last = new.pop() if new and isinstance(new[-1], Unfinished) else None
         self._route(new)
+        if self.witness is not None and self.witness.looks:
+            self.witness.saw(command, [*new, last] if last else new, spent)
         effects = [*told, *new] if future is not None else []
         if isinstance(last, Unfinished):
             # It has begun: whoever asked for it may be gone, but it is done to its end.
@@ -245,8 +266,9 @@ class Engine:
         """Let the core decide, and adapt the number of decisions to the time that this took."""
         begin = perf_counter()
         now = self._clock.now()
+        tick = Tick(decisions=self._decisions)
         try:
-            effects = self._scheduler.handle(Tick(decisions=self._decisions), now)
+            effects = self._scheduler.handle(tick, now)
         except TickFailed as failure:
             correlation_id = self._log_defect("turn failed", rm_id=failure.rm_id)
             self._route(failure.effects)
@@ -257,7 +279,9 @@ class Engine:
         spent = perf_counter() - begin
         self.turn_seconds += spent
         if self.on_turn is not None and self._scheduler.last_turn is not None:
-            self.on_turn(self._scheduler.last_turn, spent)
+            self.on_turn(self._scheduler.last_turn, spent, effects)
+        if self.witness is not None and self.witness.looks:
+            self.witness.saw(tick, effects, spent)
         if spent > SLOW_SECONDS:
             rm_ids = sorted({effect.rm_id for effect in effects})
             log.warning("slow turn", seconds=round(spent, 3), rm_ids=rm_ids, effects=len(effects))

@@ -94,9 +94,11 @@ def bad_request(problems: Iterable[tuple[str, str]]) -> error_details_pb2.BadReq
     )
 
 
-def invalid_argument(message: str, field: str = "") -> CallError:
-    """The request itself is wrong, whatever the state."""
-    details = [bad_request([(field, message)])] if field else []
+def invalid_argument(message: str, field: str = "", reason: str = "", **metadata: str) -> CallError:
+    """The request itself is wrong, whatever the state; with a `reason` programs can tell why."""
+    details: list[Message] = [bad_request([(field, message)])] if field else []
+    if reason:
+        details.append(error_info(reason, **metadata))
     return CallError(grpc.StatusCode.INVALID_ARGUMENT, message, details)
 
 
@@ -135,16 +137,23 @@ def out_of_range(message: str, reason: str, **metadata: str) -> CallError:
     return CallError(grpc.StatusCode.OUT_OF_RANGE, message, [error_info(reason, **metadata)])
 
 
-def exhausted(message: str, reason: str) -> CallError:
-    """A cap was reached."""
-    return CallError(grpc.StatusCode.RESOURCE_EXHAUSTED, message, [error_info(reason)])
+def exhausted(message: str, reason: str, retry_after: float = 0.0) -> CallError:
+    """A cap was reached; with `retry_after` it is worth another try after so many seconds."""
+    details: list[Message] = [error_info(reason)]
+    if retry_after:
+        details.append(_retry_info(retry_after))
+    return CallError(grpc.StatusCode.RESOURCE_EXHAUSTED, message, details)
 
 
 def unavailable(message: str, retry_after: float = 1.0) -> CallError:
     """The caller should come back after so many seconds, perhaps to another server."""
+    return CallError(grpc.StatusCode.UNAVAILABLE, message, [_retry_info(retry_after)])
+
+
+def _retry_info(seconds: float) -> error_details_pb2.RetryInfo:
     retry = error_details_pb2.RetryInfo()
-    retry.retry_delay.FromMilliseconds(int(retry_after * 1000))
-    return CallError(grpc.StatusCode.UNAVAILABLE, message, [retry])
+    retry.retry_delay.FromMilliseconds(int(seconds * 1000))
+    return retry
 
 
 def unauthenticated(message: str) -> CallError:

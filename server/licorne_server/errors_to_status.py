@@ -99,9 +99,16 @@ def _parsed(request: type[Request], raw: bytes) -> Request:
 
 
 async def abort(context: Any, error: Exception) -> NoReturn:
-    """End a call with the status that stands for an error."""
+    """End a call with the status that stands for an error.
+
+    Raises:
+        asyncio.CancelledError: the call has ended meanwhile, so that nobody takes a status.
+    """
     failure = _status(error)
-    await context.abort_with_status(failure.status())
+    try:
+        await context.abort_with_status(failure.status())
+    except grpc.aio.InternalError:
+        raise asyncio.CancelledError from None
     raise AssertionError("abort does not return")
 
 

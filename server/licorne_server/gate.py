@@ -9,7 +9,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
@@ -23,6 +23,9 @@ from licorne_server.peer_bounds import PeerBounds
 from licorne_server.peers import host_of, party_of
 from licorne_server.places import Places
 from licorne_server.streams import Stream
+
+if TYPE_CHECKING:
+    from licorne_server.tracing.tracing import Tracing
 
 OPEN_TO_ALL = "grpc.health.v1.Health"
 """Calls for which nobody has to say who he is: probes have no token."""
@@ -38,11 +41,13 @@ class Gate(grpc.aio.ServerInterceptor):
         bounds: PeerBounds,
         own: frozenset[str],
         measures: Calls | None = None,
+        tracing: "Tracing | None" = None,
     ) -> None:
         """The services in `own` hold their streams to their share by `first`.
 
-        Calls are counted in `measures`.
+        Calls are counted in `measures`, and `tracing` hears whose traces they belong to.
         """
+        self._tracing = tracing
         self._measures = measures or Calls()
         self._access = access
         self._connections = connections
@@ -141,6 +146,8 @@ class Gate(grpc.aio.ServerInterceptor):
         link.called()
         begin, code = perf_counter(), grpc.StatusCode.OK.name
         self._measures.begin(method)
+        if self._tracing is not None:
+            self._tracing.called(context.invocation_metadata() or ())
         try:
             if method.service == OPEN_TO_ALL:
                 party = party_of(host_of(context.peer()))

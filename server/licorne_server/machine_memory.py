@@ -11,6 +11,7 @@ USUAL_PERCENT = 80
 
 PROCESS = Path("/proc/self")
 CONTROL_GROUPS = Path("/sys/fs/cgroup")
+MACHINE = Path("/proc/meminfo")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -28,8 +29,32 @@ def usual_limit() -> int:
     return min([machine, *group_limits()]) * USUAL_PERCENT // 100
 
 
+def available(
+    groups: Path = CONTROL_GROUPS, process: Path = PROCESS, machine: Path = MACHINE
+) -> int | None:
+    """Bytes that are still to be had, here and in the control groups; None where nobody tells.
+
+    What the system would drop for it, such as copies of files, counts as there.
+    """
+    rooms = [limit - _taken(group) for group, limit in _limited(groups, process)]
+    try:
+        for line in machine.read_text().splitlines():
+            name, _, size = line.partition(":")
+            if name == "MemAvailable":
+                rooms.append(int(size.split()[0]) * 1024)
+    except (OSError, ValueError, IndexError):
+        pass
+    return max(0, min(rooms)) if rooms else None
+
+
 def group_limits(groups: Path = CONTROL_GROUPS, process: Path = PROCESS) -> Iterator[int]:
-    """The limits of the control groups that the process is in, in bytes, of version 2 and 1.
+    """The limits of the control groups that the process is in, in bytes, of version 2 and 1."""
+    for _, limit in _limited(groups, process):
+        yield limit
+
+
+def _limited(groups: Path, process: Path) -> Iterator[tuple[Path, int]]:
+    """The control groups that the process is in that have a limit, and the limit in bytes.
 
     A limit holds for all groups below. Inside a container the group's own path may not be there,
     and its limit is found at the top. A group without a limit says ``max``, or a huge number.
@@ -48,18 +73,31 @@ def group_limits(groups: Path = CONTROL_GROUPS, process: Path = PROCESS) -> Iter
             continue
         group = top / path.lstrip("/")
         for place in (group, *group.parents):
-            yield from _limit(place / name)
+            limit = _number(place / name)
+            if limit is not None:
+                yield place, limit
             if place == top:
                 break
 
 
-def _limit(file: Path) -> Iterator[int]:
+def _taken(group: Path) -> int:
+    """Bytes that a group has, without copies of files that nobody has used for a while."""
+    used = _number(group / "memory.current") or _number(group / "memory.usage_in_bytes") or 0
+    try:
+        entries = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        files = int(entries.get("total_inactive_file", entries.get("inactive_file", "0")))
+    except (OSError, ValueError):
+        return used
+    return max(0, used - files)
+
+
+def _number(file: Path) -> int | None:
+    """The number in a file; None where there is none."""
     try:
         text = file.read_text().strip()
     except OSError:
-        return
-    if text.isdecimal():
-        yield int(text)
+        return None
+    return int(text) if text.isdecimal() else None
 
 
 def give_back() -> None:

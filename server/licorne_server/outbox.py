@@ -13,20 +13,10 @@ from typing import NamedTuple
 
 from licorne_server.convert_out import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Kind, Payload
 from licorne_server.measures.histogram import WAITS, Histogram
+from licorne_server.outbox_bounds import OutboxBounds
 
 ENTRY_COST = 256
 """Bytes that each message counts for beside its own, so that their number is bounded too."""
-
-
-class Bounds(NamedTuple):
-    """Sizes of an outbox, in bytes, at which something happens."""
-
-    high: int = 8 * 1024 * 1024
-    """Above it the RM is not scheduled."""
-    low: int = 2 * 1024 * 1024
-    """Below it the RM is scheduled again."""
-    cap: int = 64 * 1024 * 1024
-    """Above it all messages are dropped, and the RM has to register again."""
 
 
 class Batch(NamedTuple):
@@ -75,7 +65,7 @@ class Outbox:
     def __init__(
         self,
         on_hold: Callable[[bool], None],
-        bounds: Bounds,
+        bounds: OutboxBounds,
         now: Callable[[], float] = monotonic,
         waited: Histogram | None = None,
     ) -> None:

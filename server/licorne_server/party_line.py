@@ -14,15 +14,19 @@ class PartyLine:
     Whoever is cancelled while waiting leaves at once, and another may wait instead.
     """
 
-    def __init__(self, what: str, reason: str, *, of_party: int, most: int) -> None:
+    def __init__(
+        self, what: str, reason: str, *, of_party: int, most: int, retry_after: float
+    ) -> None:
         """Nobody waits. `what` waits, in the plural, in a refusal; `reason` is the refusal's code.
 
-        So many of a party may wait, and so many of all parties together.
+        So many of a party may wait, and so many of all parties together. Who is refused is told to
+        come back after so many seconds.
         """
         self._what = what
         self._reason = reason
         self._of_party = of_party
         self._most = most
+        self._retry_after = retry_after
         # Who waits, by party; the first is the next. A party that has nobody is not there.
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._taken = False
@@ -59,7 +63,8 @@ class PartyLine:
             return
         if self.waiting >= self._most or len(self._waiting.get(party, ())) >= self._of_party:
             most = f"{self._of_party} of {party}" if self.waiting < self._most else self._most
-            raise exhausted(f"{self._what}: {most} wait already", self._reason)
+            text = f"{self._what}: {most} wait already"
+            raise exhausted(text, self._reason, self._retry_after)
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(party, deque()).append(mine)
         try:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import assert_never
 
+from licorne_core.commands import UpdateAllocations
 from licorne_core.effects import Effect
 from licorne_server.convert_in import Steps, allocation_batch, application_batch, node_batch
 from licorne_server.convert_out import Kind
@@ -41,7 +42,13 @@ async def handle_request(
     taken = await _steps(rm, kind, request, engine.portions.items, rms.pace())
     for step in taken.steps:
         if not isinstance(step, Effect):
-            effects = await engine.submit(step, is_current=is_current)
+            if rms.tracing is not None and isinstance(step, UpdateAllocations):
+                await rms.tracing.asked(rm.rm_id, step)
+            try:
+                effects = await engine.submit(step, is_current=is_current)
+            finally:
+                if rms.tracing is not None:
+                    rms.tracing.carried_out(rm.rm_id, step)
             check_registered(effects, LAYOUTS[kind].message)
         elif is_current():
             rms.route([step])

@@ -84,7 +84,7 @@ class Rm:
         self.outbox = outbox
         self.encoder = AllocationEncoder()
         self.check_encoder = CheckEncoder()
-        self.reader = AskReader()
+        self.reader = AskReader(self.rm_id)
         self.session = None
         self.state = RmState()
         self.streams = {}
@@ -107,7 +107,7 @@ class Rm:
         self.outbox.clear()
         self.encoder = AllocationEncoder()
         self.check_encoder = CheckEncoder()
-        self.reader = AskReader()
+        self.reader = AskReader(self.rm_id)
         self.session = None
         self.state.void()
         self.state = RmState()
@@ -118,7 +118,7 @@ class Rm:
         """Serve the RM, registered just now, over a session."""
         self.session = session
         if session.callbacks.HasField("predicates"):
-            self.reader = AskingReader(session.callbacks.predicates.class_by)
+            self.reader = AskingReader(self.rm_id, session.callbacks.predicates.class_by)
 
     def wants(self, effect: Effect) -> bool:
         """Whether the RM is to hear of an effect; container states are for those who asked only."""

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import grpc
@@ -31,12 +32,17 @@ from licorne_server.errors import (
 )
 from licorne_server.event_log import EventLogs
 from licorne_server.measures import RmMeasures
-from licorne_server.outbox import Bounds, Outbox
+from licorne_server.outbox import Outbox
+from licorne_server.outbox_bounds import OutboxBounds
 from licorne_server.pacing import Pace
+from licorne_server.rejections import tell_rejections
 from licorne_server.rm import Rm
 from licorne_server.rm_state import problem
 from licorne_server.streams import Stream
 from licorne_server.wire import delimited
+
+if TYPE_CHECKING:
+    from licorne_server.tracing.tracing import Tracing
 
 log = structlog.get_logger(__name__)
 
@@ -49,21 +55,29 @@ MAX_WAITING = 16
 class Rms:
     """All RMs by id, and the sink of the engine's effects."""
 
+    on_extra: Callable[[RmId], None]
+    """Called when the extra configuration of an RM may be another one."""
+    on_forgotten: Callable[[RmId], None]
+    """Called when an RM is not known any more."""
+
     def __init__(
         self,
         post: Callable[[Command], None],
         now: Callable[[], float],
-        bounds: Bounds,
+        bounds: OutboxBounds,
         events: EventLogs,
         configurations: Configurations,
+        tracing: "Tracing | None" = None,
     ) -> None:
         """Know no RM yet.
 
         `post` hands a command to the engine without waiting; `now` gives the time in unix seconds.
         An RM's outbox has these `bounds`. What the core notes as events goes into `events`.
-        `configurations` hears which RMs are registered, and what is in force for them.
+        `configurations` hears which RMs are registered, and what is in force for them. `tracing`
+        hears what RMs say and are told; None for no traces.
         """
         self.events = events
+        self.tracing = tracing
         self._configurations = configurations
         self._post = post
         self._bounds = bounds
@@ -75,6 +89,7 @@ class Rms:
         self._locks: WeakValueDictionary[str, BoundedLock] = WeakValueDictionary()
         # Messages with much in them go through it one by one.
         self._gate = asyncio.Lock()
+        self.on_extra = self.on_forgotten = _nobody_hears
 
     def pace(self) -> Pace:
         """The pace at which one message is read: large ones take turns."""
@@ -171,6 +186,9 @@ class Rms:
         self._rms.pop(rm_id, None)
         self.events.forget(rm_id)
         self._configurations.gone(rm_id)
+        self.on_forgotten(rm_id)
+        if self.tracing is not None:
+            self.tracing.forget(rm_id)
 
     def route(self, effects: Sequence[Effect]) -> None:
         """Put answers into the outboxes of their RMs, and facts into the logs of their events."""
@@ -182,6 +200,8 @@ class Rms:
                     self._admit(effect)
                 case _:
                     self._answer(effect)
+        if self.tracing is not None:
+            self.tracing.told(effects)
 
     def halt(self, rm_id: RmId, correlation_id: str) -> None:
         """The core failed on this RM: end its streams, and serve it no more until it registers."""
@@ -222,9 +242,11 @@ class Rms:
                 for payload in rm.payloads(effect):
                     rm.outbox.put(payload)
             rm.measures.told(effect, self._now())
+            tell_rejections(effect)
         # Where the queues are refused the extra configuration holds all the same (spec § 13.1).
         if isinstance(effect, ConfigurationUpdated | ConfigurationRefused):
             self.events.follow(effect.rm_id)
+            self.on_extra(effect.rm_id)
         if isinstance(effect, ConfigurationUpdated) and effect.changed:
             self._configurations.in_force(effect.rm_id)
 
@@ -242,6 +264,7 @@ class Rms:
         self._configurations.in_force(rm_id)
         self.events.begin(rm_id)
         log.info("registered", rm_id=rm_id, session=effect.session)
+        self.on_extra(rm_id)
 
     def _hold(self, rm_id: RmId) -> Callable[[bool], None]:
         def hold(on: bool) -> None:
@@ -258,13 +281,19 @@ async def configuring(rms: Rms, rm_id: str, now: Callable[[], float]) -> AsyncIt
     `now` gives unix seconds.
     """
     begin = now()
+    spans = None if rms.tracing is None else rms.tracing.configurations
     try:
         async with rms.lock(rm_id):
-            yield
+            with nullcontext() if spans is None else spans.configuring(RmId(rm_id)):
+                yield
     finally:
         rm = rms.find(rm_id)
         if rm is not None:
             rm.measures.configuring.observe(max(0.0, now() - begin))
+
+
+def _nobody_hears(_: RmId) -> None:
+    """Stands for somebody who is told of RMs."""
 
 
 def not_registered(rm_id: str, message: str) -> CallError:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 
@@ -62,7 +63,9 @@ async def _until_the_end(settings: Settings, end: Callable[[str], None]) -> int:
             loop.add_signal_handler(signal.SIGHUP, server.reload)
             where = f"grpc={server.grpc_address} http={server.http_address or 'off'}"
             metrics = f" metrics={server.metrics_address}" if server.metrics_address else ""
-            print(f"listening {where}{metrics}", flush=True)
+            # In one write: on a terminal the log goes on right behind it.
+            sys.stdout.write(f"listening {where}{metrics}\n")
+            sys.stdout.flush()
             waits = [asyncio.ensure_future(event.wait()) for event in (signalled, server.failed)]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for wait in waits:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from licorne_core.config.schema import Configuration
-from licorne_server.outbox import Bounds
+from licorne_server.outbox_bounds import OutboxBounds
 from licorne_server.peer_bounds import LEAST_CONNECTIONS, PeerBounds
 from licorne_server.rm_bounds import RmBounds
+from licorne_server.tracing.settings import TraceSettings
 
 
 class SettingsError(Exception):
@@ -104,6 +105,8 @@ class Settings:
     """The same for `metrics`, which has no TLS on loopback anyway."""
     cors_origins: frozenset[str] = frozenset()
     """The origins whose pages may read over HTTP from another one; ``*`` for all."""
+    http_hosts: frozenset[str] = frozenset()
+    """Names under which HTTP on loopback may be asked for, beside addresses; ``*`` for all."""
     rm_identities: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The certificate names that may act for an RM, by rmID; with mutual TLS only."""
     operators: frozenset[str] = frozenset()
@@ -130,10 +133,12 @@ class Settings:
     long `licorne serve` ends with an error. 0 for ever; other servers do not look."""
     retry_after: float = 1.0
     """After how long RMs are told to come back when the server stops."""
-    bounds: Bounds = Bounds()
+    bounds: OutboxBounds = OutboxBounds()
     """The bounds of each RM's outbox."""
     queue_names: bool = True
     """Whether metrics of queues also come under names that have the queue in them."""
+    traces: TraceSettings | None = None
+    """Whether and how traces are made."""
     manage_gc: bool = False
     """Tune Python's garbage collector, which belongs to the whole process."""
 
@@ -148,7 +153,11 @@ class Settings:
             if not (math.isfinite(seconds) and seconds >= 0):
                 raise SettingsError(f"{name} must be a number of seconds from 0 up: {seconds}")
         self._check_peers()
-        for problem in (_origin_problem(origin) for origin in sorted(self.cors_origins)):
+        for problem in (
+            self.traces.problem() if self.traces else "",
+            *(_origin_problem(origin) for origin in sorted(self.cors_origins)),
+            *(_host_problem(name) for name in sorted(self.http_hosts)),
+        ):
             if problem:
                 raise SettingsError(problem)
         if not self.insecure:
@@ -232,3 +241,10 @@ def _origin_problem(text: str) -> str:
     if text == "*" or (known and not set(host) & set("/?#@* ,") and text.isascii()):
         return ""
     return f"--cors-origin: an origin such as https://ui.example:8443, or *, was expected: {text!r}"
+
+
+def _host_problem(text: str) -> str:
+    """Why no server can have that name; empty if one can."""
+    if text == "*" or (text and text.isascii() and not set(text) & set(" /?#@:*,[]")):
+        return ""
+    return f"--http-host: a name such as licorne.example, or *, was expected: {text!r}"

@@ -41,10 +41,14 @@ class Share:
         self._debt = 0.0
 
     @asynccontextmanager
-    async def slice(self, party: str, more: float = 0.0) -> AsyncIterator[Callable[[], bool]]:
+    async def slice(
+        self, party: str, more: float = 0.0, *, whole: bool = False
+    ) -> AsyncIterator[Callable[[], bool]]:
         """Give the caller a slice; it gets a function that tells whether the slice is over.
 
-        What is made inside takes `more` seconds of the loop later, such as to send it.
+        What is made inside takes `more` seconds of the loop later, such as to send it. Work that
+        cannot end with its slice is done as a `whole`: the pause behind it is made in any case. In
+        so long a time much may come in that nobody has seen yet.
         Nothing may be awaited inside. What is done inside counts, also if it fails. A pause is for
         whoever comes next, so nobody can leave it out by going away.
         """
@@ -55,7 +59,7 @@ class Share:
             yield lambda: perf_counter() - begin >= length
         finally:
             self._ended = perf_counter()
-            pause = self._owed(self._ended - begin + more)
+            pause = self._owed(self._ended - begin + more, always=whole)
             if pause:
                 asyncio.get_running_loop().call_later(pause, self._next)
             else:
@@ -109,9 +113,9 @@ class Share:
             return SLICE_SECONDS
         return max(SLICE_SECONDS, min(gap / PAUSE_FACTOR, self._turn_seconds()))
 
-    def _owed(self, spent: float) -> float:
+    def _owed(self, spent: float, *, always: bool) -> float:
         """The pause behind a slice that took so many seconds."""
-        if self._busy():
+        if always or self._busy():
             self._debt += spent * PAUSE_FACTOR
         # A shorter pause is saved up: the loop's timer is too coarse for it.
         if self._debt < SLICE_SECONDS:

@@ -77,6 +77,11 @@ class Tokens:
         return grants
 
 
+def tokens_in(rms: Mapping[str, Sequence[Path]], operators: Sequence[Path]) -> Tokens | None:
+    """The tokens in these files; None if there are no files, so that nobody is asked for one."""
+    return Tokens(rms, operators) if rms or operators else None
+
+
 def _add(grants: dict[bytes, Grant], token: str, rm_id: str | None) -> None:
     """Let the token allow to act for the RM, or for None to be an operator, beside the rest."""
     digest = _digest(token)

@@ -47,7 +47,7 @@ async def test_connections_of_one_host_leave_places_for_probes(
     [
         pytest.param(b"", id="nothing"),
         pytest.param(b"GET /livez HT", id="half a line"),
-        pytest.param(b"GET /livez HTTP/1.1\r\nHost: x\r\nA", id="half a head"),
+        pytest.param(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nA", id="half a head"),
     ],
 )
 async def test_unfinished_head_is_given_up(beginning: bytes) -> None:
@@ -66,7 +66,7 @@ async def test_reader_of_events_keeps_its_place_while_there_are_idle_ones() -> N
         async with connected(server) as channel:
             await Shim(channel).register()
         reader, writer = await connect(stack, server.http_address, "127.0.0.1")
-        writer.write(b"GET /ws/v1/events/stream HTTP/1.1\r\nHost: x\r\n\r\n")
+        writer.write(b"GET /ws/v1/events/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await asyncio.wait_for(reader.readuntil(b"InstanceUUID"), PATIENCE)
         idle = [await connect(stack, server.http_address, "127.0.0.1") for _ in range(20)]
         assert await asyncio.wait_for(idle[0][0].read(), PATIENCE) == b""

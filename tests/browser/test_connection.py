@@ -1,14 +1,17 @@
 """What the page does when the server goes away, comes back, or wants a token."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Browser, Page, expect
 
+from licorne import Client
 from licorne_server.app import running
 from support.page_actions import row
 from support.page_town import PARTITION, Town, settings
+from support.tls import tls
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -61,6 +64,39 @@ async def test_a_server_that_knows_tokens_wants_one(page: Page, tmp_path: Path) 
         await expect(other.get_by_text("This server wants a token.")).to_be_visible()
         await other.close()
     assert PARTITION
+
+
+async def test_a_server_that_knows_certificates_says_that_one_is_missing(browser: Browser) -> None:
+    """No token would help, so none is asked for; plain HTTP beside it shows everything."""
+    context = await browser.new_context(ignore_https_errors=True)
+    page = await context.new_page()
+    mutual = replace(settings(), tls=tls())
+    async with running(mutual) as server:
+        await page.goto(f"https://{server.http_address}/ui")
+        await expect(page.locator("#refused")).to_contain_text("a client certificate is needed")
+        await expect(page.locator("#link")).to_have_text("refused")
+        await expect(page.locator("#token")).to_be_hidden()
+    async with running(replace(mutual, http_insecure=True)) as server:
+        await page.goto(f"http://{server.http_address}/ui")
+        await expect(page.locator("#link")).to_have_text("live")
+        await expect(page.locator("#refused")).to_be_hidden()
+        await expect(page.locator("#server")).not_to_contain_text("as an")
+    await context.close()
+
+
+@pytest.mark.parametrize("view", ["", "nodes", "users", "events", "preemptions", "rms"])
+async def test_a_fresh_server_says_what_to_do(page: Page, view: str) -> None:
+    """Every view that shows what RMs have says that there is none yet, and fills when one comes."""
+    async with running(settings()) as server:
+        await page.goto(f"http://{server.http_address}/ui#/{view}")
+        empty = page.get_by_role("heading", name="No resource manager is registered yet")
+        await expect(empty).to_be_visible()
+        await expect(page.locator("#view")).to_contain_text("licorne fake-rm")
+        await expect(page.locator("#view")).not_to_contain_text("no such path")
+        async with Client(server.grpc_address, rm_id="first", config="") as client:
+            await client.ready()
+            await expect(empty).to_have_count(0)
+            await expect(page.locator("#view")).not_to_contain_text("not found")
 
 
 async def test_an_rm_that_is_lost_is_said_to_be(page: Page) -> None:

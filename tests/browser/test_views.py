@@ -57,6 +57,23 @@ async def test_every_view_fits_a_narrow_screen(page: Page, town: Town) -> None:
         assert await fits(page), where
 
 
+async def test_the_navigation_shows_where_one_is(page: Page, town: Town) -> None:
+    """On a narrow screen it scrolls, and the entry of the view that is shown is in sight."""
+    await page.set_viewport_size({"width": 360, "height": 740})
+    for where in ("#/rms", "#/events/main", "#/users", ""):
+        await opened(page, town, where)
+        entry = page.locator("nav.main a[aria-current]")
+        await expect(entry).to_be_in_viewport(ratio=0.95)
+
+
+async def test_the_views_of_an_rm_go_with_the_chosen_partition(page: Page, town: Town) -> None:
+    """Events and configuration are those of the RM whose lists were looked at."""
+    await opened(page, town, f"#/nodes/{SECOND}")
+    for name in ("Events", "Configuration"):
+        await page.get_by_role("navigation", name="Views").get_by_role("link", name=name).click()
+        await expect(page.get_by_label("RM", exact=True)).to_have_value("second")
+
+
 async def test_the_back_button_leads_back(page: Page, town: Town) -> None:
     """From an ask to its application, to the list, to the overview."""
     await opened(page, town)

@@ -56,7 +56,7 @@ def asks(count: int, *, vcore: int = 1000, application_id: str = "app") -> list[
 async def next_events(client: Client, count: int) -> list[Event]:
     """The next so many events."""
     events: list[Event] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async for event in client.events():
             events.append(event)
             if len(events) == count:
@@ -67,7 +67,7 @@ async def next_events(client: Client, count: int) -> list[Event]:
 async def placed(client: Client, count: int) -> dict[str, str]:
     """Wait until so many asks are placed, each of them once; the node of every key."""
     nodes: dict[str, str] = {}
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async for batch in client.batches():
             for event in batch:
                 if isinstance(event, Allocated):

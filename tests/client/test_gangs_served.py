@@ -169,7 +169,7 @@ async def test_members_are_asked_for_when_there_is_room_or_the_gang_was_given_up
             placeholder_timeout=60,
         )
         await rm.submit_applications([gang])
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             async for event in rm.events():
                 match event:
                     case ApplicationStateChanged():
@@ -210,7 +210,7 @@ async def test_a_hard_gang_fails(confirm: Confirm) -> None:
             placeholder_timeout=60,
         )
         await rm.submit_applications([gang])
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             async for event in rm.events():
                 match event:
                     case Allocated():

@@ -39,7 +39,7 @@ def ask(key: str) -> Ask:
 async def events_until(rm: Client, last: Event) -> list[Event]:
     """The events up to that one."""
     events: list[Event] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async for event in rm.events():
             events.append(event)
             if event == last:

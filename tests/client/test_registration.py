@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
-from licorne import Client, ConfigInvalid, RegistrationInvalid
+from licorne import CallFailed, Client, ConfigInvalid, NotFound, RegistrationInvalid
 from licorne_server.testing import serve
+from support.shim import serving
 
 BAD = "partitions: 7"
+GOOD = "partitions: [{name: default, queues: [{name: root, queues: [{name: a}]}]}]"
 HUGE = "#" * 3_000_000
 
 
@@ -43,6 +45,36 @@ async def test_an_update_is_refused_for_its_configuration_or_not() -> None:
         with pytest.raises(ConfigInvalid, match="update of configuration failed"):
             await rm.update_configuration(BAD)
         await rm.ready()
+
+
+async def test_an_update_before_the_registration_says_what_is_missing() -> None:
+    """The server does not know the RM yet; a connection that was lost would be another matter."""
+    async with serve() as server:
+        rm = Client(server.target, rm_id="rm1")
+        with pytest.raises(NotFound, match=r"RM rm1 .* registered; .*: await `ready` first"):
+            await rm.update_configuration(GOOD)
+        async with rm:
+            await asyncio.wait_for(rm.ready(), 10)
+            assert await rm.update_configuration(GOOD)
+
+
+async def test_an_update_that_is_refused_for_another_reason_names_it() -> None:
+    """Too many changes at once are no lost connection: nothing was changed."""
+    async with serving() as server, Client(server.grpc_address, rm_id="rm1") as rm:
+        await asyncio.wait_for(rm.ready(), 10)
+        lock = server.rms.lock("rm1")
+
+        async def change() -> None:
+            async with lock:
+                pass
+
+        async with lock:
+            others = [asyncio.ensure_future(change()) for _ in range(100)]
+            await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
+            with pytest.raises(CallFailed) as error:
+                await rm.update_configuration(GOOD)
+        await asyncio.gather(*others, return_exceptions=True)
+    assert error.value.reason == "TOO_MANY_FOR_ONE_RM"
 
 
 async def test_a_configuration_that_is_too_large_is_an_invalid_one() -> None:

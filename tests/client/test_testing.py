@@ -1,10 +1,6 @@
-"""The test kit for others: its documentation, its fake RM, and its clock."""
+"""The test kit for others: its fake RM and its clock."""
 
 import asyncio
-import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,35 +8,6 @@ from licorne import AskRejected, ConfigInvalid, Rejected
 from licorne_core.ids import AppId
 from licorne_server.settings import SettingsError
 from licorne_server.testing import FakeRM, VirtualClock, serve
-
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "testing.md"
-
-
-def snippets() -> list[str]:
-    """The Python code in the document."""
-    return re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
-
-
-def test_the_documented_test_passes(tmp_path: Path) -> None:
-    """The example of the documentation, copied into an empty folder, is a test that passes."""
-    (tmp_path / "test_example.py").write_text(snippets()[0], encoding="utf-8")
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_example.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "1 passed" in run.stdout, run.stdout + run.stderr
-
-
-async def test_the_documented_clock_works() -> None:
-    """The example with the virtual clock does what the documentation says."""
-    namespace: dict[str, object] = {}
-    exec(snippets()[1], namespace)
-    example = namespace["completes_after_half_a_minute"]
-    assert callable(example)
-    await example()
 
 
 async def test_refusals_are_raised_where_they_belong() -> None:
@@ -54,15 +21,27 @@ async def test_refusals_are_raised_where_they_belong() -> None:
         with pytest.raises(Rejected, match="nobody-1: failed to find application nobody"):
             await rm.allocated(1)
         assert [type(event) for event in rm.events if isinstance(event, AskRejected)]
+        await rm.add_nodes(1)
+        await rm.submit("app")
+        await rm.ask("app", 1)
+        assert set(await rm.allocated(1)) == {"app-1"}
 
 
 async def test_what_does_not_come_is_an_error_that_tells_the_rest() -> None:
     """Waiting ends after a while, and says what was there instead."""
-    async with serve() as server, FakeRM(server.target, patience=0.05) as rm:
+    async with serve() as server, FakeRM(server.target) as rm:
         await rm.submit("app")
         await rm.ask("app", 1)
+        rm.patience = 0.05
         with pytest.raises(TimeoutError, match=r"1 allocations; there are 0 allocations"):
             await rm.allocated(1)
+
+
+async def test_nobody_there_is_an_error_that_says_where() -> None:
+    """A fake RM that finds no server names the target and itself."""
+    with pytest.raises(TimeoutError, match=r"waited 0\.1 s for 127\.0\.0\.1:1 to .* RM shim7"):
+        async with FakeRM("127.0.0.1:1", rm_id="shim7", patience=0.1):
+            pass
 
 
 async def test_bad_configurations_are_refused_at_once() -> None:
@@ -119,3 +98,22 @@ async def test_the_clock_stops_at_every_deadline() -> None:
     assert heard[:3] == [(2.0, "a"), (3.0, "b"), (4.0, "a")]
     assert sorted(heard[3:]) == [(6.0, "a"), (6.0, "b")]
     assert clock.now() == 6.0
+
+
+async def test_whoever_sleeps_is_woken_at_its_time_and_need_not_come_back() -> None:
+    """A sleeper is woken when the clock comes by, not before, and `advance` ends all the same."""
+    clock = VirtualClock(start=0.0)
+    woken: list[float] = []
+
+    async def sleeper(seconds: float) -> None:
+        await clock.sleep(seconds)
+        woken.append(clock.now())
+
+    tasks = [asyncio.create_task(sleeper(seconds)) for seconds in (2.0, 3.0, 9.0)]
+    await asyncio.sleep(0)
+    await clock.advance(5.0)
+    await asyncio.gather(*tasks[:2])
+    assert (sorted(woken), clock.now()) == ([2.0, 3.0], 5.0)
+    await clock.advance(4.0)
+    await tasks[2]
+    assert woken[-1] == 9.0

@@ -3,10 +3,10 @@
 import asyncio
 import random
 
-from support.proxy import Proxy
+from support.proxy import Relay
 
 
-class Network(Proxy):
+class Network(Relay):
     """A proxy of one peer that counts the bytes it passes on."""
 
     def __init__(self, upstream: str, seed: int) -> None:
@@ -55,7 +55,9 @@ class Network(Proxy):
     def _draw(self) -> None:
         self._left = self._random.randint(*self._between) if self._to_come else None
 
-    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _copy(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, towards: str
+    ) -> None:
         flows = self._flows
         while data := await reader.read(65536):
             await flows.wait()

@@ -8,7 +8,7 @@ from typing import Any
 
 from conformance.matching import matches
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds after which what did not come fails the scenario."""
 MAX_LINE = 2**24
 

@@ -12,7 +12,7 @@ from support.pages import ROOT
 
 FOLDER = ROOT / "clients" / "conformance" / "scenarios"
 _VARIABLE = re.compile(r"\{(\w+)\}")
-_KEYS = {"about", "seeds", "tls", "peers", "steps"}
+_KEYS = {"about", "seeds", "tls", "completing", "peers", "steps"}
 VERBS: Mapping[str, frozenset[str]] = {
     "connect": frozenset(),
     "do": frozenset(),
@@ -53,6 +53,8 @@ class Scenario:
     """Each is a run of its own. A scenario that draws nothing by lot has the one seed 0."""
     tls: bool
     """Whether the server wants certificates; every peer shows the one of RM rm1."""
+    completing: float
+    """For how many seconds applications are Completing; 0 for as long as usual."""
     peers: Mapping[str, Mapping[str, Any]]
     """By name: what its first command says beside the target."""
     steps: tuple[Step, ...]
@@ -82,6 +84,11 @@ def parse(name: str, document: Any) -> Scenario:
         _check(isinstance(document.get("about"), str), "about: a text was expected")
         tls = document.get("tls", False)
         _check(isinstance(tls, bool), "tls: true or false was expected")
+        completing = document.get("completing", 0)
+        _check(
+            type(completing) in (int, float) and completing >= 0,
+            "completing: a number of seconds was expected",
+        )
         peers = document.get("peers")
         _check(isinstance(peers, dict) and bool(peers), "peers: at least one was expected")
         seeds = document.get("seeds", [0])
@@ -95,7 +102,7 @@ def parse(name: str, document: Any) -> Scenario:
             _check(peer is None or peer in peers, f"{step.place}: there is no peer {peer!r}")
     except BadScenario as error:
         raise BadScenario(f"{name}: {error}") from None
-    return Scenario(name, document["about"], tuple(seeds), tls, peers, steps)
+    return Scenario(name, document["about"], tuple(seeds), tls, completing, peers, steps)
 
 
 def _check(is_so: object, text: str) -> None:

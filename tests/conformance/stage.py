@@ -11,8 +11,8 @@ from conformance.matching import matches
 from conformance.network import Network
 from conformance.peers import PATIENCE, Failed, Peer
 from conformance.scenario import Scenario, Step
+from support.forked_server import ForkedServer
 from support.pages import ROOT
-from support.server_process import ServerProcess
 
 QUICK = {"initial_ms": 20, "maximum_ms": 200}
 """How soon peers connect again: a scenario breaks connections more often than real life."""
@@ -51,7 +51,7 @@ class Stage:
         self._program = program
         # A peer that does not say goodbye would hold up the end of the server for so long.
         flags = ["--drain", str(10 * PATIENCE), *(MUTUAL if scenario.tls else ())]
-        self._server = ServerProcess(*flags, http="127.0.0.1:0")
+        self._server = ForkedServer(*flags, http="127.0.0.1:0", completing=scenario.completing)
         self._networks: dict[str, Network] = {}
         self._peers: dict[str, Peer] = {}
         self._gone: list[Peer] = []

@@ -59,6 +59,8 @@ def test_a_mistake_is_named_with_its_place(step: Any, complaint: str) -> None:
         ({"peers": {}}, "name: peers: at least one was expected"),
         ({"seeds": []}, "name: seeds: a list of whole numbers was expected"),
         ({"tls": "rm1"}, "name: tls: true or false was expected"),
+        ({"completing": "2s"}, "name: completing: a number of seconds was expected"),
+        ({"completing": -1}, "name: completing: a number of seconds was expected"),
         ({"sedes": [1]}, "name: unknown: ['sedes']"),
     ],
 )

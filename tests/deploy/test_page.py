@@ -85,7 +85,7 @@ async def test_every_row_is_a_metric(exposition: str) -> None:
 
 def test_bounds_are_those_of_the_source() -> None:
     """What the page says of how much is shown is so."""
-    told = {row[0]: row[1] for row in PAGE.table("Metrics")}
+    told = {row[0]: row[1] for row in PAGE.table("Labels")}
     bounds = {
         "queues": queue_metrics.MAX_QUEUES,
         "users, and groups": metrics.MAX_NAMES,

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from licorne_server.__main__ import INTERRUPTED, parser_for
-from licorne_server.cli import connection, listing
+from licorne_server.__main__ import COMMANDS, parser_for
+from licorne_server.cli import config_diff, config_plan, exit_codes, listing
 from licorne_server.cli.completion import SHELLS
 from licorne_server.cli.completion_spec import specs_of
 from licorne_server.cli.target import DEFAULT_TARGET, VARIABLES
@@ -24,8 +24,9 @@ def options_of(command: str) -> set[str]:
 
 def test_exit_codes() -> None:
     """All of them, and no others."""
-    named = (connection.OK, connection.USAGE, connection.UNREACHABLE, connection.NOT_FOUND)
-    codes = {*named, connection.REFUSED, INTERRUPTED}
+    common = {value for name, value in vars(exit_codes).items() if name.isupper()}
+    of_plans = {config_plan.WORSE, config_plan.INCOMPLETE}
+    codes = common | of_plans | {config_diff.DIFFERENT, config_diff.WRONG_USAGE}
     assert {int(row[0]) for row in PAGE.table("Exit codes")} == codes
 
 
@@ -53,3 +54,34 @@ def test_forms() -> None:
     text = "\n".join(PAGE.lines)
     assert all(f"`-o {form}`" in text for form in listing.FORMS)
     assert all(f"licorne completion {shell}\n" in text for shell in SHELLS)
+
+
+def commands_in(text: str) -> set[str]:
+    """The commands that code names: ``licorne NAME``."""
+    return set(re.findall(r"\blicorne ([a-z][a-z-]+)", text))
+
+
+@pytest.mark.parametrize("page", ["docs/commands.md", "docs/operating.md"])
+def test_no_page_has_a_command_that_is_not_there(page: str) -> None:
+    """What a page calls a command is one."""
+    text = "\n".join(Page(page).lines)
+    code = "\n".join([*re.findall(r"`[^`]+`", text), *re.findall(r"^licorne .*", text, re.M)])
+    assert commands_in(code) <= {"serve", *COMMANDS}
+
+
+def test_every_command_is_in_the_list_of_all() -> None:
+    """None is forgotten, and none is listed that is not there."""
+    rows = Page("docs/operating.md").table("Commands")
+    listed = set.union(*(commands_in(row[0]) for row in rows))
+    assert listed == {"serve", *COMMANDS}
+
+
+def test_no_option_is_made_up() -> None:
+    """Every option on the page is one of some command."""
+    known = {
+        flag
+        for spec in specs_of(parser_for(*COMMANDS))
+        for option in spec.options
+        for flag in option.flags
+    }
+    assert set(re.findall(r"--[a-z][a-z-]+", "\n".join(PAGE.lines))) <= known

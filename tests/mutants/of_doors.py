@@ -16,7 +16,7 @@ DOORS = (
     Defect(
         "common-name-counts-too",
         _ACCESS,
-        "return frozenset(names or map(_text, properties.get(_COMMON_NAME, ())))",
+        "return frozenset(names - {_OTHER_KINDS})",
         "return frozenset(names | {*map(_text, properties.get(_COMMON_NAME, ()))})",
         "a certificate with alternative names acts for the RM in its common name as well",
         ("tests/server/test_identity.py",),
@@ -117,8 +117,8 @@ DOORS = (
     Defect(
         "probes-need-tokens",
         _HTTP_IDENTITY,
-        'OPEN_TO_ALL = frozenset({"/livez", "/readyz", *paths.PUBLIC})',
-        'OPEN_TO_ALL = frozenset({"/livez", *paths.PUBLIC})',
+        "OPEN_TO_ALL = PROBES | paths.PUBLIC",
+        "OPEN_TO_ALL = paths.PUBLIC",
         "a supervisor without a token takes the server for one that is not ready",
         ("tests/server/http/test_http_identity.py",),
     ),
@@ -141,10 +141,26 @@ DOORS = (
     Defect(
         "no-certificate-over-http",
         _HTTP_IDENTITY,
-        "if not names:",
-        "if names is None:",
+        "if not shown:",
+        "if shown is None:",
         "over HTTP somebody without a certificate is told that it has a bad one",
         ("tests/server/http/test_https.py",),
+    ),
+    Defect(
+        "entries-are-names-over-http",
+        _HTTP_IDENTITY,
+        "if kind in ALTERNATIVE_NAMES and name",
+        "if name",
+        "a certificate with a directory entry ends in an internal error",
+        ("tests/server/http/ui/test_looking_by_certificate.py",),
+    ),
+    Defect(
+        "any-host-on-loopback",
+        "server/licorne_server/http/hosts.py",
+        "if not self._is_known(given):",
+        "if not given:",
+        "a page of another site whose name leads to this machine reads everything",
+        ("tests/server/http/test_hosts.py",),
     ),
     Defect(
         "process-shown-to-all",

@@ -5,8 +5,10 @@ from mutants.defect import Defect
 _LINES = "server/licorne_server/logs/lines.py"
 _REDIRECT = "server/licorne_server/logs/redirect.py"
 _WRITER = "server/licorne_server/logs/writer.py"
+_LEVELS = "server/licorne_server/logs/levels.py"
 _WATCHDOG = "server/licorne_server/watchdog.py"
 _TESTS_OF_LINES = ("tests/server/logs/test_lines.py",)
+_TESTS_OF_LEVELS = ("tests/server/logs/test_levels.py",)
 _TESTS_OF_WRITER = ("tests/server/logs/test_writer.py",)
 _TESTS_OF_PROCESS = ("tests/server/logs/test_process.py",)
 _TESTS_OF_WATCHDOG = ("tests/server/test_watchdog.py",)
@@ -37,10 +39,50 @@ LOGS = (
         _TESTS_OF_LINES,
     ),
     Defect(
+        "one-allowance-for-all",
+        _LINES,
+        "cause = _cause_of(entry)",
+        'cause = ""',
+        "a flood of lines about one RM keeps out those about others",
+        _TESTS_OF_LINES,
+    ),
+    Defect(
+        "acts-fall-silent",
+        _LEVELS,
+        "return logging.NOTSET if name == AUDIT else _NUMBERS[self._level_of(name)]",
+        "return _NUMBERS[self._level_of(name)]",
+        "with the level `error` nobody sees what operators ask for",
+        _TESTS_OF_LEVELS,
+    ),
+    Defect(
+        "rm-takes-lines-away",
+        _LEVELS,
+        "return min((self._usual, *wanted), key=LEVELS.index)",
+        "return max((self._usual, *wanted), key=LEVELS.index)",
+        "an RM that wants few lines silences the log for everybody",
+        _TESTS_OF_LEVELS,
+    ),
+    Defect(
+        "level-outlives-its-rm",
+        "server/licorne_server/rms.py",
+        "        self.on_forgotten(rm_id)\n",
+        "",
+        "what an RM wanted of the log stays when it is forgotten",
+        ("tests/server/test_rm_log_levels.py",),
+    ),
+    Defect(
+        "rejections-without-end",
+        "server/licorne_server/rejections.py",
+        "in rejections[:MOST_TOLD]:",
+        "in rejections:",
+        "a large request that is refused whole has a line for each item",
+        ("tests/server/test_rejections.py",),
+    ),
+    Defect(
         "queue-without-bound",
         _WRITER,
-        "elif len(self._lines) >= self._max_lines or self._bytes + size > self._max_bytes:",
-        "elif len(self._lines) >= self._max_lines:",
+        "elif len(self._lines) >= max_lines or self._bytes + size > max_bytes:",
+        "elif len(self._lines) >= max_lines:",
         "what waits for a blocked stderr is bounded in lines alone",
         _TESTS_OF_WRITER,
     ),

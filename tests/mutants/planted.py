@@ -21,6 +21,7 @@ from mutants.of_plans import PLANS
 from mutants.of_preemption import PREEMPTION
 from mutants.of_server import SERVER
 from mutants.of_steps import STEPS
+from mutants.of_traces import TRACES
 from mutants.of_waiting import WAITING
 from mutants.of_wire import WIRE
 
@@ -45,6 +46,7 @@ ALL = [
     *CAPS,
     *LOGS,
     *METRICS,
+    *TRACES,
     *BENCH,
     *CLIENT,
     *COMMANDS,

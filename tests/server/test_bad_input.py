@@ -25,7 +25,7 @@ COUNT = itertools.count()
 MIB = 1024 * 1024
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 SECONDS = 3.0
-"""More than any answer takes on a busy machine, and less than a bomb would."""
+"""Of a processor: more than any answer takes, and less than a bomb would."""
 
 BYTES = 96 * MIB
 """What the process may grow by for one request; a bomb takes several times that."""
@@ -134,10 +134,10 @@ async def test_100_000_resource_names_are_rejected(
     reason = await rejection(shim, streams[0], ask("k", resourcePerAlloc=many))
     assert reason == "resourcePerAlloc has 100000 entries, at most 4096 are allowed"
     huge = resource(**{f"type-{i}": 1 for i in range(250_000)})
-    begin = time.perf_counter()
+    begin = time.process_time()
     reason = await rejection(shim, streams[0], ask("k", resourcePerAlloc=huge))
     assert reason == "allocation has more than 200000 entries"
-    assert time.perf_counter() - begin < SECONDS
+    assert time.process_time() - begin < SECONDS
     response = await shim.nodes(
         streams[2], si.NodeInfo(nodeID="big", action=si.NodeInfo.CREATE, schedulableResource=huge)
     )
@@ -158,13 +158,13 @@ async def test_message_of_millions_of_items_is_refused_unparsed(
     field = delimited(si.AllocationRequest.ALLOCATIONS_FIELD_NUMBER, item)
     bomb = delimited(3, b"rm") + field * ((8 * MIB - 100) // len(field))
     before = usage.getrusage(usage.RUSAGE_SELF).ru_maxrss
-    begin = time.perf_counter()
+    begin = time.process_time()
     await streams[0].send(bomb)
     assert await streams[0].ending() == (
         INVALID,
         "AllocationRequest holds more than 100000 items",
     )
-    assert time.perf_counter() - begin < SECONDS
+    assert time.process_time() - begin < SECONDS
     assert (usage.getrusage(usage.RUSAGE_SELF).ru_maxrss - before) * 1024 < BYTES
 
 
@@ -177,13 +177,13 @@ async def test_8_mib_in_maps_are_refused_within_bounds(
     field = delimited(4, item.SerializeToString())
     bomb = delimited(3, b"rm") + field * ((8 * MIB - 100) // len(field))
     before = usage.getrusage(usage.RUSAGE_SELF).ru_maxrss
-    begin = time.perf_counter()
+    begin = time.process_time()
     await streams[0].send(bomb)
     rejected = (await streams[0].next()).rejectedAllocations
     assert {item.reason for item in rejected} == {
         "applicationID is empty",
     }
-    assert time.perf_counter() - begin < SECONDS
+    assert time.process_time() - begin < SECONDS
     assert (usage.getrusage(usage.RUSAGE_SELF).ru_maxrss - before) * 1024 < BYTES
     await shim.ask(streams[0], ask("after"))
     assert await new_allocations(streams[0], 1) == {"after": "n0"}

@@ -5,10 +5,13 @@ from functools import partial
 from threading import Event, active_count
 
 import pytest
+from structlog.testing import capture_logs
 
 from licorne_core.config import DEFAULT_CONFIG
 from licorne_server.config_thread import MAX_WAITING_BYTES, ConfigThread, Origin
 from licorne_server.errors import CallError
+from licorne_server.logs import levels
+from licorne_server.logs.names import CONFIGURATIONS
 from support.http_site import post
 from support.shim import LOOPBACK, PATIENCE, Shim, connected, serving
 
@@ -24,6 +27,27 @@ async def test_one_thread_is_enough() -> None:
     assert read == list(range(50))
     assert active_count() <= before + 1
     thread.stop()
+
+
+async def test_what_was_read_is_told_at_debug() -> None:
+    """Whose text it was, how long, and whether it is valid; without `debug` there is no line."""
+    thread, origin = ConfigThread(), Origin("host", "RM rm")
+    try:
+        with capture_logs() as lines:
+            await thread.parse(origin, DEFAULT_CONFIG)
+            assert not lines
+            levels().set(CONFIGURATIONS, "debug")
+            for text in (DEFAULT_CONFIG, "partitions: 1"):
+                await thread.parse(origin, text)
+    finally:
+        levels().begin("info")
+        thread.stop()
+    assert {(line["event"], line["by"], line["purpose"]) for line in lines} == {
+        ("configuration read", "host", "RM rm")
+    }
+    told = [(line["characters"], line["valid"]) for line in lines]
+    assert told == [(len(DEFAULT_CONFIG), True), (13, False)]
+    assert all(line["ms"] > 0 for line in lines)
 
 
 async def test_what_was_given_up_is_not_begun() -> None:

@@ -63,12 +63,12 @@ def test_asks_are_read_whole_the_first_time_and_every_time(
     wires: list[si.Allocation], keys: list[str]
 ) -> None:
     """A kind of ask that was seen before reads like one that was not."""
-    reader = AskReader()
+    reader = AskReader(RM)
     for wire in wires:
         for key in (wire.allocationKey, *keys, wire.allocationKey):
             wire.allocationKey = key
             raw = wire.SerializeToString()
-            assert reader.read(raw) == AskReader().read(raw)
+            assert reader.read(raw) == AskReader(RM).read(raw)
             read = reader.read(raw)
             assert (read.key, read.app_id, read.priority) == (
                 key,
@@ -89,7 +89,7 @@ def test_asks_are_read_whole_the_first_time_and_every_time(
 
 def test_asks_of_one_class_share_it() -> None:
     """Equal resources are one object, whatever else differs."""
-    reader = AskReader()
+    reader = AskReader(RM)
     one, two = (reader.read(ask(f"k{i}", f"app-{i}").SerializeToString()) for i in range(2))
     assert one.ask_class is two.ask_class
 
@@ -108,34 +108,34 @@ def test_asks_of_one_class_share_it() -> None:
 def test_create_time_comes_from_its_tag(name: str, value: str, expected: float | None) -> None:
     """The tag is found in any case of letters; one that is no time counts as absent."""
     raw = ask("k", allocationTags={name: value}).SerializeToString()
-    assert AskReader().read(raw).create_time == expected
+    assert AskReader(RM).read(raw).create_time == expected
 
 
 def test_required_node_comes_from_its_tag() -> None:
     """An ask with the tag is of another class than one without."""
     tags = {"Yunikorn.apache.org/requiredNode": "n7"}
-    read = AskReader().read(ask("k", allocationTags=tags).SerializeToString())
+    read = AskReader(RM).read(ask("k", allocationTags=tags).SerializeToString())
     assert read.ask_class.required_node == "n7"
 
 
 def test_foreign_allocation_needs_no_application() -> None:
     """What another scheduler runs belongs to no application of ours."""
     raw = ask("k", "", nodeID="n0", allocationTags={"foreign": "static"}).SerializeToString()
-    assert AskReader().read(raw).app_id == ""
+    assert AskReader(RM).read(raw).app_id == ""
     with pytest.raises(BadItem, match="applicationID is empty"):
-        AskReader().read(ask("k", "").SerializeToString())
+        AskReader(RM).read(ask("k", "").SerializeToString())
 
 
 @given(st.binary(max_size=100))
 def test_garbage_for_an_ask_is_refused(raw: bytes) -> None:
     """Bytes are an ask, a bad item or malformed; nothing else can happen."""
     with suppress(BadItem, Malformed):
-        assert AskReader().read(raw).key
+        assert AskReader(RM).read(raw).key
 
 
 def test_key_that_stands_elsewhere_is_still_found() -> None:
     """Field order is free: an ask whose key comes last, or twice, reads like protobuf has it."""
-    reader = AskReader()
+    reader = AskReader(RM)
     rest = ask("", "app").SerializeToString()
     key = si.Allocation(allocationKey="late").SerializeToString()
     early = si.Allocation(allocationKey="early").SerializeToString()
@@ -146,7 +146,7 @@ def test_key_that_stands_elsewhere_is_still_found() -> None:
 
 def test_what_an_ask_brings_counts_as_memory() -> None:
     """Tags, long names and very many amounts count; the first time as every time."""
-    reader = AskReader()
+    reader = AskReader(RM)
     plain = ask("k", resourcePerAlloc=resource(vcore=1, memory=1))
     tagged = ask("k", allocationTags={f"tag-{number}": "value" for number in range(5)})
     named = ask("k", placeholder=True, taskGroupName="g" * 5_000)
@@ -167,7 +167,7 @@ def test_what_an_ask_brings_counts_as_memory() -> None:
 def test_encoded_allocations_are_protobuf(wires: list[si.Allocation], node_id: str) -> None:
     """Joined pieces parse to what was allocated, field for field (spec § 1.6.9)."""
     encoder = AllocationEncoder()
-    reader = AskReader()
+    reader = AskReader(RM)
     made, expected = [], si.AllocationResponse()
     for wire in wires * 2:
         wire.ClearField("allocationTags")

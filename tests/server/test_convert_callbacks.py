@@ -8,11 +8,12 @@ from licorne_core.asks import Ask, AskClass, Shape
 from licorne_core.commands import FailMode, PredicatePolicy
 from licorne_core.effects import ContainerState, ContainerStatesChanged
 from licorne_core.ids import AllocationKey, AppId, PartitionName, RmId
-from licorne_server.convert_asks import AskingReader, AskReader
+from licorne_server.convert_asks import OWN_TAGS, AskingReader, AskReader
 from licorne_server.convert_callbacks import policy
 from licorne_server.convert_out import AllocationEncoder, Kind, payloads
 from licorne_server.errors import CallError
 from licorne_server.items import BadItem
+from support.pages import ROOT
 from support.shim import ask, faults
 
 RM = RmId("rm")
@@ -75,7 +76,7 @@ def test_policies_out_of_range_are_refused(callbacks: sp.Callbacks, field: str, 
 
 def test_asks_share_results_by_their_tag() -> None:
     """Equal size and equal tag, whatever its case, make one class; another tag another one."""
-    reader = AskingReader(sp.BY_ASK)
+    reader = AskingReader(RM, sp.BY_ASK)
     gpu = [
         read(reader, ask(f"k{i}", allocationTags={tag: "gpu"})).ask_class
         for i, tag in enumerate(["licorne/predicate-class", "Licorne/Predicate-Class"] * 2)
@@ -88,7 +89,7 @@ def test_asks_share_results_by_their_tag() -> None:
 
 def test_an_ask_without_the_tag_is_alone() -> None:
     """Nothing is known of what decides about it: no two such asks are of one class."""
-    reader = AskingReader(sp.BY_ASK)
+    reader = AskingReader(RM, sp.BY_ASK)
     asks = [("k1", "app"), ("k2", "app"), ("b c", "a"), ("k1", "app"), ("c", "a b")]
     classes = [read(reader, ask(key, app)).ask_class for key, app in asks]
     assert classes[0] == classes[3]
@@ -100,7 +101,7 @@ def test_an_ask_without_the_tag_is_alone() -> None:
 
 def classed(class_by: sp.ClassBy.ValueType, *tags: dict[str, str]) -> list[AskClass]:
     """The classes of asks of one size with these tags."""
-    reader = AskingReader(class_by)
+    reader = AskingReader(RM, class_by)
     return [
         read(reader, ask(f"k{i}", allocationTags=each)).ask_class for i, each in enumerate(tags)
     ]
@@ -157,7 +158,7 @@ def test_by_all_tags_equal_sets_of_tags_are_one_class() -> None:
 
 def test_by_all_tags_the_order_on_the_wire_does_not_count() -> None:
     """Equal tags are one class, though each ask was written in an order of its own."""
-    reader = AskingReader(sp.BY_ALL_TAGS)
+    reader = AskingReader(RM, sp.BY_ALL_TAGS)
     tags = [si.Allocation(allocationTags={f"t{n}": "x"}).SerializeToString() for n in range(60)]
     plain = ask("k").SerializeToString()
     one, other = (reader.read(plain + b"".join(each)) for each in (tags, tags[::-1]))
@@ -178,7 +179,7 @@ def test_by_all_tags_nothing_is_taken_for_something_else() -> None:
 
 
 def test_by_all_tags_what_is_the_asks_own_does_not_count() -> None:
-    """Time of creation and name of the pod differ from ask to ask, whatever case they have."""
+    """Creation time, pod name and trace differ from ask to ask, in any case of letters."""
     zone = {"zone": "a"}
     plain, *own = classed(
         sp.BY_ALL_TAGS,
@@ -186,16 +187,34 @@ def test_by_all_tags_what_is_the_asks_own_does_not_count() -> None:
         {**zone, "creationTime": "5", "kubernetes.io/meta/podName": "pod-1"},
         {**zone, "creationTime": "6", "kubernetes.io/meta/podName": "pod-2"},
         {**zone, "CREATIONTIME": "6", "Kubernetes.io/Meta/PodName": "pod-2"},
+        {**zone, "licorne/traceparent": "00-1-2-01", "licorne/tracestate": "a=1"},
+        {**zone, "Licorne/TraceParent": "00-1-3-01"},
     )
     assert set(own) == {plain}
     [other] = classed(sp.BY_ALL_TAGS, {**zone, "kubernetes.io/meta/namespace": "ns"})
     assert other != plain
 
 
+@pytest.mark.parametrize(
+    "file",
+    [
+        "proto/licorne/v1/session.proto",
+        "clients/python/licorne/v1/session_pb2.pyi",
+        "clients/python/licorne/callbacks.py",
+        "clients/go/licornev1/session.pb.go",
+        "clients/go/licorne/config.go",
+    ],
+)
+def test_by_all_tags_says_which_tags_do_not_count(file: str) -> None:
+    """Whoever chooses it reads there of each tag that is an ask's own."""
+    text = (ROOT / file).read_text(encoding="utf-8").lower()
+    assert [tag for tag in OWN_TAGS if tag not in text] == []
+
+
 @pytest.mark.parametrize("class_by", CLASSES)
 def test_size_and_required_node_count_as_well(class_by: sp.ClassBy.ValueType) -> None:
     """However asks are classed, those of another size or for a node of their own are others."""
-    reader = AskingReader(class_by)
+    reader = AskingReader(RM, class_by)
     tags = {"licorne/predicate-class": "gpu"}
     bound = {**tags, "yunikorn.apache.org/requiredNode": "n1"}
     plain = read(reader, ask("k1", allocationTags=tags)).ask_class
@@ -209,9 +228,9 @@ def test_size_and_required_node_count_as_well(class_by: sp.ClassBy.ValueType) ->
 def test_reading_again_gives_the_same_ask(class_by: sp.ClassBy.ValueType) -> None:
     """An ask that was seen before reads like one that was not, and has all its fields."""
     wire = ask("k", priority=3, allocationTags={"creationTime": "5"}, taskGroupName="g")
-    reader = AskingReader(class_by)
+    reader = AskingReader(RM, class_by)
     first, again = read(reader, wire), read(reader, wire)
-    fresh = read(AskingReader(class_by), wire)
+    fresh = read(AskingReader(RM, class_by), wire)
     assert first == again == fresh
     assert (first.priority, first.create_time, first.task_group) == (3, 5.0, "g")
     assert first.ask_class.shape == Shape({"vcore": 100})
@@ -219,7 +238,7 @@ def test_reading_again_gives_the_same_ask(class_by: sp.ClassBy.ValueType) -> Non
 
 def test_who_is_not_asked_has_classes_by_size() -> None:
     """The tag means nothing for an RM without predicates."""
-    reader = AskReader()
+    reader = AskReader(RM)
     tagged = read(reader, ask("k1", allocationTags={"licorne/predicate-class": "gpu"}))
     assert tagged.ask_class is read(reader, ask("k2")).ask_class
     assert tagged.ask_class.predicate is None
@@ -229,12 +248,12 @@ def test_a_class_that_is_too_long_is_refused() -> None:
     """The tag is a name like others: bounded, and the ask is rejected with its length."""
     wire = ask("k", allocationTags={"licorne/predicate-class": "x" * 513})
     with pytest.raises(BadItem, match="licorne/predicate-class has 513 characters"):
-        read(AskingReader(sp.BY_ASK), wire)
+        read(AskingReader(RM, sp.BY_ASK), wire)
 
 
 def test_many_lonely_asks_leave_nothing_behind() -> None:
     """What is kept for one size is kept once, however many asks of it are classes of their own."""
-    reader = AskingReader(sp.BY_ASK)
+    reader = AskingReader(RM, sp.BY_ASK)
     classes = [read(reader, ask(f"k{i}")).ask_class for i in range(1000)]
     assert len({id(item.shape) for item in classes}) == 1
     assert len({id(item.items) for item in classes}) == 1

@@ -18,7 +18,7 @@ def key_alone(key: str) -> bytes:
 
 def test_every_key_is_checked_not_only_the_first_of_its_kind() -> None:
     """An ask that differs from a known one by its key alone may have no key that is none."""
-    reader = AskReader()
+    reader = AskReader("rm")
     rest = ask("", "app").SerializeToString()
     assert reader.read(key_alone("good") + rest).key == "good"
     with pytest.raises(BadItem, match="allocationKey holds control characters"):
@@ -29,7 +29,7 @@ def test_every_key_is_checked_not_only_the_first_of_its_kind() -> None:
 
 def test_a_key_that_stands_twice_says_nothing_of_its_kind() -> None:
     """Of two keys the last one counts, also where the first is that of another ask."""
-    reader = AskReader()
+    reader = AskReader("rm")
     rest = key_alone("last") + ask("", "app").SerializeToString()
     for first in ("last", "first"):
         assert reader.read(key_alone(first) + rest).key == "last"
@@ -39,7 +39,7 @@ def test_a_key_that_stands_twice_says_nothing_of_its_kind() -> None:
 def test_times_are_written_in_plain_digits(digits: str) -> None:
     """Digits of other scripts are no creation time, and count as absent."""
     raw = ask("k", allocationTags={"creationTime": digits}).SerializeToString()
-    assert AskReader().read(raw).create_time is None
+    assert AskReader("rm").read(raw).create_time is None
 
 
 @pytest.mark.parametrize("length", [1, 127, 128, 300, 512])
@@ -47,7 +47,7 @@ def test_times_are_written_in_plain_digits(digits: str) -> None:
 def test_keys_of_any_length_are_written_whole(length: int, filler: str) -> None:
     """An allocation parses to its key, whether its lengths take one byte or two."""
     wire = ask("k" * length, "app", taskGroupName=filler)
-    read = AskReader().read(wire.SerializeToString())
+    read = AskReader("rm").read(wire.SerializeToString())
     raw = AllocationEncoder().encode("p", [Allocation(read, NodeId("n"), 0.0, 0.0)] * 2)
     parsed = si.AllocationResponse.FromString(raw).new
     assert [item.allocationKey for item in parsed] == ["k" * length] * 2

@@ -8,14 +8,16 @@ from pathlib import Path
 
 import grpc
 import pytest
+from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped]
 from structlog.testing import capture_logs
 
 from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
 from licorne_server.app import Server
 from licorne_server.copied_process import Spent
-from licorne_server.copies import Copies, Question
+from licorne_server.copies import MOST_OF_PARTY, RETRY_AFTER, Copies, Question
 from licorne_server.errors import CallError, Defect, Stopped, failed_precondition
+from licorne_server.share import Share
 from support.builders import node, nodes, remove_apps
 from support.shim import Shim, ask, eventually, new_allocations
 
@@ -230,7 +232,8 @@ async def test_a_copy_that_is_silent_is_ended(
 async def test_no_copy_is_made_when_memory_is_short(server: Server, shim: Shim) -> None:
     """The refusal says what is short."""
     await shim.set_up()
-    copies = Copies(server.engine, server.scheduler, lambda: "the process takes 2 bytes")
+    share = Share(lambda: False)
+    copies = Copies(server.engine, server.scheduler, share, lambda _: "the process takes 2 bytes")
     with pytest.raises(CallError) as error:
         await copies.ask("me", RM, lambda *_: b"", nothing)
     assert error.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -284,3 +287,20 @@ async def test_a_copy_that_ends_by_itself_has_given_no_answer(server: Server, sh
     with pytest.raises(CallError) as error:
         await server.copies.ask("me", RM, leave, nothing)
     assert error.value.message == "the copy that worked the plan out was ended"
+
+
+async def test_many_plans_of_one_party_are_refused_with_a_hint(
+    server: Server, shim: Shim, sleeper: Sleeper
+) -> None:
+    """Beside the one that is made so many may wait; the next is told when to come back."""
+    await shim.set_up()
+    plans = [asked(server.copies, sleeper) for _ in range(MOST_OF_PARTY + 1)]
+    await sleeper.pid()
+    with pytest.raises(CallError) as error:
+        await server.copies.ask("me", RM, lambda *_: b"", nothing)
+    assert error.value.reason == "TOO_MANY_PLANS"
+    [retry] = [one for one in error.value.details if isinstance(one, RetryInfo)]
+    assert retry.retry_delay.seconds == RETRY_AFTER
+    for plan in plans:
+        plan.cancel()
+    await asyncio.wait(plans)

@@ -14,7 +14,7 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server import event_feed
 from licorne_server.app import Server
-from licorne_server.outbox import Bounds
+from licorne_server.outbox_bounds import OutboxBounds
 from support.facts import START, happened
 from support.shim import (
     LOOPBACK,
@@ -195,7 +195,7 @@ async def test_events_that_were_not_sent_in_time_leave_a_gap(
 
 async def test_events_leave_the_outbox_to_decisions() -> None:
     """An RM that acknowledges nothing is not held for its events; once it does it gets the rest."""
-    bounds = Bounds(high=400_000, low=200_000, cap=5_000_000)
+    bounds = OutboxBounds(high=400_000, low=200_000, cap=5_000_000)
     async with serving(bounds=bounds) as server, connected(server) as channel:
         session = RawSession(channel)
         call, _ = await session.begin(callbacks=WANTED)

@@ -16,7 +16,7 @@ ADDED = {Kind.NODES: 1, Kind.APPLICATIONS: 1, Kind.ALLOCATIONS: 4}
 """The field of a request that holds what is added."""
 REMOVED = {Kind.APPLICATIONS: 2, Kind.ALLOCATIONS: 2}
 """The field that holds what is removed."""
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 def request(kind: Kind, added: str = "", removed: str = "") -> Split:

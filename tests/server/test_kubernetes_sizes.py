@@ -48,7 +48,7 @@ def labels(count: int) -> dict[str, str]:
 
 def read_ask(raw: bytes, reader: AskReader | None = None) -> Ask:
     """A large ask, as the reader of a new RM reads it, or another one."""
-    return (reader or AskReader()).read_large(at_once(take_apart(raw, ASK, pace())))
+    return (reader or AskReader(RM)).read_large(at_once(take_apart(raw, ASK, pace())))
 
 
 async def test_pod_with_the_most_labels_is_placed(shim: Shim) -> None:
@@ -59,7 +59,7 @@ async def test_pod_with_the_most_labels_is_placed(shim: Shim) -> None:
 
 
 @pytest.mark.parametrize(
-    "reader", [AskReader(), AskingReader(sp.BY_ASK), AskingReader(sp.BY_ALL_TAGS)]
+    "reader", [AskReader(RM), AskingReader(RM, sp.BY_ASK), AskingReader(RM, sp.BY_ALL_TAGS)]
 )
 def test_names_of_kubernetes_are_taken(reader: AskReader) -> None:
     """The longest names of labels and resources fit, and so does what an annotation can hold."""

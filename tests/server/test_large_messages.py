@@ -80,7 +80,7 @@ async def read_applications(raw: bytes) -> Steps:
 async def read_asks(raw: bytes, reader: AskReader | None = None) -> Steps:
     """What becomes of an AllocationRequest."""
     request = await split(raw, ALLOCATION_REQUEST, pace())
-    return await allocation_batch(RM, request, 500, reader or AskReader(), pace())
+    return await allocation_batch(RM, request, 500, reader or AskReader(RM), pace())
 
 
 def one_ask(rest: bytes) -> Work:
@@ -265,7 +265,7 @@ def test_application_with_too_many_entries_is_refused(
 @pytest.mark.parametrize(("tags", "shares"), [(MAX_CLASS_TAGS, True), (MAX_CLASS_TAGS + 1, False)])
 def test_asks_of_very_many_tags_share_no_answers(tags: int, shares: bool) -> None:
     """To compare all tags of an ask takes long, so no ask with so many is compared."""
-    reader = AskingReader(sp.BY_ALL_TAGS)
+    reader = AskingReader(RM, sp.BY_ALL_TAGS)
     raw = b"".join(delimited(4, delimited(1, key) + entries(2, tags) + APP) for key in (b"a", b"b"))
     [command] = at_once(read_asks(raw, reader)).steps
     assert isinstance(command, UpdateAllocations)

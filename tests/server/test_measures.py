@@ -17,7 +17,8 @@ from licorne_server.convert_out import Kind, Payload
 from licorne_server.measures import CheckTimes, Histogram, RmMeasures
 from licorne_server.measures.checks import KEPT
 from licorne_server.measures.histogram import OLDER, WAITS, WORK
-from licorne_server.outbox import Bounds, Outbox
+from licorne_server.outbox import Outbox
+from licorne_server.outbox_bounds import OutboxBounds
 
 RM = RmId("rm1")
 HERE = PartitionName("[rm1]default")
@@ -159,7 +160,7 @@ def test_an_outbox_knows_how_old_its_messages_are() -> None:
     """The oldest message of all kinds counts, and what is written counts with its time."""
     now = 100.0
     waited = Histogram(WAITS)
-    outbox = Outbox(lambda _: None, Bounds(), lambda: now, waited)
+    outbox = Outbox(lambda _: None, OutboxBounds(), lambda: now, waited)
     assert outbox.age == 0.0
     outbox.put(Payload(Kind.NODES, "nodes", b"n", 1))
     now = 103.0

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from licorne_core.commands import Command, RefuseNewWork
 from licorne_core.rm_caps import Shortage
 from licorne_server import machine_memory
-from licorne_server.machine_memory import group_limits
+from licorne_server.machine_memory import available, group_limits
 from licorne_server.memory import LOOKS_BETWEEN_RETURNS, LOOKS_BETWEEN_TELLINGS, Memory
 from licorne_server.rm_bounds import RmBounds
 from support.shim import Shim, ask, connected, new_allocations, node, serving
@@ -25,10 +25,15 @@ class System:
         """A small figure."""
         self.figure = 1
         self.returns = 0
+        self.free: int | None = None
 
     def resident(self) -> int:
         """The figure."""
         return self.figure
+
+    def available(self) -> int | None:
+        """What is free."""
+        return self.free
 
     def give_back(self) -> None:
         """Count."""
@@ -174,7 +179,7 @@ async def test_server_looks_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
         return 1
 
     monkeypatch.setattr(machine_memory, "resident", resident)
-    async with serving(rms=RmBounds(memory=LIMIT)), asyncio.timeout(10):
+    async with serving(rms=RmBounds(memory=LIMIT)), asyncio.timeout(60):
         await looked.wait()
 
 
@@ -227,3 +232,74 @@ def test_system_that_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert machine_memory.resident() == 0
     assert list(group_limits(tmp_path, tmp_path)) == []
     machine_memory.give_back()
+
+
+@pytest.mark.parametrize(
+    ("resident", "reckoned", "free", "refusal"),
+    [
+        (100, 20, None, ""),
+        (100, 20, 46, ""),
+        (100, 20, 45, "it may take 46 bytes of memory, and 45 are free"),
+        (100, 1_000, 65, "it may take 66 bytes of memory, and 65 are free"),
+        (738, 20, None, ""),
+        (755, 20, None, "it may take 46 bytes of memory beside the 755 of the process, and "),
+    ],
+)
+def test_copies_need_room(
+    system: System,
+    monkeypatch: pytest.MonkeyPatch,
+    resident: int,
+    reckoned: int,
+    free: int | None,
+    refusal: str,
+) -> None:
+    """A copy counts with half more than its RM is reckoned at, or half of the process if that is
+    less, against the limit of the process and against what is free."""
+    monkeypatch.setattr("licorne_server.memory.COPY_BYTES", 16)
+    memory, _ = watched(system)
+    system.figure, system.free = resident, free
+    told = memory.shortage_for_copy(reckoned)
+    assert told.startswith(refusal) if refusal else told == ""
+
+
+async def test_no_copy_while_memory_is_short(system: System) -> None:
+    """The reason is that of all refusals then."""
+    memory, _ = watched(system)
+    system.figure = LIMIT + 1
+    memory.look()
+    assert memory.shortage_for_copy(0) == memory.shortage != ""
+    assert memory.returning is not None
+    await memory.returning
+
+
+@pytest.mark.parametrize(
+    ("files", "free"),
+    [
+        ({}, 7_000 * 1024),
+        ({"memory.max": "5000", "memory.current": "3000"}, 2_000),
+        (
+            {
+                "memory.max": "5000",
+                "memory.current": "3000",
+                "memory.stat": "anon 1000\ninactive_file 1500",
+            },
+            3_500,
+        ),
+        ({"memory.max": "5000", "memory.current": "6000"}, 0),
+        ({"memory.max": "max", "memory.current": "6000"}, 7_000 * 1024),
+    ],
+    ids=["machine", "group", "files", "full", "no limit"],
+)
+def test_what_is_free(tmp_path: Path, files: dict[str, str], free: int) -> None:
+    """The least of what the machine and the process's groups have left; files make way."""
+    machine = tmp_path / "meminfo"
+    machine.write_text("MemTotal:  9000 kB\nMemFree: 10 kB\nMemAvailable:    7000 kB\n")
+    group(tmp_path, "cgroup", "0::/a")
+    for name, text in files.items():
+        group(tmp_path / "groups" / "a", name, text)
+    assert available(tmp_path / "groups", tmp_path, machine) == free
+
+
+def test_nothing_is_known_of_what_is_free(tmp_path: Path) -> None:
+    """Where the system does not tell, copies are made."""
+    assert available(tmp_path, tmp_path, tmp_path / "meminfo") is None

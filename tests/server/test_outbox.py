@@ -5,9 +5,10 @@ import asyncio
 import pytest
 
 from licorne_server.convert_out import MAX_RESPONSE_ITEMS, Kind, Payload
-from licorne_server.outbox import ENTRY_COST, Bounds, Outbox
+from licorne_server.outbox import ENTRY_COST, Outbox
+from licorne_server.outbox_bounds import OutboxBounds
 
-SMALL = Bounds(high=10_000, low=4_000, cap=50_000)
+SMALL = OutboxBounds(high=10_000, low=4_000, cap=50_000)
 ALL = tuple(Kind)
 
 

@@ -1,9 +1,10 @@
 """The outbox where bounds meet: between water marks, old acknowledgements, large messages."""
 
 from licorne_server.convert_out import Kind, Payload
-from licorne_server.outbox import Bounds, Outbox
+from licorne_server.outbox import Outbox
+from licorne_server.outbox_bounds import OutboxBounds
 
-SMALL = Bounds(high=10_000, low=4_000, cap=50_000)
+SMALL = OutboxBounds(high=10_000, low=4_000, cap=50_000)
 ALL = tuple(Kind)
 
 

@@ -60,6 +60,15 @@ async def test_no_page_is_longer_than_the_most() -> None:
     assert (len(page.rows), page.last) == (10_000, 9_999)
 
 
+async def test_a_pause_is_no_item() -> None:
+    """Where a list may be left for a while nothing is lost, and the place is that of an item."""
+    items = [None, 1, None, 2, None, 3]
+    page = await filled(Page(items, row, size=2), Share(idle), "host")
+    assert ([item.path for item in page.rows], page.last) == (["1", "2"], 2)
+    whole = await filled(Page(items, row), Share(idle), "host")
+    assert ([item.path for item in whole.rows], whole.last) == (["1", "2", "3"], None)
+
+
 @pytest.mark.parametrize(
     ("path", "behind"),
     [

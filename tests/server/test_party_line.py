@@ -9,12 +9,12 @@ import pytest
 from licorne_server.errors import CallError, Stopped
 from licorne_server.party_line import PartyLine
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 def a_line(of_party: int = 2, most: int = 3) -> PartyLine:
     """A line in which few may wait."""
-    return PartyLine("plans", "TOO_MANY_PLANS", of_party=of_party, most=most)
+    return PartyLine("plans", "TOO_MANY_PLANS", of_party=of_party, most=most, retry_after=2.0)
 
 
 async def settled() -> None:

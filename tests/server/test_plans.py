@@ -1,5 +1,6 @@
 """`PlanConfiguration` and `PlanSubmission` over the wire: nothing of what they say happens."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,8 +10,13 @@ import pytest
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne_core.config import load
 from licorne_core.ids import RmId
+from licorne_core.rm_caps import RmCaps
 from licorne_server.app import Server
+from licorne_server.pacing import PART, Pace
+from licorne_server.rm_bounds import RmBounds
+from licorne_server.services.admin.plans import read_submission
 from support.configuring import refusal
 from support.shim import (
     Call,
@@ -268,3 +274,53 @@ async def test_plans_are_of_an_own_rm_alone() -> None:
             admin.PlanSubmission(pb.PlanSubmissionRequest(rm_id="operator")),
         ):
             assert (await refused(call)).code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (CONFIG, ""),
+        (CONFIG.replace("vcore: 2", "vcore: -2"), "invalid quantity '-2' for vcore"),
+        (CONFIG + "          - name: c\n", "4 queues, at most 3 are allowed"),
+    ],
+    ids=["unchanged", "invalid", "too large"],
+)
+async def test_no_copy_is_made_for_what_is_known_without_one(text: str, problem: str) -> None:
+    """What runs already, and what would be refused, is told at once."""
+    async with serving(rms=RmBounds(each=RmCaps(queues=3))) as server, connected(server) as channel:
+        await Shim(channel).register(CONFIG)
+        admin: Any = AdminStub(channel)
+        request = pb.PlanConfigurationRequest(rm_id="rm", config=text)
+        if problem:
+            error = await refused(admin.PlanConfiguration(request))
+            assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+            assert problem in (error.details() or "")
+        else:
+            plan = await admin.PlanConfiguration(request)
+            assert (plan.changed, plan.complete, plan.base_revision) == (False, True, 1)
+            assert plan.checksum == load(CONFIG).checksum
+        assert server.copies.made == 0
+        wider = pb.PlanConfigurationRequest(rm_id="rm", config=WIDER)
+        assert (await admin.PlanConfiguration(wider)).changed
+        assert server.copies.made == 1
+
+
+async def test_reading_a_submission_gives_way() -> None:
+    """However many asks there are, others have their turns between; all of them are read."""
+
+    class Counted(Pace):
+        """A pace that counts how often it has given way."""
+
+        rests = 0
+
+        async def rest(self) -> None:
+            """Count."""
+            self.rests += 1
+            await super().rest()
+
+    pace = Counted(asyncio.Lock())
+    wanted = [ask(f"w{i}", "new", 5, allocationTags={"x": "y" * 1_000}) for i in range(1_000)]
+    request = pb.PlanSubmissionRequest(application=application("new", "root.b"), asks=wanted)
+    _, asks = await read_submission(request, pace)
+    assert [one.key for one in asks] == [one.allocationKey for one in wanted]
+    assert pace.rests >= request.ByteSize() // PART

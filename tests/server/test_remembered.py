@@ -77,7 +77,7 @@ def many_amounts(number: int) -> bytes:
 def test_kinds_that_never_repeat_take_bounded_memory(kind: Callable[[int], bytes]) -> None:
     """Asks that share nothing leave no more behind than the tables of an RM may take."""
     raws = [kind(number) for number in range(1_500)]
-    reader = AskReader()
+    reader = AskReader("rm")
     tracemalloc.start()
     try:
         for raw in raws:
@@ -89,7 +89,7 @@ def test_kinds_that_never_repeat_take_bounded_memory(kind: Callable[[int], bytes
 
 def test_long_names_in_answers_take_bounded_memory() -> None:
     """Applications and nodes whose names never repeat are not all remembered."""
-    asks = AskReader()
+    asks = AskReader("rm")
     allocations, checks = AllocationEncoder(), CheckEncoder()
     tracemalloc.start()
     try:

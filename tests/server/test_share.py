@@ -143,7 +143,7 @@ async def test_whoever_goes_away_leaves_the_line() -> None:
             task.cancel()
         await asyncio.gather(*tasks, turns, return_exceptions=True)
         assert all(not task.cancelled() for task in tasks[1::2])
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await read(share, "last", 1, lambda: order.append("last"))
     assert order[-1] == "last"
 
@@ -165,3 +165,16 @@ async def test_nobody_gets_out_of_a_pause_by_going_away(monkeypatch: pytest.Monk
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     assert time.rested == pytest.approx(PAUSE_FACTOR * time.worked)
+
+
+async def test_what_cannot_end_with_its_slice_is_paid_for_in_any_case(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Behind a whole piece of work there is a pause, though no scheduling is known to wait."""
+    time, share = Time(monkeypatch), Share(no)
+    for _ in range(3):
+        async with share.slice("plans", whole=True):
+            time.work(0.05)
+    async with share.slice("lists"):
+        time.work(SLICE_SECONDS)
+    assert time.rested == pytest.approx(3 * 0.05 * PAUSE_FACTOR)

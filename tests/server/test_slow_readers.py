@@ -9,7 +9,7 @@ from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
 from licorne_core.ids import RmId
 from licorne_server.app import Server
-from licorne_server.outbox import Bounds
+from licorne_server.outbox_bounds import OutboxBounds
 from support.shim import (
     Call,
     RawSession,
@@ -33,7 +33,7 @@ SLOW = [
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
     """A server with small outboxes."""
-    bounds = Bounds(high=200_000, low=100_000, cap=5_000_000)
+    bounds = OutboxBounds(high=200_000, low=100_000, cap=5_000_000)
     async with serving(bounds=bounds) as server:
         yield server
 
@@ -101,7 +101,7 @@ async def test_absent_rm_is_held_back_until_it_comes_for_its_messages(server: Se
 
 async def test_outbox_beyond_its_cap_is_dropped_and_the_rm_starts_anew() -> None:
     """An RM whose messages had to be dropped is told to register again, and can."""
-    bounds = Bounds(high=10**9, low=10**8, cap=200_000)
+    bounds = OutboxBounds(high=10**9, low=10**8, cap=200_000)
     async with (
         serving(bounds=bounds) as server,
         grpc.aio.insecure_channel(server.grpc_address, options=SLOW) as channel,

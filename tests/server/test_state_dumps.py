@@ -11,7 +11,8 @@ import pytest
 from licorne.v1 import session_pb2 as sp
 from licorne_server.app import Server
 from licorne_server.caps import MAX_STATE_DUMP, MAX_STATE_VALUES
-from licorne_server.outbox import Bounds, Outbox
+from licorne_server.outbox import Outbox
+from licorne_server.outbox_bounds import OutboxBounds
 from licorne_server.rm_state import RmState
 from support.shim import LOOPBACK, RawSession, Shim, connected, eventually, serving
 
@@ -116,7 +117,7 @@ def questions(outbox: Outbox) -> int:
 
 async def test_those_who_ask_at_once_share_a_question() -> None:
     """Two readers cost the RM one answer, which both get."""
-    outbox, state = Outbox(lambda on: None, Bounds()), RmState()
+    outbox, state = Outbox(lambda on: None, OutboxBounds()), RmState()
     both = asyncio.gather(state.wanted(outbox), state.wanted(outbox))
     await asyncio.sleep(0)
     assert questions(outbox) == 1
@@ -126,7 +127,7 @@ async def test_those_who_ask_at_once_share_a_question() -> None:
 
 async def test_silence_is_told_and_a_late_answer_dropped() -> None:
     """After the deadline the dump goes on; the next reader asks again, under another number."""
-    outbox, state = Outbox(lambda on: None, Bounds()), RmState()
+    outbox, state = Outbox(lambda on: None, OutboxBounds()), RmState()
     silent = await state.wanted(outbox, deadline=0.01)
     assert json.loads(silent) == {"error": "no answer within 0.01 s"}
     state.answered(sp.StateDump(id=1, json="1"))

@@ -1,5 +1,6 @@
 """Configurations to change between, and the calls that change them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,13 +62,33 @@ class Admin:
         return answer
 
     async def apply(
-        self, config: str, base: int = 0, comment: str = ""
+        self,
+        config: str,
+        base: int = 0,
+        comment: str = "",
+        extra: Mapping[str, str] | None = None,
     ) -> pb.UpdateConfigurationResponse:
-        """Put a text into force."""
+        """Put a text into force, with an extra configuration if one is given."""
         request = pb.UpdateConfigurationRequest(
-            rm_id=self._rm_id, config=config, base_revision=base, comment=comment
+            rm_id=self._rm_id,
+            config=config,
+            base_revision=base,
+            comment=comment,
+            extra_config=extra or {},
         )
         answer: pb.UpdateConfigurationResponse = await self._stub.UpdateConfiguration(request)
+        return answer
+
+    async def plan(self, config: str) -> pb.PlanConfigurationResponse:
+        """What a text would do."""
+        request = pb.PlanConfigurationRequest(rm_id=self._rm_id, config=config)
+        answer: pb.PlanConfigurationResponse = await self._stub.PlanConfiguration(request)
+        return answer
+
+    async def validate(self, config: str) -> pb.ValidateConfigurationResponse:
+        """Whether a text would be taken."""
+        request = pb.ValidateConfigurationRequest(config=config)
+        answer: pb.ValidateConfigurationResponse = await self._stub.ValidateConfiguration(request)
         return answer
 
     async def history(self, **fields: Any) -> list[pb.ConfigurationRevision]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 PUBLISHED = Path(__file__).resolve().parent.parent / "e2e" / "published"
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Seconds after which an answer that did not come fails the test."""
 
 Message = dict[str, Any]

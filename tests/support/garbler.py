@@ -3,7 +3,7 @@
 import asyncio
 from enum import Enum
 
-from support.proxy import Proxy
+from support.proxy import Relay
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """What an HTTP/2 client says first."""
@@ -23,7 +23,7 @@ class Side(Enum):
     CLIENT = "client"
 
 
-class Garbler(Proxy):
+class Garbler(Relay):
     """Passes everything on, but for the messages that it is told to garble."""
 
     def __init__(self, upstream: str) -> None:
@@ -37,11 +37,13 @@ class Garbler(Proxy):
         """Make the next message to that side one that cannot be parsed."""
         self._next.add(side)
 
-    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _copy(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, towards: str
+    ) -> None:
         side = Side.CLIENT
         try:
             head = await reader.readexactly(HEAD)
-            if PREFACE.startswith(head):
+            if towards == "server":
                 side = Side.SERVER
                 writer.write(head + await reader.readexactly(len(PREFACE) - HEAD))
                 head = await reader.readexactly(HEAD)

@@ -16,6 +16,7 @@ from yarl import URL
 from licorne_server.event_log import EventLogs
 from licorne_server.history import Sample
 from licorne_server.http import Figures, Status
+from licorne_server.share import Share
 from support.driver import Driver
 
 
@@ -37,6 +38,8 @@ class Site:
     """The RMs that were asked for it."""
     answering: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while they answer."""
+    share: Share = field(default_factory=lambda: Share(lambda: False))
+    """The time that all readers have together."""
 
     async def rm_state(self, rm_id: str) -> str:
         """What an RM adds to a dump."""

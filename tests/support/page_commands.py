@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -16,14 +17,16 @@ from pathlib import Path
 from licorne import Allocated, Client
 from licorne_server.__main__ import main
 from licorne_server.bench.scenarios import SCENARIOS
+from licorne_server.cli.config_diff import DIFFERENT
 from licorne_server.cli.config_plan import WORSE
 from licorne_server.cli.demo_world import rounds, worlds
+from support.forked_server import fork_licorne
 from support.pages import ROOT, Block, Page
 
 LICORNE = (sys.executable, "-m", "licorne_server")
 QUIET = ("--log-level", "error")
 ANYWHERE = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
-PATIENCE = 20.0
+PATIENCE = 60.0
 ASKING = (
     *("queues", "apps", "nodes", "users", "rms", "explain", "events"),
     *("log-level", "state-dump"),
@@ -53,17 +56,18 @@ def commands(block: Block) -> list[list[str]]:
 @contextmanager
 def serving(*options: str, cwd: Path = ROOT) -> Iterator[Served]:
     """`licorne serve` with these options, though on free ports; it must stop in good order."""
-    command = [*LICORNE, "serve", *options, *ANYWHERE, *QUIET]
-    with subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, text=True) as process:
+    command = ["serve", *options, *ANYWHERE, *QUIET]
+    process, said = fork_licorne(command, folder=str(cwd))
+    with said, os.fdopen(os.dup(said.fileno()), encoding="utf-8") as stdout:
         try:
-            assert process.stdout is not None
-            words = process.stdout.readline().split()
+            words = stdout.readline().split()
             assert words[:1] == ["listening"], f"{shlex.join(command)} does not start"
             places = dict(word.split("=", 1) for word in words[1:])
             yield Served(places["grpc"], places["http"])
         finally:
-            process.send_signal(signal.SIGTERM)
-            status = process.wait(PATIENCE)
+            process.terminate()
+            process.join(PATIENCE)
+        status = process.exitcode
         assert status == 0, f"{shlex.join(command)} ends with {status}"
 
 
@@ -107,6 +111,7 @@ class Shell:
             "reload": self._reload,
             "submit": self._submit,
             "completion": self._in_process,
+            "healthcheck": self._healthcheck,
             "context": self._in_process,
             **dict.fromkeys(ASKING, self._ask),
         }
@@ -124,6 +129,9 @@ class Shell:
     def _ask(self, words: list[str]) -> None:
         self._in_process([*words, "--target", self._served.target])
 
+    def _healthcheck(self, words: list[str]) -> None:
+        self._in_process([*words, "--url", f"http://{self._served.http}/livez"])
+
     def _config(self, words: list[str]) -> None:
         """With a server of its own: what it changes is nothing to the other commands."""
         with serving() as served:
@@ -131,6 +139,9 @@ class Shell:
             where = ["--target", served.target]
             if "plan" in words:
                 self._plan([*words, *where])
+                return
+            if "diff" in words:
+                assert main([*words, *where]) == DIFFERENT, "the file is not what the RM brought"
                 return
             if "rollback" in words:
                 self._in_process(["config", "apply", "queues.yaml", "--yes", *where])
@@ -157,11 +168,15 @@ class Shell:
         assert main(words) == 0, f"licorne {shlex.join(words)} fails"
 
     def _bench(self, words: list[str]) -> None:
-        """At a tiny size, and of many scenarios the first ones: each has a test of its own."""
+        """At a tiny size, and of many scenarios the first ones: each has a test of its own.
+
+        Of pairs the first scenario alone, as each is run twice.
+        """
         if "growth" in words:
             self._growth(words)
             return
-        left_out = [word for word in words if word in SCENARIOS][FEW_SCENARIOS:]
+        few = 1 if "--against" in words else FEW_SCENARIOS
+        left_out = [word for word in words if word in SCENARIOS][few:]
         self._in_process([*(word for word in words if word not in left_out), *TINY_BENCH])
 
     def _growth(self, words: list[str]) -> None:
@@ -170,7 +185,7 @@ class Shell:
         self._in_process([*words[:at], *words[at + 2 :], *TINY_GROWTH])
 
     def _fake_rm(self, words: list[str]) -> None:
-        rm_id = "page"
+        rm_id = f"page-{len(self._rms())}"  # one that is not there from another page
         # Another world than that of `populate`: an application's name must mean one of them.
         where = ("--target", self._served.target, "--rm-id", rm_id, "--world", "research")
         with subprocess.Popen([*LICORNE, *words, *where], stderr=subprocess.DEVNULL) as process:

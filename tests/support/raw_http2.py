@@ -10,7 +10,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RESET, SETTINGS, _, PING, GOAWAY, WINDOW, MORE = range(10)
 UNKNOWN = 0xFA
 ACK, END_STREAM, END_HEADERS = 1, 1, 4
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds after which a test gives up; never how long anything should take."""
 
 

@@ -6,10 +6,41 @@ import signal
 import sys
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
-START_SECONDS = 20.0
+START_SECONDS = 60.0
 PROGRAM = (sys.executable, "-m", "licorne_server")
+
+
+class Process(Protocol):
+    """What is needed of a process of `asyncio`."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        ...
+
+    @property
+    def returncode(self) -> int | None:
+        """What it has ended with, if somebody has waited for that."""
+        ...
+
+    @property
+    def stdout(self) -> asyncio.StreamReader | None:
+        """What it says."""
+        ...
+
+    def kill(self) -> None:
+        """kill -9."""
+        ...
+
+    def send_signal(self, signal: int) -> None:
+        """Send it a signal."""
+        ...
+
+    async def wait(self) -> int:
+        """Wait until it has ended; its exit code."""
+        ...
 
 
 class ServerProcess:
@@ -35,7 +66,7 @@ class ServerProcess:
         self._stderr = stderr
         self._program = program
         self._files = files
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Process | None = None
 
     async def __aenter__(self) -> Self:
         """Start it and wait until it is ready."""
@@ -53,17 +84,21 @@ class ServerProcess:
 
     async def start(self) -> None:
         """Start it and wait for the line that says where it listens."""
-        command = [*self._program, "serve", "--log-level", "error"]
-        self._process = await asyncio.create_subprocess_exec(
-            *(*command, "--listen", self.target, "--http", self.http, *self._flags),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=self._stderr,
-            preexec_fn=self._limit_files if self._files else None,
-        )
+        where = ("--listen", self.target, "--http", self.http)
+        self._process = await self._begin(["serve", "--log-level", "error", *where, *self._flags])
         assert self._process.stdout is not None
         line = await asyncio.wait_for(self._process.stdout.readline(), START_SECONDS)
         words = dict(word.split("=") for word in line.decode().split()[1:])
         self.target, self.http = words["grpc"], words["http"]
+
+    async def _begin(self, arguments: Sequence[str]) -> Process:
+        """Start `licorne` with these arguments."""
+        return await asyncio.create_subprocess_exec(
+            *(*self._program, *arguments),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=self._stderr,
+            preexec_fn=self._limit_files if self._files else None,
+        )
 
     def _limit_files(self) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (self._files, self._files))

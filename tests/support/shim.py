@@ -1,7 +1,7 @@
 """A resource manager in the hands of a test: the raw RPCs, and messages that are quick to write."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,7 +18,7 @@ from licorne_server.errors import CallError
 from licorne_server.settings import Address, Settings
 
 LOOPBACK = Address(host="127.0.0.1", port=0)
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Seconds after which a test gives up on a message; never how long anything should take."""
 
 STREAMS = {
@@ -109,9 +109,17 @@ def faults(error: CallError) -> dict[str, str]:
 class Call:
     """One bidirectional stream of bytes; what is read is parsed with `answer`."""
 
-    def __init__(self, channel: grpc.aio.Channel, method: str, answer: Any) -> None:
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        method: str,
+        answer: Any,
+        metadata: Sequence[tuple[str, str]] = (),
+    ) -> None:
         """Open it."""
-        self.call: Any = channel.stream_stream(method)()
+        # Nothing said is nothing given: the channel may have metadata of its own.
+        given: dict[str, Any] = {"metadata": tuple(metadata)} if metadata else {}
+        self.call: Any = channel.stream_stream(method)(**given)
         self._answer = answer
 
     async def send(self, message: Any) -> None:
@@ -165,9 +173,9 @@ class Shim:
         answer: bytes = await call(raw, timeout=PATIENCE)
         return answer
 
-    def open(self, stream: str) -> Call:
+    def open(self, stream: str, metadata: Sequence[tuple[str, str]] = ()) -> Call:
         """Open one of the three streams; its first message says whose it is."""
-        return Call(self.channel, f"/si.v1.Scheduler/{stream}", STREAMS[stream])
+        return Call(self.channel, f"/si.v1.Scheduler/{stream}", STREAMS[stream], metadata)
 
     async def nodes(self, call: Call, *nodes: si.NodeInfo) -> si.NodeResponse:
         """Send nodes and take the answer."""
@@ -227,16 +235,22 @@ class RawSession:
         self.rm_id = rm_id
         self.number = 0
 
-    def open(self) -> Call:
+    def open(self, metadata: Sequence[tuple[str, str]] = ()) -> Call:
         """Open a stream without a word."""
-        return Call(self.channel, "/licorne.v1.Session/Update", sp.UpdateResponse)
+        return Call(self.channel, "/licorne.v1.Session/Update", sp.UpdateResponse, metadata)
 
     async def hello(
-        self, *, instance: int = 1, token: str = "", acknowledged: int = 0, **fields: Any
+        self,
+        *,
+        instance: int = 1,
+        token: str = "",
+        acknowledged: int = 0,
+        metadata: Sequence[tuple[str, str]] = (),
+        **fields: Any,
     ) -> Call:
         """Open a stream with a hello."""
         fields.setdefault("registration", si.RegisterResourceManagerRequest())
-        call = self.open()
+        call = self.open(metadata)
         hello = sp.Hello(
             rm_id=self.rm_id,
             instance=instance,

@@ -54,8 +54,8 @@ class Shell:
         self._capsys = capsys
 
     async def __call__(self, command: str, *arguments: str) -> Result:
-        """Run `licorne COMMAND --target … ARGUMENTS` beside the server's loop."""
-        given = [command, "--target", self.target, *arguments]
+        """Run `licorne COMMAND ARGUMENTS --target …` beside the server's loop."""
+        given = [command, *arguments, "--target", self.target]
         # What the server logged before is not the command's.
         self._capsys.readouterr()
         code = await asyncio.to_thread(main, given)

@@ -70,7 +70,8 @@ const (
 	ByAsk = licornev1.ClassBy_BY_ASK
 	// ByTag is the same, and asks without the tag share with each other.
 	ByTag = licornev1.ClassBy_BY_TAG
-	// ByAllTags is for asks whose tags are all equal, but for creationTime and the name of the pod.
+	// ByAllTags is for asks whose tags are all equal, but for creationTime, kubernetes.io/meta/podName,
+	// licorne/traceparent and licorne/tracestate.
 	ByAllTags = licornev1.ClassBy_BY_ALL_TAGS
 )
 

@@ -80,7 +80,15 @@ type GetConfigurationResponse struct {
 	// Who brought it: "registration", "rm", "operator", "file", "built-in" or "rollback".
 	Source string `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"`
 	// When it came into force, in nanoseconds since 1970.
-	Time          int64 `protobuf:"varint,8,opt,name=time,proto3" json:"time,omitempty"`
+	Time int64 `protobuf:"varint,8,opt,name=time,proto3" json:"time,omitempty"`
+	// Who applied it, and why.
+	By      string `protobuf:"bytes,9,opt,name=by,proto3" json:"by,omitempty"`
+	Comment string `protobuf:"bytes,10,opt,name=comment,proto3" json:"comment,omitempty"`
+	// The applied revision in whose place it came into force, because that could not be used any more
+	// when the RM registered; the comment says why. 0 for none.
+	InsteadOf uint64 `protobuf:"varint,11,opt,name=instead_of,json=insteadOf,proto3" json:"instead_of,omitempty"`
+	// Whether the RM is registered now. If not, this comes into force when it registers.
+	Registered    bool `protobuf:"varint,12,opt,name=registered,proto3" json:"registered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -169,6 +177,34 @@ func (x *GetConfigurationResponse) GetTime() int64 {
 		return x.Time
 	}
 	return 0
+}
+
+func (x *GetConfigurationResponse) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *GetConfigurationResponse) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *GetConfigurationResponse) GetInsteadOf() uint64 {
+	if x != nil {
+		return x.InsteadOf
+	}
+	return 0
+}
+
+func (x *GetConfigurationResponse) GetRegistered() bool {
+	if x != nil {
+		return x.Registered
+	}
+	return false
 }
 
 type ValidateConfigurationRequest struct {
@@ -461,13 +497,16 @@ func (x *UpdateConfigurationRequest) GetComment() string {
 
 type UpdateConfigurationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False: the checksum was that of the running configuration and nothing was touched.
+	// False: the checksum was that of the running configuration and no queue was touched. If an operator
+	// applies it, it is a new revision all the same, unless it was applied already.
 	Changed  bool   `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
 	Checksum string `protobuf:"bytes,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
 	// The revision that is in force now.
 	Revision uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Whether that is so after a restart of the server as well: it has a state directory.
-	Persistent    bool `protobuf:"varint,4,opt,name=persistent,proto3" json:"persistent,omitempty"`
+	Persistent bool `protobuf:"varint,4,opt,name=persistent,proto3" json:"persistent,omitempty"`
+	// Whether the RM is registered now. If not, this comes into force when it registers.
+	Registered    bool `protobuf:"varint,5,opt,name=registered,proto3" json:"registered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -526,6 +565,13 @@ func (x *UpdateConfigurationResponse) GetRevision() uint64 {
 func (x *UpdateConfigurationResponse) GetPersistent() bool {
 	if x != nil {
 		return x.Persistent
+	}
+	return false
+}
+
+func (x *UpdateConfigurationResponse) GetRegistered() bool {
+	if x != nil {
+		return x.Registered
 	}
 	return false
 }
@@ -645,9 +691,13 @@ type ConfigurationRevision struct {
 	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
 	Time   int64  `protobuf:"varint,4,opt,name=time,proto3" json:"time,omitempty"`
 	// Who applied it: the name in a certificate, of a token, or the address.
-	By            string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
-	Comment       string `protobuf:"bytes,6,opt,name=comment,proto3" json:"comment,omitempty"`
-	Config        string `protobuf:"bytes,7,opt,name=config,proto3" json:"config,omitempty"`
+	By      string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
+	Comment string `protobuf:"bytes,6,opt,name=comment,proto3" json:"comment,omitempty"`
+	Config  string `protobuf:"bytes,7,opt,name=config,proto3" json:"config,omitempty"`
+	// The extra configuration that was in force with it; it comes with the text.
+	ExtraConfig map[string]string `protobuf:"bytes,8,rep,name=extra_config,json=extraConfig,proto3" json:"extra_config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// As in GetConfigurationResponse.
+	InsteadOf     uint64 `protobuf:"varint,9,opt,name=instead_of,json=insteadOf,proto3" json:"instead_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -731,6 +781,20 @@ func (x *ConfigurationRevision) GetConfig() string {
 	return ""
 }
 
+func (x *ConfigurationRevision) GetExtraConfig() map[string]string {
+	if x != nil {
+		return x.ExtraConfig
+	}
+	return nil
+}
+
+func (x *ConfigurationRevision) GetInsteadOf() uint64 {
+	if x != nil {
+		return x.InsteadOf
+	}
+	return 0
+}
+
 type RollBackConfigurationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
@@ -808,6 +872,7 @@ type RollBackConfigurationResponse struct {
 	Revision uint64                 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	// As in UpdateConfigurationResponse.
 	Persistent    bool `protobuf:"varint,4,opt,name=persistent,proto3" json:"persistent,omitempty"`
+	Registered    bool `protobuf:"varint,5,opt,name=registered,proto3" json:"registered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -866,6 +931,13 @@ func (x *RollBackConfigurationResponse) GetRevision() uint64 {
 func (x *RollBackConfigurationResponse) GetPersistent() bool {
 	if x != nil {
 		return x.Persistent
+	}
+	return false
+}
+
+func (x *RollBackConfigurationResponse) GetRegistered() bool {
+	if x != nil {
+		return x.Registered
 	}
 	return false
 }
@@ -1125,8 +1197,11 @@ type PlanConfigurationResponse struct {
 	// How many seconds the plan looks ahead: as long as delays of preemption make asks and queues wait,
 	// 3,600 at most.
 	HorizonSeconds float64 `protobuf:"fixed64,13,opt,name=horizon_seconds,json=horizonSeconds,proto3" json:"horizon_seconds,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Why nothing is scheduled for the RM just now, as in Rm. The plan is not complete then: it has none
+	// of what would happen once these have passed.
+	Holds         []string `protobuf:"bytes,14,rep,name=holds,proto3" json:"holds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PlanConfigurationResponse) Reset() {
@@ -1250,6 +1325,13 @@ func (x *PlanConfigurationResponse) GetHorizonSeconds() float64 {
 	return 0
 }
 
+func (x *PlanConfigurationResponse) GetHolds() []string {
+	if x != nil {
+		return x.Holds
+	}
+	return nil
+}
+
 type PlanCounts struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Queues         uint32                 `protobuf:"varint,1,opt,name=queues,proto3" json:"queues,omitempty"`
@@ -1258,8 +1340,16 @@ type PlanCounts struct {
 	Blocked        uint32                 `protobuf:"varint,4,opt,name=blocked,proto3" json:"blocked,omitempty"`
 	Victims        uint32                 `protobuf:"varint,5,opt,name=victims,proto3" json:"victims,omitempty"`
 	Defaults       uint32                 `protobuf:"varint,6,opt,name=defaults,proto3" json:"defaults,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Of the queues: those that would drain, and those that would have more above their maximum than
+	// they have now.
+	QueuesDraining uint32 `protobuf:"varint,7,opt,name=queues_draining,json=queuesDraining,proto3" json:"queues_draining,omitempty"`
+	QueuesOverMax  uint32 `protobuf:"varint,8,opt,name=queues_over_max,json=queuesOverMax,proto3" json:"queues_over_max,omitempty"`
+	// Of the exceeded limits: those that would be exceeded by more than now.
+	NewlyExceeded uint32 `protobuf:"varint,9,opt,name=newly_exceeded,json=newlyExceeded,proto3" json:"newly_exceeded,omitempty"`
+	// Of the blocked asks: those that nothing stops now.
+	NewlyBlocked  uint32 `protobuf:"varint,10,opt,name=newly_blocked,json=newlyBlocked,proto3" json:"newly_blocked,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PlanCounts) Reset() {
@@ -1334,6 +1424,34 @@ func (x *PlanCounts) GetDefaults() uint32 {
 	return 0
 }
 
+func (x *PlanCounts) GetQueuesDraining() uint32 {
+	if x != nil {
+		return x.QueuesDraining
+	}
+	return 0
+}
+
+func (x *PlanCounts) GetQueuesOverMax() uint32 {
+	if x != nil {
+		return x.QueuesOverMax
+	}
+	return 0
+}
+
+func (x *PlanCounts) GetNewlyExceeded() uint32 {
+	if x != nil {
+		return x.NewlyExceeded
+	}
+	return 0
+}
+
+func (x *PlanCounts) GetNewlyBlocked() uint32 {
+	if x != nil {
+		return x.NewlyBlocked
+	}
+	return 0
+}
+
 // A queue that would be another one.
 type PlannedQueue struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1344,8 +1462,10 @@ type PlannedQueue struct {
 	// What changes, by name: "max", "guaranteed", "property priority.offset", …; what it was and will be.
 	Values []*PlannedValue `protobuf:"bytes,4,rep,name=values,proto3" json:"values,omitempty"`
 	// What it has allocated beyond its new maximum.
-	OverMax       map[string]int64 `protobuf:"bytes,5,rep,name=over_max,json=overMax,proto3" json:"over_max,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	Applications  uint32           `protobuf:"varint,6,opt,name=applications,proto3" json:"applications,omitempty"`
+	OverMax      map[string]int64 `protobuf:"bytes,5,rep,name=over_max,json=overMax,proto3" json:"over_max,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Applications uint32           `protobuf:"varint,6,opt,name=applications,proto3" json:"applications,omitempty"`
+	// What it has allocated beyond its maximum now.
+	OverMaxBefore map[string]int64 `protobuf:"bytes,7,rep,name=over_max_before,json=overMaxBefore,proto3" json:"over_max_before,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1422,6 +1542,13 @@ func (x *PlannedQueue) GetApplications() uint32 {
 	return 0
 }
 
+func (x *PlannedQueue) GetOverMaxBefore() map[string]int64 {
+	if x != nil {
+		return x.OverMaxBefore
+	}
+	return nil
+}
+
 type PlannedValue struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1494,8 +1621,10 @@ type ExceededLimit struct {
 	Applications uint32           `protobuf:"varint,7,opt,name=applications,proto3" json:"applications,omitempty"`
 	// 0 for no limit.
 	MaxApplications uint32 `protobuf:"varint,8,opt,name=max_applications,json=maxApplications,proto3" json:"max_applications,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Whether it is exceeded now as well, by at least as much.
+	Already       bool `protobuf:"varint,9,opt,name=already,proto3" json:"already,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExceededLimit) Reset() {
@@ -1582,6 +1711,13 @@ func (x *ExceededLimit) GetMaxApplications() uint32 {
 		return x.MaxApplications
 	}
 	return 0
+}
+
+func (x *ExceededLimit) GetAlready() bool {
+	if x != nil {
+		return x.Already
+	}
+	return false
 }
 
 type PlannedAsk struct {
@@ -1981,8 +2117,9 @@ type PlanSubmissionResponse struct {
 	// Those who would have to go for this application.
 	Victims []*PlannedVictim `protobuf:"bytes,7,rep,name=victims,proto3" json:"victims,omitempty"`
 	// As in PlanConfigurationResponse.
-	Complete       bool    `protobuf:"varint,8,opt,name=complete,proto3" json:"complete,omitempty"`
-	HorizonSeconds float64 `protobuf:"fixed64,9,opt,name=horizon_seconds,json=horizonSeconds,proto3" json:"horizon_seconds,omitempty"`
+	Complete       bool     `protobuf:"varint,8,opt,name=complete,proto3" json:"complete,omitempty"`
+	HorizonSeconds float64  `protobuf:"fixed64,9,opt,name=horizon_seconds,json=horizonSeconds,proto3" json:"horizon_seconds,omitempty"`
+	Holds          []string `protobuf:"bytes,10,rep,name=holds,proto3" json:"holds,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2078,6 +2215,13 @@ func (x *PlanSubmissionResponse) GetHorizonSeconds() float64 {
 		return x.HorizonSeconds
 	}
 	return 0
+}
+
+func (x *PlanSubmissionResponse) GetHolds() []string {
+	if x != nil {
+		return x.Holds
+	}
+	return nil
 }
 
 type SetNodeSchedulableRequest struct {
@@ -2485,7 +2629,9 @@ func (*GetLogLevelsRequest) Descriptor() ([]byte, []int) {
 type GetLogLevelsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The level of each logger that has one of its own; the empty name is that of all others.
-	Levels        map[string]string `protobuf:"bytes,1,rep,name=levels,proto3" json:"levels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Levels map[string]string `protobuf:"bytes,1,rep,name=levels,proto3" json:"levels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// What RMs want by their extra configurations, in order of their ids. It counts where no level is given.
+	Wanted        []*WantedLogLevels `protobuf:"bytes,2,rep,name=wanted,proto3" json:"wanted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2527,6 +2673,66 @@ func (x *GetLogLevelsResponse) GetLevels() map[string]string {
 	return nil
 }
 
+func (x *GetLogLevelsResponse) GetWanted() []*WantedLogLevels {
+	if x != nil {
+		return x.Wanted
+	}
+	return nil
+}
+
+// The levels that an RM wants; the empty name is that of all others.
+type WantedLogLevels struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RmId          string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	Levels        map[string]string      `protobuf:"bytes,2,rep,name=levels,proto3" json:"levels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WantedLogLevels) Reset() {
+	*x = WantedLogLevels{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WantedLogLevels) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WantedLogLevels) ProtoMessage() {}
+
+func (x *WantedLogLevels) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WantedLogLevels.ProtoReflect.Descriptor instead.
+func (*WantedLogLevels) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *WantedLogLevels) GetRmId() string {
+	if x != nil {
+		return x.RmId
+	}
+	return ""
+}
+
+func (x *WantedLogLevels) GetLevels() map[string]string {
+	if x != nil {
+		return x.Levels
+	}
+	return nil
+}
+
 type SetLogLevelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A logger and those below it, such as "core.scheduler"; empty for all others.
@@ -2539,7 +2745,7 @@ type SetLogLevelRequest struct {
 
 func (x *SetLogLevelRequest) Reset() {
 	*x = SetLogLevelRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[34]
+	mi := &file_licorne_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2551,7 +2757,7 @@ func (x *SetLogLevelRequest) String() string {
 func (*SetLogLevelRequest) ProtoMessage() {}
 
 func (x *SetLogLevelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[34]
+	mi := &file_licorne_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2564,7 +2770,7 @@ func (x *SetLogLevelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogLevelRequest.ProtoReflect.Descriptor instead.
 func (*SetLogLevelRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SetLogLevelRequest) GetLogger() string {
@@ -2590,7 +2796,7 @@ type SetLogLevelResponse struct {
 
 func (x *SetLogLevelResponse) Reset() {
 	*x = SetLogLevelResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[35]
+	mi := &file_licorne_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2602,7 +2808,7 @@ func (x *SetLogLevelResponse) String() string {
 func (*SetLogLevelResponse) ProtoMessage() {}
 
 func (x *SetLogLevelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[35]
+	mi := &file_licorne_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2615,7 +2821,7 @@ func (x *SetLogLevelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogLevelResponse.ProtoReflect.Descriptor instead.
 func (*SetLogLevelResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SetLogLevelResponse) GetLevels() map[string]string {
@@ -2635,7 +2841,7 @@ type DumpStateRequest struct {
 
 func (x *DumpStateRequest) Reset() {
 	*x = DumpStateRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[36]
+	mi := &file_licorne_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2647,7 +2853,7 @@ func (x *DumpStateRequest) String() string {
 func (*DumpStateRequest) ProtoMessage() {}
 
 func (x *DumpStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[36]
+	mi := &file_licorne_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2660,7 +2866,7 @@ func (x *DumpStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpStateRequest.ProtoReflect.Descriptor instead.
 func (*DumpStateRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DumpStateRequest) GetRmId() string {
@@ -2679,7 +2885,7 @@ type DumpStateResponse struct {
 
 func (x *DumpStateResponse) Reset() {
 	*x = DumpStateResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[37]
+	mi := &file_licorne_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2691,7 +2897,7 @@ func (x *DumpStateResponse) String() string {
 func (*DumpStateResponse) ProtoMessage() {}
 
 func (x *DumpStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[37]
+	mi := &file_licorne_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2704,7 +2910,7 @@ func (x *DumpStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpStateResponse.ProtoReflect.Descriptor instead.
 func (*DumpStateResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DumpStateResponse) GetJson() []byte {
@@ -2725,7 +2931,7 @@ type ForgetRmRequest struct {
 
 func (x *ForgetRmRequest) Reset() {
 	*x = ForgetRmRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[38]
+	mi := &file_licorne_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2737,7 +2943,7 @@ func (x *ForgetRmRequest) String() string {
 func (*ForgetRmRequest) ProtoMessage() {}
 
 func (x *ForgetRmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[38]
+	mi := &file_licorne_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2750,7 +2956,7 @@ func (x *ForgetRmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRmRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRmRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ForgetRmRequest) GetRmId() string {
@@ -2775,7 +2981,7 @@ type ForgetRmResponse struct {
 
 func (x *ForgetRmResponse) Reset() {
 	*x = ForgetRmResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[39]
+	mi := &file_licorne_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2787,7 +2993,7 @@ func (x *ForgetRmResponse) String() string {
 func (*ForgetRmResponse) ProtoMessage() {}
 
 func (x *ForgetRmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[39]
+	mi := &file_licorne_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2800,7 +3006,7 @@ func (x *ForgetRmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRmResponse.ProtoReflect.Descriptor instead.
 func (*ForgetRmResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 var File_licorne_v1_admin_proto protoreflect.FileDescriptor
@@ -2810,7 +3016,7 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x16licorne/v1/admin.proto\x12\n" +
 	"licorne.v1\x1a\x16licorne/si/v1/si.proto\".\n" +
 	"\x17GetConfigurationRequest\x12\x13\n" +
-	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\"\xec\x02\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\"\xd5\x03\n" +
 	"\x18GetConfigurationResponse\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12!\n" +
 	"\fpolicy_group\x18\x02 \x01(\tR\vpolicyGroup\x12\x16\n" +
@@ -2819,7 +3025,15 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\fextra_config\x18\x05 \x03(\v25.licorne.v1.GetConfigurationResponse.ExtraConfigEntryR\vextraConfig\x12\x1a\n" +
 	"\brevision\x18\x06 \x01(\x04R\brevision\x12\x16\n" +
 	"\x06source\x18\a \x01(\tR\x06source\x12\x16\n" +
-	"\x04time\x18\b \x01(\x03B\x020\x01R\x04time\x1a>\n" +
+	"\x04time\x18\b \x01(\x03B\x020\x01R\x04time\x12\x0e\n" +
+	"\x02by\x18\t \x01(\tR\x02by\x12\x18\n" +
+	"\acomment\x18\n" +
+	" \x01(\tR\acomment\x12\x1d\n" +
+	"\n" +
+	"instead_of\x18\v \x01(\x04R\tinsteadOf\x12\x1e\n" +
+	"\n" +
+	"registered\x18\f \x01(\bR\n" +
+	"registered\x1a>\n" +
 	"\x10ExtraConfigEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"N\n" +
@@ -2846,21 +3060,24 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\acomment\x18\x06 \x01(\tR\acomment\x1a>\n" +
 	"\x10ExtraConfigEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8f\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xaf\x01\n" +
 	"\x1bUpdateConfigurationResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\x12\x1a\n" +
 	"\bchecksum\x18\x02 \x01(\tR\bchecksum\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x1e\n" +
 	"\n" +
 	"persistent\x18\x04 \x01(\bR\n" +
-	"persistent\"m\n" +
+	"persistent\x12\x1e\n" +
+	"\n" +
+	"registered\x18\x05 \x01(\bR\n" +
+	"registered\"m\n" +
 	"\x19ListConfigurationsRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1f\n" +
 	"\vwith_config\x18\x02 \x01(\bR\n" +
 	"withConfig\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\x04R\brevision\"]\n" +
 	"\x1aListConfigurationsResponse\x12?\n" +
-	"\trevisions\x18\x01 \x03(\v2!.licorne.v1.ConfigurationRevisionR\trevisions\"\xc1\x01\n" +
+	"\trevisions\x18\x01 \x03(\v2!.licorne.v1.ConfigurationRevisionR\trevisions\"\xf7\x02\n" +
 	"\x15ConfigurationRevision\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x1a\n" +
 	"\bchecksum\x18\x02 \x01(\tR\bchecksum\x12\x16\n" +
@@ -2868,19 +3085,28 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x04time\x18\x04 \x01(\x03B\x020\x01R\x04time\x12\x0e\n" +
 	"\x02by\x18\x05 \x01(\tR\x02by\x12\x18\n" +
 	"\acomment\x18\x06 \x01(\tR\acomment\x12\x16\n" +
-	"\x06config\x18\a \x01(\tR\x06config\"\x8e\x01\n" +
+	"\x06config\x18\a \x01(\tR\x06config\x12U\n" +
+	"\fextra_config\x18\b \x03(\v22.licorne.v1.ConfigurationRevision.ExtraConfigEntryR\vextraConfig\x12\x1d\n" +
+	"\n" +
+	"instead_of\x18\t \x01(\x04R\tinsteadOf\x1a>\n" +
+	"\x10ExtraConfigEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8e\x01\n" +
 	"\x1cRollBackConfigurationRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12#\n" +
 	"\rbase_revision\x18\x03 \x01(\x04R\fbaseRevision\x12\x18\n" +
-	"\acomment\x18\x04 \x01(\tR\acomment\"\x91\x01\n" +
+	"\acomment\x18\x04 \x01(\tR\acomment\"\xb1\x01\n" +
 	"\x1dRollBackConfigurationResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\x12\x1a\n" +
 	"\bchecksum\x18\x02 \x01(\tR\bchecksum\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x1e\n" +
 	"\n" +
 	"persistent\x18\x04 \x01(\bR\n" +
-	"persistent\"\x1c\n" +
+	"persistent\x12\x1e\n" +
+	"\n" +
+	"registered\x18\x05 \x01(\bR\n" +
+	"registered\"\x1c\n" +
 	"\x1aReloadConfigurationRequest\"}\n" +
 	"\x1bReloadConfigurationResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\x12\x1a\n" +
@@ -2895,7 +3121,7 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x18PlanConfigurationRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x16\n" +
 	"\x06config\x18\x02 \x01(\tR\x06config\x12#\n" +
-	"\rbase_revision\x18\x03 \x01(\x04R\fbaseRevision\"\xcc\x04\n" +
+	"\rbase_revision\x18\x03 \x01(\x04R\fbaseRevision\"\xe2\x04\n" +
 	"\x19PlanConfigurationResponse\x12#\n" +
 	"\rbase_revision\x18\x01 \x01(\x04R\fbaseRevision\x12\x1a\n" +
 	"\bchecksum\x18\x02 \x01(\tR\bchecksum\x12\x1a\n" +
@@ -2910,7 +3136,8 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	" \x03(\v2\x19.licorne.v1.PlannedVictimR\avictims\x126\n" +
 	"\bdefaults\x18\v \x03(\v2\x1a.licorne.v1.DefaultedValueR\bdefaults\x12.\n" +
 	"\x06counts\x18\f \x01(\v2\x16.licorne.v1.PlanCountsR\x06counts\x12'\n" +
-	"\x0fhorizon_seconds\x18\r \x01(\x01R\x0ehorizonSeconds\"\xb5\x01\n" +
+	"\x0fhorizon_seconds\x18\r \x01(\x01R\x0ehorizonSeconds\x12\x14\n" +
+	"\x05holds\x18\x0e \x03(\tR\x05holds\"\xd2\x02\n" +
 	"\n" +
 	"PlanCounts\x12\x16\n" +
 	"\x06queues\x18\x01 \x01(\rR\x06queues\x12'\n" +
@@ -2918,21 +3145,30 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x06placed\x18\x03 \x01(\rR\x06placed\x12\x18\n" +
 	"\ablocked\x18\x04 \x01(\rR\ablocked\x12\x18\n" +
 	"\avictims\x18\x05 \x01(\rR\avictims\x12\x1a\n" +
-	"\bdefaults\x18\x06 \x01(\rR\bdefaults\"\xac\x02\n" +
+	"\bdefaults\x18\x06 \x01(\rR\bdefaults\x12'\n" +
+	"\x0fqueues_draining\x18\a \x01(\rR\x0equeuesDraining\x12&\n" +
+	"\x0fqueues_over_max\x18\b \x01(\rR\rqueuesOverMax\x12%\n" +
+	"\x0enewly_exceeded\x18\t \x01(\rR\rnewlyExceeded\x12#\n" +
+	"\rnewly_blocked\x18\n" +
+	" \x01(\rR\fnewlyBlocked\"\xc3\x03\n" +
 	"\fPlannedQueue\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x16\n" +
 	"\x06change\x18\x03 \x01(\tR\x06change\x120\n" +
 	"\x06values\x18\x04 \x03(\v2\x18.licorne.v1.PlannedValueR\x06values\x12@\n" +
 	"\bover_max\x18\x05 \x03(\v2%.licorne.v1.PlannedQueue.OverMaxEntryR\aoverMax\x12\"\n" +
-	"\fapplications\x18\x06 \x01(\rR\fapplications\x1a:\n" +
+	"\fapplications\x18\x06 \x01(\rR\fapplications\x12S\n" +
+	"\x0fover_max_before\x18\a \x03(\v2+.licorne.v1.PlannedQueue.OverMaxBeforeEntryR\roverMaxBefore\x1a:\n" +
 	"\fOverMaxEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a@\n" +
+	"\x12OverMaxBeforeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"P\n" +
 	"\fPlannedValue\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06before\x18\x02 \x01(\tR\x06before\x12\x14\n" +
-	"\x05after\x18\x03 \x01(\tR\x05after\"\xa4\x03\n" +
+	"\x05after\x18\x03 \x01(\tR\x05after\"\xbe\x03\n" +
 	"\rExceededLimit\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x12\n" +
@@ -2941,7 +3177,8 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x04used\x18\x05 \x03(\v2#.licorne.v1.ExceededLimit.UsedEntryR\x04used\x12:\n" +
 	"\x05limit\x18\x06 \x03(\v2$.licorne.v1.ExceededLimit.LimitEntryR\x05limit\x12\"\n" +
 	"\fapplications\x18\a \x01(\rR\fapplications\x12)\n" +
-	"\x10max_applications\x18\b \x01(\rR\x0fmaxApplications\x1a7\n" +
+	"\x10max_applications\x18\b \x01(\rR\x0fmaxApplications\x12\x18\n" +
+	"\aalready\x18\t \x01(\bR\aalready\x1a7\n" +
 	"\tUsedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a8\n" +
@@ -2990,7 +3227,7 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x15PlanSubmissionRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12>\n" +
 	"\vapplication\x18\x02 \x01(\v2\x1c.si.v1.AddApplicationRequestR\vapplication\x12%\n" +
-	"\x04asks\x18\x03 \x03(\v2\x11.si.v1.AllocationR\x04asks\"\xc0\x02\n" +
+	"\x04asks\x18\x03 \x03(\v2\x11.si.v1.AllocationR\x04asks\"\xd6\x02\n" +
 	"\x16PlanSubmissionResponse\x12\x1a\n" +
 	"\baccepted\x18\x01 \x01(\bR\baccepted\x12\x1c\n" +
 	"\trejection\x18\x02 \x01(\tR\trejection\x12\x1c\n" +
@@ -3000,7 +3237,9 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x04asks\x18\x06 \x03(\v2\x16.licorne.v1.PlannedAskR\x04asks\x123\n" +
 	"\avictims\x18\a \x03(\v2\x19.licorne.v1.PlannedVictimR\avictims\x12\x1a\n" +
 	"\bcomplete\x18\b \x01(\bR\bcomplete\x12'\n" +
-	"\x0fhorizon_seconds\x18\t \x01(\x01R\x0ehorizonSeconds\"\x89\x01\n" +
+	"\x0fhorizon_seconds\x18\t \x01(\x01R\x0ehorizonSeconds\x12\x14\n" +
+	"\x05holds\x18\n" +
+	" \x03(\tR\x05holds\"\x89\x01\n" +
 	"\x19SetNodeSchedulableRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\tR\tpartition\x12\x17\n" +
@@ -3025,9 +3264,16 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x17SetQueueStoppedResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\"\x15\n" +
-	"\x13GetLogLevelsRequest\"\x97\x01\n" +
+	"\x13GetLogLevelsRequest\"\xcc\x01\n" +
 	"\x14GetLogLevelsResponse\x12D\n" +
-	"\x06levels\x18\x01 \x03(\v2,.licorne.v1.GetLogLevelsResponse.LevelsEntryR\x06levels\x1a9\n" +
+	"\x06levels\x18\x01 \x03(\v2,.licorne.v1.GetLogLevelsResponse.LevelsEntryR\x06levels\x123\n" +
+	"\x06wanted\x18\x02 \x03(\v2\x1b.licorne.v1.WantedLogLevelsR\x06wanted\x1a9\n" +
+	"\vLevelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa2\x01\n" +
+	"\x0fWantedLogLevels\x12\x13\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12?\n" +
+	"\x06levels\x18\x02 \x03(\v2'.licorne.v1.WantedLogLevels.LevelsEntryR\x06levels\x1a9\n" +
 	"\vLevelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"B\n" +
@@ -3079,7 +3325,7 @@ func file_licorne_v1_admin_proto_rawDescGZIP() []byte {
 	return file_licorne_v1_admin_proto_rawDescData
 }
 
-var file_licorne_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_licorne_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_licorne_v1_admin_proto_goTypes = []any{
 	(*GetConfigurationRequest)(nil),       // 0: licorne.v1.GetConfigurationRequest
 	(*GetConfigurationResponse)(nil),      // 1: licorne.v1.GetConfigurationResponse
@@ -3115,84 +3361,92 @@ var file_licorne_v1_admin_proto_goTypes = []any{
 	(*SetQueueStoppedResponse)(nil),       // 31: licorne.v1.SetQueueStoppedResponse
 	(*GetLogLevelsRequest)(nil),           // 32: licorne.v1.GetLogLevelsRequest
 	(*GetLogLevelsResponse)(nil),          // 33: licorne.v1.GetLogLevelsResponse
-	(*SetLogLevelRequest)(nil),            // 34: licorne.v1.SetLogLevelRequest
-	(*SetLogLevelResponse)(nil),           // 35: licorne.v1.SetLogLevelResponse
-	(*DumpStateRequest)(nil),              // 36: licorne.v1.DumpStateRequest
-	(*DumpStateResponse)(nil),             // 37: licorne.v1.DumpStateResponse
-	(*ForgetRmRequest)(nil),               // 38: licorne.v1.ForgetRmRequest
-	(*ForgetRmResponse)(nil),              // 39: licorne.v1.ForgetRmResponse
-	nil,                                   // 40: licorne.v1.GetConfigurationResponse.ExtraConfigEntry
-	nil,                                   // 41: licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
-	nil,                                   // 42: licorne.v1.PlannedQueue.OverMaxEntry
-	nil,                                   // 43: licorne.v1.ExceededLimit.UsedEntry
-	nil,                                   // 44: licorne.v1.ExceededLimit.LimitEntry
-	nil,                                   // 45: licorne.v1.PlannedAsk.ResourceEntry
-	nil,                                   // 46: licorne.v1.PlannedVictim.ResourceEntry
-	nil,                                   // 47: licorne.v1.GetLogLevelsResponse.LevelsEntry
-	nil,                                   // 48: licorne.v1.SetLogLevelResponse.LevelsEntry
-	(*si.AddApplicationRequest)(nil),      // 49: si.v1.AddApplicationRequest
-	(*si.Allocation)(nil),                 // 50: si.v1.Allocation
+	(*WantedLogLevels)(nil),               // 34: licorne.v1.WantedLogLevels
+	(*SetLogLevelRequest)(nil),            // 35: licorne.v1.SetLogLevelRequest
+	(*SetLogLevelResponse)(nil),           // 36: licorne.v1.SetLogLevelResponse
+	(*DumpStateRequest)(nil),              // 37: licorne.v1.DumpStateRequest
+	(*DumpStateResponse)(nil),             // 38: licorne.v1.DumpStateResponse
+	(*ForgetRmRequest)(nil),               // 39: licorne.v1.ForgetRmRequest
+	(*ForgetRmResponse)(nil),              // 40: licorne.v1.ForgetRmResponse
+	nil,                                   // 41: licorne.v1.GetConfigurationResponse.ExtraConfigEntry
+	nil,                                   // 42: licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
+	nil,                                   // 43: licorne.v1.ConfigurationRevision.ExtraConfigEntry
+	nil,                                   // 44: licorne.v1.PlannedQueue.OverMaxEntry
+	nil,                                   // 45: licorne.v1.PlannedQueue.OverMaxBeforeEntry
+	nil,                                   // 46: licorne.v1.ExceededLimit.UsedEntry
+	nil,                                   // 47: licorne.v1.ExceededLimit.LimitEntry
+	nil,                                   // 48: licorne.v1.PlannedAsk.ResourceEntry
+	nil,                                   // 49: licorne.v1.PlannedVictim.ResourceEntry
+	nil,                                   // 50: licorne.v1.GetLogLevelsResponse.LevelsEntry
+	nil,                                   // 51: licorne.v1.WantedLogLevels.LevelsEntry
+	nil,                                   // 52: licorne.v1.SetLogLevelResponse.LevelsEntry
+	(*si.AddApplicationRequest)(nil),      // 53: si.v1.AddApplicationRequest
+	(*si.Allocation)(nil),                 // 54: si.v1.Allocation
 }
 var file_licorne_v1_admin_proto_depIdxs = []int32{
-	40, // 0: licorne.v1.GetConfigurationResponse.extra_config:type_name -> licorne.v1.GetConfigurationResponse.ExtraConfigEntry
+	41, // 0: licorne.v1.GetConfigurationResponse.extra_config:type_name -> licorne.v1.GetConfigurationResponse.ExtraConfigEntry
 	4,  // 1: licorne.v1.ValidateConfigurationResponse.problems:type_name -> licorne.v1.ConfigurationProblem
-	41, // 2: licorne.v1.UpdateConfigurationRequest.extra_config:type_name -> licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
+	42, // 2: licorne.v1.UpdateConfigurationRequest.extra_config:type_name -> licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
 	9,  // 3: licorne.v1.ListConfigurationsResponse.revisions:type_name -> licorne.v1.ConfigurationRevision
-	14, // 4: licorne.v1.ReloadConfigurationResponse.rms:type_name -> licorne.v1.ReloadedRm
-	18, // 5: licorne.v1.PlanConfigurationResponse.queues:type_name -> licorne.v1.PlannedQueue
-	20, // 6: licorne.v1.PlanConfigurationResponse.exceeded_limits:type_name -> licorne.v1.ExceededLimit
-	21, // 7: licorne.v1.PlanConfigurationResponse.placed:type_name -> licorne.v1.PlannedAsk
-	21, // 8: licorne.v1.PlanConfigurationResponse.blocked:type_name -> licorne.v1.PlannedAsk
-	22, // 9: licorne.v1.PlanConfigurationResponse.victims:type_name -> licorne.v1.PlannedVictim
-	23, // 10: licorne.v1.PlanConfigurationResponse.defaults:type_name -> licorne.v1.DefaultedValue
-	17, // 11: licorne.v1.PlanConfigurationResponse.counts:type_name -> licorne.v1.PlanCounts
-	19, // 12: licorne.v1.PlannedQueue.values:type_name -> licorne.v1.PlannedValue
-	42, // 13: licorne.v1.PlannedQueue.over_max:type_name -> licorne.v1.PlannedQueue.OverMaxEntry
-	43, // 14: licorne.v1.ExceededLimit.used:type_name -> licorne.v1.ExceededLimit.UsedEntry
-	44, // 15: licorne.v1.ExceededLimit.limit:type_name -> licorne.v1.ExceededLimit.LimitEntry
-	45, // 16: licorne.v1.PlannedAsk.resource:type_name -> licorne.v1.PlannedAsk.ResourceEntry
-	46, // 17: licorne.v1.PlannedVictim.resource:type_name -> licorne.v1.PlannedVictim.ResourceEntry
-	49, // 18: licorne.v1.PlanSubmissionRequest.application:type_name -> si.v1.AddApplicationRequest
-	50, // 19: licorne.v1.PlanSubmissionRequest.asks:type_name -> si.v1.Allocation
-	21, // 20: licorne.v1.PlanSubmissionResponse.asks:type_name -> licorne.v1.PlannedAsk
-	22, // 21: licorne.v1.PlanSubmissionResponse.victims:type_name -> licorne.v1.PlannedVictim
-	47, // 22: licorne.v1.GetLogLevelsResponse.levels:type_name -> licorne.v1.GetLogLevelsResponse.LevelsEntry
-	48, // 23: licorne.v1.SetLogLevelResponse.levels:type_name -> licorne.v1.SetLogLevelResponse.LevelsEntry
-	0,  // 24: licorne.v1.Admin.GetConfiguration:input_type -> licorne.v1.GetConfigurationRequest
-	2,  // 25: licorne.v1.Admin.ValidateConfiguration:input_type -> licorne.v1.ValidateConfigurationRequest
-	5,  // 26: licorne.v1.Admin.UpdateConfiguration:input_type -> licorne.v1.UpdateConfigurationRequest
-	7,  // 27: licorne.v1.Admin.ListConfigurations:input_type -> licorne.v1.ListConfigurationsRequest
-	10, // 28: licorne.v1.Admin.RollBackConfiguration:input_type -> licorne.v1.RollBackConfigurationRequest
-	12, // 29: licorne.v1.Admin.ReloadConfiguration:input_type -> licorne.v1.ReloadConfigurationRequest
-	15, // 30: licorne.v1.Admin.PlanConfiguration:input_type -> licorne.v1.PlanConfigurationRequest
-	24, // 31: licorne.v1.Admin.PlanSubmission:input_type -> licorne.v1.PlanSubmissionRequest
-	26, // 32: licorne.v1.Admin.SetNodeSchedulable:input_type -> licorne.v1.SetNodeSchedulableRequest
-	28, // 33: licorne.v1.Admin.StopApplication:input_type -> licorne.v1.StopApplicationRequest
-	30, // 34: licorne.v1.Admin.SetQueueStopped:input_type -> licorne.v1.SetQueueStoppedRequest
-	32, // 35: licorne.v1.Admin.GetLogLevels:input_type -> licorne.v1.GetLogLevelsRequest
-	34, // 36: licorne.v1.Admin.SetLogLevel:input_type -> licorne.v1.SetLogLevelRequest
-	36, // 37: licorne.v1.Admin.DumpState:input_type -> licorne.v1.DumpStateRequest
-	38, // 38: licorne.v1.Admin.ForgetRm:input_type -> licorne.v1.ForgetRmRequest
-	1,  // 39: licorne.v1.Admin.GetConfiguration:output_type -> licorne.v1.GetConfigurationResponse
-	3,  // 40: licorne.v1.Admin.ValidateConfiguration:output_type -> licorne.v1.ValidateConfigurationResponse
-	6,  // 41: licorne.v1.Admin.UpdateConfiguration:output_type -> licorne.v1.UpdateConfigurationResponse
-	8,  // 42: licorne.v1.Admin.ListConfigurations:output_type -> licorne.v1.ListConfigurationsResponse
-	11, // 43: licorne.v1.Admin.RollBackConfiguration:output_type -> licorne.v1.RollBackConfigurationResponse
-	13, // 44: licorne.v1.Admin.ReloadConfiguration:output_type -> licorne.v1.ReloadConfigurationResponse
-	16, // 45: licorne.v1.Admin.PlanConfiguration:output_type -> licorne.v1.PlanConfigurationResponse
-	25, // 46: licorne.v1.Admin.PlanSubmission:output_type -> licorne.v1.PlanSubmissionResponse
-	27, // 47: licorne.v1.Admin.SetNodeSchedulable:output_type -> licorne.v1.SetNodeSchedulableResponse
-	29, // 48: licorne.v1.Admin.StopApplication:output_type -> licorne.v1.StopApplicationResponse
-	31, // 49: licorne.v1.Admin.SetQueueStopped:output_type -> licorne.v1.SetQueueStoppedResponse
-	33, // 50: licorne.v1.Admin.GetLogLevels:output_type -> licorne.v1.GetLogLevelsResponse
-	35, // 51: licorne.v1.Admin.SetLogLevel:output_type -> licorne.v1.SetLogLevelResponse
-	37, // 52: licorne.v1.Admin.DumpState:output_type -> licorne.v1.DumpStateResponse
-	39, // 53: licorne.v1.Admin.ForgetRm:output_type -> licorne.v1.ForgetRmResponse
-	39, // [39:54] is the sub-list for method output_type
-	24, // [24:39] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	43, // 4: licorne.v1.ConfigurationRevision.extra_config:type_name -> licorne.v1.ConfigurationRevision.ExtraConfigEntry
+	14, // 5: licorne.v1.ReloadConfigurationResponse.rms:type_name -> licorne.v1.ReloadedRm
+	18, // 6: licorne.v1.PlanConfigurationResponse.queues:type_name -> licorne.v1.PlannedQueue
+	20, // 7: licorne.v1.PlanConfigurationResponse.exceeded_limits:type_name -> licorne.v1.ExceededLimit
+	21, // 8: licorne.v1.PlanConfigurationResponse.placed:type_name -> licorne.v1.PlannedAsk
+	21, // 9: licorne.v1.PlanConfigurationResponse.blocked:type_name -> licorne.v1.PlannedAsk
+	22, // 10: licorne.v1.PlanConfigurationResponse.victims:type_name -> licorne.v1.PlannedVictim
+	23, // 11: licorne.v1.PlanConfigurationResponse.defaults:type_name -> licorne.v1.DefaultedValue
+	17, // 12: licorne.v1.PlanConfigurationResponse.counts:type_name -> licorne.v1.PlanCounts
+	19, // 13: licorne.v1.PlannedQueue.values:type_name -> licorne.v1.PlannedValue
+	44, // 14: licorne.v1.PlannedQueue.over_max:type_name -> licorne.v1.PlannedQueue.OverMaxEntry
+	45, // 15: licorne.v1.PlannedQueue.over_max_before:type_name -> licorne.v1.PlannedQueue.OverMaxBeforeEntry
+	46, // 16: licorne.v1.ExceededLimit.used:type_name -> licorne.v1.ExceededLimit.UsedEntry
+	47, // 17: licorne.v1.ExceededLimit.limit:type_name -> licorne.v1.ExceededLimit.LimitEntry
+	48, // 18: licorne.v1.PlannedAsk.resource:type_name -> licorne.v1.PlannedAsk.ResourceEntry
+	49, // 19: licorne.v1.PlannedVictim.resource:type_name -> licorne.v1.PlannedVictim.ResourceEntry
+	53, // 20: licorne.v1.PlanSubmissionRequest.application:type_name -> si.v1.AddApplicationRequest
+	54, // 21: licorne.v1.PlanSubmissionRequest.asks:type_name -> si.v1.Allocation
+	21, // 22: licorne.v1.PlanSubmissionResponse.asks:type_name -> licorne.v1.PlannedAsk
+	22, // 23: licorne.v1.PlanSubmissionResponse.victims:type_name -> licorne.v1.PlannedVictim
+	50, // 24: licorne.v1.GetLogLevelsResponse.levels:type_name -> licorne.v1.GetLogLevelsResponse.LevelsEntry
+	34, // 25: licorne.v1.GetLogLevelsResponse.wanted:type_name -> licorne.v1.WantedLogLevels
+	51, // 26: licorne.v1.WantedLogLevels.levels:type_name -> licorne.v1.WantedLogLevels.LevelsEntry
+	52, // 27: licorne.v1.SetLogLevelResponse.levels:type_name -> licorne.v1.SetLogLevelResponse.LevelsEntry
+	0,  // 28: licorne.v1.Admin.GetConfiguration:input_type -> licorne.v1.GetConfigurationRequest
+	2,  // 29: licorne.v1.Admin.ValidateConfiguration:input_type -> licorne.v1.ValidateConfigurationRequest
+	5,  // 30: licorne.v1.Admin.UpdateConfiguration:input_type -> licorne.v1.UpdateConfigurationRequest
+	7,  // 31: licorne.v1.Admin.ListConfigurations:input_type -> licorne.v1.ListConfigurationsRequest
+	10, // 32: licorne.v1.Admin.RollBackConfiguration:input_type -> licorne.v1.RollBackConfigurationRequest
+	12, // 33: licorne.v1.Admin.ReloadConfiguration:input_type -> licorne.v1.ReloadConfigurationRequest
+	15, // 34: licorne.v1.Admin.PlanConfiguration:input_type -> licorne.v1.PlanConfigurationRequest
+	24, // 35: licorne.v1.Admin.PlanSubmission:input_type -> licorne.v1.PlanSubmissionRequest
+	26, // 36: licorne.v1.Admin.SetNodeSchedulable:input_type -> licorne.v1.SetNodeSchedulableRequest
+	28, // 37: licorne.v1.Admin.StopApplication:input_type -> licorne.v1.StopApplicationRequest
+	30, // 38: licorne.v1.Admin.SetQueueStopped:input_type -> licorne.v1.SetQueueStoppedRequest
+	32, // 39: licorne.v1.Admin.GetLogLevels:input_type -> licorne.v1.GetLogLevelsRequest
+	35, // 40: licorne.v1.Admin.SetLogLevel:input_type -> licorne.v1.SetLogLevelRequest
+	37, // 41: licorne.v1.Admin.DumpState:input_type -> licorne.v1.DumpStateRequest
+	39, // 42: licorne.v1.Admin.ForgetRm:input_type -> licorne.v1.ForgetRmRequest
+	1,  // 43: licorne.v1.Admin.GetConfiguration:output_type -> licorne.v1.GetConfigurationResponse
+	3,  // 44: licorne.v1.Admin.ValidateConfiguration:output_type -> licorne.v1.ValidateConfigurationResponse
+	6,  // 45: licorne.v1.Admin.UpdateConfiguration:output_type -> licorne.v1.UpdateConfigurationResponse
+	8,  // 46: licorne.v1.Admin.ListConfigurations:output_type -> licorne.v1.ListConfigurationsResponse
+	11, // 47: licorne.v1.Admin.RollBackConfiguration:output_type -> licorne.v1.RollBackConfigurationResponse
+	13, // 48: licorne.v1.Admin.ReloadConfiguration:output_type -> licorne.v1.ReloadConfigurationResponse
+	16, // 49: licorne.v1.Admin.PlanConfiguration:output_type -> licorne.v1.PlanConfigurationResponse
+	25, // 50: licorne.v1.Admin.PlanSubmission:output_type -> licorne.v1.PlanSubmissionResponse
+	27, // 51: licorne.v1.Admin.SetNodeSchedulable:output_type -> licorne.v1.SetNodeSchedulableResponse
+	29, // 52: licorne.v1.Admin.StopApplication:output_type -> licorne.v1.StopApplicationResponse
+	31, // 53: licorne.v1.Admin.SetQueueStopped:output_type -> licorne.v1.SetQueueStoppedResponse
+	33, // 54: licorne.v1.Admin.GetLogLevels:output_type -> licorne.v1.GetLogLevelsResponse
+	36, // 55: licorne.v1.Admin.SetLogLevel:output_type -> licorne.v1.SetLogLevelResponse
+	38, // 56: licorne.v1.Admin.DumpState:output_type -> licorne.v1.DumpStateResponse
+	40, // 57: licorne.v1.Admin.ForgetRm:output_type -> licorne.v1.ForgetRmResponse
+	43, // [43:58] is the sub-list for method output_type
+	28, // [28:43] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_licorne_v1_admin_proto_init() }
@@ -3206,7 +3460,7 @@ func file_licorne_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_licorne_v1_admin_proto_rawDesc), len(file_licorne_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   49,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -82,8 +82,10 @@ const (
 	ClassBy_BY_ASK ClassBy = 0
 	// The same, and asks without the tag share with each other.
 	ClassBy_BY_TAG ClassBy = 1
-	// Asks whose allocation tags are all equal. The tags `creationTime` and
-	// `kubernetes.io/meta/podName` do not count: they differ from ask to ask.
+	// Asks whose allocation tags are all equal, in any order. The tags `creationTime`,
+	// `kubernetes.io/meta/podName`, `licorne/traceparent` and `licorne/tracestate` do not count, in any
+	// case of letters: they differ from ask to ask. Every other tag counts, the predicate tag among
+	// them. An ask with more than 10,000 tags shares with none.
 	ClassBy_BY_ALL_TAGS ClassBy = 2
 )
 

@@ -1,6 +1,9 @@
 package shimtest
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // A member that may not go where its placeholder is goes to another node, and the placeholder ends.
 func TestMemberGoesElsewhere(t *testing.T) {
@@ -49,19 +52,57 @@ func TestPlaceIsAcceptedLater(t *testing.T) {
 	})
 }
 
-// Two members that must keep apart hold places on one node. Whoever comes second goes elsewhere: the
+// Two members that must keep apart hold places on one node. Both placeholders are on their way out before
+// either member runs, so whoever comes second is refused at the last moment and goes elsewhere: the
 // in-process core would put both there, as it does not ask again when a placeholder has ended.
 func TestMembersThatKeepApart(t *testing.T) {
 	core := startLicorne(t)
-	c := start(t, core, aNode("n1", 2))
+	c := newCluster(t)
+	c.lasting = true
+	c.addNodes(aNode("n1", 2))
+	c.startShim(core.scheduler(), queues)
 	members, names := pods("gang", 2, 500, inGang(2, 500), notBesideItsLike)
 	c.addPods(members...)
+	for _, placeholder := range c.comesToGiveUp(2) {
+		c.removePod(placeholder)
+	}
 	until(t, func() bool { return c.boundOf("gang") == 1 }, func() any { return c.bound() })
-	c.comesToHaveNone()
 	c.addNodes(aNode("n2", 2))
 	bound := c.comesToBind(names...)
 	if bound[names[0]] == bound[names[1]] {
 		t.Fatalf("both members are on %s", bound[names[0]])
 	}
+	checkBooks(t, c, core)
+}
+
+// comesToGiveUp waits until the shim has deleted so many pods, and returns their names.
+func (c *cluster) comesToGiveUp(count int) []string {
+	c.t.Helper()
+	var given []string
+	until(c.t, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		given = slices.Compact(slices.Sorted(slices.Values(c.deleted)))
+		return len(given) == count
+	}, func() any { return given })
+	return given
+}
+
+// A member that comes when one of its like runs already is refused beside it. The placeholder holds its
+// place until the member has found another node.
+func TestMemberThatComesLater(t *testing.T) {
+	core := startLicorne(t)
+	c := start(t, core, aNode("n1", 2))
+	members, names := pods("gang", 2, 500, inGang(2, 500), notBesideItsLike)
+	c.addPods(members[0])
+	c.comesToBind(names[0])
+	c.addPods(members[1])
+	c.comesToRefuse(names[1])
+	c.comesToHold(1)
+	c.addNodes(aNode("n2", 2))
+	if bound := c.comesToBind(names[1]); bound[names[1]] != "n2" {
+		t.Fatalf("the member is on %s", bound[names[1]])
+	}
+	c.comesToHaveNone()
 	checkBooks(t, c, core)
 }

@@ -1,16 +1,21 @@
 """The Python client of Licorne, and the wire types that it speaks."""
 
+from licorne.admin_client import Admin
 from licorne.callbacks import ClassBy, ContainerState, EventRecord, FailMode, PredicateCheck
 from licorne.client import Client
 from licorne.errors import (
+    CallFailed,
     Closed,
     ConfigInvalid,
     ConnectionLost,
+    EventsMissed,
     LicorneError,
+    NotFound,
     ProtocolError,
     RegistrationInvalid,
     Rejected,
     SessionFenced,
+    StaleRevision,
     Unauthorized,
 )
 from licorne.events import (
@@ -32,9 +37,11 @@ from licorne.gangs import placeholder_key, placeholders
 from licorne.handlers import Handlers
 from licorne.model import Allocation, Application, Ask, Node, TaskGroup, Termination
 from licorne.options import Confirm, Limits, RetryConfig, TlsConfig, Token
+from licorne.state_client import State
 from licorne.victims import NodeVictims, PreemptionCheck, Victim
 
 __all__ = [
+    "Admin",
     "Allocated",
     "Allocation",
     "Application",
@@ -44,6 +51,7 @@ __all__ = [
     "Ask",
     "AskDropped",
     "AskRejected",
+    "CallFailed",
     "ClassBy",
     "Client",
     "Closed",
@@ -54,6 +62,7 @@ __all__ = [
     "Drained",
     "Event",
     "EventRecord",
+    "EventsMissed",
     "FailMode",
     "Handlers",
     "LicorneError",
@@ -62,6 +71,7 @@ __all__ = [
     "NodeAccepted",
     "NodeRejected",
     "NodeVictims",
+    "NotFound",
     "PredicateCheck",
     "PreemptionCheck",
     "ProtocolError",
@@ -72,6 +82,8 @@ __all__ = [
     "Released",
     "RetryConfig",
     "SessionFenced",
+    "StaleRevision",
+    "State",
     "TaskGroup",
     "Termination",
     "TlsConfig",

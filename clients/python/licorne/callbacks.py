@@ -41,7 +41,8 @@ class ClassBy(Enum):
     TAG = "tag"
     """The same, and those without the tag are one class too."""
     ALL_TAGS = "all tags"
-    """Those whose tags are all equal but for `creationTime` and `kubernetes.io/meta/podName`."""
+    """Those whose tags are all equal but for `creationTime`, `kubernetes.io/meta/podName`,
+    `licorne/traceparent` and `licorne/tracestate`."""
 
 
 _CLASSES = {
@@ -211,21 +212,23 @@ def container_states(wire: pb.ContainerStates) -> list[ContainerState]:
 def event_records(wire: pb.Events) -> list[EventRecord]:
     """Events as the caller sees them."""
     return [
-        EventRecord(
-            id=number,
-            type=_name(_TYPES, record.type),
-            object_id=record.objectID,
-            reference_id=record.referenceID,
-            message=record.message,
-            time=record.timestampNano / 1e9,
-            change=_name(_CHANGES, record.eventChangeType),
-            detail=_name(_DETAILS, record.eventChangeDetail),
-            resources={
-                name: quantity.value for name, quantity in record.resource.resources.items()
-            },
-        )
-        for number, record in enumerate(wire.records, wire.first_id)
+        event_record(number, record) for number, record in enumerate(wire.records, wire.first_id)
     ]
+
+
+def event_record(number: int, record: si.EventRecord) -> EventRecord:
+    """An event with its id as the caller sees it."""
+    return EventRecord(
+        id=number,
+        type=_name(_TYPES, record.type),
+        object_id=record.objectID,
+        reference_id=record.referenceID,
+        message=record.message,
+        time=record.timestampNano / 1e9,
+        change=_name(_CHANGES, record.eventChangeType),
+        detail=_name(_DETAILS, record.eventChangeDetail),
+        resources={name: quantity.value for name, quantity in record.resource.resources.items()},
+    )
 
 
 def _name(names: Mapping[int, EnumValueDescriptor], number: int) -> str:

@@ -21,7 +21,7 @@ from licorne.errors import (
     SessionFenced,
     Unauthorized,
 )
-from licorne.options import TlsConfig
+from licorne.options import TlsConfig, Token, authorization, check_token
 
 M = TypeVar("M", bound=Message)
 
@@ -46,6 +46,8 @@ OPTIONS = [
     # The transport buffers little, so that a client that stops reading stops the server.
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", 1024 * 1024),
+    # Asks of many tags make large answers, see the caps in the page for shim authors.
+    ("grpc.max_receive_message_length", 16 * 1024 * 1024),
 ]
 
 
@@ -57,6 +59,30 @@ def open_channel(target: str, tls: TlsConfig | None) -> aio.Channel:
     if tls.server_name:
         options.append(("grpc.ssl_target_name_override", tls.server_name))
     return aio.secure_channel(target, tls.credentials(), options=options)
+
+
+class Dialer:
+    """Opens channels to one address, and says who calls there."""
+
+    def __init__(self, target: str, tls: TlsConfig | None, token: Token | None) -> None:
+        """Connect nothing. Raises ValueError for a token without TLS."""
+        check_token(token, tls, target)
+        self.address = target
+        """Where to connect, ``host:port``; it may be changed."""
+        self._tls = tls
+        self._token = token
+
+    def channel(self) -> aio.Channel:
+        """A new channel to the present address. Raises OSError for unreadable certificates."""
+        return open_channel(self.address, self._tls)
+
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """Who calls, for every call. Raises what `authorization` does."""
+        try:
+            check_token(self._token, self._tls, self.address)
+        except ValueError as error:
+            raise Unauthorized(str(error)) from None
+        return authorization(self._token)
 
 
 def refusal(error: aio.AioRpcError) -> LicorneError | None:
@@ -87,14 +113,19 @@ def text_of(error: aio.AioRpcError) -> str:
 
 def registration_error(error: aio.AioRpcError) -> LicorneError:
     """The error for a refused registration or change of it: of the configuration or of the rest."""
-    text = text_of(error)
+    return config_error(error) or RegistrationInvalid(text_of(error))
+
+
+def config_error(error: aio.AioRpcError) -> ConfigInvalid | None:
+    """The error for a refused configuration, or None if something else was refused."""
     of_config = any(
         violation.field == "config"
         for request in _details(error, BadRequest)
         for violation in request.field_violations
     )
     if not (of_config or _has_reason(error, "CONFIG_INVALID")):
-        return RegistrationInvalid(text)
+        return None
+    text = text_of(error)
     # The text has a prefix and then one problem a line; without a prefix it is one problem.
     _, _, problems = text.partition(": ")
     return ConfigInvalid(text, (problems or text).splitlines())
@@ -107,6 +138,13 @@ def wanted_wait(error: aio.AioRpcError) -> float | None:
         if seconds > 0:
             return float(seconds)
     return None
+
+
+def reason_of(error: aio.AioRpcError) -> tuple[str, dict[str, str]]:
+    """The reason code of the server and what it adds to it; the name of the status without one."""
+    for info in _details(error, ErrorInfo):
+        return info.reason, dict(info.metadata)
+    return error.code().name, {}
 
 
 def _has_reason(error: aio.AioRpcError, reason: str) -> bool:

@@ -2,13 +2,12 @@
 
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Self
 
-import grpc
-from grpc import aio
-
 from licorne import wire
+from licorne.admin_client import AdminCalls
 from licorne.cache import Cache
 from licorne.callbacks import (
     Callbacks,
@@ -19,11 +18,19 @@ from licorne.callbacks import (
     OnStateDump,
     Predicates,
 )
-from licorne.channel import registration_error, text_of
+from licorne.calls import Calls
+from licorne.channel import Dialer
+from licorne.client_context import ClientContext
 from licorne.connection import Connection
-from licorne.errors import ConnectionLost
+from licorne.errors import (
+    CallFailed,
+    LicorneError,
+    NotFound,
+    RegistrationInvalid,
+)
 from licorne.events import Event
 from licorne.fields import check_registration
+from licorne.known import application_of
 from licorne.model import (
     DEFAULT_PARTITION,
     Allocation,
@@ -35,10 +42,9 @@ from licorne.model import (
 from licorne.options import Confirm, GangOptions, Limits, RetryConfig, TlsConfig, Token
 from licorne.packer import Packer
 from licorne.session import Session
-from licorne.state import ClientState
+from licorne.state_client import StateCalls
 from licorne.stats import Stats
-from licorne.v1.admin_pb2 import UpdateConfigurationRequest
-from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne.v1.state_pb2 import ExplainResponse
 from licorne.victims import JudgeVictims
 
 
@@ -152,10 +158,22 @@ class Client:
             rm_id, instance, registration, resend=limits.resend, callbacks=callbacks.wire()
         )
         self.rm_id = rm_id
-        self._state = ClientState(
+        self._context = ClientContext(
             session, limits, callbacks, GangOptions(confirm=confirm, resubmit=resubmit)
         )
-        self._connection = Connection(self._state, target, tls, retry or RetryConfig(), token)
+        dialer = Dialer(target, tls, token)
+        retry = retry or RetryConfig()
+        self._connection = Connection(self._context, dialer, retry)
+        self._calls = Calls(dialer)
+        self.cache: Cache = self._context.cache
+        """What the client knows of the cluster; read it, do not change it."""
+        self.stats: Stats = self._context.stats
+        """Counters of streams, resumptions and replays."""
+        known = partial(application_of, self.cache.asks)
+        self.state = StateCalls(self._calls, rm_id, known, retry)
+        """What the server knows of this RM; see `State`."""
+        self.admin = AdminCalls(self._calls, rm_id)
+        """What operators may do to this RM, and the RM itself where it may; see `Admin`."""
 
     async def __aenter__(self) -> Self:
         """Begin to connect in the background."""
@@ -179,21 +197,12 @@ class Client:
         and everything that the RM has.
         """
         await self._connection.close(unregister=unregister)
+        await self._calls.close()
 
     async def ready(self) -> None:
         """Wait until the server has everything that the client knows, and schedules this RM."""
-        await self._state.live.wait()
-        self._state.check()
-
-    @property
-    def cache(self) -> Cache:
-        """What the client knows of the cluster; read it, do not change it."""
-        return self._state.cache
-
-    @property
-    def stats(self) -> Stats:
-        """Counters of streams, resumptions and replays."""
-        return self._state.stats
+        await self._context.live.wait()
+        self._context.check()
 
     # ---- Nodes ----
 
@@ -202,23 +211,23 @@ class Client:
 
         Answered by NodeAccepted or NodeRejected.
         """
-        await self._state.send(Packer.nodes, self.cache.add_nodes(nodes))
+        await self._context.send(Packer.nodes, self.cache.add_nodes(nodes))
 
     async def update_node(self, node_id: str, capacity: Mapping[str, int]) -> None:
         """Change the capacity of a node; what runs there is not touched. Rejected if unknown."""
-        await self._state.send(Packer.nodes, self.cache.update_node(node_id, capacity))
+        await self._context.send(Packer.nodes, self.cache.update_node(node_id, capacity))
 
     async def drain_node(self, node_id: str) -> None:
         """Place nothing new on a node; what runs there is not touched. Rejected if unknown."""
-        await self._state.send(Packer.nodes, self.cache.set_drained(node_id, drained=True))
+        await self._context.send(Packer.nodes, self.cache.set_drained(node_id, drained=True))
 
     async def undrain_node(self, node_id: str) -> None:
         """Place asks on a drained node again. Rejected if unknown."""
-        await self._state.send(Packer.nodes, self.cache.set_drained(node_id, drained=False))
+        await self._context.send(Packer.nodes, self.cache.set_drained(node_id, drained=False))
 
     async def remove_node(self, node_id: str) -> None:
         """Remove a node. Answered by Released for everything that ran there."""
-        await self._state.send(Packer.nodes, self.cache.remove_node(node_id))
+        await self._context.send(Packer.nodes, self.cache.remove_node(node_id))
 
     # ---- Applications ----
 
@@ -237,15 +246,15 @@ class Client:
         """
         messages = self.cache.submit(applications, int(time.time()) if placeholders else None)
         # Both are queued before anything is waited for: no replay can come between them.
-        self._state.queue(Packer.new_applications, messages.applications)
-        await self._state.send(Packer.allocations, messages.placeholders)
+        self._context.queue(Packer.new_applications, messages.applications)
+        await self._context.send(Packer.allocations, messages.placeholders)
 
     async def remove_application(
         self, application_id: str, *, partition: str = DEFAULT_PARTITION
     ) -> None:
         """Remove an application and its asks. Answered by Released for each of its allocations."""
         messages = self.cache.remove_application((partition, application_id))
-        await self._state.send(Packer.removed_applications, messages)
+        await self._context.send(Packer.removed_applications, messages)
 
     # ---- Asks and allocations ----
 
@@ -254,7 +263,7 @@ class Client:
 
         Answered by AskRejected, or by Allocated as soon as there is room.
         """
-        await self._state.send(Packer.allocations, self.cache.ask(asks, int(time.time())))
+        await self._context.send(Packer.allocations, self.cache.ask(asks, int(time.time())))
 
     async def report_allocations(self, allocations: Iterable[Allocation]) -> None:
         """Report allocations that run already, for instance after a restart of the RM.
@@ -262,7 +271,9 @@ class Client:
         The server takes them even where they exceed a quota. AskRejected comes only for one whose
         application or node the server does not know.
         """
-        await self._state.send(Packer.allocations, self.cache.report(allocations, int(time.time())))
+        await self._context.send(
+            Packer.allocations, self.cache.report(allocations, int(time.time()))
+        )
 
     async def release(
         self, keys: Iterable[str], termination: Termination = Termination.STOPPED
@@ -273,7 +284,17 @@ class Client:
         `termination`; a confirmation has no answer. Nothing is done for unknown keys.
         """
         messages = self.cache.release(keys, termination)
-        await self._state.send(Packer.releases, messages)
+        await self._context.send(Packer.releases, messages)
+
+    async def explain(self, key: str) -> ExplainResponse:
+        """Why an ask waits, check by check, or where it runs.
+
+        It may be called before the client is ready, and waits for no answer longer than 10 s.
+        Raises NotFound for an ask that the client or the server does not know, ConnectionLost if
+        the server cannot be reached, and CallFailed if it refuses. `state` has more of its kind.
+        """
+        self._context.check()
+        return await self.state.explain(key)
 
     # ---- Configuration ----
 
@@ -283,28 +304,20 @@ class Client:
         """Replace the queue configuration. Returns False if it was in force already.
 
         Raises ConfigInvalid if the server refuses the queues, RegistrationInvalid if it refuses
-        the extra configuration, ConnectionLost if it cannot be reached, and ValueError for an
-        argument that cannot be sent. The old configuration stays in force in all these cases but
-        the lost connection, after which either may be in force.
+        the extra configuration, NotFound while this RM is not registered (await `ready` first),
+        ConnectionLost if the server cannot be reached, CallFailed if it refuses the call or fails
+        on it, and ValueError for an argument that cannot be sent. The old configuration stays in
+        force, but for a lost connection and a failure, after which either may be in force.
         """
-        self._state.check()
+        self._context.check()
         check_registration(config=config, extra_config=extra_config or {})
-        registration = self._state.session.registration
-        request = UpdateConfigurationRequest(
-            rm_id=self.rm_id,
-            policy_group=registration.policyGroup,
-            config=config,
-            extra_config=extra_config,
-        )
+        registration = self._context.session.registration
         try:
-            async with self._connection.channel() as channel:
-                response = await AdminStub(channel).UpdateConfiguration(
-                    request, metadata=self._connection.metadata()
-                )
-        except aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.INVALID_ARGUMENT:
-                raise registration_error(error) from error
-            raise ConnectionLost(text_of(error)) from error
+            response = await self.admin.update_configuration(
+                config, extra_config=extra_config, policy_group=registration.policyGroup
+            )
+        except (CallFailed, NotFound) as error:
+            raise _of_update(error) from error
         registration.config = config
         registration.extraConfig.update(extra_config or {})
         return response.changed
@@ -317,10 +330,17 @@ class Client:
         Only one reader may iterate at a time. An event is acknowledged when the reader asks for
         the next one. The server stops scheduling for this RM while too much is unacknowledged.
         """
-        while (event := await self._state.inbox.next_event()) is not None:
+        while (event := await self._context.inbox.next_event()) is not None:
             yield event
 
     async def batches(self) -> AsyncIterator[list[Event]]:
         """The same events in lists, one for each message of the server: cheaper in bulk."""
-        while (batch := await self._state.inbox.next_batch()) is not None:
+        while (batch := await self._context.inbox.next_batch()) is not None:
             yield batch
+
+
+def _of_update(error: CallFailed | NotFound) -> LicorneError:
+    """The error of `Client.update_configuration` for what the server has refused."""
+    if isinstance(error, NotFound):
+        return NotFound(f"{error}; the client registers when it connects: await `ready` first")
+    return RegistrationInvalid(str(error)) if error.reason == "INVALID_ARGUMENT" else error

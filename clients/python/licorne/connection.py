@@ -7,17 +7,16 @@ import grpc
 from grpc import aio
 
 from licorne.backoff import Backoff
-from licorne.channel import open_channel, refusal, text_of, wanted_wait
+from licorne.channel import Dialer, refusal, text_of, wanted_wait
+from licorne.client_context import ClientContext
 from licorne.errors import (
     ConfigInvalid,
     ConnectionLost,
     LicorneError,
     ProtocolError,
     RegistrationInvalid,
-    Unauthorized,
 )
-from licorne.options import RetryConfig, TlsConfig, Token, authorization, check_token
-from licorne.state import ClientState
+from licorne.options import RetryConfig
 from licorne.stream import GRACE, Stream
 from licorne.v1.session_pb2_grpc import SessionStub
 
@@ -34,23 +33,13 @@ LOOK_AT = (
 class Connection:
     """Opens streams to the target until it is closed or something fails for good."""
 
-    def __init__(
-        self,
-        state: ClientState,
-        target: str,
-        tls: TlsConfig | None,
-        retry: RetryConfig,
-        token: Token | None = None,
-    ) -> None:
-        """Open nothing before `start`. Raises ValueError for a token without TLS."""
-        check_token(token, tls, target)
-        self._state = state
-        self._target = target
+    def __init__(self, context: ClientContext, dialer: Dialer, retry: RetryConfig) -> None:
+        """Open nothing before `start`."""
+        self._context = context
+        self._target = dialer.address
         """The address that the caller gave."""
-        self._address = target
-        """The address to connect to: the target, or where it has redirected us."""
-        self._tls = tls
-        self._token = token
+        self._dialer = dialer
+        """Has the address to connect to: the target, or where it has redirected us."""
         self._retry = retry
         self._backoff = Backoff(retry)
         self._task: asyncio.Task[None] | None = None
@@ -69,36 +58,20 @@ class Connection:
 
     async def close(self, *, unregister: bool) -> None:
         """Send what is queued, say goodbye and end. Without a stream nothing is sent."""
-        self._state.leave(unregister=unregister)
+        self._context.leave(unregister=unregister)
         if self._task is not None:
-            if self._state.outgoing.streaming:
+            if self._context.outgoing.streaming:
                 await asyncio.wait((self._task,), timeout=2 * GRACE)
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        # A task that is cancelled before its first step does not end the state by itself.
-        self._state.end(None)
-
-    def channel(self) -> aio.Channel:
-        """A new channel to the present address. Raises OSError for unreadable certificates.
-
-        Each stream and each call beside it has its own. So a try is never answered by the failure
-        of an earlier one, and reads certificates that may have been renewed.
-        """
-        return open_channel(self._address, self._tls)
-
-    def metadata(self) -> tuple[tuple[str, str], ...]:
-        """Who calls, for every call. Raises what `authorization` does."""
-        try:
-            check_token(self._token, self._tls, self._address)
-        except ValueError as error:
-            raise Unauthorized(str(error)) from None
-        return authorization(self._token)
+        # A task that is cancelled before its first step does not end the context by itself.
+        self._context.end(None)
 
     async def _run(self) -> None:
         failure: LicorneError | None = None
         self._down_since = asyncio.get_running_loop().time()
         try:
-            while not self._state.leaving.is_set():
+            while not self._context.leaving.is_set():
                 await self._pause(await self._attempt())
         except LicorneError as error:
             failure = error
@@ -106,12 +79,12 @@ class Connection:
             LOG.exception("the client of %s fails on a defect of its own", self._target)
             failure = LicorneError(f"a defect of the client: {error!r}")
         finally:
-            self._state.end(failure)
+            self._context.end(failure)
 
     async def _pause(self, seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
-                await self._state.leaving.wait()
+                await self._context.leaving.wait()
         except TimeoutError:
             pass
 
@@ -122,10 +95,12 @@ class Connection:
         """
         stream = None
         try:
-            self._state.stats.streams += 1
-            async with self.channel() as channel:
-                call = SessionStub(channel).Update(metadata=self.metadata())
-                stream = Stream(self._state, call)
+            self._context.stats.streams += 1
+            # Each stream has a channel of its own. So a try is never answered by the failure of an
+            # earlier one, and reads certificates that may have been renewed.
+            async with self._dialer.channel() as channel:
+                call = SessionStub(channel).Update(metadata=self._dialer.metadata())
+                stream = Stream(self._context, call)
                 await stream.run()
         except aio.AioRpcError as error:
             return self._ended(stream, error)
@@ -149,9 +124,9 @@ class Connection:
         """
         self._redirects += 1
         wait = self._backoff.next() if self._redirects > 1 else 0.0
-        LOG.info("redirected from %s to %s, waiting %.3f s", self._address, address, wait)
+        LOG.info("redirected from %s to %s, waiting %.3f s", self._dialer.address, address, wait)
         self._check_patience(f"redirected {self._redirects} times, to {address} last")
-        self._address = address
+        self._dialer.address = address
         return wait
 
     def _check_patience(self, reason: str) -> None:
@@ -185,15 +160,15 @@ class Connection:
         the last refusal, a replay takes the place of the resumption. If that was refused too, it
         would be refused for ever.
         """
-        state = self._state
+        context = self._context
         live = stream is not None and stream.was_live
-        reached = (state.stats.replayed, state.session.processed if live else None)
+        reached = (context.stats.replayed, context.session.processed if live else None)
         again, self._refused_at = reached == self._refused_at, reached
         if again and not live:
             error.add_note(LOOK_AT)
             raise error
         if again or not live:
-            state.give_up_session()
+            context.give_up_session()
         self._lost(stream, f"a message was refused, and is sent again: {error}")
         return self._backoff.next()
 
@@ -203,11 +178,11 @@ class Connection:
         Raises ConnectionLost after `give_up_after` seconds without a session.
         """
         now = asyncio.get_running_loop().time()
-        LOG.warning("no connection to %s: %s", self._address, reason)
+        LOG.warning("no connection to %s: %s", self._dialer.address, reason)
         if stream is not None and stream.welcomed_at is not None:
             self._backoff.lasted(now - stream.welcomed_at)
             self._redirects = 0
             self._down_since = now
         self._check_patience(reason)
         # The target knows where to redirect us now.
-        self._address = self._target
+        self._dialer.address = self._target

@@ -47,6 +47,48 @@ class ConfigInvalid(LicorneError):
         self.problems = tuple(problems)
 
 
+class NotFound(LicorneError):
+    """What a call of `State` or `Admin` names is not there; the text says what."""
+
+
+class StaleRevision(LicorneError):
+    """Somebody else has changed the configuration meanwhile; nothing was touched.
+
+    `revision` is the one that is in force now. Look at it before you change anything.
+    """
+
+    def __init__(self, text: str, revision: int) -> None:
+        """Keep the number."""
+        super().__init__(text)
+        self.revision = revision
+
+
+class EventsMissed(LicorneError):
+    """Events that were to come are not kept any more, or their ids began anew.
+
+    Watch `instance` from `next_id` on, and read what is now: some events are lost.
+    """
+
+    def __init__(self, text: str, instance: str, next_id: int) -> None:
+        """Keep where to go on."""
+        super().__init__(text)
+        self.instance = instance
+        self.next_id = next_id
+
+
+class CallFailed(LicorneError):
+    """The server refused a call of `State` or `Admin`, or failed on it.
+
+    `reason` is for programs: the reason of the server, such as ``RM_CONNECTED``, or the name of the
+    status of gRPC, such as ``INVALID_ARGUMENT``, where it gave none.
+    """
+
+    def __init__(self, text: str, reason: str) -> None:
+        """Keep the reason."""
+        super().__init__(text)
+        self.reason = reason
+
+
 class Rejected(LicorneError):
     """One item cannot be sent: `key` is that of the node, application or ask, `reason` says why."""
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, SupportsIndex, TypeVar
 
+from licorne.ask_tags import contradiction, has_fields
 from licorne.errors import Rejected
 from licorne.gangs import placeholder_ask, placeholder_key
 from licorne.model import Allocation, Application, Ask, Node, TaskGroup
@@ -197,6 +198,43 @@ def task_groups(field: str, value: object) -> str:
     return ""
 
 
+def _name(field: str, value: object) -> str:
+    """What is wrong with a name that a tag carries, or the empty text; it may be empty itself."""
+    problem = text(field, value)
+    if problem or not isinstance(value, str) or not value:
+        return problem
+    if len(value) > MAX_KEY:
+        return f"{field} has {len(value)} characters: {MAX_KEY} at most can be sent"
+    return "" if value.isprintable() else f"{field} is {shown(value)}: it must be printable"
+
+
+TRACEPARENT = "00-<32 digits of the trace>-<16 of the span>-<2 of flags>"
+_TRACE_PARTS = (2, 32, 16, 2)
+
+
+def _traceparent(field: str, value: object) -> str:
+    """What is wrong with a traceparent of W3C Trace Context, or the empty text."""
+    problem = text(field, value)
+    if problem or not isinstance(value, str) or not value or _is_traceparent(value):
+        return problem
+    return (
+        f"{field} is {shown(value)}: it must be {TRACEPARENT}, in lower-case hexadecimal digits, "
+        "neither trace nor span all zero"
+    )
+
+
+def _is_traceparent(value: str) -> bool:
+    parts = value.split("-")
+    if tuple(map(len, parts[:4])) != _TRACE_PARTS or len(value) > MAX_KEY:
+        return False
+    if any(digit not in "0123456789abcdef" for part in parts[:4] for digit in part):
+        return False
+    version, trace, span = parts[:3]
+    # Later versions may say more behind the flags; ff is no version.
+    is_known = len(parts) == 4 if version == "00" else version != "ff"
+    return is_known and value.isprintable() and bool(trace.strip("0") and span.strip("0"))
+
+
 _APPLICATION: Mapping[str, Check] = {
     "application_id": text,
     "queue": text,
@@ -221,6 +259,9 @@ _ASK: Mapping[str, Check] = {
     "allow_preempt_other": flag,
     "placeholder": flag,
     "task_group": text,
+    "required_node": _name,
+    "predicate_class": _name,
+    "traceparent": _traceparent,
 }
 _REGISTRATION: Mapping[str, Check] = {
     "rm_id": text,
@@ -270,6 +311,10 @@ def asks(given: Iterable[Ask], name: str = "asks") -> list[Ask]:
     taken = _listed(name, "Ask", Ask, given)
     for item in taken:
         _check(item, _ASK, item.key)
+        if has_fields(item) and (found := contradiction(item)):
+            field, tag = found
+            value, content = shown(getattr(item, field)), shown(item.tags[tag])
+            raise Rejected(item.key, f"{field} is {value}: the tag {shown(tag)} is {content}")
     return taken
 
 

@@ -1,5 +1,6 @@
 """What the client knows of one node, application or ask."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -45,3 +46,9 @@ class KnownAsk(NamedTuple):
     """When the caller made it, in unix seconds."""
     node_id: str = ""
     """The node that it is allocated to; empty while it is pending."""
+
+
+def application_of(asks: Mapping[str, KnownAsk], key: str) -> AppKey | None:
+    """The application of an ask; None for an ask that is not among these."""
+    known = asks.get(key)
+    return None if known is None else (known.ask.partition, known.ask.application_id)

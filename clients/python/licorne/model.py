@@ -85,6 +85,15 @@ class Ask:
     """Whether it only holds room for a member of its task group."""
     task_group: str = ""
     """The task group of a gang that it belongs to."""
+    required_node: str = ""
+    """The only node that it may go to, drained or not; empty for any. 512 characters at the most,
+    all printable."""
+    predicate_class: str = ""
+    """Asks of equal classes share the results of predicate checks, see `ClassBy`. The same bounds
+    hold for it."""
+    traceparent: str = ""
+    """The trace that it belongs to, as W3C Trace Context writes it:
+    ``00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01``; empty for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

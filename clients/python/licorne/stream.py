@@ -13,10 +13,10 @@ import grpc
 from grpc import aio
 
 from licorne.callbacks import container_states, event_records, predicate_check
+from licorne.client_context import ACK_EVERY, ClientContext
 from licorne.errors import ConnectionLost, ProtocolError
 from licorne.events import Drained, Event, Reconnected
 from licorne.replay import Replay
-from licorne.state import ACK_EVERY, ClientState
 from licorne.v1.session_pb2 import (
     Ack,
     Drain,
@@ -44,9 +44,9 @@ SILENCE = 3
 class Stream:
     """One RPC of the session."""
 
-    def __init__(self, state: ClientState, call: Call) -> None:
-        """Use `call` for the client of that state."""
-        self._state = state
+    def __init__(self, context: ClientContext, call: Call) -> None:
+        """Use `call` for the client of that context."""
+        self._context = context
         self._call = call
         self._loop = asyncio.get_running_loop()
         self._heartbeat = 30.0
@@ -91,14 +91,14 @@ class Stream:
             raise ConnectionLost(f"the stream broke: {error}") from error
         finally:
             self._call.cancel()
-            self.was_live = self._state.live.is_set()
-            self._state.live.clear()
+            self.was_live = self._context.live.is_set()
+            self._context.live.clear()
             if self._replaying:
-                self._state.session.forget()
-            self._state.outgoing.pause(resumable=self._state.session.resumable)
+                self._context.session.forget()
+            self._context.outgoing.pause(resumable=self._context.session.resumable)
 
     async def _greet(self) -> UpdateResponse:
-        await self._call.write(self._state.session.hello())
+        await self._call.write(self._context.session.hello())
         try:
             response = await self._call.read()
         except asyncio.CancelledError:
@@ -116,23 +116,23 @@ class Stream:
         return response
 
     def _begin(self, response: UpdateResponse) -> None:
-        state = self._state
+        context = self._context
         welcome = response.welcome
         self._heartbeat = float(welcome.heartbeat_seconds or self._heartbeat)
         self._max_items = welcome.max_items or self._max_items
-        repeats = state.session.welcome(response)
+        repeats = context.session.welcome(response)
         self.welcomed_at = self._loop.time()
-        state.outgoing.open(self._max_items)
+        context.outgoing.open(self._max_items)
         if repeats is None:
             self._replaying = True
         else:
             self._repeats = repeats
-            state.stats.resumed += 1
+            context.stats.resumed += 1
             self._tell([Reconnected(resumed=True)])
-            state.live.set()
+            context.live.set()
 
     def _tell(self, events: Sequence[Event], number: int = 0) -> None:
-        self._state.inbox.put(self._state.session.stamp, number, events)
+        self._context.inbox.put(self._context.session.stamp, number, events)
 
     async def _talk(self) -> None:
         reader = asyncio.create_task(self._read())
@@ -165,7 +165,7 @@ class Stream:
     # ---- Reading ----
 
     async def _read(self) -> None:
-        session = self._state.session
+        session = self._context.session
         while True:
             self._reading_since = self._loop.time()
             response = await self._call.read()
@@ -174,10 +174,10 @@ class Stream:
             self._reading_since = None
             if session.accepts(response):
                 self._take(response)
-            await self._state.inbox.room()
+            await self._context.inbox.room()
 
     def _take(self, response: UpdateResponse) -> None:
-        answers = self._state.answers
+        answers = self._context.answers
         events: Sequence[Event] = ()
         match response.WhichOneof("message"):
             case "nodes":
@@ -205,7 +205,7 @@ class Stream:
 
     def _check(self, response: UpdateResponse) -> None:
         """Hand checks to the function that judges them, if there is one."""
-        state, callbacks = self._state, self._state.callbacks
+        state, callbacks = self._context, self._context.callbacks
         stamp = state.session.stamp
         if callbacks.predicates is not None and response.HasField("predicate_checks"):
             wanted = response.predicate_checks.checks
@@ -216,7 +216,7 @@ class Stream:
 
     def _call_back(self, response: UpdateResponse) -> None:
         """Hand a message to the callback that wants it, if there is one."""
-        state, callbacks = self._state, self._state.callbacks
+        state, callbacks = self._context, self._context.callbacks
         if response.HasField("container_states") and callbacks.states is not None:
             callbacks.states.put(container_states(response.container_states))
         elif response.HasField("events") and callbacks.events is not None:
@@ -225,7 +225,7 @@ class Stream:
             callbacks.dumps.start(state.session.stamp, response.state_dump_wanted)
 
     def _replay_result(self, result: ReplayResult) -> list[Event]:
-        state = self._state
+        state = self._context
         if not result.complete:
             # The server has kept what did arrive, and would reject its repetition. It drops all
             # of that when the next hello registers anew.
@@ -238,13 +238,13 @@ class Stream:
 
     def _drain(self, drain: Drain) -> Drained:
         self.retry_after = drain.retry_after_milliseconds / 1000
-        self._state.wake.set()
+        self._context.wake.set()
         return Drained(drain.reason, self.retry_after)
 
     # ---- Writing ----
 
     async def _write(self) -> None:
-        state = self._state
+        state = self._context
         if self._replaying:
             await self._replay()
         for repeat in self._repeats:
@@ -267,7 +267,7 @@ class Stream:
             timed_out = False
 
     async def _replay(self) -> None:
-        state = self._state
+        state = self._context
         # The snapshot has everything that is queued. Later changes are sent after it.
         state.outgoing.clear()
         self._tell(state.answers.begin_replay())
@@ -277,14 +277,14 @@ class Stream:
         self._replaying = False
 
     async def _part(self) -> None:
-        goodbye = self._state.session.goodbye(unregister=self._state.unregister)
+        goodbye = self._context.session.goodbye(unregister=self._context.unregister)
         self._goodbye_said = True
         await self._call.write(goodbye)
         await self._call.done_writing()
 
     async def _woken(self) -> bool:
         """Wait for work. Returns False if it is time for an acknowledgement or a heartbeat."""
-        state = self._state
+        state = self._context
         patience = ACK_DELAY if state.session.unacknowledged else self._heartbeat / 2
         try:
             async with asyncio.timeout(patience):

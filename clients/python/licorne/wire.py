@@ -9,6 +9,7 @@ from operator import index
 
 from google.protobuf.message import Message
 
+from licorne.ask_tags import all_tags
 from licorne.errors import Rejected
 from licorne.fields import check_registration
 from licorne.gangs import placeholder_ask
@@ -139,7 +140,7 @@ def allocation(ask: Ask, node_id: str = "", asked_at: int | None = None) -> si.A
     """
     if not ask.key:
         raise Rejected("", f"an ask of application {ask.application_id!r} has no key")
-    tags = ask.tags
+    tags = all_tags(ask)
     if asked_at is not None and CREATION_TIME_TAG not in tags:
         tags = {**tags, CREATION_TIME_TAG: str(asked_at)}
     message = si.Allocation(

@@ -62,14 +62,21 @@ def read_extra(extra: Mapping[str, str]) -> ExtraConfig:
     )
 
 
+def logger_of(key: str) -> str | None:
+    """The logger whose level a key gives, empty for all others; None for any other key."""
+    if not _LOGGER.matches(key):
+        return None
+    return key.removeprefix("log.").removesuffix("level").removesuffix(".")
+
+
 def _log_levels(extra: Mapping[str, str]) -> dict[str, str]:
     levels: dict[str, str] = {}
     for key, text in extra.items():
-        if not _LOGGER.matches(key):
-            continue
-        level = _level(text.strip().lower())
-        if level:
-            levels[key.removeprefix("log.").removesuffix("level").removesuffix(".")] = level
+        logger = logger_of(key)
+        if logger is not None:
+            level = _level(text.strip().lower())
+            if level:
+                levels[logger] = level
     return levels
 
 

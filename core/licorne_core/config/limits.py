@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from licorne_core.config.caps import LIMIT_NAMES, LIMITS
+from licorne_core.config.keys import LIMIT
 from licorne_core.config.reader import Cursor, Fields
 from licorne_core.config.report import Report
 from licorne_core.config.schema import LimitConfig, QueueConfig
@@ -17,6 +18,7 @@ from licorne_core.resources import (
     min_undefined,
 )
 
+_KEYS = LIMIT.names
 _LONE_WILDCARD = (
     "should not specify only one group limit that is using the wildcard. "
     "There must be at least one limit with a group name defined"
@@ -26,7 +28,7 @@ _LONE_WILDCARD = (
 def read_limit(cursor: Cursor) -> LimitConfig:
     """One entry of a ``limits`` list."""
     cursor.report.count(LIMITS, cursor.path)
-    fields = cursor.fields("limit", "users", "groups", "maxresources", "maxapplications")
+    fields = cursor.fields(*_KEYS)
     return LimitConfig(
         limit=fields.text("limit"),
         users=_names(fields, "user", is_user_name),

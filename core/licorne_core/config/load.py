@@ -7,7 +7,7 @@ from hashlib import sha256
 from licorne_core.config.document import Scalar, read_document
 from licorne_core.config.inheritance import inheriting
 from licorne_core.config.limits import check_limit_hierarchy, check_limits
-from licorne_core.config.parse import read_partitions
+from licorne_core.config.parse import NOT_SET, read_partitions
 from licorne_core.config.placement_check import check_placement
 from licorne_core.config.reader import Cursor
 from licorne_core.config.report import Report
@@ -47,13 +47,15 @@ SubmittedConfig = Configuration | InvalidConfiguration | None
 def submitted(text: str) -> SubmittedConfig:
     """Parse the configuration of a command; an empty text is none.
 
+    A text with nothing in it, such as one of comments alone, is no configuration (spec 2.5 row 1).
+
     Parsing takes up to a second for the largest text that is allowed. It needs nothing but the
     text, so that whoever makes a command can do it in a thread of its own.
     """
     if not text:
         return None
     try:
-        return load(text)
+        return load(text, required=True)
     except ConfigError as error:
         return InvalidConfiguration(text, error.problems)
 
@@ -68,7 +70,7 @@ def load(text: str, *, strict: bool = False, required: bool = False) -> Configur
     """Parse and validate a configuration (spec §§ 2.1 to 2.6).
 
     A text with nothing in it, or with nothing but comments, is the built-in configuration. Where a
-    configuration is `required`, as of whoever names a file, it is a problem.
+    configuration is `required`, as of whoever names a file or sends a text, it is a problem.
 
     Raises:
         ConfigError: the text cannot be used; the error has every problem that was found. In strict
@@ -78,7 +80,7 @@ def load(text: str, *, strict: bool = False, required: bool = False) -> Configur
     document = read_document(text, report)
     if document is None or (isinstance(document, Scalar) and document.plain and not document.text):
         if required:
-            raise ConfigError([Problem(message="there is no configuration in it")])
+            raise ConfigError([Problem(message=NOT_SET)])
         return built_in()
     partitions = read_partitions(Cursor(document, "", report))
     for partition in partitions:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 from licorne_core.acl import Acl
+from licorne_core.config import keys
 from licorne_core.config.caps import (
     ACL_NAMES,
     MAX_PROPERTIES,
@@ -12,7 +13,7 @@ from licorne_core.config.caps import (
     QUEUES,
 )
 from licorne_core.config.limits import read_limit
-from licorne_core.config.properties import KNOWN, QueueSettings, settings_of
+from licorne_core.config.properties import QueueSettings, settings_of
 from licorne_core.config.reader import Cursor, Fields
 from licorne_core.config.report import Report
 from licorne_core.config.rules import read_rule
@@ -39,29 +40,19 @@ from licorne_core.resources import Resources, is_zero
 
 NOT_SET = "scheduler config is not set"
 MAX_WEIGHT = 1e9
-RESOLVERS = ("", "os", "ldap", "test")
 
 _CHECKSUM = Pattern("[0-9a-fA-F]{64}")
 
-_QUEUE_KEYS = (
-    "name",
-    "parent",
-    "resources",
-    "maxapplications",
-    "properties",
-    "adminacl",
-    "submitacl",
-    "childtemplate",
-    "queues",
-    "limits",
-)
+_QUEUE_KEYS = keys.QUEUE.names
+_RESOURCE_KEYS = keys.RESOURCES.names
+_PROPERTIES = keys.PROPERTIES.names
 _Queue = tuple[Cursor, Fields]
 
 
 def read_partitions(document: Cursor) -> tuple[PartitionConfig, ...]:
     """The partitions of the document. Two names that differ in case only are a problem."""
     report = document.report
-    fields = document.fields("partitions", "checksum")
+    fields = document.fields(*keys.DOCUMENT.names)
     _check_checksum(fields)
     cursors = fields.items("partitions")
     if not (cursors or report.is_faulty("") or report.is_faulty("partitions")):
@@ -90,16 +81,8 @@ def _check_checksum(document: Fields) -> None:
 
 
 def _partition(cursor: Cursor) -> PartitionConfig:
-    fields = cursor.fields(
-        "name",
-        "queues",
-        "placementrules",
-        "limits",
-        "preemption",
-        "nodesortpolicy",
-        "usergroupresolver",
-    )
-    preemption = fields.fields("preemption", "enabled", "quotapreemptionenabled")
+    fields = cursor.fields(*keys.PARTITION.names)
+    preemption = fields.fields("preemption", *keys.PREEMPTION.names)
     return PartitionConfig(
         name=_partition_name(fields),
         root=_root(fields, tuple(read_limit(limit) for limit in fields.items("limits"))),
@@ -126,9 +109,9 @@ def _partition_name(fields: Fields) -> str:
 
 
 def _resolver(fields: Fields) -> str:
-    resolver = fields.fields("usergroupresolver", "type")
+    resolver = fields.fields("usergroupresolver", *keys.RESOLVER.names)
     kind = resolver.text("type").lower()
-    if kind not in RESOLVERS:
+    if kind and kind not in keys.RESOLVERS:
         message = f"unknown user group resolver '{kind}', expected os, ldap or test"
         resolver.owner.report.problem(message, resolver.path("type"))
     return kind
@@ -143,7 +126,7 @@ def _node_sort(fields: Fields) -> NodeSortPolicy:
         kind = _node_sort_type(cursor.text(), cursor.path, cursor.report)
         _check_attribute(kind, "", cursor.path, cursor.report)
         return NodeSortPolicy(type=kind)
-    policy = cursor.fields("type", "resourceweights", "attribute")
+    policy = cursor.fields(*keys.NODE_SORT.names)
     kind = _node_sort_type(policy.text("type"), policy.path("type"), cursor.report)
     attribute = policy.text("attribute")
     if not any(cursor.report.is_faulty(policy.path(key)) for key in ("type", "attribute")):
@@ -248,7 +231,7 @@ def _queue(cursor: Cursor, fields: Fields, level: int) -> QueueConfig:
 
 def _resources(queue: Fields, *, is_root: bool) -> tuple[Resources | None, Resources | None]:
     """Guaranteed and maximum; root may have neither, not even an empty one."""
-    fields = queue.fields("resources", "guaranteed", "max")
+    fields = queue.fields("resources", *_RESOURCE_KEYS)
     if is_root:
         if fields.has("guaranteed") or fields.has("max"):
             message = "root queue must not have resource limits set"
@@ -268,7 +251,7 @@ def _properties(fields: Fields) -> tuple[dict[str, str], QueueSettings]:
     for key, text in properties.items():
         what = f"characters in property {shown(key)}"
         report.check(what, len(text), MAX_PROPERTY_LENGTH, f"{path}.{key}")
-        hint = "" if key in KNOWN else report.hint(key, KNOWN)
+        hint = "" if key in _PROPERTIES else report.hint(key, _PROPERTIES)
         if hint:
             report.warn(f"property {shown(key)} means nothing{hint}", f"{path}.{key}")
     warnings: list[str] = []
@@ -301,8 +284,8 @@ def _template(queue: Fields) -> TemplateConfig | None:
     """
     if not queue.has("childtemplate"):
         return None
-    fields = queue.fields("childtemplate", "maxapplications", "properties", "resources")
-    resources = fields.fields("resources", "guaranteed", "max")
+    fields = queue.fields("childtemplate", *keys.TEMPLATE.names)
+    resources = fields.fields("resources", *keys.TEMPLATE_RESOURCES.names)
     guaranteed = resources.resources("guaranteed")
     properties, settings = _properties(fields)
     template = TemplateConfig(

@@ -85,22 +85,6 @@ PREEMPTION_LOSS_LIMIT = "preemption.loss.limit"
 PREEMPTION_VICTIM_ORDER = "preemption.victim.order"
 QUOTA_PREEMPTION_DELAY = "quota.preemption.delay"
 
-KNOWN = (
-    APP_SORT_POLICY,
-    APP_SORT_PRIORITY,
-    BACKOFF_THRESHOLD,
-    BACKOFF_DELAY,
-    PRIORITY_POLICY,
-    PRIORITY_OFFSET,
-    PREEMPTION_POLICY,
-    PREEMPTION_DELAY,
-    PREEMPTION_MINIMUM_RUNTIME,
-    PREEMPTION_LOSS_LIMIT,
-    PREEMPTION_VICTIM_ORDER,
-    QUOTA_PREEMPTION_DELAY,
-)
-"""All keys that mean something to us. Others are free for anybody's use."""
-
 _UINT64_MAX = 2**64 - 1
 _INTEGER = Pattern("[+-]?[0-9]{1,20}")
 _Choice = TypeVar("_Choice", bound=Enum)

@@ -10,6 +10,7 @@ from licorne_core.config.caps import (
     PATTERNS,
     PLACEMENT_RULES,
 )
+from licorne_core.config.keys import FILTER, RULE
 from licorne_core.config.name_list import NameList, name_list
 from licorne_core.config.reader import Cursor, Fields
 from licorne_core.config.report import Report
@@ -31,7 +32,7 @@ from licorne_core.rule_kinds import RECOVERY, RULES, Part, RuleKind, unknown_rul
 def read_rule(cursor: Cursor) -> PlacementRuleConfig:
     """One rule with its parents. Its name becomes lower-case, and so does a value that it takes."""
     cursor.report.count(PLACEMENT_RULES, cursor.path)
-    fields = cursor.fields("name", "create", "filter", "parent", "value")
+    fields = cursor.fields(*RULE.names)
     name = fields.text("name").lower()
     kind = RULES.get(name)
     value = fields.text("value")
@@ -124,7 +125,7 @@ def fixed_part(rule: PlacementRuleConfig) -> Part | None:
 
 
 def _filter(rule: Fields) -> FilterConfig:
-    fields = rule.fields("filter", "type", "users", "groups")
+    fields = rule.fields("filter", *FILTER.names)
     kind = fields.text("type")
     if kind.lower() not in ("", "allow", "deny"):
         message = f"invalid rule filter type {kind}, filter type must be either '', allow or deny"

@@ -53,7 +53,11 @@ def update_allocations(rm: Rm, command: UpdateAllocations, now: float) -> list[E
         except Rejected as refusal:
             outcome.rejections.append(
                 AllocationRejection(
-                    key=ask.key, app_id=ask.app_id, reason=str(refusal), code=refusal.code
+                    key=ask.key,
+                    app_id=ask.app_id,
+                    reason=str(refusal),
+                    code=refusal.code,
+                    item="ask" if ask.node_id is None else "allocation",
                 )
             )
     freed = Outcome()

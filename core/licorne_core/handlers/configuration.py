@@ -123,26 +123,40 @@ def update_configuration(
     if act is None:
         if command.extra_config:
             rm.set_extra(command.extra_config)
-        try:
-            configuration = _usable(command.config, options)
-            is_new = configuration.checksum != rm.configuration.checksum
-            partitions = configuration.partitions if is_new else ()
-            problems = [problem for config in partitions for problem in _check(rm, config)]
-            if problems:
-                raise ConfigError(problems)
-        except ConfigError as error:
-            reason = f"update of configuration failed: {error}"
-            return [ConfigurationRefused(rm_id=rm.rm_id, reason=reason, problems=error.problems)]
+        refused = refusal_of(rm.rm_id, rm, command.config, options)
+        if refused is not None:
+            return [refused]
+        configuration = _usable(command.config, options)
         rm.policy_group = command.policy_group or rm.policy_group
-        if not is_new:
+        if configuration.checksum == rm.configuration.checksum:
             return [ConfigurationUpdated(rm_id=rm.rm_id, changed=False)]
         act = _Update(registry, rm, command, configuration, options, now)
     return registry.acts.carry_on(act, now)
 
 
-def _check(rm: Rm, config: PartitionConfig) -> list[Problem]:
+def refusal_of(
+    rm_id: RmId, rm: Rm | None, config: SubmittedConfig, options: Options
+) -> ConfigurationRefused | None:
+    """Why an update of the RM with the configuration is refused; None if it is not.
+
+    `rm` is None for one that is not registered: then the configuration is looked at by itself.
+    """
+    try:
+        configuration = _usable(config, options)
+        is_new = rm is None or configuration.checksum != rm.configuration.checksum
+        partitions = configuration.partitions if is_new else ()
+        problems = [problem for config in partitions for problem in _check(rm, config)]
+        if problems:
+            raise ConfigError(problems)
+    except ConfigError as error:
+        reason = f"update of configuration failed: {error}"
+        return ConfigurationRefused(rm_id=rm_id, reason=reason, problems=error.problems)
+    return None
+
+
+def _check(rm: Rm | None, config: PartitionConfig) -> list[Problem]:
     """What stands in the way of taking over one partition's configuration."""
-    partition = rm.named(config.name)
+    partition = rm.named(config.name) if rm is not None else None
     Placer(config.placement_rules)
     return check_reload(partition.tree, config.root) if partition else []
 

@@ -74,7 +74,6 @@ def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
     if not node_id:
         raise Rejected("node ID is empty", Refusal.INVALID)
     if node_id in partition.nodes.by_id:
-        partition.counters.nodes_rejected += 1
         raise Rejected(
             f"partition {partition.name} has an existing node {node_id}, node name must be unique",
             Refusal.ALREADY_THERE,

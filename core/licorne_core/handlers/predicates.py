@@ -47,6 +47,7 @@ def reserve(partition: Partition, decision: ToReserve, now: float) -> None:
     """Reserve the node. Where the RM has a say it is asked; a refusal ends the reservation."""
     _, app, request, node = decision
     reservation = partition.reservations.reserve(app, request, node, now, now)
+    partition.counters.reservations_made += 1
     ask_class = request.ask.ask_class
     if not reservation.required and partition.predicates.is_needed(ask_class, node, allocate=False):
         check = partition.predicates.ask_to_reserve(request, node)
@@ -115,7 +116,9 @@ def answer_predicates(rm: Rm, command: AnswerPredicates, now: float) -> list[Eff
     for answer in command.answers:
         name = rm.context.partition_of(answer.check)
         partition = None if name is None else rm.find(name)
-        if partition is not None:
+        if partition is None:
+            rm.context.answers_late += 1
+        else:
             concerned[partition] = None
             _take_answer(partition, answer, now, outcome)
     asked = [effect for each in concerned for effect in each.predicates.take_unsaid()]
@@ -158,6 +161,7 @@ def checks_overdue(
     settled = Settled([], [])
     for check in checks:
         partition.predicates.closed(check)
+        partition.counters.checks_overdue += 1
         if policy.fail_mode is FailMode.OPEN:
             _settle(partition, check, {}, now, outcome, settled)
             continue

@@ -51,10 +51,14 @@ class LimitBook:
 
     def names(self, kind: str, queues: Iterable[Queue]) -> list[str]:
         """The users or groups that an application counts for or that a limit names, sorted."""
+        return sorted(self.known(kind, queues))
+
+    def known(self, kind: str, queues: Iterable[Queue]) -> set[str]:
+        """The same in any order."""
         named = {name for queue in queues for name in queue.limits.of_kind(kind)}
         if kind == "user":
             named.discard(WILDCARD)
-        return sorted(named | self.of_kind(kind).keys())
+        return named | self.of_kind(kind).keys()
 
     def with_idle(self, kind: str, name: str, queues: Iterable[Queue]) -> dict[QueuePath, Tracker]:
         """The trackers of a user or group by queue, for reports.

@@ -311,6 +311,7 @@ class Cycle:
                 if isinstance(found, ToPreempt):
                     return found
                 if isinstance(item, AskGroup):
+                    item.attempted = True
                     return leaf, app, first.request, found
                 return ToReserve(leaf, app, first.request, found)
             if found is not None:
@@ -330,10 +331,10 @@ class Cycle:
             if isinstance(blocker.quota, Queue):
                 self._measures.want_victims(group, self.turn_time)
         if blocker is None:
-            group.attempted = True
             if isinstance(found, Node):
                 group.unplaceable = False
                 return found
+            group.attempted = True
             if self._reserving:
                 self._scene.escalation.want_node(group, self.turn_time)
             self._measures.want_victims(group, self.turn_time)

@@ -26,10 +26,11 @@ from licorne_core.reports import (
     TaskGroupReport,
 )
 from licorne_core.timers import Due, Timer
+from licorne_core.views.in_order import InOrder
 from licorne_core.views.nodes import reservation_report
 
 RUN = 500
-"""Asks that are put in order in one go."""
+"""Requests that are looked at in one go, and asks that are put in order."""
 
 
 def applications_of(
@@ -40,6 +41,17 @@ def applications_of(
     for name, app in _by_state(partition, state).items():
         if not wanted or app.queue_path == wanted:
             yield name, app
+
+
+def app_names(partition: Partition, state: str, queue: str = "") -> InOrder[AppId]:
+    """The names of those applications in order, of one queue or of all."""
+    found, wanted = _by_state(partition, state), queue.lower()
+
+    def is_there(name: AppId) -> bool:
+        app = found.get(name)
+        return app is not None and app.queue_path == wanted
+
+    return InOrder(found, is_there if wanted else None)
 
 
 def _by_state(partition: Partition, state: str) -> Mapping[AppId, Application]:
@@ -121,11 +133,16 @@ def _is_ask(request: Request) -> bool:
     return request.is_pending or request.state in SHOWN_AS_ASKS
 
 
-def allocations_of(app: Application) -> Iterator[tuple[Allocation, str]]:
-    """All allocations that the RM knows, and why it was told to stop each, if it was."""
-    for request in list(app.requests.values()):
+def allocations_of(app: Application) -> Iterator[tuple[Allocation, str] | None]:
+    """All allocations that the RM knows, and why it was told to stop each, if it was.
+
+    There is a None wherever the reader may pause: very many asks may be among them.
+    """
+    for number, request in enumerate(list(app.requests.values()), 1):
         if request.allocation is not None and request.state not in SHOWN_AS_ASKS:
             yield request.allocation, why_stopped(request)
+        if not number % RUN:
+            yield None
 
 
 def _placeholder_deadline(partition: Partition, app: Application) -> float:

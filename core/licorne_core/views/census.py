@@ -13,6 +13,7 @@ from licorne_core.apps.states import SCHEDULABLE
 from licorne_core.explain import starting_checks
 from licorne_core.ids import QueuePath
 from licorne_core.partition import Partition
+from licorne_core.queues.access import stopped_above
 from licorne_core.quotas import Quota
 from licorne_core.reports import Census
 from licorne_core.resources import charge
@@ -36,6 +37,7 @@ REASONS = (
     "PARTITION_NOT_SCHEDULING",
     "APPLICATION_NOT_RUNNABLE",
     "ANOTHER_APPLICATION_STARTS",
+    "QUEUE_STOPPED",
     "APPLICATION_BACKS_OFF",
     *(f"{kind.upper()}_MAX_APPLICATIONS" for kind in KINDS),
     "WAITS_FOR_PLACEHOLDER",
@@ -99,6 +101,28 @@ def census(partition: Partition) -> Iterator[Census | None]:
     )
 
 
+def waiting_by_code(partition: Partition, most: int) -> tuple[dict[str, int], bool]:
+    """How many asks wait, by code, of so many applications and groups; and whether these are all.
+
+    It is what the census says of pending asks, for those who look in the middle of the work.
+    """
+    found: Counter[str] = Counter()
+    left = most
+    for app in partition.applications.values():
+        left -= 1 + len(app.groups)
+        if left < 0:
+            return dict(found), False
+        if app.assumed_count:
+            found[WAITS_FOR_ANSWER] += app.assumed_count
+        if app.replacing_count:
+            found[REPLACES_PLACEHOLDER] += app.replacing_count
+        stopped = stops_all(partition, app) if app.groups else ""
+        for group in app.groups.values():
+            if group.waiting:
+                found[stopped or stops(app, group)] += group.waiting
+    return dict(found), True
+
+
 def _counted_for(app: Application) -> list[tuple[str, str]]:
     """The user of an application, and the group that it counts for if there is one."""
     user = ("user", app.user.user)
@@ -113,6 +137,8 @@ def stops_all(partition: Partition, app: Application) -> str:
         return "APPLICATION_NOT_RUNNABLE"
     if any(not check.passed for check in starting_checks(partition, app)):
         return "ANOTHER_APPLICATION_STARTS"
+    if stopped_above(app.leaf) is not None:
+        return "QUEUE_STOPPED"
     if app.backoff_until:
         return "APPLICATION_BACKS_OFF"
     if isinstance(app.blocker, RunningLimit):

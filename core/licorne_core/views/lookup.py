@@ -27,17 +27,20 @@ from licorne_core.reports import (
 from licorne_core.rm_caps import RmCaps
 from licorne_core.views.applications import (
     allocations_of,
+    app_names,
     app_report,
     applications_of,
     asks_of,
     find_application,
 )
 from licorne_core.views.audit import Finding, audit
-from licorne_core.views.census import census
+from licorne_core.views.census import census, waiting_by_code
+from licorne_core.views.in_order import InOrder
 from licorne_core.views.nodes import node_report, reservations
 from licorne_core.views.outstanding import outstanding_shapes
 from licorne_core.views.partitions import partition_report, placement_report, rm_report
 from licorne_core.views.queues import queue_report
+from licorne_core.views.standing import Standing, standing
 from licorne_core.views.usage import usage_report
 
 
@@ -98,12 +101,32 @@ class PartitionViews:
         """The partition's counters; read, do not keep."""
         return self._registry.partition(partition).counters
 
+    def answers_late(self, rm_id: RmId) -> int:
+        """Answers of an RM to predicate checks that were not open any more; 0 if it is not here."""
+        rm = self._registry.rms.get(rm_id)
+        return 0 if rm is None else rm.context.answers_late
+
+    def waiting(self, partition: PartitionName, most: int) -> tuple[dict[str, int], bool]:
+        """How many asks wait, by the code of what stops them, and whether those are all.
+
+        So many applications and groups of asks are looked at.
+        """
+        return waiting_by_code(self._registry.partition(partition), most)
+
     def census(self, partition: PartitionName) -> Iterator[Census | None]:
         """What the applications of the partition come to, made as somebody walks through.
 
         There is a None wherever the reader may pause, and the census at the end.
         """
         return census(self._registry.partition(partition))
+
+    def standing(self, rm_id: RmId, partition: str, app_id: str, key: str) -> Standing | None:
+        """Where an ask stands and what is in its way; None if there is no such ask.
+
+        `partition` is the name as the RM says it.
+        """
+        rm = self._registry.rms.get(rm_id)
+        return None if rm is None else standing(rm, partition, app_id, key)
 
 
 class Views(PartitionViews):
@@ -145,6 +168,15 @@ class Views(PartitionViews):
             self.queue(partition, queue)
         return [name for name, _ in applications_of(owner, state, queue)]
 
+    def app_ids_in_order(
+        self, partition: PartitionName, *, queue: str = "", state: str = "active"
+    ) -> InOrder[AppId]:
+        """The same in order, for those who read many."""
+        owner = self._registry.partition(partition)
+        if queue:
+            self.queue(partition, queue)
+        return app_names(owner, state, queue)
+
     def application(
         self,
         partition: PartitionName,
@@ -169,8 +201,8 @@ class Views(PartitionViews):
 
     def allocations(
         self, partition: PartitionName, app_id: str
-    ) -> Iterator[tuple[Allocation, str]]:
-        """All allocations of one application, made like its asks.
+    ) -> Iterator[tuple[Allocation, str] | None]:
+        """All allocations of one application, made like its asks, with a None for each pause.
 
         With each comes why the RM was told to stop it, empty if it was not.
         """
@@ -179,6 +211,10 @@ class Views(PartitionViews):
     def node_ids(self, partition: PartitionName) -> list[NodeId]:
         """The ids of all nodes, sorted, for those who read node by node."""
         return sorted(self._registry.partition(partition).nodes.by_id)
+
+    def node_ids_in_order(self, partition: PartitionName) -> InOrder[NodeId]:
+        """The same, for those who read many."""
+        return InOrder(self._registry.partition(partition).nodes.by_id)
 
     def node(self, partition: PartitionName, node_id: str, *, detail: bool = True) -> NodeReport:
         """One node with what is on it."""
@@ -205,6 +241,11 @@ class Views(PartitionViews):
         """The users (`kind` is ``user``) or groups (``group``) that have something or a limit."""
         owner = self._registry.partition(partition)
         return owner.limits.names(kind, owner.tree.limited())
+
+    def usage_names_in_order(self, partition: PartitionName, kind: str) -> InOrder[str]:
+        """The same, for those who read many."""
+        owner = self._registry.partition(partition)
+        return InOrder(owner.limits.known(kind, owner.tree.limited()))
 
     def usage(self, partition: PartitionName, kind: str, name: str) -> UsageReport:
         """What a user or a group has and may have, queue by queue."""

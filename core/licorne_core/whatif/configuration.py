@@ -13,7 +13,7 @@ from licorne_core.partition import Partition
 from licorne_core.scheduler import Scheduler
 from licorne_core.whatif.ahead import MOST_AHEAD, has_nothing_to_wait_for, seconds_ahead
 from licorne_core.whatif.defaults import defaulted_values
-from licorne_core.whatif.limits import exceeded_limits
+from licorne_core.whatif.limits import NEW, Excess, Place, exceeded_limits, excesses
 from licorne_core.whatif.plans import (
     Capped,
     ConfigurationPlan,
@@ -22,7 +22,7 @@ from licorne_core.whatif.plans import (
     PlannedAsk,
     PlannedVictim,
 )
-from licorne_core.whatif.queues import Snapshots, compared, snapshots
+from licorne_core.whatif.queues import DRAINING, OVER_MAX, Snapshots, compared, snapshots
 from licorne_core.whatif.rehearsal import Rehearsal, Spent, Stopped
 from licorne_core.whatif.stops import Waiting, waiting_asks
 
@@ -45,6 +45,8 @@ class _Before:
     partitions: list[Partition]
     queues: Snapshots
     waiting: dict[Request, Waiting]
+    excesses: dict[Place, Excess]
+    holds: tuple[str, ...]
     removed: list[PlannedVictim]
     """What runs in partitions that the configuration does not have."""
 
@@ -85,6 +87,8 @@ def _look(rehearsal: Rehearsal, command: UpdateConfiguration) -> _Before:
         partitions=partitions,
         queues=snapshots(partitions),
         waiting={ask.request: ask for ask in asks},
+        excesses=excesses(partitions),
+        holds=rehearsal.holds,
         removed=[
             victim
             for partition in partitions
@@ -97,7 +101,7 @@ def _look(rehearsal: Rehearsal, command: UpdateConfiguration) -> _Before:
 def _plan(rehearsal: Rehearsal, before: _Before, config: Configuration) -> ConfigurationPlan:
     """What the update, which has been carried out, brings about as time goes on."""
     queues = compared(before.queues, rehearsal.partitions)
-    limits = exceeded_limits(rehearsal.partitions)
+    limits = exceeded_limits(rehearsal.partitions, before.excesses)
     ahead = seconds_ahead(rehearsal.partitions, rehearsal.now)
     horizon = min(ahead, MOST_AHEAD)
     rehearsal.go_on(rehearsal.now + horizon, lambda: has_nothing_to_wait_for(rehearsal.partitions))
@@ -111,8 +115,9 @@ def _plan(rehearsal: Rehearsal, before: _Before, config: Configuration) -> Confi
         checksum=config.checksum,
         changed=True,
         warnings=config.warnings,
-        complete=not rehearsal.is_over and ahead <= MOST_AHEAD,
+        complete=not (rehearsal.is_over or before.holds) and ahead <= MOST_AHEAD,
         horizon=horizon,
+        holds=before.holds,
         queues=queues.items,
         exceeded_limits=limits.items,
         placed=placed.items,
@@ -126,6 +131,10 @@ def _plan(rehearsal: Rehearsal, before: _Before, config: Configuration) -> Confi
             blocked=blocked.count,
             victims=victims.count,
             defaults=defaults.count,
+            queues_draining=queues.kinds[DRAINING],
+            queues_over_max=queues.kinds[OVER_MAX],
+            newly_exceeded=limits.kinds[NEW],
+            newly_blocked=blocked.kinds[NEW],
         ),
     )
 
@@ -162,14 +171,20 @@ def _blocked(rehearsal: Rehearsal, before: _Before) -> Capped[PlannedAsk]:
     for ask in before.waiting.values():
         if ask.partition.name not in there:
             message = f"partition {ask.partition.name} is removed"
-            found.add(_stopped(ask, ask.code, PARTITION_REMOVED, message))
+            found.add(_stopped(ask, ask.code, PARTITION_REMOVED, message), *_kinds(ask))
     for ask in waiting_asks(rehearsal.partitions, lambda: rehearsal.has_left(1.0)):
         known = before.waiting.get(ask.request)
         if known is None or ask.code in ("", known.code):
             continue
         message = "" if found.is_full else ask.message()
-        found.add(_stopped(ask, known.code, ask.code, message))
+        found.add(_stopped(ask, known.code, ask.code, message), *_kinds(known))
     return found
+
+
+def _kinds(before: Waiting) -> Iterator[str]:
+    """Whether it is new that an ask is stopped."""
+    if not before.code:
+        yield NEW
 
 
 def _stopped(ask: Waiting, code_before: str, code: str, message: str) -> PlannedAsk:

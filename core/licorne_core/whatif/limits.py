@@ -1,17 +1,56 @@
 """Limits that users and groups exceed (spec § 10)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
+from licorne_core.ids import PartitionName
 from licorne_core.partition import Partition
 from licorne_core.quotas import Quota
 from licorne_core.resources import EMPTY
 from licorne_core.trackers import Tracker
 from licorne_core.whatif.plans import Capped, ExceededLimit
 
+NEW = "new"
+"""The kind of those that are exceeded by more than before."""
 
-def exceeded_limits(partitions: Iterable[Partition]) -> Capped[ExceededLimit]:
-    """All limits of which somebody has more, by partition, users first, by name and queue."""
+Place = tuple[PartitionName, str, str, str]
+"""A partition, and in it the kind, the name and the queue of a tracker."""
+
+
+class Excess(NamedTuple):
+    """How much somebody has beyond a limit: amounts by resource name, and applications."""
+
+    amounts: Mapping[str, int]
+    applications: int
+
+    def is_within(self, other: "Excess") -> bool:
+        """Whether nothing of it is more than of the other."""
+        return self.applications <= other.applications and not exceeds(self.amounts, other.amounts)
+
+
+NO_EXCESS = Excess({}, 0)
+
+
+def excesses(partitions: Iterable[Partition]) -> dict[Place, Excess]:
+    """What everybody has beyond limits."""
+    return {place: excess_of(tracker) for place, _, tracker in _exceeded(partitions)}
+
+
+def exceeded_limits(
+    partitions: Iterable[Partition], before: Mapping[Place, Excess]
+) -> Capped[ExceededLimit]:
+    """All limits of which somebody has more, by partition, users first, by name and queue.
+
+    `before` is what there was in excess before the change.
+    """
     found: Capped[ExceededLimit] = Capped()
+    for place, partition, tracker in _exceeded(partitions):
+        already = excess_of(tracker).is_within(before.get(place, NO_EXCESS))
+        found.add(_reported(partition, tracker, already=already), *(() if already else (NEW,)))
+    return found
+
+
+def _exceeded(partitions: Iterable[Partition]) -> Iterator[tuple[Place, Partition, Tracker]]:
     for partition in partitions:
         for kind in ("user", "group"):
             book = partition.limits.of_kind(kind)
@@ -19,14 +58,19 @@ def exceeded_limits(partitions: Iterable[Partition]) -> Capped[ExceededLimit]:
                 for path in sorted(book[name]):
                     tracker = book[name][path]
                     if is_exceeded(tracker):
-                        found.add(_reported(partition, tracker))
-    return found
+                        yield (partition.name, kind, name, path), partition, tracker
+
+
+def excess_of(tracker: Tracker) -> Excess:
+    """What somebody has beyond a limit."""
+    most = tracker.max_applications
+    beyond = max(0, tracker.started_applications - most) if most else 0
+    return Excess(over_max(tracker), beyond)
 
 
 def is_exceeded(tracker: Tracker) -> bool:
     """Whether more is allocated than the limit says, or more applications run."""
-    most = tracker.max_applications
-    return bool(over_max(tracker)) or 0 < most < tracker.started_applications
+    return excess_of(tracker) != NO_EXCESS
 
 
 def over_max(quota: Quota) -> dict[str, int]:
@@ -37,7 +81,12 @@ def over_max(quota: Quota) -> dict[str, int]:
     return {name: value for name, value in beyond.items() if value > 0}
 
 
-def _reported(partition: Partition, tracker: Tracker) -> ExceededLimit:
+def exceeds(amounts: Mapping[str, int], others: Mapping[str, int]) -> bool:
+    """Whether there is more of anything than among the others."""
+    return any(value > others.get(name, 0) for name, value in amounts.items())
+
+
+def _reported(partition: Partition, tracker: Tracker, *, already: bool) -> ExceededLimit:
     limit = tracker.max or EMPTY
     return ExceededLimit(
         partition=partition.name,
@@ -48,4 +97,5 @@ def _reported(partition: Partition, tracker: Tracker) -> ExceededLimit:
         limit=dict(limit),
         applications=tracker.started_applications,
         max_applications=tracker.max_applications,
+        already=already,
     )

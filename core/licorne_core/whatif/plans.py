@@ -3,6 +3,7 @@
 Resources are in bytes, milli-cores or counts. A list has `MOST` entries at most; counts are of all.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -18,25 +19,27 @@ T = TypeVar("T")
 
 
 class Capped(Generic[T]):
-    """The first entries of a list, and how many there are in all."""
+    """The first entries of a list, and how many there are in all and of each kind."""
 
-    __slots__ = ("count", "items")
+    __slots__ = ("count", "items", "kinds")
 
     def __init__(self) -> None:
         """None."""
         self.items: list[T] = []
         self.count = 0
+        self.kinds: Counter[str] = Counter()
 
     @property
     def is_full(self) -> bool:
         """Whether what comes is only counted."""
         return self.count >= MOST
 
-    def add(self, item: T) -> None:
-        """One more; it is only counted if there are too many."""
+    def add(self, item: T, *kinds: str) -> None:
+        """One more, of these kinds; it is only counted if there are too many."""
         if not self.is_full:
             self.items.append(item)
         self.count += 1
+        self.kinds.update(kinds)
 
     def count_one(self) -> None:
         """One more that nobody has made, as the list is full."""
@@ -57,7 +60,8 @@ class PlannedQueue:
     """A queue that would be another one.
 
     `change` is ``added``, ``draining``, ``removed`` or ``changed``. `over_max` is what it has
-    allocated beyond its new maximum, and `applications` are those in it and below.
+    allocated beyond its new maximum, and `over_max_before` what it has beyond the one it had.
+    `applications` are those in it and below.
     """
 
     partition: PartitionName
@@ -65,6 +69,7 @@ class PlannedQueue:
     change: str
     values: Sequence[PlannedValue] = ()
     over_max: Resources = field(default_factory=dict)
+    over_max_before: Resources = field(default_factory=dict)
     applications: int = 0
 
 
@@ -72,7 +77,8 @@ class PlannedQueue:
 class ExceededLimit:
     """A limit of which a user or a group (`kind`) has more, before anything is done about it.
 
-    `used` and `limit` have the types that the limit names; 0 applications are no limit.
+    `used` and `limit` have the types that the limit names; 0 applications are no limit. `already`
+    is whether it was exceeded before as well, by at least as much.
     """
 
     partition: PartitionName
@@ -83,6 +89,7 @@ class ExceededLimit:
     limit: Resources
     applications: int
     max_applications: int
+    already: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +144,11 @@ class DefaultedValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanCounts:
-    """How many entries each list of a configuration's plan would have without an end."""
+    """How many entries each list of a configuration's plan would have without an end.
+
+    Of the queues some drain, and some would have more above their maxima than they have. Of the
+    limits and of the blocked asks some are new: those that nothing exceeds or stops before.
+    """
 
     queues: int = 0
     exceeded_limits: int = 0
@@ -145,6 +156,10 @@ class PlanCounts:
     blocked: int = 0
     victims: int = 0
     defaults: int = 0
+    queues_draining: int = 0
+    queues_over_max: int = 0
+    newly_exceeded: int = 0
+    newly_blocked: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +167,8 @@ class ConfigurationPlan:
     """What would happen if a configuration were applied.
 
     Not `complete`: there was too much to work out, or something is due only after `horizon`, which
-    is how many seconds the plan looks ahead.
+    is how many seconds the plan looks ahead, or there are `holds`: reasons for which nothing is
+    scheduled for the RM just now.
     """
 
     checksum: str
@@ -160,6 +176,7 @@ class ConfigurationPlan:
     warnings: Sequence[str] = ()
     complete: bool = True
     horizon: float = 0.0
+    holds: Sequence[str] = ()
     queues: Sequence[PlannedQueue] = ()
     exceeded_limits: Sequence[ExceededLimit] = ()
     placed: Sequence[PlannedAsk] = ()
@@ -181,7 +198,8 @@ class ConfigurationPlanRefused:
 class SubmissionPlan:
     """Where an application would go. `rejection` is why it would not be accepted.
 
-    `rule` is the placement rule that chose the queue, empty where there are none.
+    `rule` is the placement rule that chose the queue, empty where there are none. `holds` are
+    reasons for which nothing is scheduled for the RM just now.
     """
 
     accepted: bool
@@ -191,5 +209,6 @@ class SubmissionPlan:
     rule: str = ""
     complete: bool = True
     horizon: float = 0.0
+    holds: Sequence[str] = ()
     asks: Sequence[PlannedAsk] = ()
     victims: Sequence[PlannedVictim] = ()

@@ -9,13 +9,16 @@ from licorne_core.partition import Partition
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.states import QueueState
 from licorne_core.whatif import words
-from licorne_core.whatif.limits import over_max
+from licorne_core.whatif.limits import exceeds, over_max
 from licorne_core.whatif.plans import Capped, PlannedQueue, PlannedValue
 
 ADDED = "added"
 CHANGED = "changed"
 DRAINING = "draining"
 REMOVED = "removed"
+
+OVER_MAX = "over its maximum"
+"""The kind of those that have more above their maxima than before."""
 
 
 class Snapshot(NamedTuple):
@@ -26,6 +29,8 @@ class Snapshot(NamedTuple):
     """In it and below."""
     goes: bool
     """Whether it drains."""
+    over_max: Mapping[str, int]
+    """What it has allocated beyond its maximum."""
 
 
 Snapshots = dict[tuple[PartitionName, QueuePath], Snapshot]
@@ -48,7 +53,8 @@ def _snapshots_of(partition: Partition) -> Iterator[tuple[Queue, Snapshot]]:
         inside[queue] = len(queue.applications) + below
     for queue in queues:
         goes = queue.state is QueueState.DRAINING
-        yield queue, Snapshot(_values(partition, queue), inside[queue], goes)
+        over = {} if queue.parent is None else over_max(queue)
+        yield queue, Snapshot(_values(partition, queue), inside[queue], goes, over)
 
 
 def compared(before: Snapshots, partitions: Iterable[Partition]) -> Capped[PlannedQueue]:
@@ -65,7 +71,7 @@ def compared(before: Snapshots, partitions: Iterable[Partition]) -> Capped[Plann
             seen.add(place)
             planned = _compared(partition, queue, before.get(place), after)
             if planned is not None:
-                found.add(planned)
+                found.add(planned, *_kinds(planned))
     for (name, path), gone in before.items():
         if (name, path) not in seen:
             found.add(
@@ -98,9 +104,18 @@ def _compared(
         path=queue.path,
         change=change,
         values=values,
-        over_max={} if queue.parent is None else over_max(queue),
+        over_max=after.over_max,
+        over_max_before=before.over_max if before is not None else {},
         applications=after.applications,
     )
+
+
+def _kinds(queue: PlannedQueue) -> Iterator[str]:
+    """What is worse than before."""
+    if queue.change == DRAINING:
+        yield DRAINING
+    if exceeds(queue.over_max, queue.over_max_before):
+        yield OVER_MAX
 
 
 def _values(partition: Partition, queue: Queue) -> dict[str, str]:

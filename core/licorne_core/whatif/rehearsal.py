@@ -105,6 +105,12 @@ class Rehearsal:
         known = self.scheduler.partitions.values()
         return [partition for partition in known if partition.rm_id == self.rm_id]
 
+    @property
+    def holds(self) -> tuple[str, ...]:
+        """Why nothing is scheduled for the RM; the same in all its partitions."""
+        held = dict.fromkeys(hold.value for one in self.partitions for hold in one.holds)
+        return tuple(held)
+
     def has_left(self, share: float) -> bool:
         """Whether less than that share of the budget is spent. If not, the plan is not complete."""
         has_left = self._spent() < share

@@ -40,6 +40,7 @@ def plan_submission(
     """
     rehearsal = Rehearsal(scheduler, rm_id, now, spent)
     partition = _partition(rehearsal, new.partition)
+    holds = rehearsal.holds
     name = PartitionName("") if partition is None else partition.name
     rule = "" if partition is None else _rule(partition, new)
     for effect in rehearsal.carry_out(UpdateApplications(rm_id=rm_id, new=[new])):
@@ -66,7 +67,8 @@ def plan_submission(
         asks=_asks(rehearsal, partition, app, asks, refused),
         victims=_victims(rehearsal, app),
         horizon=horizon,
-        complete=not rehearsal.is_over and ahead <= MOST_AHEAD,
+        holds=holds,
+        complete=not (rehearsal.is_over or holds) and ahead <= MOST_AHEAD,
     )
 
 

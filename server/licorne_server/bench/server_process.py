@@ -12,8 +12,8 @@ from typing import IO
 
 from licorne_server.bench.installation import HERE, Installation
 
-START_SECONDS = 20.0
-STOP_SECONDS = 10.0
+START_SECONDS = 60.0
+STOP_SECONDS = 60.0
 SHOWN_LOG_LINES = 15
 SERVE = ("serve", "--listen", "127.0.0.1:0", "--http")
 

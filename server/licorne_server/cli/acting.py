@@ -10,9 +10,24 @@ from google.protobuf.message import Message
 
 from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.cli.connection import NotFoundError, UsageError, chosen_partition
+from licorne_server.cli.connection import DEFAULT_PARTITION, NotFoundError, UsageError
 from licorne_server.cli.listing import of_kind
+from licorne_server.cli.missing import missing_rm, no_rm, not_there
 from licorne_server.cli.output import DATA_FORMS, print_data, printable, say, to_plain
+
+OF_LISTS: Mapping[str, object] = {
+    "sort_by": None,
+    "reverse": False,
+    "no_headers": False,
+    "watch": False,
+    "output_watch_events": False,
+}
+"""What all lists take and no act does, with what it is if it was not given."""
+
+OF_ACTS = ("yes", "message")
+"""What acts take and no list does."""
+
+ACT_FORMS = ("table", "json", "yaml")
 
 AGREED = ("y", "yes")
 
@@ -49,34 +64,86 @@ def act_and_names(
     """The act, empty for none, and the names, each as such or as `-o name` prints it.
 
     Raises:
-        UsageError: there is an act without a name, or there are several names and no act.
+        UsageError: there is an act without a name, or there are several names and no act, or no act
+            for what only acts take.
     """
     words: list[str] = args.words
     named = of_kind(metavar.lower())
     if not words or words[0] not in acts:
         if len(words) > 1:
             raise UsageError(f"unknown act {printable(words[0])}: one of {', '.join(acts)}")
+        for name in OF_ACTS:
+            if getattr(args, name, False):
+                raise UsageError(f"--{name} goes with an act: {', '.join(acts)}")
         return "", [named(word) for word in words]
     if len(words) == 1:
         raise UsageError(f"say which: {args.command} {words[0]} {metavar}")
     return words[0], [named(word) for word in words[1:]]
 
 
-def place_of(channel: grpc.Channel, args: argparse.Namespace) -> Place:
-    """The RM and the partition that are meant; a bare name is that of the RM that came first.
+def check_options(args: argparse.Namespace, verb: str, filters: Mapping[str, object]) -> None:
+    """Refuse what chooses or lays out a list: an act goes by names alone.
+
+    `filters` has what such an argument is if it was not given.
 
     Raises:
-        NotFoundError: there is no such partition.
+        UsageError: one was given, by its name.
     """
+    unused = {**filters, **OF_LISTS}
+    given = [name for name, usual in unused.items() if getattr(args, name) != usual]
+    for name in given:
+        option = f"--{name.replace('_', '-')}"
+        raise UsageError(
+            f"{option} is for lists: {args.command} {verb} acts on what is named. Nothing was done"
+        )
+    if args.output not in ACT_FORMS:
+        raise UsageError(
+            f"-o {args.output} is for lists: {args.command} {verb} knows -o json and yaml"
+        )
+
+
+def place_of(channel: grpc.Channel, args: argparse.Namespace) -> Place:
+    """The RM and the partition that are meant; nobody acts on one of several by chance.
+
+    Raises:
+        NotFoundError: there is no such RM or partition.
+        UsageError: there are several, and none was named.
+    """
+    if args.partition.startswith("["):
+        # Another RM beside it was refused when the arguments were settled.
+        return Place(args.partition[1:].partition("]")[0], args.partition)
     stub = StateStub(channel)
-    name = chosen_partition(stub, args)
-    if not name.startswith("["):
-        known = stub.ListPartitions(ListPartitionsRequest(), timeout=args.timeout).partitions
-        found = [one.name for one in known if one.name.rpartition("]")[2] == name]
-        if not found:
-            raise NotFoundError(f"partition {printable(name)} not found")
-        name = found[0]
-    return Place(name[1:].partition("]")[0], name)
+    request = ListPartitionsRequest(rm_id=args.rm_id)
+    known = stub.ListPartitions(request, timeout=args.timeout).partitions
+    places = [Place(one.name[1:].partition("]")[0], one.name) for one in known]
+    if not places:
+        raise NotFoundError(missing_rm(stub, args) or no_rm(args))
+    wanted = args.partition or DEFAULT_PARTITION
+    found = [one for one in places if one.partition.rpartition("]")[2] == wanted]
+    if args.partition and not found:
+        known_names = [one.partition for one in places]
+        raise NotFoundError(not_there("partition", wanted, known_names, no_rm(args)))
+    return _only(found if args.partition else places, found)
+
+
+def _only(meant: Sequence[Place], usual: Sequence[Place]) -> Place:
+    """The only place that is meant: of one RM the `usual` one goes before its others.
+
+    Raises:
+        UsageError: there are several.
+    """
+    rm_ids = list(dict.fromkeys(place.rm_id for place in meant))
+    if len(rm_ids) > 1:
+        names = printable(", ".join(rm_ids))
+        raise UsageError(f"there are several RMs, name one of them with --rm: {names}")
+    if usual:
+        return usual[0]
+    if len(meant) > 1:
+        names = printable(", ".join(place.partition for place in meant))
+        raise UsageError(
+            f"there are several partitions, name one of them with --partition: {names}"
+        )
+    return meant[0]
 
 
 def check_consent(plan: Sequence[str], *, yes: bool) -> None:

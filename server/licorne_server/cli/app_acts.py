@@ -9,9 +9,13 @@ from licorne.v1.admin_pb2 import StopApplicationRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2 import Application, GetApplicationRequest
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.cli.acting import check_consent, counted, place_of, tell
+from licorne_server.cli.acting import check_consent, check_options, counted, place_of, tell
+from licorne_server.cli.app_filters import LISTS
 from licorne_server.cli.output import printable
 
+ACTIVE = LISTS[0]
+
+FILTERS = {"queue": "", "user": "", "group": "", "state": ACTIVE, "reason": ""}
 ACTS = {"kill": "end applications; their RM is told to stop what runs"}
 
 
@@ -22,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def act(channel: grpc.Channel, args: argparse.Namespace, verb: str, names: Sequence[str]) -> None:
     """Show what would end, ask, and end it."""
+    check_options(args, verb, FILTERS)
     place = place_of(channel, args)
     wanted = [
         StateStub(channel).GetApplication(

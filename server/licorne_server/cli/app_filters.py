@@ -34,6 +34,7 @@ def add_filter_arguments(parser: argparse.ArgumentParser) -> None:
     add("--group", default="", metavar="GROUP", help="only those of users in this group")
     add(
         "--state",
+        type=str.lower,
         choices=(*LISTS, ALL, *OF_LIST),
         default=LISTS[0],
         help="only those in this state (%(default)s: all that are not over)",

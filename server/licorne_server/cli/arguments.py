@@ -2,12 +2,26 @@
 
 import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import isfinite
+from typing import Any
 
 from licorne_core.config.durations import parse_duration
 
 MAX_DIGITS = 19
-"""No size has so many."""
+"""No size and no revision has so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offering:
+    """The type of an argument that completion offers words for, whatever else it may be."""
+
+    read: Callable[[str], Any]
+    words: tuple[str, ...]
+
+    def __call__(self, text: str) -> Any:
+        """What the text means."""
+        return self.read(text)
 
 
 def positive(text: str) -> int:
@@ -16,6 +30,13 @@ def positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not at least 1")
     return number
+
+
+def revision(text: str) -> int:
+    """The number of a revision."""
+    if not (text.isascii() and text.isdecimal() and len(text) < MAX_DIGITS and int(text)):
+        raise argparse.ArgumentTypeError(f"{text} is no revision: a number from 1 on was expected")
+    return int(text)
 
 
 def seconds(at_least: float) -> Callable[[str], float]:

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     names = (*about, ALL)
     add("scenario", choices=names, metavar="SCENARIO", help="see below")
-    add("more", nargs="*", type=scenario_name, metavar="SCENARIO", help="and these")
+    add("more", nargs="*", default=[], type=scenario_name, metavar="SCENARIO", help="and these")
     add_size_arguments(parser)
     add(
         "--runs",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 
+from licorne_server.cli.arguments import Offering
 from licorne_server.cli.completion_scripts import bash, fish, zsh
 from licorne_server.cli.completion_spec import CommandSpec, specs_of
 from licorne_server.cli.connection import (
@@ -19,6 +20,7 @@ from licorne_server.cli.connection import (
     with_state,
 )
 from licorne_server.cli.output import while_read
+from licorne_server.cli.parser import did_you_mean
 
 SHELLS: dict[str, Callable[[Sequence[CommandSpec]], str]] = {"bash": bash, "zsh": zsh, "fish": fish}
 NAMES = "names"
@@ -43,8 +45,19 @@ PATIENCE = 1.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne completion`."""
-    parser.add_argument("shell", choices=(*SHELLS, NAMES), metavar="SHELL", help=", ".join(SHELLS))
-    parser.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    shell = Offering(shell_or_names, tuple(SHELLS))
+    parser.add_argument("shell", type=shell, metavar="SHELL", help=", ".join(SHELLS))
+    words = parser.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    words.required = False
+
+
+def shell_or_names(text: str) -> str:
+    """A shell, or what its script asks with."""
+    if text not in (*SHELLS, NAMES):
+        meant = did_you_mean(text, SHELLS)
+        known = ", ".join(SHELLS)
+        raise argparse.ArgumentTypeError(f"{text} is no shell{meant or ';'} there are {known}")
+    return text
 
 
 def run(args: argparse.Namespace) -> int:

@@ -24,38 +24,75 @@ _licorne_value() {{
     esac
 }}
 
+# Takes the offers on stdin, a line each, that begin with what was typed; $1 quotes them.
+# What bash took for a word of its own, up to the last ":" or "=", stays as it is.
+_licorne_take() {{
+    local line offer
+    while IFS= read -r line; do
+        [[ "$line" == "${{cur//\\\\/}}"* ]] || continue
+        offer="$before$line"
+        offer="${{offer#"$lead"}}"
+        [[ "$1" == quoted ]] && offer="$(printf %q "$offer")"
+        COMPREPLY+=("$offer")
+    done
+}}
+
 # Offers the values of a kind: choices behind a `=`, files, or names that the server knows.
 # Names come from others: the shell must not expand them, and they are quoted.
 _licorne_offer() {{
-    local IFS=$' \\t\\n' line
+    local IFS=$' \\t\\n'
     case "$1" in
     =*\\|*)
         _licorne_offer "${{1%%|*}}"
         _licorne_offer "${{1##*|}}"
         ;;
-    =*) COMPREPLY+=($(compgen -W "${{1#=}}" -- "$cur")) ;;
+    =*) _licorne_take < <(compgen -W "${{1#=}}") ;;
     FILE)
-        IFS=$'\\n'
         compopt -o filenames 2>/dev/null
-        COMPREPLY=($(compgen -f -- "$cur"))
+        _licorne_take < <(compgen -f -- "$cur")
         ;;
     [A-Z]*)
-        while IFS= read -r line; do
-            [[ "$line" == "$cur"* ]] && COMPREPLY+=("$(printf %q "$line")")
-        done < <("${{COMP_WORDS[0]}}" completion names "$1" "${{COMP_WORDS[@]:1}}" 2>/dev/null)
+        _licorne_take quoted < <(
+            "${{words[0]}}" completion names "$1" "${{words[@]:1}}" 2>/dev/null
+        )
         ;;
     esac
 }}
 
+# The words of the line in `words`: bash makes several of one that has a ":" or "=" in it.
+_licorne_words() {{
+    local word glued= i
+    words=()
+    for ((i = 0; i <= COMP_CWORD; i++)); do
+        word="${{COMP_WORDS[i]}}"
+        if [[ "$COMP_WORDBREAKS" == *[:=]* && $i -gt 1 && ( -n "$glued" || "$word" == [:=]* ) ]] &&
+            ! [[ -z "$word" && "$COMP_LINE" == *" " ]]; then
+            words[${{#words[@]}}-1]+="$word"
+        else
+            words+=("$word")
+        fi
+        glued=
+        [[ "$word" == [:=] ]] && glued=yes
+    done
+}}
+
 _licorne() {{
-    local cur="${{COMP_WORDS[COMP_CWORD]}}" word kind i
+    local words word kind i cur before= lead=
     local typed= count=0 subs opts args value=
     COMPREPLY=()
+    _licorne_words
+    local last=$((${{#words[@]}} - 1))
+    cur="${{words[last]}}"
+    if [[ "$COMP_WORDBREAKS" == *:* && "$cur" == *[:=]* ]]; then
+        lead="${{cur%"${{cur##*[:=]}}"}}"
+    fi
     _licorne_command ""
-    for ((i = 1; i < COMP_CWORD; i++)); do
-        word="${{COMP_WORDS[i]}}"
+    for ((i = 1; i < last; i++)); do
+        word="${{words[i]}}"
         if [[ -n "$value" ]]; then
             value=
+        elif [[ "$word" == --*=* ]]; then
+            :
         elif [[ "$word" == -* ]]; then
             _licorne_value "$typed $word"
         elif [[ " $subs " == *" $word "* ]]; then
@@ -65,6 +102,11 @@ _licorne() {{
             count=$((count + 1))
         fi
     done
+    if [[ -z "$value" && "$cur" == --*=* ]]; then
+        before="${{cur%%=*}}="
+        cur="${{cur#*=}}"
+        _licorne_value "$typed ${{before%=}}"
+    fi
     if [[ -n "$value" ]]; then
         _licorne_offer "$value"
         return

@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from licorne_server.cli.arguments import Offering
+
 KINDS = ("QUEUE", "APP", "NODE", "RM", "USER", "GROUP", "PARTITION", "CONTEXT", "FILE")
 """Metavars that say what a value is. Names of the kinds are asked for, files are looked up."""
 FLAG = ""
@@ -92,6 +94,8 @@ def _value(action: argparse.Action) -> Value:
         return Value(FLAG)
     if action.choices is not None:
         return Value(ANYTHING, tuple(map(str, action.choices)))
+    if isinstance(action.type, Offering):
+        return Value(ANYTHING, action.type.words)
     # Before what a command acts on its acts may stand: ``[drain|undrain] NODE``.
     acts, _, metavar = (action.metavar if isinstance(action.metavar, str) else "").rpartition(" ")
     choices = tuple(acts.strip("[]").split("|")) if acts and metavar in KINDS else ()

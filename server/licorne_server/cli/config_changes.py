@@ -18,15 +18,15 @@ from licorne_server.cli.output import NOTHING, human_resources, printable
 Values = dict[str, str]
 
 
-def summary(before: str, after: str) -> list[str]:
+def summary(before: str, after: str) -> list[str] | None:
     """A line for each queue or partition that differs, and for each value in it.
 
-    Empty where nothing differs, or where this program cannot read one of the texts.
+    Empty where nothing differs; None where one of the texts is no valid configuration.
     """
     try:
         old, new = _things(load(before)), _things(load(after))
     except ConfigError:
-        return []
+        return None
     lines: list[str] = []
     for name in [*old, *(name for name in new if name not in old)]:
         if name not in new:

@@ -11,7 +11,7 @@ from licorne_server.cli.config_changes import summary
 from licorne_server.cli.config_files import add_file_argument, file_name, read_file
 from licorne_server.cli.config_rm import add_rm_argument, chosen_rm, running_configuration
 from licorne_server.cli.connection import OK, USAGE, add_connection_arguments, with_channel
-from licorne_server.cli.output import print_json, printable
+from licorne_server.cli.output import DATA_FORMS, print_data, printable
 
 DIFFERENT = 1
 WRONG_USAGE = 5
@@ -19,6 +19,7 @@ EXAMPLES = (
     ("licorne config diff queues.yaml", "what a file would change"),
     ("licorne config diff queues.yaml my-cluster", "for one of several RMs"),
 )
+UNKNOWN = "not known, as one of the two is not valid: see config validate"
 NOTES = """\
 It exits with 0 if nothing differs and with 1 if something does. Trouble is more than 1, as with
 diff: 2 to 4 as elsewhere, and 5 for wrong usage.
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = NOTES
     add_file_argument(parser)
     add_rm_argument(parser)
-    add_connection_arguments(parser, partition=False, forms=("text", "json"))
+    add_connection_arguments(parser, partition=False, forms=("text", *DATA_FORMS))
     parser.set_defaults(usage_error=WRONG_USAGE)
 
 
@@ -51,8 +52,9 @@ def compare(channel: grpc.Channel, args: argparse.Namespace, differences: list[s
     before = f"{rm_id} revision {running.revision}"
     differences += diff_lines(before, running.config, file_name(args), text)
     changes = summary(running.config, text)
-    if args.output == "json":
-        print_json({"revision": running.revision, "diff": differences, "changes": changes})
+    if args.output in DATA_FORMS:
+        data = {"revision": running.revision, "diff": differences, "changes": changes}
+        print_data(data, args.output)
     else:
         print_differences(differences, changes)
 
@@ -65,13 +67,15 @@ def diff_lines(before: str, old: str, after: str, new: str) -> Iterator[str]:
     return map(printable, lines)
 
 
-def print_differences(differences: list[str], changes: list[str]) -> None:
+def print_differences(differences: list[str], changes: list[str] | None) -> None:
     """The diff, and below it what it means queue by queue."""
     for line in differences:
         print(line)
-    if changes:
+    if changes is None:
+        print(f"\nwhat changes: {UNKNOWN}")
+    elif changes:
         print("\nwhat changes:")
-    for line in changes:
-        print(f"  {line}")
-    if differences and not changes:
+        for line in changes:
+            print(f"  {line}")
+    elif differences:
         print("\nwhat changes: nothing but the text")

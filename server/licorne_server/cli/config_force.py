@@ -8,13 +8,18 @@ from typing import Protocol
 import grpc
 
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_server.cli.arguments import positive
+from licorne_server.cli.arguments import revision
 from licorne_server.cli.config_changes import summary
 from licorne_server.cli.config_diff import diff_lines, print_differences
 from licorne_server.cli.config_files import refused_lines
-from licorne_server.cli.config_rm import described, reason_of, revisions_of, running_configuration
-from licorne_server.cli.connection import RefusedError, UsageError
+from licorne_server.cli.config_rm import described, revisions_of, running_configuration
+from licorne_server.cli.connection import RefusedError, UsageError, reason_of
 from licorne_server.cli.output import printable, say
+
+APPLIED = ("operator", "rollback")
+"""Sources of what stays in force whatever the RM goes on to say."""
+
+STAYS = "Once it is applied it stays in force until something else is applied."
 
 STALE = "STALE_REVISION"
 NOT_PERSISTENT = (
@@ -29,6 +34,7 @@ class InForce(Protocol):
     changed: bool
     revision: int
     persistent: bool
+    registered: bool
 
 
 def add_force_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +42,7 @@ def add_force_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--base",
-        type=positive,
+        type=revision,
         default=0,
         metavar="N",
         help="refuse if another revision than this runs (default: the one that is shown)",
@@ -58,12 +64,16 @@ def put_into_force(
     `name` is what the text is called; `send` gets the revision that the change is made from.
 
     Raises:
-        RefusedError: somebody was faster, the server refused it, or the answer was no.
+        RefusedError: somebody was faster, or the server refused it.
+        UsageError: nobody has agreed.
     """
     running = running_configuration(stub, rm_id, args)
+    runs = f"RM {rm_id} runs this already, as revision {running.revision}"
     if text == running.config:
-        say(printable(f"RM {rm_id} runs this already, as revision {running.revision}"))
-        return
+        if running.source in APPLIED:
+            say(printable(runs))
+            return
+        say(printable(f"{runs} ({running.source}). {STAYS}"))
     before = f"{rm_id} revision {running.revision}"
     differences = list(diff_lines(before, running.config, name, text))
     print_differences(differences, summary(running.config, text))
@@ -79,8 +89,9 @@ def put_into_force(
         if error.code() is grpc.StatusCode.INVALID_ARGUMENT and lines:
             raise RefusedError(lines) from None
         raise
-    changed = "is in force" if answer.changed else "was in force already"
-    say(printable(f"RM {rm_id}: revision {answer.revision} {changed}"))
+    when = "is in force" if answer.registered else "comes into force when the RM registers"
+    same = "" if answer.changed else ", with the text that ran already"
+    say(printable(f"RM {rm_id}: revision {answer.revision} {when}{same}"))
     if not answer.persistent:
         say(NOT_PERSISTENT)
 
@@ -89,14 +100,13 @@ def _confirm(question: str) -> None:
     """Ask, if there is somebody to answer.
 
     Raises:
-        UsageError: there is nobody, and so nobody has agreed.
-        RefusedError: the answer is not yes.
+        UsageError: there is nobody, or the answer is not yes: so nobody has agreed.
     """
     if not sys.stdin.isatty():
         raise UsageError("nothing was changed: say --yes to do it")
     say(f"{question} [y/N] ")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise RefusedError(["licorne: nothing was changed"])
+        raise UsageError("nothing was changed")
 
 
 def _since(stub: AdminStub, rm_id: str, args: argparse.Namespace, base: int) -> list[str]:

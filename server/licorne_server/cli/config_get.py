@@ -2,11 +2,13 @@
 
 import argparse
 import sys
+from collections.abc import Iterator
 
 import grpc
 
+from licorne.v1.admin_pb2 import GetConfigurationResponse
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_server.cli.arguments import positive
+from licorne_server.cli.arguments import revision
 from licorne_server.cli.config_rm import (
     add_rm_argument,
     chosen_rm,
@@ -14,7 +16,7 @@ from licorne_server.cli.config_rm import (
     running_configuration,
 )
 from licorne_server.cli.connection import add_connection_arguments, with_channel
-from licorne_server.cli.output import print_json, to_plain
+from licorne_server.cli.output import print_json, printable, say, to_plain
 
 EXAMPLES = (
     ("licorne config get > queues.yaml", "what is in force, to edit it"),
@@ -27,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne config get`."""
     add_rm_argument(parser)
     parser.add_argument(
-        "--revision", type=positive, default=0, metavar="N", help="an earlier one of the history"
+        "--revision", type=revision, default=0, metavar="N", help="an earlier one of the history"
     )
     add_connection_arguments(parser, partition=False, forms=("yaml", "json"))
 
@@ -46,7 +48,19 @@ def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
         if args.revision
         else running_configuration(stub, rm_id, args)
     )
+    if isinstance(found, GetConfigurationResponse):
+        for line in remarks(found):
+            say(line)
     if args.output == "json":
         print_json(to_plain(found))
     else:
         sys.stdout.write(found.config)
+
+
+def remarks(found: GetConfigurationResponse) -> Iterator[str]:
+    """What whoever reads a configuration should know that is not what it seems."""
+    rm = f"RM {printable(found.rm_id)}"
+    if not found.registered:
+        yield f"{rm} is not registered now: this comes into force when it registers"
+    if found.instead_of:
+        yield f"{rm} runs revision {found.revision} instead: {printable(found.comment)}"

@@ -8,8 +8,9 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_server.cli.config_rm import add_rm_argument, chosen_rm, revisions_of
 from licorne_server.cli.connection import add_connection_arguments, with_channel
 from licorne_server.cli.output import (
+    DATA_FORMS,
     NOTHING,
-    print_json,
+    print_data,
     print_table,
     printable,
     shown_time,
@@ -17,6 +18,8 @@ from licorne_server.cli.output import (
 )
 
 HEADERS = ("REVISION", "TIME", "SOURCE", "BY", "CHECKSUM", "COMMENT")
+HEADS = HEADERS.index("SOURCE") + 1
+"""Columns that head an entry where the terminal is too narrow for a table."""
 SHORT = 12
 """Characters of a checksum that a table shows."""
 
@@ -45,8 +48,9 @@ def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
     """Ask and print."""
     rm_id = chosen_rm(channel, args)
     revisions = revisions_of(AdminStub(channel), rm_id, args)
-    if args.output == "json":
-        print_json({"rmId": rm_id, "revisions": [to_plain(revision) for revision in revisions]})
+    if args.output in DATA_FORMS:
+        data = {"rmId": rm_id, "revisions": [to_plain(revision) for revision in revisions]}
+        print_data(data, args.output)
         return
     rows = [
         (
@@ -59,4 +63,4 @@ def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
         )
         for revision in revisions
     ]
-    print_table(HEADERS, rows)
+    print_table(HEADERS, rows, heads=HEADS)

@@ -6,6 +6,7 @@ import grpc
 
 from licorne.v1.admin_pb2 import PlanConfigurationRequest, PlanConfigurationResponse
 from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne_server.cli.arguments import revision
 from licorne_server.cli.config_files import add_file_argument, file_name, read_file, refused_lines
 from licorne_server.cli.config_rm import add_rm_argument, chosen_rm
 from licorne_server.cli.connection import (
@@ -14,8 +15,8 @@ from licorne_server.cli.connection import (
     add_connection_arguments,
     with_channel,
 )
-from licorne_server.cli.output import print_json, printable, say, to_plain
-from licorne_server.cli.plan_lines import configuration_lines
+from licorne_server.cli.output import DATA_FORMS, print_data, printable, say, to_plain
+from licorne_server.cli.plan_lines import configuration_lines, print_lines
 
 WORSE = 6
 INCOMPLETE = 7
@@ -29,8 +30,9 @@ EXAMPLES = (
 )
 NOTES = """\
 It exits with 0 if nobody is worse off, with 6 if somebody is, and with 7 if the plan is not
-complete and shows nobody who is. Worse off are: victims, users and groups above a limit, queues
-above a new maximum, queues that drain, and asks that nothing stops now and something would then.
+complete and shows nobody who is. Worse off are: victims, users and groups further above a limit
+than now, queues further above their maximum, queues that drain, and asks that nothing stops now and
+something would then.
 """
 
 
@@ -41,12 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_rm_argument(parser)
     parser.add_argument(
         "--base",
-        type=int,
+        type=revision,
         default=0,
         metavar="REVISION",
         help="refuse if another revision is in force by now",
     )
-    add_connection_arguments(parser, partition=False, forms=("text", "json"))
+    add_connection_arguments(parser, partition=False, forms=("text", *DATA_FORMS))
     parser.set_defaults(timeout=PLAN_SECONDS)
 
 
@@ -74,18 +76,22 @@ def show(
     plans.append(plan)
     for warning in plan.warnings:
         say(printable(f"{file_name(args)}:{warning} (warning)"))
-    if args.output == "json":
-        print_json(to_plain(plan))
+    if args.output in DATA_FORMS:
+        print_data(to_plain(plan), args.output)
         return
-    for line in configuration_lines(rm_id, plan):
-        print(line)
+    print_lines(configuration_lines(rm_id, plan))
 
 
 def judged(plan: PlanConfigurationResponse) -> int:
     """The exit code for a plan."""
     counts = plan.counts
-    queues = (queue.change == "draining" or queue.over_max for queue in plan.queues)
-    asks = (not ask.code_before for ask in plan.blocked)
-    if counts.victims or counts.exceeded_limits or any(queues) or any(asks):
+    worse = (
+        counts.victims
+        or counts.newly_exceeded
+        or counts.queues_draining
+        or counts.queues_over_max
+        or counts.newly_blocked
+    )
+    if worse:
         return WORSE
-    return OK if plan.complete else INCOMPLETE
+    return OK if plan.complete or not plan.changed else INCOMPLETE

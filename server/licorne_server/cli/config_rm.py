@@ -3,8 +3,6 @@
 import argparse
 
 import grpc
-from google.rpc import error_details_pb2  # type: ignore[import-untyped]
-from grpc_status import rpc_status  # type: ignore[import-untyped]
 
 from licorne.v1.admin_pb2 import (
     ConfigurationRevision,
@@ -16,6 +14,7 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2 import ListRmsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.connection import NotFoundError, UsageError, pages
+from licorne_server.cli.missing import no_rm
 from licorne_server.cli.output import printable, shown_time
 
 
@@ -39,9 +38,11 @@ def chosen_rm(channel: grpc.Channel, args: argparse.Namespace) -> str:
     found = pages(StateStub(channel).ListRms, ListRmsRequest(), args.timeout)
     rm_ids = [rm.rm_id for page in found for rm in page.rms]
     if not rm_ids:
-        raise NotFoundError("no RM has registered with this server")
+        raise NotFoundError(no_rm(args))
     if len(rm_ids) > 1:
-        raise UsageError(f"there are several RMs, name one of them: {printable(', '.join(rm_ids))}")
+        raise UsageError(
+            f"there are several RMs, name one of them with --rm: {printable(', '.join(rm_ids))}"
+        )
     return rm_ids[0]
 
 
@@ -68,13 +69,3 @@ def described(revision: ConfigurationRevision) -> str:
     who = ", ".join(filter(None, (revision.source, revision.by)))
     why = f": {revision.comment}" if revision.comment else ""
     return printable(f"revision {revision.revision} of {shown_time(revision.time)} ({who}){why}")
-
-
-def reason_of(error: grpc.RpcError) -> str:
-    """The code for programs in an error; empty where there is none."""
-    status = rpc_status.from_call(error)
-    for detail in status.details if status else ():
-        info = error_details_pb2.ErrorInfo()
-        if detail.Unpack(info):
-            return str(info.reason)
-    return ""

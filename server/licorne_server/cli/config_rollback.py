@@ -6,7 +6,7 @@ import grpc
 
 from licorne.v1.admin_pb2 import RollBackConfigurationRequest, RollBackConfigurationResponse
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_server.cli.arguments import positive
+from licorne_server.cli.arguments import revision
 from licorne_server.cli.config_force import add_force_arguments, put_into_force
 from licorne_server.cli.config_rm import (
     add_rm_argument,
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne config rollback`."""
     add_rm_argument(parser)
     parser.add_argument(
-        "--to", type=positive, default=0, metavar="N", help="revision (default: the one before)"
+        "--to", type=revision, default=0, metavar="N", help="revision (default: the one before)"
     )
     add_force_arguments(parser)
     add_connection_arguments(parser, partition=False, forms=("text",))

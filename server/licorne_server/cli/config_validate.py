@@ -18,7 +18,7 @@ from licorne_server.cli.connection import (
     add_connection_arguments,
     with_channel,
 )
-from licorne_server.cli.output import print_json, say
+from licorne_server.cli.output import DATA_FORMS, print_data, say
 
 EXAMPLES = (
     ("licorne config validate queues.yaml", "all problems of a file"),
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = NOTES
     add_file_argument(parser)
     parser.add_argument("--strict", action="store_true", help="warnings are errors")
-    add_connection_arguments(parser, partition=False, forms=("text", "json"))
+    add_connection_arguments(parser, partition=False, forms=("text", *DATA_FORMS))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -55,8 +55,8 @@ def judge(channel: grpc.Channel, args: argparse.Namespace, refused: list[str]) -
         checksum = verdict.checksum
     except RefusedError as error:
         refused += error.lines
-    if args.output == "json":
-        print_json({"valid": not refused, "checksum": checksum, "problems": refused})
+    if args.output in DATA_FORMS:
+        print_data({"valid": not refused, "checksum": checksum, "problems": refused}, args.output)
         return
     for line in refused:
         print(line)

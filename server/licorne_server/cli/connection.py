@@ -2,37 +2,53 @@
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 import grpc
+from google.rpc import error_details_pb2  # type: ignore[import-untyped]
+from grpc_status import rpc_status  # type: ignore[import-untyped]
 
 from licorne.errors import Unauthorized
 from licorne.options import TlsConfig, authorization, check_token
 from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.cli import exit_codes
 from licorne_server.cli.arguments import seconds
 from licorne_server.cli.bearer import bearing
+from licorne_server.cli.client_tls import TlsFilesError, channel_credentials, tls_of
 from licorne_server.cli.contexts import ContextError
+from licorne_server.cli.missing import missing_rm, no_rm, what_is_missing
 from licorne_server.cli.output import printable, say, while_read
 from licorne_server.cli.target import CONTEXT_VARIABLE, DEFAULT_TARGET, settle, target
 from licorne_server.cli.tls_probe import tls_advice
 
-OK = 0
-USAGE = 1
-UNREACHABLE = 2
-NOT_FOUND = 3
-REFUSED = 4
+OK = exit_codes.OK
+USAGE = exit_codes.USAGE
+UNREACHABLE = exit_codes.UNREACHABLE
+NOT_FOUND = exit_codes.NOT_FOUND
+REFUSED = exit_codes.REFUSED
+
+RM_NOT_REGISTERED = "RM_NOT_REGISTERED"
+"""The server's code for an RM that is not there."""
 
 DEFAULT_PARTITION = "default"
 DEFAULT_TIMEOUT = 10.0
 SHORTEST_TIMEOUT = 0.01
 UNREACHABLE_CODES = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+DATA_TABLE = ("table", "json", "yaml")
+"""Forms of what has rows, and no names that another command takes."""
 OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     # Whoever waits for events must notice that the server is gone without a word.
     ("grpc.keepalive_time_ms", 30_000),
 )
+
+
+REMOTE = "Failed to connect to remote host: "
+UNRESOLVED = "errors resolving "
+"""What grpc puts before the reason for which there is no connection."""
 
 
 class PageRequest(Protocol):
@@ -72,26 +88,28 @@ def add_connection_arguments(
     *,
     partition: bool = True,
     rm: bool | None = None,
-    forms: Sequence[str] = ("table", "json"),
+    everywhere: bool = False,
+    forms: Sequence[str] = DATA_TABLE,
 ) -> None:
     """Add what says which server is meant, `--timeout`, and `-o`.
 
     Of the `forms` of what is printed the first is the usual one; with only one there is no `-o`.
     `partition` adds `--partition`, for what belongs to one, and `rm`, which follows it, `--rm`.
+    With `everywhere` all partitions are meant where none is named.
     What is left out gets its value as `settle` says.
     """
     if len(forms) > 1:
         add = parser.add_argument
         add("-o", "--output", choices=forms, default=forms[0], help="form (%(default)s)")
     if partition:
+        usual = "all" if everywhere else "the one called default of the RM that came first"
         parser.add_argument(
-            "--partition",
-            metavar="PARTITION",
-            help="NAME or [rmID]NAME (default: the one called default of the RM that came first)",
+            "--partition", metavar="PARTITION", help=f"NAME or [rmID]NAME (default: {usual})"
         )
     if partition if rm is None else rm:
+        usual = "all" if everywhere else "the one that came first"
         parser.add_argument(
-            "--rm", dest="rm_id", metavar="RM", help="of this RM (default: the one that came first)"
+            "--rm", dest="rm_id", metavar="RM", help=f"of this RM (default: {usual})"
         )
     server = parser.add_argument_group(
         "server", "Each may come from the environment or a context too; see licorne context --help."
@@ -116,23 +134,19 @@ def add_connection_arguments(
     )
 
 
-def read_pem(path: Path | None) -> bytes | None:
-    """The content of a file, or None where none was named; UsageError if it cannot be read."""
-    if path is None:
-        return None
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from None
-
-
 def open_channel(args: argparse.Namespace) -> grpc.Channel:
-    """A channel to the target, with the token if there is one."""
-    channel = _plain_or_tls_channel(args)
+    """A channel to the target, with the token if there is one.
+
+    Raises:
+        TlsFilesError: a file of the TLS options is of no use.
+        UsageError: the token is of no use, or must not be sent to this target.
+    """
+    tls = tls_of(args)
+    channel = _channel(args.target, tls)
     if args.token is None:
         return channel
     try:
-        check_token(args.token, TlsConfig() if _uses_tls(args) else None, args.target)
+        check_token(args.token, tls, args.target)
         [(_, value)] = authorization(args.token)
     except OSError as error:
         raise UsageError(f"cannot read {args.token}: {error.strerror}") from None
@@ -141,25 +155,13 @@ def open_channel(args: argparse.Namespace) -> grpc.Channel:
     return bearing(channel, value)
 
 
-def _uses_tls(args: argparse.Namespace) -> bool:
-    return bool(args.tls or args.tls_ca or args.tls_cert or args.tls_key or args.tls_server_name)
-
-
-def _plain_or_tls_channel(args: argparse.Namespace) -> grpc.Channel:
-    """Any TLS option turns TLS on."""
-    if not _uses_tls(args):
-        return grpc.insecure_channel(args.target, options=OPTIONS)
-    if (args.tls_cert is None) != (args.tls_key is None):
-        raise UsageError("--tls-cert and --tls-key go together")
-    credentials = grpc.ssl_channel_credentials(
-        root_certificates=read_pem(args.tls_ca),
-        private_key=read_pem(args.tls_key),
-        certificate_chain=read_pem(args.tls_cert),
-    )
+def _channel(where: str, tls: TlsConfig | None) -> grpc.Channel:
+    if tls is None:
+        return grpc.insecure_channel(where, options=OPTIONS)
     options: tuple[tuple[str, int | str], ...] = OPTIONS
-    if args.tls_server_name:
-        options = (*OPTIONS, ("grpc.ssl_target_name_override", args.tls_server_name))
-    return grpc.secure_channel(args.target, credentials, options=options)
+    if tls.server_name:
+        options = (*OPTIONS, ("grpc.ssl_target_name_override", tls.server_name))
+    return grpc.secure_channel(where, channel_credentials(tls), options=options)
 
 
 def chosen_partition(stub: StateStub, args: argparse.Namespace) -> str:
@@ -186,7 +188,7 @@ def partitions_of(stub: StateStub, args: argparse.Namespace) -> list[str]:
     request = ListPartitionsRequest(rm_id=args.rm_id)
     partitions = stub.ListPartitions(request, timeout=args.timeout).partitions
     if not partitions:
-        raise NotFoundError("no RM has registered with this server, so there is no partition")
+        raise NotFoundError(missing_rm(stub, args) or f"{no_rm(args)}, so there is no partition")
     return [partition.name for partition in partitions]
 
 
@@ -211,9 +213,9 @@ def with_channel(args: argparse.Namespace, act: Callable[[grpc.Channel], None]) 
     """Run `act` against the server; every failure becomes one line on stderr and an exit code."""
     try:
         settle(args)
-        with while_read(), open_channel(args) as channel:
+        with while_read(), open_channel(args) as channel, naming_what_is_missing(channel, args):
             act(channel)
-    except (UsageError, ContextError) as error:
+    except (UsageError, ContextError, TlsFilesError) as error:
         say(f"licorne: {error}")
         return USAGE
     except RefusedError as error:
@@ -227,15 +229,67 @@ def with_channel(args: argparse.Namespace, act: Callable[[grpc.Channel], None]) 
     return OK
 
 
+def reason_of(error: grpc.RpcError) -> str:
+    """The code for programs in an error; empty where there is none."""
+    status = rpc_status.from_call(error)
+    for detail in status.details if status else ():
+        info = error_details_pb2.ErrorInfo()
+        if detail.Unpack(info):
+            return str(info.reason)
+    return ""
+
+
+@contextmanager
+def naming_what_is_missing(channel: grpc.Channel, args: argparse.Namespace) -> Iterator[None]:
+    """Where the RM or the partition that was named is not there, say so in the same words.
+
+    Raises:
+        NotFoundError: that is the reason of the error.
+    """
+    try:
+        yield
+    except grpc.RpcError as error:
+        if missing := what_is_missing(channel, args, error):
+            raise NotFoundError(missing) from None
+        raise
+
+
 def explain_failure(args: argparse.Namespace, error: grpc.RpcError) -> int:
+    """Print why an RPC failed, and what was not sent; returns the exit code for it."""
+    code = explain_status(args, error)
+    if code != NOT_FOUND and args.left_out:
+        say(
+            "\n".join(
+                f"licorne: {withheld}; what options name is sent" for withheld in args.left_out
+            )
+        )
+    return code
+
+
+def in_short(details: str) -> str:
+    """What the system said in the details of a connection that failed; other details whole."""
+    if UNRESOLVED in details:
+        return "the name of the host cannot be resolved"
+    return details.rpartition(REMOTE)[2]
+
+
+def _advice(args: argparse.Namespace) -> str:
+    """What to do about TLS; empty if TLS is not why there is no connection."""
+    try:
+        return tls_advice(args.target, tls_of(args), args.timeout)
+    except TlsFilesError as error:  # a file was there when the command began
+        return str(error)
+
+
+def explain_status(args: argparse.Namespace, error: grpc.RpcError) -> int:
     """Print why an RPC failed; returns the exit code for it."""
     where = args.target
     code, details = error.code(), printable(error.details() or "")
     if code in UNREACHABLE_CODES:
-        advice = tls_advice(where, tls=_uses_tls(args))
-        say(f"licorne: cannot reach {where}: {advice or details or code.name}")
+        reason = _advice(args) or in_short(details) or code.name
+        say(f"licorne: cannot reach {where}: {reason}")
         return UNREACHABLE
-    if code is grpc.StatusCode.NOT_FOUND:
+    if code is grpc.StatusCode.NOT_FOUND or reason_of(error) == RM_NOT_REGISTERED:
         say(f"licorne: {details}")
         return NOT_FOUND
     say(f"licorne: {where} refused: {code.name}: {details}")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from licorne_server.cli import contexts
 from licorne_server.cli.connection import NOT_FOUND, OK, USAGE
 from licorne_server.cli.contexts import ContextError, Contexts
+from licorne_server.cli.listing import FORMS
 from licorne_server.cli.output import NOTHING, print_data, print_table, say
 from licorne_server.cli.target import VARIABLES
 
@@ -22,8 +23,12 @@ EPILOG = """\
 Contexts are in $LICORNE_CONTEXTS, or else in ~/.config/licorne/contexts.yaml. A value comes from
 the option, or else from the context of --context, the environment (LICORNE_TARGET, LICORNE_TLS,
 LICORNE_TLS_CA, LICORNE_TLS_CERT, LICORNE_TLS_KEY, LICORNE_TLS_SERVER_NAME, LICORNE_TOKEN_FILE,
-LICORNE_PARTITION, LICORNE_RM), or the context in use, which LICORNE_CONTEXT may name. If an option
-or the environment names a target the context in use does not count.
+LICORNE_PARTITION, LICORNE_RM), or the context in use, which LICORNE_CONTEXT may name.
+
+A context is for its own target alone. If the target comes from elsewhere and is another one,
+nothing of the context counts, so that its token and its certificate go to no other server. A token
+and a certificate of the environment go to no target but LICORNE_TARGET, if that is set. Who gives
+both --context and --target sends what the context has to that target.
 """
 
 
@@ -40,10 +45,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         action = actions.add_parser(name, help=text, description=text)
         if needs_name or name == "show":
-            action.add_argument("name", nargs=None if needs_name else "?", metavar="CONTEXT")
+            action.add_argument(
+                "name",
+                nargs=None if needs_name else "?",
+                metavar="CONTEXT",
+                help="its name" if needs_name else "its name (default: that in use)",
+            )
         if name in ("list", "show"):
-            forms = ("table", "json", "yaml", "name")[: 4 if name == "list" else 3]
-            action.add_argument("-o", "--output", choices=forms, default="table")
+            action.add_argument(
+                "-o", "--output", choices=FORMS, default="table", help="form (%(default)s)"
+            )
         if name == "set":
             _add_values(action)
 
@@ -79,16 +90,17 @@ def show_all(found: Contexts, args: argparse.Namespace) -> int:
         for name in names:
             print(f"context/{name}")
     else:
+        keys = contexts.KEYS if args.output == "wide" else SHOWN
         rows = [
-            ("*" if name == found.current else "", name, *(cell(found, name, k) for k in SHOWN))
+            ("*" if name == found.current else "", name, *(cell(found, name, k) for k in keys))
             for name in names
         ]
-        print_table(("CURRENT", "CONTEXT", *(key.upper() for key in SHOWN)), rows, heads=2)
+        print_table(("CURRENT", "CONTEXT", *(key.upper() for key in keys)), rows, heads=2)
     return OK
 
 
 SHOWN = ("target", "tls", "token", "partition", "rm")
-"""Of a context in the list of all."""
+"""Of a context in the list of all; in a wide one all keys are shown."""
 
 
 def cell(found: Contexts, name: str, key: str) -> str:
@@ -108,6 +120,8 @@ def show_one(found: Contexts, args: argparse.Namespace) -> int:
     values = found.get(name)
     if args.output in ("json", "yaml"):
         print_data({"name": name, **values}, args.output)
+    elif args.output == "name":
+        print(f"context/{name}")
     else:
         rows = [("context", name), *((key, str(values[key])) for key in VARIABLES if key in values)]
         print_table(("KEY", "VALUE"), rows)
@@ -145,7 +159,8 @@ def change(found: Contexts, args: argparse.Namespace) -> int:
             values[key] = contexts.to_write(key, given)
     found.current = found.current or args.name
     contexts.write(found)
-    say(f"context {args.name} is in {contexts.path()}")
+    in_use = ", and in use" if found.current == args.name else ""
+    say(f"context {args.name} is in {contexts.path()}{in_use}")
     return OK
 
 

@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import ceil
 from time import perf_counter
@@ -29,7 +29,7 @@ from licorne_server.cli.demo_scenes import (
 )
 from licorne_server.cli.demo_world import worlds
 from licorne_server.cli.explain import print_explanation
-from licorne_server.cli.output import human_bytes, is_terminal, say
+from licorne_server.cli.output import OutputError, human_bytes, is_terminal, print_sentence, say
 from licorne_server.cli.screen.lines import MEASURE, Lines
 from licorne_server.cli.screen.snapshot import Opened, Snapshot
 from licorne_server.cli.screen.source import Source
@@ -40,6 +40,7 @@ EXAMPLES = (
     ("licorne demo", "watch it"),
     ("licorne demo --seconds 25", "for as long as it can"),
 )
+OK = 0
 FAILED = 2
 INTERRUPTED = 130
 DEFAULT_SECONDS = 15.0
@@ -75,10 +76,28 @@ def seconds(text: str) -> float:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play the demo; 0, 2 when the server could not be started or was lost, 130 if interrupted."""
-    status = 0
+    """Play the demo; 0, 2 when the server could not be started or was lost, 130 if interrupted.
+
+    Who closes the pipe that it prints to has seen enough, and it ends at once.
+
+    Raises:
+        OutputError: stdout takes no more.
+    """
+    if sys.stdout is None:
+        raise OutputError("stdout is closed")
+    return played(args.seconds)
+
+
+def played(length: float) -> int:
+    """Play it, and say what went wrong.
+
+    Raises:
+        OSError: stdout takes no more.
+    """
+    status = OK
+    unwritten: OSError | None = None
     try:
-        asyncio.run(play(args.seconds))
+        asyncio.run(play(length))
     except* ServerFailed as failures:
         say(f"licorne: {failures.exceptions[0]}")
         status = FAILED
@@ -88,7 +107,20 @@ def run(args: argparse.Namespace) -> int:
     except* KeyboardInterrupt:
         say("stopped")
         status = INTERRUPTED
+    except* OSError as failures:
+        unwritten = next(each_of(failures))
+    if unwritten is not None:
+        raise unwritten
     return status
+
+
+def each_of(group: BaseExceptionGroup[OSError]) -> Iterator[OSError]:
+    """The errors of a group, and of the groups in it."""
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from each_of(error)
+        else:
+            yield error
 
 
 async def play(length: float) -> None:
@@ -115,7 +147,8 @@ async def play(length: float) -> None:
         usage = server.usage()
     early = "" if spectator.is_over else f" of {length:.0f}: it was ended early"
     print(f"\nafter {spectator.seconds:.1f} s{early}")
-    print("\n".join(summary(rms, spectator, usage)))
+    for fact in summary(rms, spectator, usage):
+        print_sentence(fact)
     if spectator.explanation is not None:
         print(f"\nlicorne explain {WAITING_APPLICATION}, asked while the RMs were at work:\n")
         print_explanation(spectator.explanation)

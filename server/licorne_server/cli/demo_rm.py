@@ -17,6 +17,8 @@ from licorne import (
     Event,
     ReleaseRequested,
     Termination,
+    TlsConfig,
+    Token,
 )
 from licorne_server.cli.demo_scenes import Submission
 from licorne_server.cli.demo_world import World
@@ -51,6 +53,7 @@ class DemoRm:
         self.world = world
         self.tally = Tally()
         self._unit = unit
+        self._client: Client | None = None
         self._asked: dict[str, float] = {}
         self._runs: dict[str, float] = {}
         # When each running allocation ends, the next one first.
@@ -60,16 +63,34 @@ class DemoRm:
         # Of each gang that comes together, how many placeholders it lacks, and its members.
         self._gangs: dict[str, tuple[int, Sequence[Ask]]] = {}
 
-    async def play(self, target: str, work: Iterator[Submission]) -> None:
-        """Bring the nodes, then submit the work, in order of time, and live until cancelled."""
+    @property
+    def was_served(self) -> bool:
+        """Whether the server has taken its nodes, now or before."""
+        return self._client is not None and self._client.stats.replayed > 0
+
+    async def play(
+        self,
+        target: str,
+        work: Iterator[Submission],
+        *,
+        tls: TlsConfig | None = None,
+        token: Token | None = None,
+    ) -> None:
+        """Bring the nodes, then submit the work, in order of time, and live until cancelled.
+
+        `tls` and `token` are those of `licorne.Client`, and raise what they raise there.
+        """
         world = self.world
         async with Client(
             target,
             rm_id=world.rm_id,
             config=world.config,
             version="demo",
+            tls=tls,
+            token=token,
             confirm=Confirm.EVERYTHING,
         ) as client:
+            self._client = client
             await client.add_nodes(world.nodes)
             listening = asyncio.create_task(self._listen(client))
             try:

@@ -67,7 +67,7 @@ def add_filter_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--node", default="", type=of_kind("node"), metavar="NODE", help="of this node")
     add("--type", choices=TYPES, help="of this kind of thing")
-    add("--state", choices=STATES, help="of applications that came into this state")
+    add("--state", type=str.lower, choices=STATES, help="of applications that came into this state")
     add(
         "--reason",
         default="",

@@ -101,7 +101,10 @@ def run(args: argparse.Namespace) -> int:
 
 def show_kept(stub: StateStub, args: argparse.Namespace) -> None:
     """Ask until all is there that was kept at the first answer."""
+    wanted = EventFilter.of(stub, args)
     request = ListEventsRequest(rm_id=args.rm_id, start=args.start or 0)
+    if wanted.since:
+        request.start = max(request.start, first_since(stub, args, wanted.since))
     first = answer = stub.ListEvents(request, timeout=args.timeout)
     events = list(first.events)
     while answer.events and events[-1].id < first.highest_id:
@@ -111,9 +114,26 @@ def show_kept(stub: StateStub, args: argparse.Namespace) -> None:
             say("the RM registered anew meanwhile: this is what was before")
             break
         events += answer.events
-    wanted = EventFilter.of(stub, args)
     beside = {name: value for name, value in to_plain(first).items() if name != EVENTS.plural}
     print_listing(EVENTS, [event for event in events if wanted.takes(event)], args, beside)
+
+
+def first_since(stub: StateStub, args: argparse.Namespace, since: float) -> int:
+    """The id from which on events are of that time or later, in a few short questions.
+
+    Ids go with the time. Where the clock of the server was put back, older events are among them.
+    """
+    request = ListEventsRequest(rm_id=args.rm_id, count=1)
+    kept = stub.ListEvents(request, timeout=args.timeout)
+    low, high = kept.lowest_id, kept.highest_id + 1
+    while low < high:
+        request.start = (low + high) // 2
+        events = stub.ListEvents(request, timeout=args.timeout).events
+        if events and events[0].record.timestampNano < since:
+            low = events[0].id + 1
+        else:
+            high = request.start
+    return low
 
 
 def show_coming(stub: StateStub, args: argparse.Namespace) -> None:

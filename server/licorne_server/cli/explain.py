@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "ask", nargs="?", default="", metavar="ASK", help="its ask (default: the first in order)"
     )
-    add_connection_arguments(parser, forms=("table", "json", "yaml"))
+    add_connection_arguments(parser, everywhere=True)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -127,8 +127,8 @@ def print_explanation(response: ExplainResponse) -> None:
             print_sentence(f"{UNTIL.get(check.kind, 'until')} {shown_time(check.until)}")
     if response.verdict in ("pending", "waiting"):
         print_sentence(
-            f"ahead of it: {response.asks_ahead} asks of the application,"
-            f" {response.applications_ahead} applications of the queue"
+            f"ahead of it: {response.asks_ahead:,} asks of the application,"
+            f" {response.applications_ahead:,} applications of the queue"
         )
     if response.checks:
         print()
@@ -179,4 +179,4 @@ def row(check: Check) -> tuple[str, ...]:
 def cause_rows(causes: Mapping[str, int]) -> list[tuple[str, str]]:
     """The causes for which nodes are out, the most frequent first."""
     ranked = sorted(causes.items(), key=lambda item: (-item[1], item[0]))
-    return [(str(count), printable(cause)) for cause, count in ranked]
+    return [(f"{count:,}", printable(cause)) for cause, count in ranked]

@@ -7,7 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic
 
 from licorne_server.cli.listing import Column, Listing, R, T
-from licorne_server.cli.output import DATA_FORMS, NOTHING, Table, print_data, print_yaml, printable
+from licorne_server.cli.output import (
+    DATA_FORMS,
+    NOTHING,
+    Table,
+    print_data,
+    print_yaml,
+    printable,
+    say,
+)
 
 ADDED = "ADDED"
 MODIFIED = "MODIFIED"
@@ -27,6 +35,8 @@ def print_listing(
         print_data(data, args.output)
     else:
         Printer(listing, args.output, headers=not args.no_headers).print(items)
+        if not items:
+            say(listing.none(args) if listing.none else f"no {listing.kind}s found")
 
 
 class Printer(Generic[T, R]):

@@ -3,9 +3,12 @@
 import argparse
 import ssl
 import sys
+import urllib.error
 import urllib.request
 from http.client import HTTPException
 from pathlib import Path
+
+from licorne_server.cli.verify_codes import OF_NO_AUTHORITY
 
 EXAMPLES = (
     ("licorne healthcheck", "the server of this machine, with TLS or without"),
@@ -69,7 +72,14 @@ def _problem(url: str, context: ssl.SSLContext) -> str:
     try:
         with urllib.request.urlopen(url, timeout=PATIENCE, context=context) as response:
             return "" if response.status == 200 else f"status {response.status}"
-    except HTTPException as error:
-        return f"no HTTP is spoken there: {error!r}"
+    except HTTPException:
+        return "no HTTP is spoken there; where there is TLS the URL begins with https"
+    except urllib.error.HTTPError as error:
+        return f"status {error.code}"
     except (OSError, ValueError) as error:
-        return str(error)
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            is_unknown = reason.verify_code in OF_NO_AUTHORITY
+            advice = ": --tls-ca FILE says whom to trust" if is_unknown else ""
+            return f"certificate verify failed, {reason.verify_message.rstrip('.')}{advice}"
+        return getattr(reason, "strerror", None) or str(reason)

@@ -16,6 +16,7 @@ class HttpSettings(TypedDict):
     http_insecure: bool
     metrics_insecure: bool
     cors_origins: frozenset[str]
+    http_hosts: frozenset[str]
 
 
 def add_http_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +42,14 @@ def add_http_arguments(parser: argparse.ArgumentParser) -> None:
         help="an origin, such as https://ui.example, whose pages may read over HTTP, or * for any; "
         "repeatable",
     )
+    add(
+        "--http-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name, such as licorne.example, by which a proxy asks for HTTP on loopback, beside "
+        "addresses and localhost, or * for any; repeatable",
+    )
 
 
 def http_settings(args: argparse.Namespace) -> HttpSettings:
@@ -51,4 +60,5 @@ def http_settings(args: argparse.Namespace) -> HttpSettings:
         "http_insecure": args.http_insecure == ALL,
         "metrics_insecure": args.http_insecure in (ALL, METRICS),
         "cors_origins": frozenset(args.cors_origin),
+        "http_hosts": frozenset(args.http_host),
     }

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from licorne_server.cli.arguments import Offering
 from licorne_server.cli.output import NOTHING, human_resources, to_plain
+from licorne_server.cli.parser import did_you_mean
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -17,6 +19,8 @@ R = TypeVar("R")
 FORMS = ("table", "wide", "json", "yaml", "name")
 MEASURE = "vcore"
 """The resource that is sorted by where none is named."""
+OFFERED = (MEASURE, "memory")
+"""Resources that completion offers."""
 
 
 @dataclass(frozen=True)  # slots do not go with a generic class
@@ -89,7 +93,7 @@ class Listing(Generic[T, R]):
     """A kind of things: what one is called (``node``), and all of them in JSON (``nodes``).
 
     `rows` makes the rows of an item; most have one, which is the item itself. An item is sorted by
-    its first row.
+    its first row. `none` says that there are none; by default ``no nodes found`` is said.
     """
 
     kind: str
@@ -98,6 +102,7 @@ class Listing(Generic[T, R]):
     columns: Sequence[Column[R]]
     rows: Callable[[T], Iterable[R]]
     plain: Callable[[T], Any] = to_plain
+    none: Callable[[argparse.Namespace], str] | None = None
 
     def shown(self, *, wide: bool) -> list[Column[R]]:
         """The columns of a table, or of a wide one."""
@@ -112,11 +117,26 @@ class Listing(Generic[T, R]):
         word, dot, resource = text.lower().partition(".")
         found = next((column for column in self.columns if column.word == word), None)
         if found is None:
-            known = ", ".join(column.word for column in self.columns)
-            raise argparse.ArgumentTypeError(f"{text} is no column; there are {known}")
+            known = [column.word for column in self.columns]
+            meant = did_you_mean(word, known)
+            raise argparse.ArgumentTypeError(
+                f"{text} is no column{meant or ';'} there are {', '.join(known)}"
+            )
         if dot and found.amounts is None:
             raise argparse.ArgumentTypeError(f"{text}: the column {word} has no resources")
         return found, resource
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What may be sorted by: the columns, and of resources those that all have."""
+        return tuple(
+            word
+            for column in self.columns
+            for word in (
+                column.word,
+                *(f"{column.word}.{name}" for name in OFFERED if column.amounts is not None),
+            )
+        )
 
     def ordered(self, items: Sequence[T], args: argparse.Namespace) -> Sequence[T]:
         """The items as `--sort-by` and `--reverse` want them; equal ones as they came."""
@@ -134,17 +154,19 @@ def add_listing_arguments(
     parser: argparse.ArgumentParser, listing: Listing[T, R], *, watch: bool = True
 ) -> None:
     """Add how it is printed, sorted and watched; `add_connection_arguments` has to come too."""
+    has_amounts = any(column.amounts is not None for column in listing.columns)
+    amounts = (
+        f"; of resources by {MEASURE}, or by another as COLUMN.RESOURCE" if has_amounts else ""
+    )
     group = parser.add_argument_group("output")
     add = group.add_argument
     add("-o", "--output", choices=FORMS, default="table", help="form (%(default)s)")
     add("--no-headers", action="store_true", help="a table without its headers")
     add(
         "--sort-by",
-        type=listing.column,
+        type=Offering(listing.column, listing.words),
         metavar="COLUMN",
-        help="by this column, such as "
-        f"{', '.join(column.word for column in listing.columns)}; resources as COLUMN.RESOURCE "
-        f"({MEASURE})",
+        help=f"by one of {', '.join(column.word for column in listing.columns)}{amounts}",
     )
     add("--reverse", action="store_true", help="the other way round")
     if watch:

@@ -4,17 +4,17 @@ import argparse
 
 import grpc
 
-from licorne.v1.admin_pb2 import GetLogLevelsRequest, SetLogLevelRequest
+from licorne.v1.admin_pb2 import GetLogLevelsRequest, GetLogLevelsResponse, SetLogLevelRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_server.cli.connection import UsageError, add_connection_arguments, with_channel
-from licorne_server.cli.output import print_json, print_table, printable
+from licorne_server.cli.output import DATA_FORMS, NOTHING, print_data, print_table, printable
 
 EXAMPLES = (
     ("licorne log-level", "which loggers have a level of their own"),
     ("licorne log-level core.scheduler debug", "more of one, and of those below it"),
     ("licorne log-level core.scheduler --reset", "and as before"),
 )
-HEADERS = ("LOGGER", "LEVEL")
+HEADERS = ("LOGGER", "LEVEL", "WANTED BY")
 LEVELS = ("debug", "info", "warning", "error")
 OTHERS = "(all others)"
 
@@ -50,17 +50,33 @@ def act(channel: grpc.Channel, args: argparse.Namespace) -> None:
     """
     stub = AdminStub(channel)
     changes = wanted(args)
-    levels = stub.GetLogLevels(GetLogLevelsRequest(), timeout=args.timeout).levels
+    found = stub.GetLogLevels(GetLogLevelsRequest(), timeout=args.timeout)
     if args.reset and not args.words:
-        changes = [(name, "") for name in sorted(levels)]
+        changes = [(name, "") for name in sorted(found.levels)]
     for logger, level in changes:
-        request = SetLogLevelRequest(logger=logger, level=level)
-        levels = stub.SetLogLevel(request, timeout=args.timeout).levels
-    if args.output == "json":
-        print_json({"levels": dict(sorted(levels.items()))})
-    else:
-        rows = [(printable(name) or OTHERS, levels[name]) for name in sorted(levels)]
-        print_table(HEADERS, rows)
+        stub.SetLogLevel(SetLogLevelRequest(logger=logger, level=level), timeout=args.timeout)
+    if changes:
+        found = stub.GetLogLevels(GetLogLevelsRequest(), timeout=args.timeout)
+    show(found, args.output)
+
+
+def show(found: GetLogLevelsResponse, output: str) -> None:
+    """The levels that were given, and below them those that RMs want, if any."""
+    given = dict(sorted(found.levels.items()))
+    wanted = [
+        {"rmId": one.rm_id, "levels": dict(sorted(one.levels.items()))} for one in found.wanted
+    ]
+    if output in DATA_FORMS:
+        print_data({"levels": given, "wanted": wanted}, output)
+        return
+    rows = [(printable(name) or OTHERS, level, NOTHING) for name, level in given.items()]
+    rows += [
+        (printable(name) or OTHERS, level, f"RM {printable(one.rm_id)}")
+        for one in found.wanted
+        for name, level in sorted(one.levels.items())
+    ]
+    cells = len(HEADERS) if wanted else len(HEADERS) - 1
+    print_table(HEADERS[:cells], [row[:cells] for row in rows])
 
 
 def wanted(args: argparse.Namespace) -> list[tuple[str, str]]:

@@ -7,15 +7,18 @@ import grpc
 
 from licorne.v1.admin_pb2 import SetNodeSchedulableRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_server.cli.acting import counted, place_of, tell
+from licorne_server.cli.acting import check_options, counted, place_of, tell
 from licorne_server.cli.output import printable
+from licorne_server.cli.selector import Selector
 
+FILTERS = {"selector": Selector(), "schedulable": None, "reserved": False}
 DRAIN = "drain"
 ACTS = {DRAIN: "keep new allocations off nodes", "undrain": "let them on nodes again"}
 
 
 def act(channel: grpc.Channel, args: argparse.Namespace, verb: str, names: Sequence[str]) -> None:
     """Drain the nodes one by one, or take that back."""
+    check_options(args, verb, FILTERS)
     place = place_of(channel, args)
     for name in names:
         request = SetNodeSchedulableRequest(

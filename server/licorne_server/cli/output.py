@@ -3,13 +3,14 @@
 Data goes to stdout, talk to stderr. A table uses rich on a terminal and plain text elsewhere.
 """
 
+import errno
 import json
 import os
 import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, MutableSequence, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any, TextIO
@@ -32,18 +33,46 @@ AMOUNTS = re.compile(rf"map\[({_AMOUNT}(?: {_AMOUNT})*)\]")
 
 
 def say(text: str) -> None:
-    """Talk: something for the person, not for the pipe."""
-    print(text, file=sys.stderr)
+    """Talk: something for the person, not for the pipe; nothing where stderr takes no more."""
+    if sys.stderr is not None:
+        with suppress(OSError):
+            print(text, file=sys.stderr)
+
+
+CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
+"""What the system answers where stdout takes no more."""
+
+
+class OutputError(Exception):
+    """What is to be printed cannot be; the text says why."""
 
 
 @contextmanager
-def while_read() -> Iterator[None]:
-    """Print to stdout for as long as somebody reads it: a closed pipe ends the block in silence."""
+def while_read(*, needed: bool = True) -> Iterator[None]:
+    """Print to stdout for as long as somebody reads it: a closed pipe ends the block in silence.
+
+    Raises:
+        OutputError: stdout takes no more for another reason, such as a full disk. It is not there
+            at all, and is `needed`.
+    """
+    if sys.stdout is None and needed:
+        raise OutputError("stdout is closed")
     try:
         yield
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:
-        # What is buffered is written at exit, and needs a target.
+        _drop_the_rest()
+    except OSError as error:
+        if error.errno not in CANNOT_WRITE or error.filename is not None:
+            raise
+        _drop_the_rest()
+        raise OutputError(f"cannot write to stdout: {error.strerror}") from None
+
+
+def _drop_the_rest() -> None:
+    """What is buffered is written at exit, and needs a target."""
+    if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -237,6 +266,9 @@ def listed(
 ) -> list[list[Segment]]:
     """One row as an item of a list: what it is, and below it what is said of it, in few lines."""
     head = [cell for cell in row[:heads] if cell != NOTHING]
+    if head and head[0].replace(",", "").isdecimal():
+        # A number alone does not say of what: `revision 3`, `nodes 11,996`.
+        head[0] = f"{headers[0].lower()} {head[0]}"
     lines: list[list[Segment]] = []
     line: list[Segment] = [(head[0], "bold")] if head else []
     used = cell_len(line[0][0]) if line else 0

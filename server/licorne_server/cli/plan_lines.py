@@ -1,5 +1,6 @@
 """Plans in words: what `licorne config plan` and `licorne submit --dry-run` print."""
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -12,13 +13,39 @@ from licorne.v1.admin_pb2 import (
     PlannedVictim,
     PlanSubmissionResponse,
 )
-from licorne_server.cli.output import human_resources, human_text, printable, shorten
+from licorne_server.cli.output import (
+    folded,
+    human_resources,
+    human_text,
+    is_terminal,
+    printable,
+    shorten,
+    terminal_width,
+)
 
 SHOWN = 20
 """Lines of each list; the others are counted."""
 
 NODES_SHOWN = 3
+DEEPER = 4
+"""Columns by which the rest of a line stands further to the right."""
+
 _DEFAULT = "default"
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print a plan. On a terminal long lines end between words, and go on further to the right."""
+    if not is_terminal(sys.stdout):
+        for line in lines:
+            print(line)
+        return
+    width = terminal_width()
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        first, *more = folded(line[indent:], width - indent, width - indent - DEEPER)
+        print(f"{' ' * indent}{first}")
+        for piece in more:
+            print(f"{' ' * (indent + DEEPER)}{piece}")
 
 
 def configuration_lines(rm_id: str, plan: PlanConfigurationResponse) -> Iterator[str]:
@@ -31,11 +58,12 @@ def configuration_lines(rm_id: str, plan: PlanConfigurationResponse) -> Iterator
     placed = _number(counts.placed, "ask") + " placed"
     blocked = f"{counts.blocked} stopped by something else"
     yield f"plan for RM {printable(rm_id)} {base}"
+    limits = _number(counts.newly_exceeded, "limit") + " newly exceeded"
     yield (
         f"{_number(counts.queues, 'queue')} changed, {placed}, {blocked}, "
-        f"{_number(counts.victims, 'victim')}, {_number(counts.exceeded_limits, 'limit')} exceeded"
+        f"{_number(counts.victims, 'victim')}, {limits}"
     )
-    yield ahead(complete=plan.complete, seconds=plan.horizon_seconds)
+    yield ahead(complete=plan.complete, seconds=plan.horizon_seconds, holds=plan.holds)
     yield from _section("queues", counts.queues, map(queue_lines, plan.queues))
     exceeded = ([limit_line(limit)] for limit in plan.exceeded_limits)
     yield from _section("limits exceeded", counts.exceeded_limits, exceeded)
@@ -57,7 +85,7 @@ def submission_lines(app_id: str, plan: PlanSubmissionResponse) -> Iterator[str]
         return
     rule = f" by placement rule {printable(plan.rule)}" if plan.rule else ""
     yield f"{where} would go to queue {printable(plan.queue)}{rule} of {printable(plan.partition)}"
-    yield ahead(complete=plan.complete, seconds=plan.horizon_seconds)
+    yield ahead(complete=plan.complete, seconds=plan.horizon_seconds, holds=plan.holds)
     placed = [ask for ask in plan.asks if ask.node_id]
     waits = [ask for ask in plan.asks if not ask.node_id]
     yield from _section("asks placed", len(placed), _grouped(placed, _place, _placed_line))
@@ -66,8 +94,11 @@ def submission_lines(app_id: str, plan: PlanSubmissionResponse) -> Iterator[str]
     yield from _section("victims", len(plan.victims), victims)
 
 
-def ahead(*, complete: bool, seconds: float) -> str:
+def ahead(*, complete: bool, seconds: float, holds: Sequence[str] = ()) -> str:
     """How far the plan looks, and whether it is all."""
+    if holds:
+        why = printable(", ".join(holds))
+        return f"NOT COMPLETE: the RM is on hold ({why}), and nothing is scheduled for it meanwhile"
     far = f"the next {shorten(seconds)} s" if seconds else "this moment"
     if complete:
         return f"all that would happen in {far}, if nothing else happens"
@@ -83,7 +114,12 @@ def queue_lines(queue: PlannedQueue) -> Iterator[str]:
             before, after = value.before or "nothing", value.after or "nothing"
             yield f"          {printable(f'{value.name}: {before} -> {after}')}"
     if queue.over_max:
-        yield f"          over its new maximum by {human_resources(queue.over_max)}"
+        before = ""
+        if queue.over_max_before == queue.over_max:
+            before = ", as now"
+        elif queue.over_max_before:
+            before = f", now by {human_resources(queue.over_max_before)}"
+        yield f"          over its maximum by {human_resources(queue.over_max)}{before}"
 
 
 def limit_line(limit: ExceededLimit) -> str:
@@ -94,7 +130,8 @@ def limit_line(limit: ExceededLimit) -> str:
         parts.append(f"{human_resources(limit.used)} of {human_resources(limit.limit)}")
     if limit.max_applications:
         parts.append(f"{limit.applications} of {limit.max_applications} applications")
-    return f"{printable(who)} in {printable(limit.queue)}: {', '.join(parts)}"
+    already = ", exceeded now too" if limit.already else ""
+    return f"{printable(who)} in {printable(limit.queue)}: {', '.join(parts)}{already}"
 
 
 def victim_line(victim: PlannedVictim) -> str:

@@ -9,16 +9,18 @@ from licorne.v1.admin_pb2 import SetQueueStoppedRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2 import ListQueuesRequest, Queue
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.cli.acting import Place, check_consent, counted, place_of, tell
+from licorne_server.cli.acting import Place, check_consent, check_options, counted, place_of, tell
 from licorne_server.cli.connection import NotFoundError, pages
 from licorne_server.cli.output import human_resources, printable
 
+FILTERS = {"state": None, "leaves": False, "pending": False}
 STOP = "stop"
 ACTS = {STOP: "allocate nothing new in queues and below them", "start": "take that back"}
 
 
 def act(channel: grpc.Channel, args: argparse.Namespace, verb: str, names: Sequence[str]) -> None:
     """Stop the queues, after showing them and asking, or start them."""
+    check_options(args, verb, FILTERS)
     place = place_of(channel, args)
     if verb == STOP:
         check_consent(plan(channel, args, place, names), yes=args.yes)

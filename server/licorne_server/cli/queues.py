@@ -7,6 +7,7 @@ import grpc
 
 from licorne.v1.state_pb2 import ListQueuesRequest, Queue
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_core.priorities import NO_PRIORITY
 from licorne_server.cli import queue_acts
 from licorne_server.cli.acting import act_and_names, add_words, add_yes
 from licorne_server.cli.connection import (
@@ -21,7 +22,6 @@ from licorne_server.cli.listing import (
     Listing,
     add_listing_arguments,
     itself,
-    number,
     resources,
 )
 from licorne_server.cli.output import NOTHING, printable
@@ -45,6 +45,11 @@ def apps(queue: Queue) -> str:
     return f"{text} (max {queue.max_applications})" if queue.max_applications else text
 
 
+def priority(queue: Queue) -> str:
+    """The highest that waits in it; a dash where nothing waits."""
+    return NOTHING if queue.priority == NO_PRIORITY else str(queue.priority)
+
+
 QUEUES = Listing[Queue, Queue](
     kind="queue",
     plural="queues",
@@ -63,7 +68,7 @@ QUEUES = Listing[Queue, Queue](
         resources("PREEMPTING", lambda queue: queue.preempting, optional=True),
         resources("PROMISED", lambda queue: queue.promised, optional=True),
         resources("HEADROOM", lambda queue: queue.headroom, wide=True),
-        number("PRIORITY", lambda queue: queue.priority, wide=True),
+        Column("PRIORITY", priority, key=lambda queue: queue.priority, wide=True),
         Column("SORT", lambda queue: queue.sort_policy or NOTHING, wide=True),
         Column("MANAGED", lambda queue: "yes" if queue.is_managed else "no", wide=True),
     ),
@@ -75,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_words(parser, "queue", queue_acts.ACTS, "this queue and below")
     add_yes(parser)
     add = parser.add_argument
-    add("--state", choices=STATES, help="only those in this state")
+    add("--state", type=str.lower, choices=STATES, help="only those in this state")
     add("--leaves", action="store_true", help="only those without queues below")
     add("--pending", action="store_true", help="only those in which asks wait")
     add_listing_arguments(parser, QUEUES)

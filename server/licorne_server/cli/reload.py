@@ -11,7 +11,7 @@ from licorne_server.cli.connection import (
     add_connection_arguments,
     with_channel,
 )
-from licorne_server.cli.output import print_json, print_table, printable, say, to_plain
+from licorne_server.cli.output import DATA_FORMS, print_data, print_table, printable, say, to_plain
 
 EXAMPLES = (
     ("licorne reload", "after the file was edited; the server also notices that by itself"),
@@ -37,8 +37,8 @@ def act(channel: grpc.Channel, args: argparse.Namespace) -> None:
     """
     request = ReloadConfigurationRequest()
     answer = AdminStub(channel).ReloadConfiguration(request, timeout=args.timeout)
-    if args.output == "json":
-        print_json(to_plain(answer))
+    if args.output in DATA_FORMS:
+        print_data(to_plain(answer), args.output)
     else:
         say("the file was read: it has changed" if answer.changed else "nothing is new in the file")
         print_table(HEADERS, [row(rm) for rm in answer.rms])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import grpc
 
-from licorne.v1.admin_pb2 import ForgetRmRequest
+from licorne.v1.admin_pb2 import ForgetRmRequest, ListConfigurationsRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2 import ListRmsRequest, ResourceManager
 from licorne.v1.state_pb2_grpc import StateStub
@@ -26,6 +26,7 @@ from licorne_server.cli.connection import (
     with_channel,
 )
 from licorne_server.cli.listing import Column, Listing, add_listing_arguments, itself, number
+from licorne_server.cli.missing import MAY_MEAN_IT, no_rm, not_there
 from licorne_server.cli.output import NOTHING, human_bytes, printable, shown_time
 from licorne_server.cli.watch import print_or_watch
 
@@ -35,7 +36,7 @@ EXAMPLES = (
     ("licorne rms --sort-by asks --reverse", "those with most asks first"),
     ("licorne rms forget old-cluster --yes", "remove one that will not come back"),
 )
-ACTS = {"forget": "remove RMs that are gone, with all they had"}
+ACTS = {"forget": "remove RMs that are gone, with all they had and their configurations"}
 NEAR = 0.8
 """A cap is shown beside the count from this part of it on."""
 
@@ -61,6 +62,7 @@ RMS = Listing[ResourceManager, ResourceManager](
     plural="rms",
     name=lambda rm: rm.rm_id,
     rows=itself,
+    none=no_rm,
     columns=(
         Column("RM", lambda rm: rm.rm_id, head=True),
         Column("STATE", lambda rm: "connected" if rm.connected else "gone", head=True),
@@ -106,12 +108,50 @@ def act(channel: grpc.Channel, args: argparse.Namespace) -> None:
             raise UsageError(f"--{'force' if args.force else 'yes'} is for: rms forget RM")
         show(StateStub(channel), args, names)
         return
-    rms = wanted(StateStub(channel), args, names)
-    check_consent([planned(rm) for rm in rms], yes=args.yes)
+    check_consent(plan(channel, args, names), yes=args.yes)
     for name in names:
         request = ForgetRmRequest(rm_id=name, force=args.force)
         answer = AdminStub(channel).ForgetRm(request, timeout=args.timeout)
         tell(args, answer, f"RM {printable(name)} forgotten")
+
+
+def plan(channel: grpc.Channel, args: argparse.Namespace, names: Sequence[str]) -> list[str]:
+    """What would be forgotten with these RMs, a sentence each.
+
+    Raises:
+        NotFoundError: nothing is known of one of them.
+    """
+    rms = registered(StateStub(channel), args)
+    lines = []
+    for name in names:
+        if name in rms:
+            lines.append(planned(rms[name]))
+        elif count := remembered(AdminStub(channel), args, name):
+            revisions = counted(count, "revision")
+            lines.append(
+                f"RM {printable(name)}, which is not registered, is to be forgotten: "
+                f"{revisions} of its configuration"
+            )
+        else:
+            raise NotFoundError(not_there("RM", name, rms, no_rm(args)))
+    return lines
+
+
+def remembered(stub: AdminStub, args: argparse.Namespace, name: str) -> int:
+    """How many revisions the server keeps for an RM that is not registered."""
+    try:
+        request = ListConfigurationsRequest(rm_id=name)
+        return len(stub.ListConfigurations(request, timeout=args.timeout).revisions)
+    except grpc.RpcError as error:
+        if error.code() in MAY_MEAN_IT:
+            return 0
+        raise
+
+
+def registered(stub: StateStub, args: argparse.Namespace) -> dict[str, ResourceManager]:
+    """All RMs by their ids."""
+    found = pages(stub.ListRms, ListRmsRequest(), args.timeout)
+    return {rm.rm_id: rm for page in found for rm in page.rms}
 
 
 def wanted(
@@ -122,11 +162,10 @@ def wanted(
     Raises:
         NotFoundError: one of them is not registered.
     """
-    found = pages(stub.ListRms, ListRmsRequest(), args.timeout)
-    rms = {rm.rm_id: rm for page in found for rm in page.rms}
+    rms = registered(stub, args)
     for name in names:
         if name not in rms:
-            raise NotFoundError(f"RM {printable(name)} is not registered")
+            raise NotFoundError(not_there("RM", name, rms, no_rm(args)))
     return [rms[name] for name in names or rms]
 
 

@@ -4,6 +4,9 @@ import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+NO_KEY = " \t()<>"
+"""No part of a key: who writes ``zone in (a,b)`` or ``gpus>2`` must not get an empty list."""
+
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
@@ -32,7 +35,7 @@ class Selector:
 
 
 def selector(text: str) -> Selector:
-    """The selector in a text; something without a key is a usage error."""
+    """The selector in a text; what has no key, or is no such word, is a usage error."""
     return Selector(tuple(_requirement(part) for part in text.split(",") if part.strip()))
 
 
@@ -43,7 +46,7 @@ def _requirement(part: str) -> Requirement:
     if not equals:
         wanted = not key.startswith("!")
         key = key.removeprefix("!").strip()
-    if not key:
+    if not key or any(sign in key for sign in NO_KEY):
         raise argparse.ArgumentTypeError(f"{part}: KEY=VALUE, KEY!=VALUE, KEY or !KEY was expected")
     return Requirement(key, value.removeprefix("=").strip() if equals else None, wanted)
 

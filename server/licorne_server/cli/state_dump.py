@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write it there, all or nothing; otherwise it goes to stdout",
     )
-    add_connection_arguments(parser, partition=False)
+    add_connection_arguments(parser, partition=False, forms=())
 
 
 def run(args: argparse.Namespace) -> int:

@@ -17,8 +17,8 @@ from licorne_server.cli.connection import (
     add_connection_arguments,
     with_channel,
 )
-from licorne_server.cli.output import print_json, printable, to_plain
-from licorne_server.cli.plan_lines import submission_lines
+from licorne_server.cli.output import DATA_FORMS, print_data, printable, to_plain
+from licorne_server.cli.plan_lines import print_lines, submission_lines
 from licorne_server.cli.submission_file import read_submission
 from licorne_server.problems import located
 
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="say what would happen; must be given"
     )
-    add_connection_arguments(parser, partition=False, forms=("text", "json"))
+    add_connection_arguments(parser, partition=False, forms=("text", *DATA_FORMS))
     parser.set_defaults(timeout=PLAN_SECONDS)
 
 
@@ -80,11 +80,10 @@ def show(
     )
     plan = AdminStub(channel).PlanSubmission(request, timeout=args.timeout)
     plans.append(plan)
-    if args.output == "json":
-        print_json(to_plain(plan))
+    if args.output in DATA_FORMS:
+        print_data(to_plain(plan), args.output)
         return
-    for line in submission_lines(submission.application.applicationID, plan):
-        print(line)
+    print_lines(submission_lines(submission.application.applicationID, plan))
 
 
 def judged(plan: PlanSubmissionResponse) -> int:

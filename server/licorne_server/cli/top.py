@@ -12,7 +12,8 @@ import grpc
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.arguments import positive, seconds
 from licorne_server.cli.connection import OK, add_connection_arguments, with_channel
-from licorne_server.cli.output import is_terminal, print_json, printable, to_plain
+from licorne_server.cli.missing import no_rm
+from licorne_server.cli.output import DATA_FORMS, is_terminal, print_data, printable, to_plain
 from licorne_server.cli.screen.glyphs import glyphs_for
 from licorne_server.cli.screen.lines import Lines
 from licorne_server.cli.screen.picture import Frame, whole_table
@@ -24,7 +25,8 @@ from licorne_server.cli.screen.watch import Watch, Words
 
 EXAMPLES = (
     ("licorne top", "until interrupted"),
-    ("licorne top --count 1", "one look, for scripts"),
+    ("licorne top --rm batch --interval 5", "of one RM, and less often"),
+    ("licorne top --once -o json", "one look, for scripts"),
 )
 DEFAULT_INTERVAL = 2.0
 
@@ -43,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     looks.add_argument(
         "--once", dest="count", action="store_const", const=1, help="print one look, then end"
     )
-    add_connection_arguments(parser)
+    add_connection_arguments(parser, everywhere=True)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -56,9 +58,15 @@ def run(args: argparse.Namespace) -> int:
 
 def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
     """A screen on a terminal; otherwise for each look a table, a line or an object."""
-    source = Source(StateStub(channel), args.timeout, partition=args.partition)
-    if args.output == "json":
-        repeat(args, lambda: print_partitions(source))
+    source = Source(
+        StateStub(channel),
+        args.timeout,
+        partition=args.partition,
+        rm_id=args.rm_id,
+        none=no_rm(args),
+    )
+    if args.output in DATA_FORMS:
+        repeat(args, lambda: print_partitions(source, args.output))
     elif not is_terminal(sys.stdout):
         lines, start = Lines(console_on(sys.stdout, pictured=False)), perf_counter()
 
@@ -82,9 +90,12 @@ def repeat(args: argparse.Namespace, look: Callable[[], None]) -> None:
         sleep(args.interval)
 
 
-def print_partitions(source: Source) -> None:
-    """One look as JSON."""
-    print_json({"partitions": [to_plain(partition) for partition in source.partitions()]})
+def print_partitions(source: Source, output: str) -> None:
+    """One look as data; looks in YAML are documents of one stream."""
+    if output == "yaml":
+        print("---")
+    print_data({"partitions": [to_plain(one) for one in source.partitions()]}, output)
+    sys.stdout.flush()
 
 
 def print_table(snapshot: Snapshot, target: str) -> None:
@@ -104,7 +115,7 @@ def watch(channel: grpc.Channel, source: Source, args: argparse.Namespace) -> No
     """The screen, until it is quit."""
 
     async def until_quit() -> None:
-        words = Words(title=lambda: title_of(args.target), status=totals)
+        words = Words(title=lambda: title_of(args.target), status=totals, none=no_rm(args))
         watched = Watch(source.look, words, interval=args.interval, encoding=sys.stdout.encoding)
         try:
             await watched.run()

@@ -2,16 +2,17 @@
 
 An applied configuration, by an operator or a rollback, stays in force until another one comes. The
 text that an RM registers with counts as another one only if it is not the text that the RM had said
-before.
+before. One that cannot be used any more when its RM registers keeps nobody out: what the RM says
+comes into force instead.
 """
 
 from licorne_server.configurations.applying import Applied, Applier, Change
 from licorne_server.configurations.changes import Changes
 from licorne_server.configurations.default import Default, DefaultFileError, load_default
-from licorne_server.configurations.history import Configurations
+from licorne_server.configurations.history import Configurations, Unusable
 from licorne_server.configurations.keeper import Keeper
 from licorne_server.configurations.reloading import Reloaded, ReloadedRm, Reloader
-from licorne_server.configurations.revisions import Revision, Revisions, Source
+from licorne_server.configurations.revisions import Revision, Revisions, Source, extra_text
 
 __all__ = [
     "Applied",
@@ -28,5 +29,7 @@ __all__ = [
     "Revision",
     "Revisions",
     "Source",
+    "Unusable",
+    "extra_text",
     "load_default",
 ]

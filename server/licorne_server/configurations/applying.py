@@ -1,7 +1,12 @@
-"""Puts another configuration into force for an RM that is registered."""
+"""Puts another configuration into force for an RM.
 
-from collections.abc import Mapping, Sequence
+For one that is not registered now, but was, it is only noted: it comes into force when the RM
+registers.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 
 import structlog
 
@@ -16,12 +21,14 @@ from licorne_core.effects import (
 )
 from licorne_core.ids import RmId
 from licorne_server.configurations.history import Configurations
-from licorne_server.configurations.revisions import Revision, Revisions, Source
+from licorne_server.configurations.revisions import Revision, Revisions, Source, extra_text
 from licorne_server.engine import Engine
-from licorne_server.errors import aborted, config_refused, failed_precondition
+from licorne_server.errors import CallError, aborted, config_refused, failed_precondition
 from licorne_server.undisturbed import Undisturbed
 
 log = structlog.get_logger(__name__)
+
+CheckConfiguration = Callable[[RmId, SubmittedConfig], ConfigurationRefused | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,20 +49,28 @@ class Applied:
     """What came of a change.
 
     `changed` is False where the configuration was in force already. `persistent` is whether the
-    revision in force is that after a restart of the server as well.
+    revision in force is that after a restart of the server as well. An RM that is not `registered`
+    has it in force when it registers.
     """
 
     changed: bool
     revision: Revision
     persistent: bool
+    registered: bool
 
 
 class Applier:
     """Applies changes whole or not at all. Whoever calls it holds the RM's lock."""
 
-    def __init__(self, engine: Engine, configurations: Configurations) -> None:
-        """Over the engine, and what is in force in it."""
+    def __init__(
+        self, engine: Engine, configurations: Configurations, check: CheckConfiguration
+    ) -> None:
+        """Over the engine, and what is in force in it.
+
+        `check` finds what is wrong with a configuration of an RM that is not registered.
+        """
         self._engine = engine
+        self._check = check
         self._configurations = configurations
         self._keeper = configurations.keeper
         self._undisturbed = Undisturbed("configuration")
@@ -103,7 +118,7 @@ class Applier:
             await self._prepare(after)
         try:
             with self._configurations.expecting(after if is_new else None):
-                changed = await self._submit(change, config)
+                outcome = await self._submit(change, config)
         except BaseException:
             if first_stored:
                 self._keeper.discard(change.rm_id)
@@ -114,28 +129,35 @@ class Applier:
             kept = await self._keeper.commit(after)
         else:
             self._configurations.save(change.rm_id)
+        is_registered = outcome is not _Outcome.WAITS
+        changed = is_new if outcome is _Outcome.WAITS else outcome is _Outcome.CHANGED
         log.info(
             "configuration updated",
             rm_id=change.rm_id,
             changed=changed,
+            registered=is_registered,
             revision=after.current.number,
             source=change.source.value,
             by=change.by,
             comment=change.comment,
         )
-        return Applied(changed=changed, revision=after.current, persistent=kept)
+        return Applied(
+            changed=changed,
+            revision=after.current,
+            persistent=kept,
+            registered=is_registered,
+        )
 
     def _after(self, before: Revisions, change: Change, config: SubmittedConfig) -> Revisions:
         """What is known of the RM once the change is in force."""
         if not isinstance(config, Configuration):
             return before
-        after = before
-        if before.current.checksum != config.checksum:
-            source = change.source if change.config else self._configurations.default.source
-            after = self._configurations.bringing(
-                before, config, source, by=change.by, comment=change.comment
-            )
-        return after.saying(config.text) if change.source is Source.RM else after
+        source = change.source if change.config else self._configurations.default.source
+        extra = extra_text(change.extra_config)
+        after = self._configurations.after_change(
+            before, config, source, by=change.by, comment=change.comment, extra=extra
+        )
+        return after.saying(config.text, extra) if change.source is Source.RM else after
 
     async def _prepare(self, after: Revisions) -> None:
         """Write what is to be kept, before anything is changed.
@@ -152,8 +174,8 @@ class Applier:
                 "NOT_STORED",
             ) from None
 
-    async def _submit(self, change: Change, config: SubmittedConfig) -> bool:
-        """Have the core take the configuration; whether it was another one.
+    async def _submit(self, change: Change, config: SubmittedConfig) -> "_Outcome":
+        """Have the core take the configuration; what came of it.
 
         Raises:
             CallError: it was refused.
@@ -164,23 +186,39 @@ class Applier:
             config=config,
             extra_config=dict(change.extra_config),
         )
-        return _outcome(await self._engine.submit(command))
+        effects = await self._engine.submit(command)
+        if any(isinstance(effect, NotRegistered) for effect in effects):
+            refused = self._check(change.rm_id, config)
+            if refused is not None:
+                raise _refusal(refused)
+            return _Outcome.WAITS
+        return _outcome(effects)
 
 
-def _outcome(effects: Sequence[Effect]) -> bool:
+class _Outcome(Enum):
+    """What the core made of a change."""
+
+    CHANGED = "changed"
+    SAME = "it was in force"
+    WAITS = "the RM is not registered"
+
+
+def _outcome(effects: Sequence[Effect]) -> _Outcome:
     """Whether an update changed anything.
 
     Raises:
         CallError: it was refused.
     """
-    changed = False
+    outcome = _Outcome.SAME
     for effect in effects:
         match effect:
-            case NotRegistered():
-                raise failed_precondition(effect.reason, "RM_NOT_REGISTERED")
             case ConfigurationRefused():
-                log.warning("configuration refused", rm_id=effect.rm_id, reason=effect.reason)
-                raise config_refused(effect.reason, effect.problems)
-            case ConfigurationUpdated():
-                changed = effect.changed
-    return changed
+                raise _refusal(effect)
+            case ConfigurationUpdated(changed=True):
+                outcome = _Outcome.CHANGED
+    return outcome
+
+
+def _refusal(effect: ConfigurationRefused) -> CallError:
+    log.warning("configuration refused", rm_id=effect.rm_id, reason=effect.reason)
+    return config_refused(effect.reason, effect.problems)

@@ -4,7 +4,7 @@ from contextlib import AbstractAsyncContextManager
 
 from licorne_server.clock import Clock
 from licorne_server.config_thread import ConfigThread
-from licorne_server.configurations.applying import Applier
+from licorne_server.configurations.applying import Applier, CheckConfiguration
 from licorne_server.configurations.history import Configurations
 from licorne_server.configurations.reloading import Reloader
 from licorne_server.engine import Engine
@@ -21,10 +21,15 @@ class Changes:
         configurations: Configurations,
         thread: ConfigThread,
         clock: Clock,
+        check: CheckConfiguration,
     ) -> None:
-        """Over the engine and its RMs; `thread` parses configurations."""
+        """Over the engine and its RMs; `thread` parses configurations.
+
+        `check` finds what is wrong with a configuration, as far as the core has to know the RM.
+        """
         self.configurations = configurations
-        self.applier = Applier(engine, configurations)
+        self.check = check
+        self.applier = Applier(engine, configurations, check)
         self.reloader = Reloader(configurations, self.applier, rms, thread, clock)
         self._rms = rms
         self._now = clock.now

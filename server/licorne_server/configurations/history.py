@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -11,7 +12,7 @@ from licorne_core.ids import RmId
 from licorne_server.clock import Clock
 from licorne_server.configurations.default import Default
 from licorne_server.configurations.keeper import Keeper
-from licorne_server.configurations.revisions import Revision, Revisions, Source
+from licorne_server.configurations.revisions import APPLIED, Revision, Revisions, Source
 from licorne_server.convert_out import nanoseconds
 
 log = structlog.get_logger(__name__)
@@ -21,6 +22,13 @@ MAX_GONE = 1_024
 
 MAX_GONE_BYTES = 64 * 1024 * 1024
 """Bytes of their texts."""
+
+
+class Unusable(NamedTuple):
+    """An applied revision that cannot be used any more, and why."""
+
+    number: int
+    why: str
 
 
 class Configurations:
@@ -66,7 +74,7 @@ class Configurations:
         return self._of.get(RmId(rm_id))
 
     def get(self, rm_id: str) -> Revisions:
-        """The revisions of an RM that is registered."""
+        """The revisions of an RM that is registered, or that is known from before."""
         return self._of[RmId(rm_id)]
 
     def goes_on(self, rm_id: RmId, text: str) -> Revision | None:
@@ -75,21 +83,51 @@ class Configurations:
         return revisions.current if revisions is not None and revisions.goes_on(text) else None
 
     def after_registration(
-        self, rm_id: RmId, text: str, config: SubmittedConfig, by: str
+        self,
+        rm_id: RmId,
+        text: str,
+        config: SubmittedConfig,
+        by: str,
+        extra: str = "",
+        unusable: Unusable | None = None,
     ) -> Revisions | None:
         """What is in force once the RM is registered; None if the configuration is not usable.
 
-        `text` is what the RM said, and `config` is what it is registered with.
+        `text` and `extra` are what the RM said, and `config` is what it is registered with. An
+        applied configuration goes on, unless it is said to be `unusable`: then what the RM said is
+        in force instead, and the new revision says so.
         """
         before = self._of.get(rm_id) or Revisions(rm_id=rm_id)
-        if before.goes_on(text):
-            return before.saying(text)
         if not isinstance(config, Configuration):
             return None
+        if unusable is None and before.goes_on(text):
+            after = before
+            if before.extra_after(extra) != before.current.extra:
+                current = before.current
+                why = f"revision {current.number}, with another extra configuration of the RM"
+                after = self._adding(
+                    before, config, current.source, by=current.by, comment=why, extra=extra
+                )
+            return after.saying(text, extra)
         source = Source.REGISTRATION if text else self.default.source
-        return self.bringing(before, config, source, by=by if text else "").saying(text)
+        by = by if text else ""
+        if unusable is not None:
+            number, why = unusable
+            comment = f"revision {number} cannot be used: {why}"
+            after = self._adding(
+                before, config, source, by=by, comment=comment, extra=extra, instead_of=number
+            )
+        elif before.kept and (before.current.checksum, before.current.source, extra) == (
+            config.checksum,
+            source,
+            before.current.extra,
+        ):
+            after = before
+        else:
+            after = self._adding(before, config, source, by=by, extra=extra)
+        return after.saying(text, extra)
 
-    def bringing(
+    def after_change(
         self,
         before: Revisions,
         config: Configuration,
@@ -97,14 +135,25 @@ class Configurations:
         *,
         by: str,
         comment: str = "",
+        extra: str = "",
     ) -> Revisions:
-        """What is in force after the configuration came; no new revision if nothing is new."""
-        if before.kept:
-            current = before.current
-            if (current.checksum, current.source) == (config.checksum, source):
-                return before
+        """What is in force after the configuration came, with an extra one unless that is empty.
+
+        There is no new revision if nothing is new. That somebody has applied what ran already is
+        new: it stays in force from then on, whatever the RM goes on to say.
+        """
+        current = before.current
+        extra = extra or current.extra
+        is_pinned = source in APPLIED and not before.is_applied
+        if (current.checksum, current.extra) == (config.checksum, extra) and not is_pinned:
+            return before
+        return self._adding(before, config, source, by=by, comment=comment, extra=extra)
+
+    def _adding(
+        self, before: Revisions, config: Configuration, source: Source, **about: Any
+    ) -> Revisions:
         time = nanoseconds(self._clock.now())
-        return before.adding(config, source, time=time, by=by, comment=comment)
+        return before.adding(config, source, time=time, **about)
 
     @contextmanager
     def expecting(self, revisions: Revisions | None) -> Iterator[None]:
@@ -125,12 +174,14 @@ class Configurations:
         """The core has put into force what was expected for the RM."""
         expected = self._expected.pop(rm_id, None)
         if expected is not None:
-            self.put(expected)
             self._gone.pop(rm_id, None)
+            self.put(expected)
 
     def put(self, revisions: Revisions) -> None:
         """This is known of the RM from now on."""
         self._of[revisions.rm_id] = revisions
+        if revisions.rm_id in self._gone:
+            self.gone(revisions.rm_id)
 
     def save(self, rm_id: RmId) -> None:
         """Have the RM's revisions kept beyond this process as soon as possible, if any are."""
@@ -140,6 +191,8 @@ class Configurations:
     def gone(self, rm_id: RmId) -> None:
         """The RM is not registered any more. What is known of it is kept for its return."""
         if rm_id in self._of:
+            # Whoever was changed last is dropped last.
+            self._gone.pop(rm_id, None)
             self._gone[rm_id] = None
             self._drop_too_many()
 

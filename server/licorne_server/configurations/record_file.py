@@ -1,7 +1,8 @@
 """The form in which an RM's revisions are kept in a file.
 
 The first line is the SHA-256 of all that follows, which is a JSON document. Texts are not in it:
-they have files of their own, by their SHA-256.
+they have files of their own, by their SHA-256. So have extra configurations, as JSON. Files of
+earlier versions have none of these.
 """
 
 import json
@@ -31,7 +32,9 @@ def text_digest(text: str) -> str:
 
 def texts_of(revisions: Revisions) -> dict[str, str]:
     """The texts that belong to the revisions, by digest."""
-    texts = {revision.text for revision in revisions.kept} | {revisions.said}
+    texts = {revisions.said, revisions.said_extra}
+    for revision in revisions.kept:
+        texts |= {revision.text, revision.extra}
     return {text_digest(text): text for text in texts if text}
 
 
@@ -40,7 +43,8 @@ def encode(revisions: Revisions) -> bytes:
     document = {
         "format": FORMAT,
         "rm_id": revisions.rm_id,
-        "said": text_digest(revisions.said) if revisions.said else "",
+        "said": _named(revisions.said),
+        "said_extra": _named(revisions.said_extra),
         "revisions": [
             {
                 "revision": revision.number,
@@ -50,6 +54,8 @@ def encode(revisions: Revisions) -> bytes:
                 "comment": revision.comment,
                 "checksum": revision.checksum,
                 "text": text_digest(revision.text),
+                "extra": _named(revision.extra),
+                "instead_of": revision.instead_of,
             }
             for revision in revisions.kept
         ],
@@ -66,8 +72,10 @@ def needed_texts(data: bytes) -> set[str]:
     """
     document = _document(data)
     try:
-        needed = {str(item["text"]) for item in document["revisions"]}
-        return (needed | {str(document["said"])}) - {""}
+        needed = {str(document["said"]), str(document.get("said_extra", ""))}
+        for item in document["revisions"]:
+            needed |= {str(item["text"]), str(item.get("extra", ""))}
+        return needed - {""}
     except (KeyError, TypeError) as error:
         raise Damaged(f"something is missing: {error}") from None
 
@@ -82,7 +90,8 @@ def decode(data: bytes, texts: Mapping[str, str]) -> Revisions:
     try:
         revisions = Revisions(
             rm_id=RmId(str(document["rm_id"])),
-            said=texts[document["said"]] if document["said"] else "",
+            said=_text(document["said"], texts),
+            said_extra=_text(document.get("said_extra", ""), texts),
             kept=tuple(_revision(item, texts) for item in document["revisions"]),
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -104,7 +113,19 @@ def _revision(item: Mapping[str, Any], texts: Mapping[str, str]) -> Revision:
         checksum=str(item["checksum"]),
         text=text,
         size=len(text.encode()),
+        extra=_text(item.get("extra", ""), texts),
+        instead_of=int(item.get("instead_of", 0)),
     )
+
+
+def _text(digest: str, texts: Mapping[str, str]) -> str:
+    """The text of that name; empty for none."""
+    return texts[digest] if digest else ""
+
+
+def _named(text: str) -> str:
+    """The name under which a text is kept; empty for none."""
+    return text_digest(text) if text else ""
 
 
 def _document(data: bytes) -> Any:

@@ -5,6 +5,7 @@ registers later gets it as well.
 """
 
 import asyncio
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -134,12 +135,14 @@ class Reloader:
         return await self._undisturbed.run(self._reload(file))
 
     async def _reload(self, file: Path) -> Reloaded:
+        tracing = self._rms.tracing
         async with self._lock:
             begin = perf_counter()
             try:
-                changed = await self._read(file)
-                self.reloads += 1
-                rms = await self._hand_out(file)
+                with nullcontext() if tracing is None else tracing.configurations.reloading():
+                    changed = await self._read(file)
+                    self.reloads += 1
+                    rms = await self._hand_out(file)
             except DefaultFileError:
                 self.failures += 1
                 raise
@@ -202,6 +205,9 @@ class Reloader:
             log.error("default configuration not read", reason=str(error), problems=problems)
         except CallError as error:
             log.error("default configuration not read", reason=str(error))
+        except Exception:
+            # Whoever looks at the file goes on to look at it.
+            log.exception("default configuration not read")
 
     async def _look(self, file: Path) -> None:
         """Read the file again once two looks in a row have found the same new content.
@@ -214,7 +220,11 @@ class Reloader:
         while True:
             due.clear()
             await self._clock.wait(self._clock.now() + INTERVAL, due)
-            content = await asyncio.to_thread(_digest, file)
+            try:
+                content = await asyncio.to_thread(_digest, file)
+            except Exception:
+                log.exception("default configuration not looked at")
+                continue
             if content == last != seen:
                 seen = content
                 await self._reload_and_log()

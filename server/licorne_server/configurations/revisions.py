@@ -1,6 +1,7 @@
 """The configurations that an RM had, the last of which is in force. Values, never changed."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -11,7 +12,8 @@ MAX_REVISIONS = 50
 """Revisions of an RM that are kept."""
 
 MAX_TEXT_BYTES = 4 * 1024 * 1024
-"""Bytes of the different texts of one RM that are kept: two of the largest."""
+"""Bytes of the different texts of one RM that are kept: two of the largest. Those of extra
+configurations are among them. The one in force is kept in any case."""
 
 
 class Source(Enum):
@@ -35,6 +37,8 @@ class Revision:
 
     `number` counts from 1. `time` is when it came into force, in nanoseconds since 1970. `by` is
     who brought it, as far as that is known. `size` is that of the text in bytes of UTF-8.
+    `extra` is the extra configuration that was in force with it, as `extra_text` writes it.
+    `instead_of` is the number of an applied revision that could not be used any more; 0 for none.
     """
 
     number: int
@@ -45,6 +49,13 @@ class Revision:
     checksum: str
     text: str
     size: int
+    extra: str = ""
+    instead_of: int = 0
+
+    @property
+    def extra_config(self) -> dict[str, str]:
+        """The extra configuration that was in force with it."""
+        return extra_of(self.extra)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +63,12 @@ class Revisions:
     """The revisions of one RM that are kept, the oldest first.
 
     `said` is the text that the RM said last, when it registered or updated its configuration
-    itself; empty if it never said any.
+    itself; empty if it never said any. `said_extra` is the same of the extra configuration.
     """
 
     rm_id: RmId
     said: str = ""
+    said_extra: str = ""
     kept: tuple[Revision, ...] = ()
 
     @property
@@ -72,25 +84,38 @@ class Revisions:
     @property
     def size(self) -> int:
         """Bytes of all texts that are kept, each counted once."""
-        return len(self.said) + _bytes_of(self.kept)
+        return len(self.said) + len(self.said_extra) + _bytes_of(self.kept)
 
     def goes_on(self, text: str) -> bool:
         """Whether an applied configuration stays in force if the RM registers with this text."""
         return self.is_applied and text in ("", self.said, self.current.text)
 
-    def saying(self, text: str) -> "Revisions":
-        """The same after the RM has said the text. An empty text says nothing."""
-        return replace(self, said=text) if text else self
+    def extra_after(self, extra: str) -> str:
+        """The extra configuration in force if an applied one goes on and the RM says this one."""
+        return self.current.extra if extra in ("", self.said_extra) else extra
+
+    def saying(self, text: str, extra: str = "") -> "Revisions":
+        """The same after the RM has said the texts. An empty text says nothing."""
+        return replace(self, said=text or self.said, said_extra=extra or self.said_extra)
 
     def find(self, number: int) -> Revision | None:
         """The revision of that number, if it is kept."""
         return next((revision for revision in self.kept if revision.number == number), None)
 
     def adding(
-        self, config: Configuration, source: Source, *, time: int, by: str, comment: str = ""
+        self,
+        config: Configuration,
+        source: Source,
+        *,
+        time: int,
+        by: str,
+        comment: str = "",
+        extra: str = "",
+        instead_of: int = 0,
     ) -> "Revisions":
         """The same with one more revision, which is in force; the oldest may be kept no more."""
         text = next((old.text for old in self.kept if old.text == config.text), config.text)
+        extra = next((old.extra for old in self.kept if old.extra == extra), extra)
         revision = Revision(
             number=self.current.number + 1 if self.kept else 1,
             source=source,
@@ -100,6 +125,8 @@ class Revisions:
             checksum=config.checksum,
             text=text,
             size=len(text.encode(errors="replace")),
+            extra=extra,
+            instead_of=instead_of,
         )
         kept = (*self.kept, revision)[-MAX_REVISIONS:]
         while len(kept) > 1 and _bytes_of(kept) > MAX_TEXT_BYTES:
@@ -107,6 +134,23 @@ class Revisions:
         return replace(self, kept=kept)
 
 
+def extra_text(extra_config: Mapping[str, str]) -> str:
+    """An extra configuration as a text, always the same one; empty for none."""
+    if not extra_config:
+        return ""
+    return json.dumps(dict(extra_config), ensure_ascii=False, sort_keys=True)
+
+
+def extra_of(text: str) -> dict[str, str]:
+    """The extra configuration in a text of `extra_text`."""
+    return json.loads(text) if text else {}
+
+
 def _bytes_of(revisions: Iterable[Revision]) -> int:
     """Bytes of the different texts."""
-    return sum({revision.text: revision.size for revision in revisions}.values())
+    texts: dict[str, int] = {}
+    for revision in revisions:
+        texts[revision.text] = revision.size
+        if revision.extra and revision.extra not in texts:
+            texts[revision.extra] = len(revision.extra.encode(errors="replace"))
+    return sum(texts.values())

@@ -21,6 +21,7 @@ import structlog
 
 from licorne_core.config.caps import MAX_BYTES
 from licorne_core.ids import RmId
+from licorne_server.caps import MAX_EXTRA_BYTES, MAX_EXTRA_ENTRIES
 from licorne_server.configurations.record_file import (
     Damaged,
     decode,
@@ -42,6 +43,9 @@ READABLE = 40
 
 MAX_INDEX_BYTES = MAX_REVISIONS * 32 * 1024
 """No file of revisions is larger: comments and names are bounded."""
+
+MAX_TEXT_FILE_BYTES = max(MAX_BYTES, 6 * MAX_EXTRA_BYTES + 16 * MAX_EXTRA_ENTRIES)
+"""No text is larger: JSON takes six bytes for a control character of an extra configuration."""
 
 OURS_ONLY = 0o700
 
@@ -109,8 +113,14 @@ class StateDir:
         self.commit(revisions)
 
     def discard(self, rm_id: RmId) -> None:
-        """What was prepared does not count; its text goes with the next commit."""
-        _beside(self._folder(rm_id) / INDEX).unlink(missing_ok=True)
+        """What was prepared does not count: nothing of it is left."""
+        folder = self._folder(rm_id)
+        index = folder / INDEX
+        _beside(index).unlink(missing_ok=True)
+        if index.exists():
+            _remove_others(folder, needed_texts(_read(index, MAX_INDEX_BYTES)))
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def drop(self, rm_id: RmId) -> None:
         """Remove all of an RM."""
@@ -189,7 +199,7 @@ def _read(file: Path, most: int) -> bytes:
 
 
 def _read_text(file: Path, digest: str) -> str:
-    data = _read(file, MAX_BYTES)
+    data = _read(file, MAX_TEXT_FILE_BYTES)
     if digest_of(data) != digest:
         raise SettingsError(f"{file} is damaged: it is not what was written")
     return data.decode()

@@ -14,6 +14,7 @@ from licorne_server.http.errors import MAX_BODY, errors_as_json
 from licorne_server.http.events import EventReads
 from licorne_server.http.handshake import Handshakes
 from licorne_server.http.health import HealthReads
+from licorne_server.http.hosts import Hosts
 from licorne_server.http.identity import ACCESS, Identity
 from licorne_server.http.listener import Listener
 from licorne_server.http.probes import Heartbeat, Probes
@@ -25,7 +26,7 @@ from licorne_server.http.stream import SHARE
 from licorne_server.http.ui.page import Page
 from licorne_server.http.usage import UsageReads
 from licorne_server.peer_bounds import METRICS_CONNECTIONS, PeerBounds
-from licorne_server.settings import Settings, SettingsError
+from licorne_server.settings import Address, Settings, SettingsError
 from licorne_server.tls import HttpCertificates
 
 SERVER = f"licorne/{version('licorne-server')}"
@@ -112,7 +113,9 @@ class HttpServer:
         idle, share = self._bounds.http_idle, self._sources.share
         handshakes = Handshakes(certificates.context, share, idle) if certificates else None
         door = Door(most, handshakes)
-        app = _application(self._sources, door)
+        # TLS has names of its own: a browser does not take the certificate for another site's.
+        here = certificates is None and Address(host=host, port=port).is_loopback
+        app = _application(self._sources, door, on_loopback=here)
         app.add_routes(self._watched.routes())
         add_more(app, self._sources, self._dumps)
         listener = Listener(app, door, idle)
@@ -158,11 +161,18 @@ def _add_everything(app: web.Application, sources: Sources, dumps: StateDumps) -
     Page(sources).add_to(app)
 
 
-def _application(sources: Sources, door: Door) -> web.Application:
-    """An application without paths."""
+def _application(sources: Sources, door: Door, *, on_loopback: bool) -> web.Application:
+    """An application without paths; `on_loopback` tells that it is plain, and for this machine."""
     cors = Cors(sources.cors_origins)
+    hosts = Hosts(sources.hosts, checked=on_loopback and not sources.access.by_token)
     app = web.Application(
-        middlewares=[door.noted, errors_as_json, cors.answered, Identity(sources).checked],
+        middlewares=[
+            door.noted,
+            errors_as_json,
+            hosts.known,
+            cors.answered,
+            Identity(sources).checked,
+        ],
         client_max_size=MAX_BODY,
     )
     app[SHARE], app[ACCESS] = sources.share, sources.access

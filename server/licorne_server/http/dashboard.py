@@ -79,18 +79,20 @@ def _utilizations_json(views: Views, report: PartitionReport) -> JsonObject:
         "clusterId": report.rm_id,
         "partition": rest_name(views, report.name),
         "utilizations": Rows(
-            _by_resource(views, report.name, views.node_ids(report.name)), lambda row: row
+            _by_resource(views, report.name, views.node_ids_in_order(report.name)), lambda row: row
         ),
     }
 
 
 def _by_resource(
-    views: Views, partition: PartitionName, ids: list[NodeId]
+    views: Views, partition: PartitionName, ids: Iterable[NodeId | None]
 ) -> Iterator[JsonObject | None]:
     """A row for each type of resource. Before that a None for each node, so that slices can end."""
     ranges: dict[str, list[list[str]]] = {}
     for node_id in ids:
         yield None
+        if node_id is None:
+            continue
         try:
             node = views.node(partition, node_id, detail=False)
         except NotFound:

@@ -21,6 +21,7 @@ from licorne_core.errors import NotFound
 from licorne_core.ids import rm_of
 from licorne_core.views import Views
 from licorne_server.access import Access, Caller
+from licorne_server.http.probes import PROBES
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import CALLER
 from licorne_server.http.ui import paths
@@ -31,7 +32,7 @@ log = structlog.get_logger(__name__)
 ACCESS = web.AppKey("access", Access)
 """Where an application has who may see what."""
 
-OPEN_TO_ALL = frozenset({"/livez", "/readyz", *paths.PUBLIC})
+OPEN_TO_ALL = PROBES | paths.PUBLIC
 """Probes have no identity, and the files of the page show nothing."""
 
 OPEN_TO_RMS = frozenset({"/ws/v1/validate-conf", *paths.FILTERED})
@@ -48,6 +49,11 @@ OF_ONE_RM = frozenset(
 )
 """Paths that show nothing but the RM that `rm` names. A state dump is none of them: the history in
 it is that of all RMs."""
+
+ALTERNATIVE_NAMES = frozenset({"DNS", "URI", "email", "IP Address"})
+"""The kinds of alternative names in a certificate that count; a directory entry is none of them."""
+
+NO_CERTIFICATE = "a client certificate is needed, and this connection has shown none"
 
 OPERATORS_ONLY = ("/debug/pprof", "/debug/stack")
 """Paths, with all below them, that show the process itself: an identity is not enough where there
@@ -101,11 +107,11 @@ class Identity:
             return access.anybody(host)
         if _is_plain(request.transport):
             return Caller(frozenset(), False, party_of(host))
-        names = _names(request.transport)
-        if not names:
+        shown = _certificate(request.transport)
+        if not shown:
             log.warning("not authenticated", peer=host)
-            raise web.HTTPForbidden(text="a client certificate is needed")
-        return access.certified(names)
+            raise web.HTTPForbidden(text=NO_CERTIFICATE)
+        return access.certified(_names(shown))
 
     def _may_see(self, request: web.Request) -> bool:
         """Whether somebody who is no operator may see it: nothing but what is of its own RMs."""
@@ -130,17 +136,21 @@ class Identity:
 def visible_to(request: web.Request) -> Callable[[str], bool] | None:
     """Whether whoever sends the request may see an RM; None if it may see all of them."""
     access, caller = request.app[ACCESS], request[CALLER]
-    if caller.operator or not (access.by_token or caller.names):
+    if caller.operator or not _tells_apart(access, request):
         return None
     return partial(access.may_read, caller)
 
 
 def role_of(request: web.Request) -> str:
-    """What a caller is: ``operator``, ``rm``, or ``open`` where the server knows no identities."""
-    access = request.app[ACCESS]
-    if not (access.by_token or access.by_certificate):
+    """What a caller is: ``operator``, ``rm``, or ``open`` where nobody has an identity."""
+    if not _tells_apart(request.app[ACCESS], request):
         return "open"
     return "operator" if request[CALLER].operator else "rm"
+
+
+def _tells_apart(access: Access, request: web.Request) -> bool:
+    """Whether callers have an identity on this connection: plain HTTP has no certificates."""
+    return access.by_token or (access.by_certificate and not _is_plain(request.transport))
 
 
 def _is_plain(transport: asyncio.BaseTransport | None) -> bool:
@@ -148,14 +158,21 @@ def _is_plain(transport: asyncio.BaseTransport | None) -> bool:
     return transport is None or transport.get_extra_info("ssl_object") is None
 
 
-def _names(transport: asyncio.BaseTransport | None) -> frozenset[str]:
-    """The names in the certificate of a connection, which was checked; none without one.
-
-    As over gRPC the common name counts only where there are no alternative names.
-    """
+def _certificate(transport: asyncio.BaseTransport | None) -> Mapping[str, Any]:
+    """The certificate of a connection, which was checked; empty without one."""
     shown = transport.get_extra_info("peercert") if transport is not None else None
-    alternative = frozenset(value for _, value in (shown or {}).get("subjectAltName", ()) if value)
-    return alternative or frozenset(_common_names(shown or {}))
+    return shown or {}
+
+
+def _names(certificate: Mapping[str, Any]) -> frozenset[str]:
+    """The names in a certificate that count; there may be none.
+
+    As over gRPC the common name counts only where there are no alternative names of any kind.
+    """
+    alternative = certificate.get("subjectAltName", ())
+    if alternative:
+        return frozenset(name for kind, name in alternative if kind in ALTERNATIVE_NAMES and name)
+    return frozenset(_common_names(certificate))
 
 
 def _common_names(shown: Mapping[str, Any]) -> Iterator[str]:

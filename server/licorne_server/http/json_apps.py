@@ -18,14 +18,16 @@ def applications(
     `status` picks those whose own state has that name, in lower case; `queue` those of one leaf.
     """
 
-    def row(name: AppId) -> JsonObject | None:
+    def row(name: AppId | None) -> JsonObject | None:
+        if name is None:
+            return None
         summary = views.application(partition, name, detail=False)
         moved_on = bool(summary.finished_time) == (state == "active")
         if moved_on or (status and summary.state.lower() != status):
             return None
         return application_json(views, name, summary)
 
-    return Rows(sorted(views.app_ids(partition, queue=queue, state=state)), row)
+    return Rows(views.app_ids_in_order(partition, queue=queue, state=state), row)
 
 
 def application_json(views: Views, name: str, app: AppReport) -> JsonObject:
@@ -36,8 +38,8 @@ def application_json(views: Views, name: str, app: AppReport) -> JsonObject:
     def ask_row(report: AskReport | None) -> JsonObject | None:
         return None if report is None else ask_json(common, report)
 
-    def allocation_row(item: tuple[Allocation, str]) -> JsonObject:
-        return allocation_json(common, *item)
+    def allocation_row(item: tuple[Allocation, str] | None) -> JsonObject | None:
+        return None if item is None else allocation_json(common, *item)
 
     return {
         "applicationID": app.app_id,

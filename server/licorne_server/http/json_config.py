@@ -56,11 +56,12 @@ def validation(body: bytes) -> JsonObject:
     """Whether a configuration would be taken, and all that is wrong with it.
 
     `checksumMatch` is whether the text carries its own right checksum. The function needs nothing
-    but the text, so that it may run in a thread.
+    but the text, so that it may run in a thread. A text with nothing in it is no configuration
+    (spec 2.5 row 1).
     """
     try:
         text = body.decode("utf-8")
-        configuration = load(text)
+        configuration = load(text, required=True)
     except UnicodeDecodeError as error:
         return _refused(f"the configuration is not UTF-8 text: byte {error.start}")
     except ConfigError as error:

@@ -18,10 +18,12 @@ def nodes(views: Views, partition: PartitionName) -> Rows:
     """All nodes by id; a node is read when its row is made."""
     queues = _Queues(views, partition)
 
-    def row(node_id: NodeId) -> JsonObject:
+    def row(node_id: NodeId | None) -> JsonObject | None:
+        if node_id is None:
+            return None
         return _node_json(views, queues, views.node(partition, node_id))
 
-    return Rows(views.node_ids(partition), row)
+    return Rows(views.node_ids_in_order(partition), row)
 
 
 def single_node(views: Views, partition: PartitionName, node_id: str) -> JsonObject:

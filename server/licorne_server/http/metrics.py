@@ -60,13 +60,18 @@ def gather(views: Views, families: Families, *, queue_names: bool = True) -> Ite
     yield
     for rm_id, names in rms.items():
         shown = Shown(MAX_SAMPLES // len(rms))
-        for name in names:
+        for number, name in enumerate(names):
             yield
             if not shown.has_room():
                 break
             try:
                 report = views.partition(name)
-                yield from _Partition(views, families, report, shown, names=queue_names).steps()
+                # These are in none of its partitions: they count once, with the first.
+                failed = 0 if number else len(views.rm(rm_id).failed_nodes)
+                shows = _Partition(
+                    views, families, report, shown, names=queue_names, failed_nodes=failed
+                )
+                yield from shows.steps()
             except NotFound:
                 continue  # the partition went away between two steps
         families.gauge(
@@ -88,12 +93,14 @@ class _Partition:
         shown: Shown,
         *,
         names: bool,
+        failed_nodes: int,
     ) -> None:
         self._views = views
         self._families = families
         self._report = report
         self._shown = shown
         self._names = names
+        self._failed_nodes = failed_nodes
         self._partition = report.name
         self._place = (str(report.rm_id), report.bare_name)
         self._resources = {"memory", "vcore"}
@@ -161,8 +168,10 @@ class _Partition:
     def _nodes(self) -> Iterator[None]:
         active = draining = 0
         usage: dict[str, list[int]] = {}
-        for node_id in self._views.node_ids(self._partition):
+        for node_id in self._views.node_ids_in_order(self._partition):
             yield
+            if node_id is None:
+                continue
             try:
                 node = self._views.node(self._partition, node_id, detail=False)
             except NotFound:
@@ -180,7 +189,7 @@ class _Partition:
             {
                 "active": active,
                 "draining": draining,
-                "failed": counters.nodes_rejected,
+                "failed": self._failed_nodes,
                 "decommissioned": counters.nodes_decommissioned,
             },
         )

@@ -14,6 +14,9 @@ from licorne_server.measures.histogram import WORK, Histogram
 
 BEAT_SECONDS = 0.25
 
+PROBES = frozenset({"/livez", "/readyz"})
+"""The paths that supervisors ask, who have no identity."""
+
 
 class Heartbeat:
     """A timer of the loop that notes when it fired, and how late that was."""

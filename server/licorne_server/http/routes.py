@@ -22,6 +22,7 @@ from licorne_server.http import (
 )
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import reader_of, send_bytes, send_json, slice_for
+from licorne_server.http.units import partition_named
 
 APP_STATES = ("active", "rejected", "completed")
 _STATUSES = frozenset(state.value.lower() for state in AppState)
@@ -188,7 +189,7 @@ class Reads:
         A handler asks before it waits for anything. Then it is the same partition of which
         `Identity` has just found that the caller may see it.
         """
-        return self._views.resolve(request.match_info["partition"])
+        return partition_named(self._views, request.match_info["partition"])
 
     def _queue(self, request: web.Request) -> tuple[PartitionName, str]:
         """The partition and the path of a queue, which need not exist; case does not matter.

@@ -1,7 +1,7 @@
 """The answer to a scrape, made in the loop a slice at a time."""
 
-import asyncio
 from collections.abc import Iterator
+from functools import partial
 from time import monotonic
 
 from aiohttp import web
@@ -17,13 +17,18 @@ from licorne_server.http.rm_metrics import gather_rms
 from licorne_server.http.rm_timing import gather_timing
 from licorne_server.http.server_metrics import add_server
 from licorne_server.http.sources import Sources
-from licorne_server.http.stream import SHARE, reader_of, send_bytes, sliced
+from licorne_server.http.stream import send_bytes, sliced
+from licorne_server.http.together import Together
 
 PLAIN = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 FRESH_SECONDS = 1.0
 """How long an answer is given again, so that many scrapers cost no more than one."""
+
+
+PARTY = "metrics"
+"""Whose slices an answer takes: it is the same for all who scrape, however busy one of them is."""
 
 
 class Scrape:
@@ -40,19 +45,22 @@ class Scrape:
         ProcessCollector(registry=self._process)
         PlatformCollector(registry=self._process)
         GCCollector(registry=self._process)
-        self._lock = asyncio.Lock()
+        self._together = Together[bytes]()
         self._answers: dict[bool, tuple[float, bytes]] = {}
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Answer one scrape."""
         openmetrics = _takes_openmetrics(request.headers.get("Accept", ""))
-        async with self._lock:
-            made, body = self._answers.get(openmetrics, (-FRESH_SECONDS, b""))
-            if monotonic() - made >= FRESH_SECONDS:
-                chunks = sliced(self._lines(openmetrics), request.app[SHARE], reader_of(request))
-                body = b"".join([chunk async for chunk in chunks])
-                self._answers[openmetrics] = monotonic(), body
+        made, body = self._answers.get(openmetrics, (-FRESH_SECONDS, b""))
+        if monotonic() - made >= FRESH_SECONDS:
+            body = await self._together.make(openmetrics, partial(self._make, openmetrics))
         return await send_bytes(request, OPENMETRICS if openmetrics else PLAIN, body)
+
+    async def _make(self, openmetrics: bool) -> bytes:
+        chunks = sliced(self._lines(openmetrics), self._sources.share, PARTY)
+        body = b"".join([chunk async for chunk in chunks])
+        self._answers[openmetrics] = monotonic(), body
+        return body
 
     def _lines(self, openmetrics: bool) -> Iterator[str]:
         families = Families()

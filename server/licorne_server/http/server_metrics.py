@@ -5,6 +5,7 @@ from licorne_server.http.families import Families, Labels
 from licorne_server.http.probes import Heartbeat
 from licorne_server.http.sources import Figures
 from licorne_server.measures import Calls
+from licorne_server.tracing.counts import REASONS, TraceCounts
 
 _CALL = ("grpc_service", "grpc_method", "grpc_type")
 
@@ -73,6 +74,7 @@ def add_server(
     dropped: dict[Labels, float] = {(why,): n for why, n in figures.log_lines_dropped.items()}
     families.counter("licorne_log_lines_dropped_total", text, ("reason",), dropped)
     _add_build(families)
+    _add_traces(figures.traces, families)
     _add_calls(figures.calls, families)
 
 
@@ -81,6 +83,18 @@ def _add_build(families: Families) -> None:
     labels = ("version", "form", "python", "optimized")
     values = (info.version, info.form, info.python, str(info.optimized).lower())
     families.gauge("licorne_build_info", "1, with what runs in the labels.", labels, {values: 1})
+
+
+def _add_traces(traces: TraceCounts, families: Families) -> None:
+    text = "Spans that the collector has taken."
+    families.counter("licorne_traces_exported_total", text, (), {(): traces.exported})
+    text = "Spans that were dropped, and asks that were not followed."
+    dropped: dict[Labels, float] = {(why,): traces.dropped[why] for why in REASONS}
+    families.counter("licorne_traces_dropped_total", text, ("reason",), dropped)
+    text = "Trace contexts that callers have sent and that cannot be read."
+    families.counter("licorne_traces_malformed_total", text, (), {(): traces.malformed})
+    text = "Asks that are followed for traces."
+    families.gauge("licorne_traces_asks_followed", text, (), {(): traces.followed})
 
 
 def _add_calls(calls: Calls, families: Families) -> None:

@@ -13,6 +13,7 @@ from licorne_server.event_log import EventLogs
 from licorne_server.history import Sample
 from licorne_server.measures import Calls, RmMeasures
 from licorne_server.share import Share
+from licorne_server.tracing.counts import TraceCounts
 
 
 @dataclass(slots=True)
@@ -90,6 +91,7 @@ class Figures:
     defects: int = 0
     log_lines_dropped: Mapping[str, int] = field(default_factory=dict)
     """By reason, in the whole process."""
+    traces: TraceCounts = field(default_factory=TraceCounts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,8 @@ class Sources:
     """Who may see what; everybody may see everything unless it says otherwise."""
     cors_origins: frozenset[str] = frozenset()
     """The origins whose pages may read; ``*`` for all."""
+    hosts: frozenset[str] = frozenset()
+    """Names under which the server answers on loopback; ``*`` for all."""
     log_level: Callable[[], str] = lambda: "info"
     """The level of lines of all loggers that have none of their own."""
     figures: Callable[[], Figures] = Figures

@@ -32,6 +32,9 @@ CHUNK = 32 * 1024
 GZIP_FROM = 1400
 """Bodies of so many bytes are compressed for readers that accept it (spec § 12.4)."""
 
+AS_IT_COMES = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+"""Tells caches and proxies to pass on what is said, at once."""
+
 STALL_SECONDS = 30.0
 """How long a reader may take nothing before it is cut off."""
 
@@ -185,8 +188,12 @@ async def send(
 async def send_live(
     request: web.Request, content_type: str, lines: AsyncGenerator[bytes, None]
 ) -> web.StreamResponse:
-    """Answer with lines as they come, for as long as they come; never compressed."""
-    response = web.StreamResponse(headers={"Content-Type": content_type})
+    """Answer with lines as they come, for as long as they come; never compressed.
+
+    Nobody on the way is to keep them, or to wait until there are more.
+    """
+    headers = {"Content-Type": content_type, **AS_IT_COMES}
+    response = web.StreamResponse(headers=headers)
     async with aclosing(lines) as chunks:
         await response.prepare(request)
         if request.method != "HEAD":
@@ -226,10 +233,11 @@ async def _write(response: web.StreamResponse, chunk: bytes) -> None:
 
 
 def accepts_gzip(header: str) -> bool:
-    """Whether an Accept-Encoding takes gzip."""
+    """Whether an Accept-Encoding takes gzip; what it says of gzip itself goes before its `*`."""
+    taken: dict[str, bool] = {}
     for choice in header.lower().split(","):
         coding, _, parameters = choice.partition(";")
-        if coding.strip() in {"gzip", "*"}:
-            # A weight of 0, with up to three decimals, means "not acceptable".
-            return parameters.replace(" ", "") not in {"q=0", "q=0.0", "q=0.00", "q=0.000"}
-    return False
+        # A weight of 0, with up to three decimals, means "not acceptable".
+        refused = parameters.replace(" ", "") in {"q=0", "q=0.0", "q=0.00", "q=0.000"}
+        taken[coding.strip()] = not refused
+    return taken.get("gzip", taken.get("*", False))

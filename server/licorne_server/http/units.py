@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
+from licorne_core.errors import NotFound
 from licorne_core.ids import PartitionName, bare_partition
 from licorne_core.reports import NodeReport, RmReport
 from licorne_core.resources import Resources
@@ -69,6 +70,20 @@ def usage_ranges(node: NodeReport) -> Iterator[tuple[str, int]]:
 def rms_named(views: Views, rm_id: str) -> tuple[RmReport, ...]:
     """The RM of that id, or all of them for the empty text; raises NotFound."""
     return (views.rm(rm_id),) if rm_id else views.rms()
+
+
+def partition_named(views: Views, name: str) -> PartitionName:
+    """The partition that a path means: a bare name is that of the first RM that has one so called.
+
+    Raises:
+        NotFound: there is none; where nobody has registered that is said.
+    """
+    try:
+        return views.resolve(name)
+    except NotFound as error:
+        if views.partition_names():
+            raise
+        raise NotFound(f"{error}: no RM has registered yet") from None
 
 
 def rest_name(views: Views, partition: PartitionName) -> str:

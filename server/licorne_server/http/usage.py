@@ -8,6 +8,7 @@ from licorne_core.reports import QueueUsage, UsageReport
 from licorne_core.views import Views
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import JsonObject, Rows, send_json, slice_for
+from licorne_server.http.units import partition_named
 
 _Show = Callable[[UsageReport], JsonObject]
 
@@ -46,17 +47,17 @@ class UsageReads:
         return await self._one(request, "group", _group)
 
     async def _all(self, request: web.Request, kind: str, show: _Show) -> web.StreamResponse:
-        partition = self._views.resolve(request.match_info["partition"])
+        partition = partition_named(self._views, request.match_info["partition"])
 
-        def row(name: str) -> JsonObject:
-            return show(self._views.usage(partition, kind, name))
+        def row(name: str | None) -> JsonObject | None:
+            return None if name is None else show(self._views.usage(partition, kind, name))
 
         async with slice_for(request):
-            names = self._views.usage_names(partition, kind)
+            names = self._views.usage_names_in_order(partition, kind)
         return await send_json(request, Rows(names, row))
 
     async def _one(self, request: web.Request, kind: str, show: _Show) -> web.StreamResponse:
-        partition = self._views.resolve(request.match_info["partition"])
+        partition = partition_named(self._views, request.match_info["partition"])
         report = self._views.usage(partition, kind, request.match_info["name"])
         return await send_json(request, show(report))
 

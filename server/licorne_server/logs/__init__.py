@@ -4,7 +4,18 @@ Logging never waits and never fails: a line that cannot be written is dropped an
 """
 
 from licorne_server.logs.levels import levels
-from licorne_server.logs.process import FORMATS, ProcessLogs, dropped, process_logs
+from licorne_server.logs.names import level_problem, takes_level
+from licorne_server.logs.process import FORMATS, ProcessLogs, dropped, note_lost, process_logs
 from licorne_server.logs.setting import set_up
 
-__all__ = ["FORMATS", "ProcessLogs", "dropped", "levels", "process_logs", "set_up"]
+__all__ = [
+    "FORMATS",
+    "ProcessLogs",
+    "dropped",
+    "level_problem",
+    "levels",
+    "note_lost",
+    "process_logs",
+    "set_up",
+    "takes_level",
+]

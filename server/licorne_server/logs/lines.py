@@ -11,7 +11,9 @@ from structlog.tracebacks import ExceptionDictTransformer
 from structlog.typing import EventDict
 
 from licorne_server.logs.drops import Dropped, Drops, Reason
-from licorne_server.logs.limits import FOREIGN, OWN, Allowance, Limits
+from licorne_server.logs.limits import FOREIGN, OF_ALL, OF_ONE, OWN, Limits
+from licorne_server.logs.names import AUDIT
+from licorne_server.peers import host_of, party_of
 
 MAX_LINE = 16_384
 """The longest line, in characters. All of them are ASCII."""
@@ -34,6 +36,10 @@ FIRST = ("event", "level", "timestamp")
 
 MAX_FRAMES = 20
 
+CAUSES = ("by", "rm_id")
+"""The fields of a line that name who causes it; the first that is not empty counts. Without one it
+is the host of its `peer`."""
+
 _stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
 # The values of variables are left out: what RMs sent is in them, and they may be large.
 _render_exceptions = structlog.processors.ExceptionRenderer(
@@ -51,12 +57,25 @@ class Lines:
         self._limits = Limits(monotonic)
 
     def __call__(self, logger: Any, method: str, entry: EventDict) -> str:
-        """The line for an event of the server.
+        """The line for an event of the server, which an RM or a caller may have caused.
 
         Raises:
             structlog.DropEvent: the line is not to be written.
         """
-        return self._make(str(entry.get("event"))[:MAX_KIND], OWN, entry)
+        kind = str(entry.get("event"))[:MAX_KIND]
+        cause = _cause_of(entry)
+        if getattr(logger, "name", "") == AUDIT:
+            # Only the allowance of each caller counts.
+            is_admitted = self._limits.admits_from(cause, kind, OWN, None)
+        elif cause:
+            # Somebody has asked for details.
+            one = OWN if method == "debug" else OF_ONE
+            is_admitted = self._limits.admits_from(cause, kind, one, OF_ALL)
+        else:
+            is_admitted = self._limits.admits(kind, OWN)
+        if not is_admitted:
+            self._drop(kind, Reason.RATE)
+        return self._make(kind, entry)
 
     def foreign(self, kind: str, level: str, event: str, **fields: Any) -> str:
         """The line for what a library says, or the interpreter; empty if it is not to be written.
@@ -64,7 +83,9 @@ class Lines:
         `kind` is what the number of lines is limited by, and must not be up to any peer.
         """
         try:
-            return self._make(kind, FOREIGN, {**fields, "event": event, "level": level})
+            if not self._limits.admits(kind, FOREIGN):
+                self._drop(kind, Reason.RATE)
+            return self._make(kind, {**fields, "event": event, "level": level})
         except structlog.DropEvent:
             return ""
 
@@ -73,9 +94,7 @@ class Lines:
         entry = {**dropped._asdict(), "event": "log lines dropped", "level": "warning"}
         return self._render(_stamp(None, "warning", entry))
 
-    def _make(self, kind: str, allowance: Allowance, entry: EventDict) -> str:
-        if not self._limits.admits(kind, allowance):
-            self._drop(kind, Reason.RATE)
+    def _make(self, kind: str, entry: EventDict) -> str:
         try:
             return self._render(_render_exceptions(None, "", _stamp(None, "", entry)))
         except Exception:
@@ -85,6 +104,15 @@ class Lines:
     def _drop(self, kind: str, reason: Reason) -> NoReturn:
         self._drops.add(kind, reason)
         raise structlog.DropEvent
+
+
+def _cause_of(entry: EventDict) -> str:
+    """Who causes a line: an RM, a caller, or the host of one; empty for the server itself."""
+    for field in CAUSES:
+        if cause := entry.get(field):
+            return str(cause)[:MAX_KIND]
+    peer = entry.get("peer")
+    return party_of(host_of(str(peer)[:MAX_KIND])) if peer else ""
 
 
 def rendered(entry: EventDict) -> str:

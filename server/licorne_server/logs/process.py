@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from licorne_server.logs.console import Console
-from licorne_server.logs.drops import Drops
+from licorne_server.logs.drops import Drops, Reason
 from licorne_server.logs.lines import Lines
 from licorne_server.logs.redirect import STDERR, Redirect
 from licorne_server.logs.setting import set_up
@@ -30,6 +30,11 @@ def dropped() -> Mapping[str, int]:
     return _drops.totals()
 
 
+def note_lost(kind: str) -> None:
+    """Count a line that failed before it could be written: the log tells of it later."""
+    _drops.add(kind, Reason.WRITE_FAILED)
+
+
 class ProcessLogs:
     """What has taken the logs of the process over."""
 
@@ -49,9 +54,10 @@ class ProcessLogs:
         saved = os.dup(STDERR)
         self._writer = Writer(saved if self._is_open else None, _drops, self._lines.of_drops)
         self._writer.start()
-        set_up(self._level, self._lines, self._writer.write)
+        set_up(self._level, self._lines, self._writer.write, self._writer.write_audit)
         self._strays = Strays(self._lines, self._writer.write)
-        self._strays.begin(logging.DEBUG if self._level == "debug" else logging.WARNING)
+        # What libraries say of themselves at `debug` is for those who write them.
+        self._strays.begin(logging.INFO if self._level == "debug" else logging.WARNING)
         self._redirect = Redirect(self._lines, self._writer.write)
         self._redirect.begin(saved)
         # If the process crashes there is nobody left to make lines.

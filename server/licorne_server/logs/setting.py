@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 import structlog
 from structlog.typing import EventDict
@@ -10,16 +11,28 @@ from structlog.typing import EventDict
 from licorne_server.logs.drops import Drops
 from licorne_server.logs.levels import Logger, levels, number_of
 from licorne_server.logs.lines import Lines
+from licorne_server.logs.names import AUDIT, name_of
 
 _ANY = "core"
 """Whose lines those are that nobody has named."""
 
 
 def set_up(
-    level: str, lines: Lines | None = None, write: Callable[[str], None] | None = None
+    level: str,
+    lines: Lines | None = None,
+    write: Callable[[str], None] | None = None,
+    write_audit: Callable[[str], None] | None = None,
 ) -> None:
-    """Send the server's own lines, from the level on, to `write`, which is stderr if not given."""
-    writer = write or _to_stderr
+    """Send the server's own lines, from the level on, to `write`, which is stderr if not given.
+
+    `write_audit` is for the lines about what operators ask for, if they go another way.
+    """
+    usual = write or _to_stderr
+    audit = write_audit or usual
+
+    def logger(module: str = _ANY) -> Logger:
+        return levels().logger(module, audit if name_of(module) == AUDIT else usual)
+
     levels().begin(level)
     structlog.configure(
         processors=[
@@ -29,7 +42,7 @@ def set_up(
             lines or Lines(Drops()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
-        logger_factory=lambda *names: levels().logger(str(names[0]) if names else _ANY, writer),
+        logger_factory=logger,
         cache_logger_on_first_use=True,
     )
 
@@ -43,4 +56,6 @@ def _wanted(logger: Logger, method: str, entry: EventDict) -> EventDict:
 
 
 def _to_stderr(line: str) -> None:
-    print(line, file=sys.stderr)
+    if sys.stderr is not None:
+        with suppress(OSError, ValueError):  # nobody reads it, or it is closed
+            print(line, file=sys.stderr)

@@ -186,6 +186,9 @@ class Conversation:
             if index:
                 await asyncio.sleep(0)
             self._rm.measures.answered((answer.check for answer in answers.answers), now)
+            if self._rms.tracing is not None:
+                checks = [answer.check for answer in answers.answers]
+                self._rms.tracing.answered(self._rm.rm_id, checks)
             self._engine.post(answers, is_current=self._is_current)
 
     async def _split(self, kind: Kind, payload: bytes) -> Split:

@@ -31,9 +31,12 @@ class Page(Generic[T, M]):
     """A page of a list. Items that have no row, or are gone by then, are left out."""
 
     def __init__(
-        self, items: Iterable[T], to_row: Callable[[T], M | None], *, size: int = 0
+        self, items: Iterable[T | None], to_row: Callable[[T], M | None], *, size: int = 0
     ) -> None:
-        """A page of at most `size` rows, or PAGE_SIZE for 0; `fill` makes them."""
+        """A page of at most `size` rows, or PAGE_SIZE for 0; `fill` makes them.
+
+        A None among the items is no item: it is where a slice may end.
+        """
         self.rows: list[M] = []
         self._items = iter(items)
         self._to_row = to_row
@@ -55,6 +58,8 @@ class Page(Generic[T, M]):
             item = next(self._items)
         except StopIteration:
             self._last, self._done = None, True
+            return
+        if item is None:
             return
         if not self._room or self._bytes <= 0:
             self._done = True

@@ -25,6 +25,7 @@ from licorne_server.errors import (
 from licorne_server.errors_to_status import stream_handler, unary_handler
 from licorne_server.gate import Gate
 from licorne_server.intake import Entry, Intake
+from licorne_server.rejections import telling_refusal
 from licorne_server.requests import LAYOUTS, handle_request
 from licorne_server.rm import Rm
 from licorne_server.rms import Rms
@@ -70,13 +71,14 @@ class SchedulerService:
     async def _register(
         self, request: si.RegisterResourceManagerRequest, context: Any
     ) -> si.RegisterResourceManagerResponse:
-        command = registration(request)
-        self._access.check_rm(context, command.rm_id)
-        async with self._rms.lock(command.rm_id):
-            self._rms.check_open()
-            with self._rms.unsettled(command.rm_id):
-                caller = self._access.caller(context)
-                await self._admission.register(command, request.config, caller)
+        with telling_refusal("registration", request.rmID, self._access, context):
+            command = registration(request)
+            self._access.check_rm(context, command.rm_id)
+            async with self._rms.lock(command.rm_id):
+                self._rms.check_open()
+                with self._rms.unsettled(command.rm_id):
+                    caller = self._access.caller(context)
+                    await self._admission.register(command, request.config, caller)
         return si.RegisterResourceManagerResponse()
 
     def _stream_of(self, kind: Kind) -> Callable[[Any], Awaitable[None]]:
@@ -93,7 +95,8 @@ class SchedulerService:
             return
         request = await split(first, LAYOUTS[kind], self._rms.pace())
         self._access.check_rm(context, request.rm_id)
-        rm = await self._take_over(kind, request.rm_id, stream)
+        with telling_refusal("stream", request.rm_id, self._access, context):
+            rm = await self._take_over(kind, request.rm_id, stream)
         try:
             intake = Intake()
             intake.put(Entry(kind, 0, request, size=len(first), time=now))

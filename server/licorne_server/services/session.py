@@ -31,11 +31,13 @@ from licorne_server.event_feed import feeding
 from licorne_server.gate import Gate
 from licorne_server.items import parse
 from licorne_server.outbox import Sent
+from licorne_server.rejections import telling_refusal
 from licorne_server.rm import Rm
 from licorne_server.rms import Rms
 from licorne_server.services.conversation import REQUESTS, Conversation, control
 from licorne_server.sessions import Session
 from licorne_server.share import Share
+from licorne_server.streams import Stream
 from licorne_server.wire import check_fields
 
 log = structlog.get_logger(__name__)
@@ -95,6 +97,29 @@ class SessionService:
         if request.WhichOneof("message") != "hello":
             raise invalid_argument("the first message of a stream must be a Hello", "hello")
         hello = request.hello
+        what = "registration" if hello.HasField("registration") else "session"
+        with telling_refusal(what, hello.rm_id, self._access, context):
+            rm, session, resend = await self._open(hello, stream, context)
+        talk = Conversation(self._engine, self._rms, rm, session, stream, self._heartbeat)
+        welcome = self._welcome(session, resumed=resend is not None)
+        sealer = Sealer(self._epoch, rm.registration)
+        write = talk.write(sealer, welcome, resend or [])
+        try:
+            async with feeding(rm, session, self._rms.events, self._share):
+                await stream.run(talk.read(), talk.carry_out(), write, rm.outbox.wake)
+        finally:
+            rm.detach(Kind.SESSION, stream)
+
+    async def _open(
+        self, hello: Hello, stream: Stream, context: Any
+    ) -> tuple[Rm, Session, list[Sent] | None]:
+        """The RM and its session, which goes on over the stream, and what is to be sent again.
+
+        That is None for a session that begins.
+
+        Raises:
+            CallError: the RM takes no such session.
+        """
         command = _registration(hello)
         self._access.check_rm(context, hello.rm_id)
         async with self._rms.lock(hello.rm_id):
@@ -108,15 +133,7 @@ class SessionService:
                 await self._register(hello, command, caller)
             rm, session = self._current(hello.rm_id)
             rm.attach(Kind.SESSION, stream)
-        talk = Conversation(self._engine, self._rms, rm, session, stream, self._heartbeat)
-        welcome = self._welcome(session, resumed=resend is not None)
-        sealer = Sealer(self._epoch, rm.registration)
-        write = talk.write(sealer, welcome, resend or [])
-        try:
-            async with feeding(rm, session, self._rms.events, self._share):
-                await stream.run(talk.read(), talk.carry_out(), write, rm.outbox.wake)
-        finally:
-            rm.detach(Kind.SESSION, stream)
+        return rm, session, resend
 
     async def _make_way(self, hello: Hello) -> None:
         """End the RM's open stream for the one of this hello, and wait until nothing of it runs.
@@ -169,6 +186,8 @@ class SessionService:
     async def _begin_session(self, rm_id: RmId, hello: Hello) -> None:
         """Serve the RM, registered just now, over a session; its streams of `si.v1` end."""
         await self._engine.submit(BeginReplay(rm_id=rm_id))
+        if self._rms.tracing is not None:
+            self._rms.tracing.replaying(rm_id)
         rm = self._rms.get(rm_id, "Hello")
         for kind in REQUESTS.values():
             await rm.displace(kind, f"RM {rm_id} is served over {self.name} now")

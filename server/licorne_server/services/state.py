@@ -15,7 +15,6 @@ from licorne.v1 import state_pb2 as pb
 from licorne_core.asks import Allocation
 from licorne_core.errors import NotFound, shown
 from licorne_core.ids import DEFAULT_PARTITION, AppId, NodeId, PartitionName, RmId, rm_of
-from licorne_core.reports import AskReport, OutstandingShape
 from licorne_core.views import Views
 from licorne_server.access import Access
 from licorne_server.errors import invalid_argument
@@ -163,8 +162,8 @@ class StateService:
             return None if moved_on else application_message(report)
 
         async with self._slice(context):
-            names = self._views.app_ids(partition, queue=request.queue, state=state)
-            behind = sorted(name for name in names if name > request.page_token)
+            names = self._views.app_ids_in_order(partition, queue=request.queue, state=state)
+        behind = names.behind(request.page_token)
         page = await self._filled(Page(behind, row, size=request.page_size), context)
         return pb.ListApplicationsResponse(applications=page.rows, next_page_token=page.last or "")
 
@@ -175,9 +174,6 @@ class StateService:
         limit = min(request.limit or PAGE_SIZE, MAX_PAGE_SIZE)
         name = request.application_id
 
-        def ask_row(report: AskReport | None) -> pb.Ask | None:
-            return None if report is None else ask_message(report)
-
         def allocation_row(item: tuple[Allocation, str]) -> pb.Allocation:
             allocation, stopping = item
             return allocation_message(allocation, stopping)
@@ -186,7 +182,8 @@ class StateService:
             message = application_message(self._views.application(partition, name, detail=False))
             waiting = self._views.asks(partition, name)
             running = self._views.allocations(partition, name)
-        message.asks.extend((await self._filled(Page(waiting, ask_row, size=limit), context)).rows)
+        asks = await self._filled(Page(waiting, ask_message, size=limit), context)
+        message.asks.extend(asks.rows)
         page = await self._filled(Page(running, allocation_row, size=limit), context)
         message.allocations.extend(page.rows)
         return message
@@ -199,8 +196,8 @@ class StateService:
             return node_message(self._views.node(partition, node_id, detail=False))
 
         async with self._slice(context):
-            ids = self._views.node_ids(partition)
-            behind = islice(ids, bisect_right(ids, request.page_token), None)
+            ids = self._views.node_ids_in_order(partition)
+        behind = ids.behind(request.page_token)
         page = await self._filled(Page(behind, row, size=request.page_size), context)
         return pb.ListNodesResponse(nodes=page.rows, next_page_token=page.last or "")
 
@@ -230,8 +227,8 @@ class StateService:
         async with self._slice(context):
             if request.name:
                 return pb.ListUsageResponse(usages=[row(request.name)])
-            names = self._views.usage_names(partition, kind)
-            behind = islice(names, bisect_right(names, request.page_token), None)
+            names = self._views.usage_names_in_order(partition, kind)
+        behind = names.behind(request.page_token)
         page = await self._filled(Page(behind, row, size=request.page_size), context)
         return pb.ListUsageResponse(usages=page.rows, next_page_token=page.last or "")
 
@@ -272,7 +269,8 @@ class StateService:
         self, partition: PartitionName, party: str
     ) -> pb.ListOutstandingResponse:
         found = self._views.outstanding(partition)
-        page = await filled(Page(found, _shape, size=MAX_PAGE_SIZE), self._share, party)
+        page = Page(found, outstanding_message, size=MAX_PAGE_SIZE)
+        await filled(page, self._share, party)
         return pb.ListOutstandingResponse(shapes=page.rows)
 
     def _party(self, context: Any) -> str:
@@ -309,10 +307,6 @@ class StateService:
             except NotFound:
                 continue
         raise NotFound(f"partition {name} not found")
-
-
-def _shape(found: OutstandingShape | None) -> pb.OutstandingShape | None:
-    return None if found is None else outstanding_message(found)
 
 
 def _check_given(field: str, value: str) -> None:

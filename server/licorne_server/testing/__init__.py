@@ -1,8 +1,10 @@
 """For the tests of whoever builds on Licorne: a server in the test's own loop, a fake resource
-manager, and a clock that stands still until it is told to move. See docs/testing.md."""
+manager, a proxy that fails, and a clock that stands still until it is told to move. See
+docs/testing.md."""
 
 from licorne_server.testing.fake_rm import FakeRM
+from licorne_server.testing.proxy import Proxy
 from licorne_server.testing.serving import Served, serve
 from licorne_server.testing.virtual_clock import VirtualClock
 
-__all__ = ["FakeRM", "Served", "VirtualClock", "serve"]
+__all__ = ["FakeRM", "Proxy", "Served", "VirtualClock", "serve"]

@@ -9,41 +9,30 @@ from typing import Self
 from licorne import (
     Allocated,
     Application,
-    ApplicationAccepted,
-    ApplicationRejected,
-    ApplicationStateChanged,
     Ask,
-    AskRejected,
     Client,
     Confirm,
     ContainerState,
-    Event,
     FailMode,
     LicorneError,
+    Limits,
     Node,
-    NodeAccepted,
-    NodeRejected,
-    PredicateCheck,
-    PreemptionCheck,
-    Rejected,
     Released,
     ReleaseRequested,
     RetryConfig,
     TaskGroup,
     Termination,
+    Token,
 )
 from licorne_server.clock import Clock
 from licorne_server.testing.containers import Containers, StartAfter, StopAfter
+from licorne_server.testing.heard import Heard
+from licorne_server.testing.judge import Judge, Predicate, Victims
+from licorne_server.testing.pending import pending_asks
 
 GIB = 1024**3
 PATIENCE = 10.0
 """Seconds after which an answer that did not come fails the test."""
-
-PREDICATE_CLASS = "licorne/predicate-class"
-Predicate = Callable[[str, str], str | None]
-"""From the class of an ask, as tagged, and a node to the reason why not, or None."""
-Victims = Callable[[PreemptionCheck], Mapping[str, int]]
-"""From a check to the nodes that will do, each with the position of its last victim."""
 
 
 class FakeRM:
@@ -61,6 +50,8 @@ class FakeRM:
         rm_id: str = "rm1",
         config: str = "",
         retry: RetryConfig | None = None,
+        limits: Limits | None = None,
+        token: Token | None = None,
         patience: float = PATIENCE,
         predicates: Predicate | None = None,
         predicate_deadline: float = 2.0,
@@ -80,42 +71,49 @@ class FakeRM:
         `stop_after` seconds later, and is confirmed then. Either may be a function of the event,
         and None means never. The seconds are those of `clock`: give it that of the server.
         With `resubmit` members of a gang that the server drops are asked for again.
+        `limits` and `token` are those of the client.
         """
+        self.judge = Judge(predicates, judge_victims, self._notify, clock)
+        """Answers the checks: see its `refusing`, `delay` and `answering`."""
         self.client = Client(
             target,
             rm_id=rm_id,
             config=config,
             retry=retry,
-            predicates=self._judge if predicates else None,
+            limits=limits,
+            token=token,
+            predicates=self.judge.predicates if predicates else None,
             predicate_deadline=predicate_deadline,
             fail_mode=fail_mode,
-            judge_victims=self._judge_victims if judge_victims else None,
+            judge_victims=self.judge.victims if judge_victims else None,
             confirm=Confirm.NOTHING,
             resubmit=resubmit,
             on_container_states=self._told,
         )
         self.containers = Containers(start_after, stop_after, self._confirm, self._notify, clock)
         """What runs in the allocations: see its `running` and `stopping`."""
-        self.preemption_checks: list[PreemptionCheck] = []
-        """The preemption checks so far."""
-        self._victims = judge_victims
-        self.events: list[Event] = []
-        self.checks: list[PredicateCheck] = []
+        self.checks = self.judge.checks
         """The predicate checks so far."""
-        self.answering = asyncio.Event()
+        self.preemption_checks = self.judge.preemption_checks
+        """The preemption checks so far."""
+        self.answering = self.judge.answering
         """Set; while it is cleared the checks wait for their answers."""
-        self.answering.set()
+        self.reading = asyncio.Event()
+        """Set; while it is cleared no event is taken, and so none is acknowledged."""
+        self.reading.set()
         self.container_states: list[ContainerState] = []
         """Asks that would need a larger cluster, as told."""
-        self._predicate = predicates
-        self.allocations: dict[str, str] = {}
+        self._heard = Heard()
+        self.events = self._heard.events
+        """All that was heard, in order."""
+        self.allocations = self._heard.allocations
         """What is allocated: the node of every key."""
-        self.states: dict[str, str] = {}
+        self.states = self._heard.states
         """The last state that was reported of every application."""
-        self._patience = patience
+        self._target = target
+        self.patience = patience
+        """Seconds that each wait may take. It may be changed between waits."""
         self._named: Counter[str] = Counter()
-        # The refusal of a node or an application, empty when it was taken.
-        self._answers: dict[tuple[str, str], str] = {}
         self._failure: LicorneError | None = None
         self._changed = asyncio.Event()
         self._listener: asyncio.Task[None] | None = None
@@ -127,11 +125,21 @@ class FakeRM:
         self._listener = asyncio.create_task(self._listen())
         self._runner = asyncio.create_task(self.containers.run())
         try:
-            await asyncio.wait_for(self.client.ready(), self._patience)
+            await self._ready()
         except BaseException:
             await self.close()
             raise
         return self
+
+    async def _ready(self) -> None:
+        try:
+            async with asyncio.timeout(self.patience):
+                await self.client.ready()
+        except TimeoutError:
+            raise TimeoutError(
+                f"waited {self.patience:g} s for {self._target} to schedule for RM "
+                f"{self.client.rm_id}; it has opened {self.client.stats.streams} streams"
+            ) from None
 
     async def __aexit__(
         self,
@@ -148,6 +156,7 @@ class FakeRM:
             self._runner.cancel()
             await asyncio.gather(self._runner, return_exceptions=True)
         await self.client.close(unregister=unregister)
+        self.reading.set()
         if self._listener is not None:
             await self._listener
 
@@ -208,7 +217,7 @@ class FakeRM:
             gang_style=gang_style,
             placeholder_timeout=placeholder_timeout,
         )
-        self._answers.pop(("application", application_id), None)
+        self._heard.forget_answer("application", application_id)
         await self.client.submit_applications([application])
         await self._answered("application", application_id)
 
@@ -225,6 +234,9 @@ class FakeRM:
         originator: bool = False,
         allow_preempt_self: bool = False,
         allow_preempt_other: bool = False,
+        required_node: str = "",
+        predicate_class: str = "",
+        traceparent: str = "",
         **resources: int,
     ) -> list[str]:
         """Asks of an application; returns their keys, ``<application>-1`` and so on.
@@ -246,6 +258,9 @@ class FakeRM:
                 originator=originator,
                 allow_preempt_self=allow_preempt_self,
                 allow_preempt_other=allow_preempt_other,
+                required_node=required_node,
+                predicate_class=predicate_class,
+                traceparent=traceparent,
             )
             for key in keys
         )
@@ -254,13 +269,11 @@ class FakeRM:
     async def allocated(self, count: int) -> dict[str, str]:
         """Wait until that many allocations run; returns the node of every key.
 
-        Raises Rejected when one of the asks is refused meanwhile.
+        Raises Rejected for an ask that was refused, once for each.
         """
 
         def enough() -> bool:
-            refused = [event for event in self.events if isinstance(event, AskRejected)]
-            if refused:
-                raise Rejected(refused[0].key, refused[0].reason)
+            self._heard.check_asks()
             return len(self.allocations) >= count
 
         await self.until(enough, f"{count} allocations")
@@ -283,9 +296,13 @@ class FakeRM:
             await self.containers.stop(key)
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait until something is so; `what` names it for the error when it does not come."""
+        """Wait until something is so; `what` names it for the error when it does not come.
+
+        The error says what there is instead, which asks are pending, and what the server says of
+        the first of them.
+        """
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self.patience):
                 while not condition():
                     if self._failure is not None:
                         raise self._failure
@@ -293,9 +310,9 @@ class FakeRM:
                     await self._changed.wait()
         except TimeoutError:
             raise TimeoutError(
-                f"waited {self._patience:g} s for {what}; there are {len(self.allocations)} "
+                f"waited {self.patience:g} s for {what}; there are {len(self.allocations)} "
                 f"allocations, applications {self.states}, and the last events were "
-                f"{self.events[-5:]}"
+                f"{self.events[-5:]}{await pending_asks(self.client)}"
             ) from None
 
     def _names(self, prefix: str, count: int) -> list[str]:
@@ -304,27 +321,8 @@ class FakeRM:
         return [f"{prefix}-{number}" for number in range(first, first + count)]
 
     async def _answered(self, kind: str, name: str) -> None:
-        answers = self._answers
-        await self.until(lambda: (kind, name) in answers, f"the answer to {kind} {name}")
-        if answers[kind, name]:
-            raise Rejected(name, answers[kind, name])
-
-    async def _judge(self, check: PredicateCheck) -> dict[str, str]:
-        self.checks.append(check)
-        self._changed.set()
-        await self.answering.wait()
-        tags = check.ask.tags.items() if check.ask else ()
-        tag = next((value for name, value in tags if name.lower() == PREDICATE_CLASS), "")
-        predicate = self._predicate
-        assert predicate is not None, "nobody is asked without it"
-        return {node: reason for node in check.nodes if (reason := predicate(tag, node))}
-
-    async def _judge_victims(self, check: PreemptionCheck) -> Mapping[str, int]:
-        self.preemption_checks.append(check)
-        self._changed.set()
-        await self.answering.wait()
-        assert self._victims is not None, "nobody is asked without it"
-        return self._victims(check)
+        heard = self._heard
+        await self.until(lambda: heard.is_answered(kind, name), f"the answer to {kind} {name}")
 
     async def _confirm(self, key: str, termination: Termination) -> None:
         self.allocations.pop(key, None)
@@ -341,33 +339,17 @@ class FakeRM:
     async def _listen(self) -> None:
         try:
             async for batch in self.client.batches():
+                await self.reading.wait()
                 for event in batch:
-                    self._hear(event)
-                self.events += batch
+                    self._heard.hear(event)
+                    match event:
+                        case Allocated():
+                            self.containers.allocated(event)
+                        case Released(key=key):
+                            self.containers.gone(key)
+                        case ReleaseRequested():
+                            self.containers.wanted(event)
                 self._changed.set()
         except LicorneError as error:
             self._failure = error
             self._changed.set()
-
-    def _hear(self, event: Event) -> None:
-        match event:
-            case NodeAccepted(node_id=node_id):
-                self._answers["node", node_id] = ""
-            case NodeRejected(node_id=node_id, reason=reason):
-                self._answers["node", node_id] = reason
-            case ApplicationAccepted(application_id=application_id):
-                self._answers["application", application_id] = ""
-            case ApplicationRejected(application_id=application_id, reason=reason):
-                self._answers["application", application_id] = reason
-            case ApplicationStateChanged(application_id=application_id, state=state):
-                self.states[application_id] = state
-            case Allocated(key=key, node_id=node_id):
-                self.allocations[key] = node_id
-                self.containers.allocated(event)
-            case Released(key=key):
-                self.allocations.pop(key, None)
-                self.containers.gone(key)
-            case ReleaseRequested():
-                self.containers.wanted(event)
-            case _:
-                pass

@@ -19,6 +19,7 @@ class VirtualClock:
         self._now = start
         self._waiting: dict[asyncio.Event, float] = {}
         self._came = asyncio.Event()
+        self._sleeping: dict[asyncio.Event, float] = {}
 
     def now(self) -> float:
         """Unix seconds."""
@@ -35,19 +36,34 @@ class VirtualClock:
         finally:
             del self._waiting[event]
 
+    async def sleep(self, seconds: float) -> None:
+        """Return when the clock was moved by so many seconds. `advance` does not wait for more."""
+        woken = asyncio.Event()
+        self._sleeping[woken] = self._now + seconds
+        try:
+            await woken.wait()
+        finally:
+            del self._sleeping[woken]
+
     async def advance(self, seconds: float) -> None:
         """Move on by so many seconds, stopping at every time that somebody waits for.
 
-        Returns when what was due is done, and everybody waits again.
+        Returns when what was due is done, and everybody waits again. Whoever sleeps is woken at its
+        time, and need not come back.
         """
         end = self._now + seconds
-        while (nearest := min(self._waiting.values(), default=inf)) <= end:
+        while (nearest := self._nearest()) <= end:
             self._now = max(self._now, nearest)
-            due = [event for event, until in self._waiting.items() if until <= self._now]
-            for event in due:
-                event.set()
+            for times in (self._waiting, self._sleeping):
+                for event in [event for event, until in times.items() if until <= self._now]:
+                    event.set()
             await self._all_back(len(self._waiting))
         self._now = end
+
+    def _nearest(self) -> float:
+        """The next time that somebody waits for or sleeps until."""
+        sleeping = (until for woken, until in self._sleeping.items() if not woken.is_set())
+        return min((*self._waiting.values(), *sleeping, inf))
 
     async def _all_back(self, count: int) -> None:
         """Wait until all who were woken wait again, `count` in all."""

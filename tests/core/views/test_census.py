@@ -18,6 +18,7 @@ from support.builders import (
     release,
     releases,
     remove_apps,
+    stop,
 )
 from support.driver import Driver
 
@@ -64,7 +65,8 @@ def test_asks_are_counted_by_queue_and_by_what_stops_them() -> None:
 
 
 def test_whole_applications_that_are_stopped() -> None:
-    """A hold stops all asks, a limit on applications those of whoever may not start."""
+    """A hold and a stopped queue stop all asks, a limit on applications those of whoever may not
+    start."""
     driver = Driver()
     driver.do(
         register(config("[{name: a, maxapplications: 1}]")),
@@ -76,6 +78,8 @@ def test_whole_applications_that_are_stopped() -> None:
     assert reasons(driver) == {"QUEUE_MAX_APPLICATIONS": 2}
     driver.do(SetHold(rm_id=RmId(RM), hold=Hold.OUTBOX_FULL, on=True))
     assert reasons(driver) == {"PARTITION_NOT_SCHEDULING": 2}
+    driver.do(SetHold(rm_id=RmId(RM), hold=Hold.OUTBOX_FULL, on=False), stop("root"))
+    assert reasons(driver) == {"QUEUE_STOPPED": 2}
 
 
 def test_gangs() -> None:

@@ -7,13 +7,13 @@ from itertools import count
 import pytest
 
 from licorne_core.asks import Ask
-from licorne_core.commands import PredicatePolicy, UpdateConfiguration
+from licorne_core.commands import Hold, PredicatePolicy, SetHold, UpdateConfiguration
 from licorne_core.config.properties import QueueSettings, settings_of
 from licorne_core.ids import RmId
 from licorne_core.whatif import ConfigurationPlan, ConfigurationPlanRefused, plan_configuration
 from licorne_core.whatif.defaults import PROPERTY_DEFAULTS
 from licorne_core.whatif.plans import MOST
-from support.builders import app, apps, ask, asks, config, node, nodes, register, reload
+from support.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
 from support.driver import Driver
 
 LIMITED = "limits: [{limit: l, users: ['*'], maxresources: {vcore: 2m}, maxapplications: 1}]"
@@ -256,3 +256,65 @@ def test_an_update_without_a_text_goes_back_to_the_default() -> None:
         "root.a": "draining",
         "root.b": "draining",
     }
+
+
+def test_what_is_exceeded_already_is_told_apart() -> None:
+    """A limit that was exceeded as much before is marked; one that becomes tighter is new."""
+    wanted = [*several("a", 2, vcore=2), *several("b", 1, vcore=2)]
+    driver = settled("[{name: a}, {name: b}]", *wanted)
+    driver.do(reload(config("[{name: a}, {name: b}]", rest=LIMITED)))
+    plan = planned(driver, "[{name: a}, {name: b}, {name: c}]", rest=LIMITED)
+    assert [limit.already for limit in plan.exceeded_limits] == [True]
+    assert (plan.counts.exceeded_limits, plan.counts.newly_exceeded) == (1, 0)
+    for tighter in (LIMITED.replace("2m", "1m"), LIMITED.replace("2m", "1m, memory: 1")):
+        plan = planned(driver, "[{name: a}, {name: b}]", rest=tighter)
+        assert [limit.already for limit in plan.exceeded_limits] == [False]
+        assert plan.counts.newly_exceeded == 1
+
+
+def test_queues_above_their_maxima_before_are_told_apart() -> None:
+    """A queue that has as much too much as before is no worse off; with less room it is."""
+    driver = settled("[{name: a}, {name: b}]", *several("a", 4, vcore=2))
+    tight = "[{name: a, resources: {max: {vcore: %dm}}, properties: {color: %s}}, {name: b}]"
+    driver.do(reload(config(tight % (6, "red"))))
+    plan = planned(driver, tight % (6, "blue"))
+    [queue] = plan.queues
+    assert (queue.over_max, queue.over_max_before) == ({"vcore": 2}, {"vcore": 2})
+    assert plan.counts.queues_over_max == 0
+    plan = planned(driver, tight % (5, "blue"))
+    assert plan.queues[0].over_max == {"vcore": 3}
+    assert plan.counts.queues_over_max == 1
+
+
+def test_counts_of_what_is_worse_go_on_where_lists_end() -> None:
+    """Behind a thousand queues that are merely changed stand those that drain."""
+    names = [f"q{i:04}" for i in range(MOST + 5)]
+    queues = ", ".join(f"{{name: {name}}}" for name in names)
+    driver = settled(f"[{queues}, {{name: y}}, {{name: z}}]")
+    driver.do(apps(app("last", "root.z")))
+    colored = ", ".join(f"{{name: {name}, properties: {{color: red}}}}" for name in names)
+    plan = planned(driver, f"[{colored}, {{name: y}}]")
+    assert "draining" not in {queue.change for queue in plan.queues}
+    assert (plan.counts.queues, plan.counts.queues_draining) == (MOST + 6, 1)
+
+
+def test_asks_that_nothing_stops_before_are_counted_apart() -> None:
+    """Newly blocked are those that a check stops which nothing has stopped."""
+    driver = settled("[{name: a}, {name: b}]")
+    driver.send(asks(*several("a", 3, vcore=2)))
+    plan = planned(driver, "[{name: a, resources: {max: {vcore: 3m}}}, {name: b}]")
+    assert (plan.counts.blocked, plan.counts.newly_blocked) == (2, 2)
+
+
+def test_an_rm_on_hold_has_no_complete_plan() -> None:
+    """Nothing is scheduled for it, and the plan says why; its queues are told all the same."""
+    driver = settled(
+        "[{name: a, resources: {max: {vcore: 2m}}}, {name: b}]", *several("a", 2, vcore=2)
+    )
+    driver.do(SetHold(rm_id=RmId(RM), hold=Hold.OUTBOX_FULL, on=True))
+    plan = planned(driver, "[{name: a}, {name: b}]")
+    assert (plan.complete, plan.holds) == (False, ("outbox full",))
+    assert (plan.placed, [queue.path for queue in plan.queues]) == ([], ["root.a"])
+    driver.do(SetHold(rm_id=RmId(RM), hold=Hold.OUTBOX_FULL, on=False))
+    plan = planned(driver, "[{name: a}, {name: b}]")
+    assert (plan.complete, plan.holds, plan.counts.placed) == (True, (), 1)

@@ -19,3 +19,12 @@ rm ca.srl ca.key
 # Of nobody but itself.
 key stranger
 openssl req -x509 -new -key stranger.key -days 36500 -subj "/CN=stranger" -out stranger.pem
+# With alternative names of other kinds: beside one that counts, and alone.
+directory() {
+    key "$1"
+    printf '[req]\ndistinguished_name=name\n[name]\n[names]\nsubjectAltName=%s\n[entry]\nCN=operator\n' "$2" > config
+    openssl req -x509 -new -key "$1.key" -days 36500 -subj "/O=$1/CN=operator" -config config -extensions names -out "$1.pem"
+    rm config
+}
+directory directory "dirName:entry,URI:spiffe://test/rm,otherName:1.2.3.4;UTF8:operator"
+directory directory-only "dirName:entry"

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds after which a process that should have ended fails the test."""
 
 STARTS = """

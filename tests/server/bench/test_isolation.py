@@ -28,7 +28,7 @@ from licorne_server.cli.bench_isolation import COLUMNS
 SMOKE = "asks"
 """The attack that is tried with the other tests."""
 TINY = ("--seconds", "0.2", "--percent", "1", "--nodes", "3")
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds after which a process that should have ended fails the test."""
 
 
@@ -38,7 +38,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "licorne_server", "bench", *arguments, *TINY],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

@@ -14,7 +14,7 @@ from licorne_server.bench.bare_server import Behaviour, EveryMethod
 from licorne_server.bench.driver import BenchError
 from licorne_server.bench.session_rm import SessionRm
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 LATE = 0.5
 """Seconds. One answer after the other would take this for each."""
 

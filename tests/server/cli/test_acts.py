@@ -11,10 +11,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from licorne_server.logs import levels
+from support.shim import Shim, connected, serving
 from support.town import Shell, Town
 
 LEVEL_USAGE = "log-level [LOGGER] LEVEL, with one of debug, info, warning, error"
 UNASKED = "licorne: nothing was done: say --yes to do it"
+
+
+BLUE = ("--rm", "blue")
 
 
 class Terminal(io.StringIO):
@@ -42,22 +46,22 @@ def usual_levels() -> Iterator[None]:
 
 async def test_nodes_are_drained_and_undrained(town: Town) -> None:
     """Each is told in a line; the table shows who is drained by an operator."""
-    result = await town.shell("nodes", "drain", "node-1", "node-2")
+    result = await town.shell("nodes", "drain", *BLUE, "node-1", "node-2")
     assert (result.code, result.out) == (0, "")
     assert sorted(result.err.splitlines()[-2:]) == [
         "node node-1 drained: 2 allocations there go on",
         "node node-2 drained: 2 allocations there go on",
     ]
     assert [row[1] for row in (await town.shell("nodes")).rows[1:]] == ["drained", "drained"]
-    again = await town.shell("nodes", "drain", "node-1")
+    again = await town.shell("nodes", "drain", *BLUE, "node-1")
     assert again.err.endswith("node node-1 is drained already: 2 allocations there go on\n")
     # A name may be as `-o name` prints it, also behind an option.
-    back = await town.shell("nodes", "undrain", "--timeout", "20", "node/node-1")
+    back = await town.shell("nodes", "undrain", *BLUE, "--timeout", "20", "node/node-1")
     assert back.err.endswith("node node-1 undrained\n")
-    assert (await town.shell("nodes", "undrain", "node-1")).err.endswith("is not drained\n")
-    shown = await town.shell("nodes", "drain", "node-1", "-o", "json")
+    assert (await town.shell("nodes", "undrain", *BLUE, "node-1")).err.endswith("is not drained\n")
+    shown = await town.shell("nodes", "drain", *BLUE, "node-1", "-o", "json")
     assert shown.json == {"changed": True, "allocations": 2}
-    unknown = await town.shell("nodes", "drain", "node-9")
+    unknown = await town.shell("nodes", "drain", *BLUE, "node-9")
     assert (unknown.code, unknown.out) == (3, "")
 
 
@@ -65,23 +69,80 @@ async def test_the_partition_of_another_rm_is_named(town: Town) -> None:
     """A partition's full name says which RM is meant."""
     result = await town.shell("nodes", "drain", "meadow-1", "--partition", "[green]default")
     assert (result.code, result.err) == (0, "node meadow-1 drained: 0 allocations there go on\n")
-    bare = await town.shell("nodes", "undrain", "node-1", "--partition", "default")
+    bare = await town.shell("nodes", "undrain", *BLUE, "node-1", "--partition", "default")
     assert (bare.code, bare.err) == (0, "node node-1 is not drained\n")
-    assert (await town.shell("nodes", "undrain", "n", "--partition", "other")).code == 3
+    assert (await town.shell("nodes", "undrain", *BLUE, "n", "--partition", "other")).code == 3
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("apps", "kill", "shop", "--yes"),
+        ("nodes", "drain", "node-1"),
+        ("nodes", "undrain", "node-1", "--partition", "default"),
+        ("queues", "stop", "root.prod", "--yes"),
+    ],
+    ids=" ".join,
+)
+async def test_nobody_acts_on_one_of_several_rms_by_chance(
+    town: Town, words: tuple[str, ...]
+) -> None:
+    """With several RMs one must be named, as for configurations; nothing is done."""
+    result = await town.shell(*words)
+    assert (result.code, result.out, result.err) == (
+        1,
+        "",
+        "licorne: there are several RMs, name one of them with --rm: blue, green\n",
+    )
+    both = await town.shell(*words[:3], "--rm", "blue", "--partition", "[green]default")
+    assert (both.code, both.err) == (
+        1,
+        "licorne: --partition [green]default is not one of --rm blue\n",
+    )
+    nobody = await town.shell(*words[:3], "--rm", "red")
+    assert (nobody.code, nobody.err) == (3, 'licorne: no RM "red"; there are: blue, green\n')
+    assert (await town.shell("nodes", *BLUE)).rows[1][1] == "yes"
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("apps", "kill", "shop", "--state", "running"), "--state is for lists: apps kill acts on"),
+        (("apps", "kill", "shop", "--queue", "root"), "--queue is for lists: apps kill acts on"),
+        (("apps", "kill", "shop", "--sort-by", "user"), "--sort-by is for lists: apps kill "),
+        (("apps", "kill", "shop", "-w"), "--watch is for lists: apps kill acts on"),
+        (("apps", "kill", "shop", "-o", "wide"), "-o wide is for lists: apps kill knows -o json"),
+        (("nodes", "drain", "node-1", "-l", "a=b"), "--selector is for lists: nodes drain acts on"),
+        (("nodes", "drain", "node-1", "-o", "name"), "-o name is for lists: nodes drain knows"),
+        (("queues", "stop", "root", "--pending"), "--pending is for lists: queues stop acts on"),
+        (("apps", "--yes"), "--yes goes with an act: kill"),
+        (("apps", "shop", "--message", "x"), "--message goes with an act: kill"),
+        (("queues", "--yes"), "--yes goes with an act: stop, start"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+async def test_what_does_nothing_is_refused(
+    town: Town, words: tuple[str, ...], problem: str
+) -> None:
+    """Acts take no filters and no forms of lists, and lists nothing that is for acts."""
+    result = await town.shell(*words, *BLUE)
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith(f"licorne: {problem}")
+    assert (await town.shell("nodes", *BLUE)).rows[1][1] == "yes"
 
 
 async def test_an_application_is_killed_if_that_was_agreed_to(town: Town) -> None:
     """Without --yes it is only shown what would end, and the exit code is 1."""
-    result = await town.shell("apps", "kill", "shop")
+    result = await town.shell("apps", "kill", *BLUE, "shop")
     plan = "application shop in queue root.prod is to be killed: 4 allocations, 2 asks"
     assert (result.code, result.err.splitlines()[-2:]) == (1, [plan, UNASKED])
-    result = await town.shell("apps", "kill", "shop", "--yes", "--message", "over budget")
+    result = await town.shell("apps", "kill", *BLUE, "shop", "--yes", "--message", "over budget")
     assert result.code == 0
     assert result.err.splitlines()[-2:] == [
         plan,
         "application shop killed: 4 allocations are being stopped, 2 asks dropped",
     ]
-    assert (await town.shell("apps", "kill", "nobody", "--yes")).code == 3
+    assert (await town.shell("apps", "kill", *BLUE, "nobody", "--yes")).code == 3
 
 
 @pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("YES\n", 0), ("n\n", 1), ("", 1)])
@@ -90,7 +151,7 @@ async def test_on_a_terminal_it_is_asked(
 ) -> None:
     """Anything but yes means no."""
     monkeypatch.setattr(sys, "stdin", Terminal(typed))
-    result = await town.shell("apps", "kill", "idle")
+    result = await town.shell("apps", "kill", *BLUE, "idle")
     assert result.code == code
     assert "Do it? [y/N] " in result.err
     assert ("application idle killed" in result.err) == (code == 0)
@@ -99,9 +160,9 @@ async def test_on_a_terminal_it_is_asked(
 
 async def test_a_queue_is_stopped_and_started(town: Town) -> None:
     """The plan says what waits and what goes on; a start needs no consent."""
-    result = await town.shell("queues", "stop", "root")
+    result = await town.shell("queues", "stop", *BLUE, "root")
     assert (result.code, result.err.splitlines()[-1]) == (1, UNASKED)
-    result = await town.shell("queues", "stop", "root", "--yes")
+    result = await town.shell("queues", "stop", *BLUE, "root", "--yes")
     usage = "pending memory=2Gi,vcore=2 waits, allocated memory=4Gi,vcore=4 goes on"
     assert result.code == 0
     assert result.err.splitlines()[-2:] == [
@@ -112,12 +173,12 @@ async def test_a_queue_is_stopped_and_started(town: Town) -> None:
     assert (await town.shell("queues", "root")).rows[1][1] == "Stopped"
     explained = await town.shell("explain", "shop")
     assert "queue root is stopped by an operator" in explained.out
-    again = await town.shell("queues", "stop", "root", "--yes")
+    again = await town.shell("queues", "stop", *BLUE, "root", "--yes")
     assert again.err.endswith("queue root is stopped already\n")
-    started = await town.shell("queues", "start", "root")
+    started = await town.shell("queues", "start", *BLUE, "root")
     assert (started.code, started.err.splitlines()[-1]) == (0, "queue root started")
-    assert (await town.shell("queues", "start", "root")).err.endswith("is active already\n")
-    assert (await town.shell("queues", "stop", "root.none", "--yes")).code == 3
+    assert (await town.shell("queues", "start", *BLUE, "root")).err.endswith("is active already\n")
+    assert (await town.shell("queues", "stop", *BLUE, "root.none", "--yes")).code == 3
 
 
 async def test_log_levels(town: Town, usual_levels: None) -> None:
@@ -127,12 +188,34 @@ async def test_log_levels(town: Town, usual_levels: None) -> None:
     result = await town.shell("log-level", "core.engine", "debug")
     assert (result.code, result.rows[-1]) == (0, ["core.engine", "debug"])
     result = await town.shell("log-level", "warning", "-o", "json")
-    assert result.json == {"levels": {"": "warning", "core.engine": "debug"}}
+    assert result.json == {
+        "levels": {"": "warning", "core.engine": "debug"},
+        "wanted": [],
+    }
     result = await town.shell("log-level", "core.engine", "--reset")
     assert result.rows[1:] == [["(all", "others)", "warning"]]
     await town.shell("log-level", "core.app", "error")
     assert (await town.shell("log-level", "--reset")).rows == usual
     assert (await town.shell("log-level", "root", "info")).code == 4
+
+
+async def test_levels_that_rms_want_are_shown(
+    capsys: pytest.CaptureFixture[str], usual_levels: None
+) -> None:
+    """Below those that were given, with the RM; without such an RM there is no column for it."""
+    async with serving() as server, connected(server) as channel:
+        shell = Shell(server.grpc_address, capsys)
+        extra = {"log.core.scheduler.level": "DEBUG", "log.level": "warn"}
+        await Shim(channel, "loud").register(extraConfig=extra)
+        assert (await shell("log-level", "core.engine", "error")).rows == [
+            ["LOGGER", "LEVEL", "WANTED", "BY"],
+            ["(all", "others)", "info", "-"],
+            ["core.engine", "error", "-"],
+            ["(all", "others)", "warning", "RM", "loud"],
+            ["core.scheduler", "debug", "RM", "loud"],
+        ]
+        [wanted] = (await shell("log-level", "-o", "json")).json["wanted"]
+        assert wanted == {"rmId": "loud", "levels": {"": "warning", "core.scheduler": "debug"}}
 
 
 async def test_the_state_is_dumped(town: Town, tmp_path: Path) -> None:
@@ -142,11 +225,14 @@ async def test_the_state_is_dumped(town: Town, tmp_path: Path) -> None:
     path = tmp_path / "dump.json"
     path.write_text("before")
     refused = await town.shell("state-dump", "--rm", "nobody", "--file", str(path))
-    assert (refused.code, path.read_text()) == (4, "before")
+    assert (refused.code, path.read_text()) == (3, "before")
     result = await town.shell("state-dump", "--rm", "blue", "--file", str(path))
     assert (result.code, result.out) == (0, "")
     assert json.loads(path.read_text())["rmDiagnostics"].keys() == {"blue"}
     assert os.listdir(tmp_path) == ["dump.json"], "nothing is left beside it"
+    with pytest.raises(SystemExit) as usage:
+        await town.shell("state-dump", "-o", "json")
+    assert usage.value.code == 1
     nowhere = await town.shell("state-dump", "--file", str(tmp_path / "none" / "dump.json"))
     assert nowhere.code == 1
     assert "No such file or directory" in nowhere.err

@@ -17,9 +17,12 @@ ASK_BASH = """\
 source {script}
 COMP_WORDS=({words})
 COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+COMP_WORDBREAKS=$' \\t\\n"\\'><=;|&(:'
+COMP_LINE="${{COMP_WORDS[*]}}"
 _licorne
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
+ALLOCATED = ("allocated", "allocated.vcore", "allocated.memory")
 HERE = [shell for shell in SHELLS if shutil.which(shell)]
 
 
@@ -69,6 +72,13 @@ def completed(folder: Path, words: str) -> list[str]:
         ("licorne bench shim", ["shim", "shim1"]),
         ("licorne --ver", ["--version"]),
         ("licorne nodes --target ''", []),
+        ("licorne nodes --sort-by alloca", ["allocations", *ALLOCATED]),
+        ("licorne rms --sort-by as", ["asks"]),
+        ("licorne nodes --output =", ["table", "wide", "json", "yaml", "name"]),
+        ("licorne nodes --output = j", ["json"]),
+        ("licorne nodes --output = json --sched", ["--schedulable"]),
+        ("licorne nodes --target here : 1 --sched", ["--schedulable"]),
+        ("licorne completion ''", ["bash", "zsh", "fish"]),
         ("licorne nodes --timeout 3 --sched", ["--schedulable"]),
         ("licorne validate-config comp", ["completion.bash"]),
         ("licorne --config comp", ["completion"]),
@@ -96,6 +106,9 @@ def test_bash_completes_every_command(folder: Path) -> None:
         ("apps --user ''", ["ann", "bob"]),
         ("rms forget b", ["blue"]),
         ("nodes --partition ''", ["\\[blue\\]default", "\\[green\\]default"]),
+        ("nodes --partition \\\\[bl", ["\\[blue\\]default"]),
+        ("nodes --rm = gre", ["green"]),
+        ("nodes --rm = green ''", ["drain", "undrain", "meadow-1"]),
     ],
 )
 async def test_bash_completes_names(
@@ -105,6 +118,14 @@ async def test_bash_completes_names(
     command, _, rest = words.partition(" ")
     line = f"./licorne {command} --target {town.shell.target} --timeout 20 {rest}"
     assert await asyncio.to_thread(completed, folder, line) == offered
+
+
+async def test_names_with_a_colon(town: Town, folder: Path) -> None:
+    """The shell takes a colon for the end of a word: what stands before it is not offered again."""
+    await town.blue.add_nodes(2, prefix="rack:8041")
+    host, port = town.shell.target.split(":")
+    line = f"./licorne nodes --target {host} : {port} --timeout 20 rack : 80"
+    assert await asyncio.to_thread(completed, folder, line) == ["8041-1", "8041-2"]
 
 
 async def test_names_cannot_command_the_shell(town: Town, folder: Path) -> None:
@@ -128,6 +149,7 @@ def test_every_shell_has_every_command(shell: str, capsys: pytest.CaptureFixture
     script = script_of(shell, capsys)
     assert all(name in script for name in COMMANDS)
     assert "sort-by" in script
+    assert "reserved-for" in script
 
 
 @pytest.mark.parametrize("shell", HERE)

@@ -9,8 +9,11 @@ from typing import Any
 
 import grpc
 import pytest
+import yaml
 
+from licorne_core.commands import RemoveRm
 from licorne_core.config import load
+from licorne_core.ids import RmId
 from licorne_server.__main__ import main
 from licorne_server.app import Server
 from support.configuring import BROKEN, A, Admin, B, C, text, write
@@ -81,13 +84,13 @@ async def test_rm_must_be_clear(
     several = await licorne("config", "get")
     assert (several.code, several.err) == (
         1,
-        "licorne: there are several RMs, name one of them: other, rm\n",
+        "licorne: there are several RMs, name one of them with --rm: other, rm\n",
     )
     assert (await licorne("config", "get", "other")).out == C
     assert (await licorne("config", "get", "--rm", "other")).out == C
     unknown = await licorne("config", "history", "nobody")
-    assert unknown.code == 4
-    assert "RM nobody has no active partitions" in unknown.err
+    assert unknown.code == 3
+    assert unknown.err == 'licorne: no RM "nobody"; there are: other, rm\n'
 
 
 async def test_server_without_rms_says_so(capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,6 +155,15 @@ async def test_diff_says_what_would_change(licorne: Licorne, file: Path) -> None
     assert shown["changes"] == ["~ queue root.a", "    max: - -> vcore=2"]
 
 
+@pytest.mark.parametrize("action", ["validate", "diff"])
+async def test_yaml_says_what_json_says(licorne: Licorne, file: Path, action: str) -> None:
+    """Programs may have either form."""
+    as_json = await licorne("config", action, str(file), "-o", "json")
+    as_yaml = await licorne("config", action, str(file), "-o", "yaml")
+    assert yaml.safe_load(as_yaml.out) == as_json.json
+    assert as_yaml.code == as_json.code
+
+
 async def test_diff_ends_as_diff_does(
     licorne: Licorne, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -159,9 +171,14 @@ async def test_diff_ends_as_diff_does(
     write(file, A)
     same = await licorne("config", "diff", str(file))
     assert (same.code, same.out) == (0, "")
-    write(file, f"# {A}\n{A}")
+    write(file, f"# as it is\n{A}")
     other = await licorne("config", "diff", str(file))
     assert (other.code, other.out.splitlines()[-1]) == (1, "what changes: nothing but the text")
+    write(file, BROKEN)
+    invalid = await licorne("config", "diff", str(file))
+    unknown = "what changes: not known, as one of the two is not valid: see config validate"
+    assert (invalid.code, invalid.out.splitlines()[-1]) == (1, unknown)
+    assert (await licorne("config", "diff", str(file), "-o", "json")).json["changes"] is None
     assert (await licorne("config", "diff", "/no/such/file")).code == 5
     with pytest.raises(SystemExit) as ended:
         main(["config", "diff", "--hue"])
@@ -200,6 +217,46 @@ async def test_apply_puts_a_file_into_force(
     assert (again.code, again.err) == (0, "RM rm runs this already, as revision 2\n")
     shown = (await licorne("config", "history", "-o", "json")).json
     assert [revision["revision"] for revision in shown["revisions"]] == [2, 1]
+
+
+async def test_apply_of_what_runs_keeps_it_in_force(
+    licorne: Licorne, channel: grpc.aio.Channel, file: Path
+) -> None:
+    """The text that the RM brought is a revision of an operator then; a second time it is not."""
+    write(file, A)
+    result = await licorne("config", "apply", str(file), "--yes")
+    assert result.code == 0
+    first, second, *_ = [line for line in result.err.splitlines() if line.startswith("RM rm")]
+    assert first == (
+        "RM rm runs this already, as revision 1 (registration). Once it is applied it stays in "
+        "force until something else is applied."
+    )
+    assert second == "RM rm: revision 2 is in force, with the text that ran already"
+    assert await Admin(channel).in_force() == (A, 2, "operator")
+    again = await licorne("config", "apply", str(file))
+    assert (again.code, again.err) == (0, "RM rm runs this already, as revision 2\n")
+
+
+async def test_an_rm_that_is_not_there_now_can_be_configured(
+    licorne: Licorne, server: Server, channel: grpc.aio.Channel, file: Path
+) -> None:
+    """It is said that the change comes into force when the RM registers."""
+    await Shim(channel, "away").register(A)
+    await server.engine.submit(RemoveRm(rm_id=RmId("away")))
+    server.rms.forget(RmId("away"))
+    result = await licorne("config", "get", "away")
+    assert (result.code, result.out) == (0, A)
+    assert result.err == (
+        "RM away is not registered now: this comes into force when it registers\n"
+    )
+    result = await licorne("config", "apply", str(file), "away", "--yes")
+    assert result.code == 0
+    assert "RM away: revision 2 comes into force when the RM registers\n" in result.err
+    assert (await licorne("config", "history", "away")).rows[1][0] == "2"
+    result = await licorne("config", "rollback", "away", "--yes")
+    assert "RM away: revision 3 comes into force when the RM registers\n" in result.err
+    result = await licorne("config", "plan", str(file), "away")
+    assert result.code == 3
 
 
 async def test_apply_of_a_stale_base_names_who_was_faster(
@@ -258,7 +315,7 @@ async def test_apply_asks_on_a_terminal(
     result = await licorne("config", "apply", str(file))
     assert f"Put {file} into force for RM rm? [y/N]" in result.err
     assert (await Admin(channel).in_force())[2] == source
-    assert result.code == (0 if source == "operator" else 4)
+    assert result.code == (0 if source == "operator" else 1)
 
 
 async def test_rollback_shows_and_applies_an_earlier_revision(

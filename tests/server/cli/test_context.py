@@ -12,6 +12,7 @@ from licorne_server.__main__ import main, parser_for
 from licorne_server.cli import target
 from licorne_server.cli.contexts import PATH_VARIABLE
 from licorne_server.cli.target import DEFAULT_TARGET, VARIABLES, settle
+from support.shim import serving
 from support.town import Result, Town
 
 Command = Callable[..., Result]
@@ -49,7 +50,7 @@ def settled(*arguments: str) -> dict[str, object]:
 def test_contexts_are_made_used_and_taken_away(licorne: Command, file: Path) -> None:
     """The first one is in use; another one is once that is said; a file is known by its path."""
     made = licorne("context", "set", "test", "--target", "here:1")
-    assert (made.code, made.err) == (0, f"context test is in {file}\n")
+    assert (made.code, made.err) == (0, f"context test is in {file}, and in use\n")
     licorne("context", "set", "prod", "--target", "there", "--tls-ca", "ca.pem", "--rm", "blue")
     assert settled() == {"target": "here:1"}
     assert licorne("context", "use", "prod").err == "context prod is in use\n"
@@ -88,6 +89,7 @@ current: one
 contexts:
   one: {target: one, token: token, partition: p}
   two: {target: two:2, tls: true, tls-server-name: two, rm: green}
+  bare: {rm: b}
 """
 
 
@@ -127,8 +129,41 @@ contexts:
         (("--target", "x"), {"LICORNE_CONTEXT": "two"}, {"target": "x:7070"}),
         (
             (),
-            {"LICORNE_CONTEXT": "two", "LICORNE_TARGET": "e:1"},
-            {"target": "e:1", "tls": True, "tls-server-name": "two", "rm": "green"},
+            {"LICORNE_CONTEXT": "one", "LICORNE_TARGET": "e:1"},
+            {"target": "e:1"},
+        ),
+        (
+            (),
+            {"LICORNE_CONTEXT": "one", "LICORNE_TARGET": "one"},
+            {"target": "one:7070", "token": "token", "partition": "p"},
+        ),
+        (("--target", "one"), {}, {"target": "one:7070", "token": "token", "partition": "p"}),
+        (("--context", "bare"), {"LICORNE_TARGET": "e:1"}, {"target": DEFAULT_TARGET, "rm": "b"}),
+        (("--target", "x"), {"LICORNE_CONTEXT": "nosuch"}, {"target": "x:7070"}),
+        (
+            ("--target", "x"),
+            {"LICORNE_TARGET": "e:1", "LICORNE_TOKEN_FILE": "t", "LICORNE_RM": "r"},
+            {"target": "x:7070", "rm": "r"},
+        ),
+        (
+            ("--context", "two"),
+            {"LICORNE_TARGET": "http://e", "LICORNE_TLS_CERT": "c"},
+            {"target": "two:2", "tls": True, "tls-server-name": "two", "rm": "green"},
+        ),
+        (
+            ("--target", "x", "--partition", "[a]p"),
+            {"LICORNE_RM": "r"},
+            {"target": "x:7070", "partition": "[a]p"},
+        ),
+        (
+            ("--target", "x", "--rm", "r"),
+            {"LICORNE_PARTITION": "[a]p"},
+            {"target": "x:7070", "rm": "r"},
+        ),
+        (
+            ("--target", "x"),
+            {"LICORNE_PARTITION": "[a]p", "LICORNE_RM": "a"},
+            {"target": "x:7070", "partition": "[a]p", "rm": "a"},
         ),
     ],
     ids=str,
@@ -142,7 +177,7 @@ def test_the_nearest_place_counts(
 ) -> None:
     """Options, the context that is named, the environment, the context in use.
 
-    A target of a nearer place leaves the context in use out: its token is not for that server.
+    What a context says, and a token of the environment, never goes to another target.
     """
     file.parent.mkdir()
     file.write_text(PLACES)
@@ -151,6 +186,55 @@ def test_the_nearest_place_counts(
     if "token" in expected:
         expected = {**expected, "token": file.parent / "token"}
     assert settled(*arguments) == expected
+
+
+TOKEN = "token-of-an-operator"
+
+
+async def test_a_token_goes_to_its_own_server_only(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another server does not get it; who is refused there is told so, and may send it anyway."""
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    home = "home.example:7070"
+
+    async def rms(*arguments: str) -> Result:
+        capsys.readouterr()
+        code = await asyncio.to_thread(main, ["rms", *arguments])
+        captured = capsys.readouterr()
+        return Result(code, captured.out, captured.err)
+
+    async with serving(operator_tokens=(token,)) as server:
+        assert main(["context", "set", "prod", "--target", home, "--token", str(token)]) == 0
+        elsewhere = ("--target", server.grpc_address)
+        result = await rms(*elsewhere)
+        refusal, note = result.err.splitlines()
+        assert result.code == 4
+        assert "refused: UNAUTHENTICATED" in refusal
+        withheld = f"the credentials of context prod are for {home}, and were not sent"
+        assert note == f"licorne: {withheld}; what options name is sent"
+        for named in (("--context", "prod"), ("--token", str(token))):
+            assert (await rms(*elsewhere, *named)).code == 0
+        monkeypatch.setenv("LICORNE_TARGET", server.grpc_address)
+        for name in ("", "prod"):
+            monkeypatch.setenv("LICORNE_CONTEXT", name)
+            assert withheld in (await rms()).err
+        monkeypatch.setenv("LICORNE_TOKEN_FILE", str(token))
+        assert (await rms()).code == 0
+        monkeypatch.setenv("LICORNE_TARGET", home)
+        result = await rms(*elsewhere)
+        assert result.code == 4
+        assert f"the credentials of the environment are for {home}, and were not" in result.err
+
+
+def test_a_file_of_contexts_is_not_needed_for_a_target(licorne: Command, file: Path) -> None:
+    """One that cannot be used is in nobody's way who says which server is meant."""
+    file.parent.mkdir()
+    file.write_text("contexts: [")
+    result = licorne("nodes", "--target", "127.0.0.1:1")
+    assert result.code == 2
+    assert "cannot reach 127.0.0.1:1" in result.err
 
 
 @pytest.mark.parametrize(

@@ -89,8 +89,8 @@ async def test_more_events_than_one_answer_takes(server: Server, shell: Shell) -
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (("--rm", "x"), 3, "RM x is not registered"),
-        (("--rm", "x", "--follow"), 3, "RM x is not registered"),
+        (("--rm", "x"), 3, 'no RM "x"; there are: '),
+        (("--rm", "x", "--follow"), 3, 'no RM "x"; there are: '),
         (("--rm", "off"), 4, "Event tracking is disabled"),
         (("--rm", "off", "--follow", "--from", "0"), 4, "Event tracking is disabled"),
     ],

@@ -1,10 +1,16 @@
 """`explain` looks in every partition, and `events` are chosen by what they are about."""
 
+from argparse import Namespace
 from collections.abc import Sequence
+from typing import cast
 
 import pytest
 
 from licorne import Rejected
+from licorne.si.v1.si_pb2 import EventRecord
+from licorne.v1.state_pb2 import Event, ListEventsRequest, ListEventsResponse
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.cli.events import first_since
 from support.town import Town
 
 
@@ -50,7 +56,7 @@ async def test_what_is_known_of_it_is_said(town: Town) -> None:
         (("--app", "idle"), "APP_NEW QUEUE_APP"),
         (("--app", "app/idle", "--type", "app"), "APP_NEW"),
         (("--state", "running"), "APP_RUNNING"),
-        (("--state", "accepted", "--user", "ann"), "APP_ACCEPTED"),
+        (("--state", "Accepted", "--user", "ann"), "APP_ACCEPTED"),
         (("--queue", "root.dev", "--type", "app"), "APP_NEW"),
         (("--queue", "root.dev", "--app", "shop"), ""),
         (("--user", "ann", "--type", "user"), "UG_USER_RESOURCE"),
@@ -66,6 +72,37 @@ async def test_events_are_chosen(town: Town, arguments: Sequence[str], details: 
     """By application, queue, user, node, kind, state, text and time; all have to hold."""
     result = await town.shell("events", *arguments, "-o", "json")
     assert {e["record"]["eventChangeDetail"] for e in result.json["events"]} == set(details.split())
+
+
+class Kept:
+    """What `ListEvents` tells of events, one a second, of which the older ones are gone."""
+
+    def __init__(self, lowest: int, highest: int) -> None:
+        self.kept = range(lowest, highest + 1)
+        self.told = 0
+
+    def ListEvents(self, request: ListEventsRequest, timeout: float) -> ListEventsResponse:  # noqa: N802
+        """As many as were asked for, from the id on."""
+        assert timeout == 1.0
+        ids = [number for number in self.kept if number >= request.start][: request.count]
+        self.told += len(ids)
+        events = [
+            Event(id=number, record=EventRecord(timestampNano=number * 10**9)) for number in ids
+        ]
+        return ListEventsResponse(
+            lowest_id=self.kept.start, highest_id=self.kept.stop - 1, events=events
+        )
+
+
+@pytest.mark.parametrize(
+    ("since", "first"), [(0, 500), (499, 500), (700, 700), (700.5, 701), (9999, 9999), (9e4, 10000)]
+)
+def test_what_is_too_old_is_not_fetched(since: float, first: int) -> None:
+    """The first event since a time is found in a few questions, however many are kept."""
+    kept = Kept(500, 9999)
+    args = Namespace(rm_id="", timeout=1.0)
+    assert first_since(cast(StateStub, kept), args, since * 1e9) == first
+    assert kept.told <= 16
 
 
 async def test_events_of_a_queue_have_those_of_its_applications(town: Town) -> None:

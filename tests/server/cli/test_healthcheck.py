@@ -36,7 +36,9 @@ async def test_certificate_of_another_server_is_checked(capsys: pytest.CaptureFi
     async with serving(http=LOOPBACK, tls=tls()) as server:
         url = f"https://{server.http_address}/livez"
         assert await check("--url", url) == 1
-        assert "certificate verify failed" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert said.startswith(f"licorne: {url}: certificate verify failed, ")
+        assert said.endswith(": --tls-ca FILE says whom to trust\n")
         assert await check("--url", url, "--tls-ca", str(FILES / "ca.pem")) == 0
         assert await check("--url", url, "--tls-ca", str(FILES / "stranger.pem")) == 1
         assert await check("--url", url, "--tls-skip-verify") == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from licorne_core.config import load
-from licorne_core.config.properties import KNOWN
+from licorne_core.config.keys import PROPERTIES
 from licorne_server.__main__ import main
 from licorne_server.settings import Address
 from support.shim import PATIENCE
@@ -73,7 +73,7 @@ def test_nothing_is_no_configuration(
     assert "the default configuration is refused:" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("key", KNOWN)
+@pytest.mark.parametrize("key", PROPERTIES.names)
 def test_a_mistyped_property_fails_strict(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str
 ) -> None:

@@ -43,6 +43,28 @@ async def test_wide_tables_have_more_columns(town: Town, command: str) -> None:
     assert wide[0] != table[0] or command == "events"
 
 
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        (("nodes", "-l", "zone=nowhere"), "nodes"),
+        (("apps", "--user", "nobody"), "apps"),
+        (("queues", "--state", "draining"), "queues"),
+        (("users", "--groups"), "groups"),
+        (("events", "--user", "nobody"), "events"),
+    ],
+)
+async def test_where_nothing_is_found_that_is_said(
+    town: Town, command: Sequence[str], kind: str
+) -> None:
+    """On stderr, so that it is not taken for a row; programs get a list without anything in it."""
+    result = await town.shell(*command)
+    assert (result.code, len(result.rows)) == (0, 1)
+    assert result.err.splitlines()[-1] == f"no {kind} found"
+    names = await town.shell(*command, "-o", "name")
+    assert (names.out, names.err.splitlines()[-1]) == ("", f"no {kind} found")
+    assert "found" not in (await town.shell(*command, "-o", "json")).err
+
+
 async def test_without_headers(town: Town) -> None:
     """A script gets the rows alone."""
     whole = await town.shell("nodes")
@@ -95,6 +117,7 @@ async def test_columns_that_are_none(
         (("apps", "--user", "nobody"), []),
         (("apps", "--group", "nobody"), []),
         (("apps", "--state", "running"), ["app/shop"]),
+        (("apps", "--state", "Running"), ["app/shop"]),
         (("apps", "--state", "accepted"), []),
         (("apps", "--state", "failed"), []),
         (("apps", "--state", "all"), ["app/idle", "app/shop"]),
@@ -103,7 +126,7 @@ async def test_columns_that_are_none(
         (("apps", "--reason", "no_node_fits"), []),
         (("queues", "--leaves"), ["queue/root.dev", "queue/root.prod"]),
         (("queues", "--leaves", "--pending"), ["queue/root.prod"]),
-        (("queues", "--state", "draining"), []),
+        (("queues", "--state", "Draining"), []),
         (("queues", "queue/root.dev"), ["queue/root.dev"]),
         (("nodes", "--schedulable", "no"), []),
         (("nodes", "--schedulable", "yes"), ["node/node-1", "node/node-2"]),
@@ -149,11 +172,15 @@ async def test_the_reason_is_shown_that_was_looked_for(town: Town) -> None:
     assert "REASON" not in (await town.shell("apps")).rows[0]
 
 
-async def test_a_selector_without_a_key(town: Town, capsys: pytest.CaptureFixture[str]) -> None:
-    """Wrong usage, and what was expected instead."""
+@pytest.mark.parametrize("selector", ["=a", "zone in (a", "zone notin (a)", "gpus>2", "!"])
+async def test_a_selector_without_a_key(
+    town: Town, selector: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Wrong usage, and what was expected instead; words that are not known here are no keys."""
     with pytest.raises(SystemExit):
-        await town.shell("nodes", "-l", "=a")
-    assert "=a: KEY=VALUE, KEY!=VALUE, KEY or !KEY was expected" in capsys.readouterr().err
+        await town.shell("nodes", "-l", selector)
+    problem = f"{selector}: KEY=VALUE, KEY!=VALUE, KEY or !KEY was expected"
+    assert problem in capsys.readouterr().err
 
 
 class Watching:

@@ -82,6 +82,25 @@ def test_a_terminal_gets_colours_and_the_same_text(
     assert "\x1b[32m" not in capsys.readouterr().out
 
 
+def test_a_number_that_heads_an_item_says_of_what_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a terminal is too narrow for a table, and a number would stand alone."""
+    monkeypatch.setattr("licorne_server.cli.output.is_terminal", lambda _: True)
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setenv("NO_COLOR", "1")
+    long = "word " * 8
+    print_table(("REVISION", "SOURCE", "COMMENT"), [("3", "operator", long)], heads=2)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+    assert lines[:2] == ["revision 3  operator", "  comment word word word word"]
+    print_table(("NODES", "OUT BECAUSE"), [("11,996", long)])
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+    assert lines[0] == "nodes 11,996"
+    print_table(("NODE", "STATE", "COMMENT"), [("n3", "up", long)])
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+    assert lines[0] == "n3"
+
+
 def test_json_has_raw_numbers_under_proto_json_names(capsys: pytest.CaptureFixture[str]) -> None:
     """64-bit numbers are numbers, empty fields are there, and proto JSON parsers read it."""
     message = ListQueuesResponse(

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import grpc
 import pytest
+import yaml
 from structlog.testing import capture_logs
 
+from licorne_core.commands import Hold, SetHold
+from licorne_core.ids import RmId
 from licorne_server.__main__ import main
 from licorne_server.app import Server
 from support.shim import Shim, application, ask, connected, new_allocations, serving
@@ -95,7 +98,10 @@ async def test_a_plan_is_read_by_people(licorne: Licorne, tmp_path: Path) -> Non
     result = await licorne("config", "plan", written(tmp_path, WIDER))
     assert result.out.splitlines() == [
         "plan for RM rm from revision 1",
-        "1 queue changed, 1 ask placed, 0 stopped by something else, 0 victims, 0 limits exceeded",
+        (
+            "1 queue changed, 1 ask placed, 0 stopped by something else, 0 victims, "
+            "0 limits newly exceeded"
+        ),
         "all that would happen in the next 6 s, if nothing else happens",
         "",
         "queues (1)",
@@ -116,10 +122,40 @@ async def test_a_plan_by_which_somebody_is_worse_off_exits_with_6(
 ) -> None:
     """Queues above their new maxima are shown with the amount."""
     result = await licorne("config", "plan", written(tmp_path, NARROW))
-    assert "            over its new maximum by vcore=1" in result.out.splitlines()
+    assert "            over its maximum by vcore=1" in result.out.splitlines()
     assert "  removed   root.b" in result.out.splitlines()
     assert "  added     root.c" in result.out.splitlines()
     assert result.code == 6
+
+
+async def test_what_is_so_already_makes_nobody_worse_off(
+    licorne: Licorne, server: Server, tmp_path: Path
+) -> None:
+    """A queue that is above its maximum now is told as such, and the exit code is 0."""
+    await licorne("config", "apply", written(tmp_path, NARROW), "--yes")
+    again = NARROW.replace(
+        "preemption.delay: 1s}\n          - name: c", "x: y}\n          - name: c"
+    )
+    assert again != NARROW
+    result = await licorne("config", "plan", written(tmp_path, again))
+    assert "            over its maximum by vcore=1, as now" in result.out.splitlines()
+    assert result.code == 0
+
+
+async def test_a_plan_for_an_rm_on_hold_says_so(
+    licorne: Licorne, server: Server, tmp_path: Path
+) -> None:
+    """Nothing is scheduled for it, so that the plan is not complete: the exit code is 7."""
+    hold = SetHold(rm_id=RmId("rm"), hold=Hold.OUTBOX_FULL, on=True)
+    await server.engine.submit(hold)
+    result = await licorne("config", "plan", written(tmp_path, WIDER))
+    assert result.out.splitlines()[2] == (
+        "NOT COMPLETE: the RM is on hold (outbox full), and nothing is scheduled for it meanwhile"
+    )
+    assert result.code == 7
+    result = await licorne("submit", "--dry-run", written(tmp_path, JOB))
+    assert "NOT COMPLETE: the RM is on hold (outbox full)" in result.out
+    assert result.code == 6, "its asks wait"
 
 
 async def test_a_plan_of_what_runs_says_so(licorne: Licorne, tmp_path: Path) -> None:
@@ -136,6 +172,18 @@ async def test_a_plan_in_json_has_everything(licorne: Licorne, tmp_path: Path) -
     assert (plan["baseRevision"], plan["changed"], plan["complete"]) == (1, True, True)
     assert plan["placed"][0]["allocationKey"] == "k2"
     assert {"partition", "path", "name", "value", "origin"} == plan["defaults"][0].keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "command"), [(WIDER, ("config", "plan")), (JOB, ("submit", "--dry-run"))]
+)
+async def test_a_plan_in_yaml_says_what_it_says_in_json(
+    licorne: Licorne, tmp_path: Path, text: str, command: tuple[str, ...]
+) -> None:
+    """Programs may have either form."""
+    given = (*command, written(tmp_path, text), "-o")
+    as_yaml = await licorne(*given, "yaml")
+    assert yaml.safe_load(as_yaml.out) == (await licorne(*given, "json")).json
 
 
 async def test_a_file_that_is_refused_is_refused_by_line(licorne: Licorne, tmp_path: Path) -> None:

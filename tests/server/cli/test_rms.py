@@ -1,5 +1,7 @@
 """`licorne rms` against a running server."""
 
+from pathlib import Path
+
 import pytest
 
 from licorne.v1.state_pb2 import ResourceManager, RmAmounts
@@ -42,12 +44,36 @@ async def test_rms_are_shown_and_forgotten(capsys: pytest.CaptureFixture[str]) -
         assert (await shell("rms", "-o", "json")).json == {"rms": []}
 
 
+async def test_an_rm_of_the_state_directory_is_forgotten(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """After a restart its configuration is kept before it comes back; it can be forgotten too."""
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        await Shim(channel, "old").register()
+        await Shim(channel, "new").register()
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        shell = Shell(server.grpc_address, capsys)
+        await Shim(channel, "new").register()
+        planned = await shell("rms", "forget", "old")
+        assert planned.code == 1
+        sentence = (
+            "RM old, which is not registered, is to be forgotten: 1 revision of its configuration"
+        )
+        assert planned.err.splitlines()[0] == sentence
+        forgotten = await shell("rms", "forget", "old", "--yes")
+        assert (forgotten.code, forgotten.err) == (0, f"{sentence}\nRM old forgotten\n")
+        again = await shell("rms", "forget", "old", "--yes")
+        assert (again.code, again.err) == (3, 'licorne: no RM "old"; there are: new\n')
+    async with serving(state_dir=tmp_path) as server:
+        assert (await Shell(server.grpc_address, capsys)("config", "history", "old")).code == 3
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
         (("forget",), "licorne: say which: rms forget RM\n"),
         (("--force",), "licorne: --force is for: rms forget RM\n"),
-        (("--yes",), "licorne: --yes is for: rms forget RM\n"),
+        (("--yes",), "licorne: --yes goes with an act: forget\n"),
     ],
 )
 async def test_arguments_that_do_not_fit(

@@ -173,7 +173,7 @@ def events() -> None:
 
 
 def explain() -> None:
-    """An ask that two checks stop, with the nodes that are out by cause."""
+    """An ask that two checks stop in a large cluster, with the nodes that are out by cause."""
     print_explanation(
         ExplainResponse(
             application_id="nightly-0001",
@@ -181,7 +181,8 @@ def explain() -> None:
             queue="root.batch",
             verdict="pending",
             summary="exceeds the maximum of queue root.batch by map[memory:1073741824 vcore:500]",
-            asks_ahead=3,
+            asks_ahead=103_482,
+            applications_ahead=1_204,
             checks=[
                 Check(
                     kind="application",
@@ -202,8 +203,8 @@ def explain() -> None:
                 Check(
                     kind="nodes",
                     code="NO_NODE_FITS",
-                    message="fits on none of 24 nodes: 20 full: vcore, 4 reserved",
-                    causes={"full: vcore": 20, "reserved": 4},
+                    message="fits on none of 12000 nodes: 11996 full: vcore, 4 reserved",
+                    causes={"full: vcore": 11_996, "reserved": 4},
                 ),
             ],
         )

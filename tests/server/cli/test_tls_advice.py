@@ -1,11 +1,17 @@
 """A server that speaks TLS, or does not, says so to whoever asks it the other way."""
 
+import asyncio
+import os
 import socket
+import ssl
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
-from licorne_server.cli.tls_probe import tls_advice
+from licorne.options import TlsConfig
+from licorne_server.cli.tls_probe import refused_because, tls_advice
 from support.shim import serving
 from support.tls import FILES, tls
 from support.town import Shell, Town
@@ -27,6 +33,148 @@ async def test_a_tls_server_asked_without_tls(
             assert (await shell("rms", "--tls-ca", str(FILES / "ca.pem"))).code == 0
 
 
+CA = ("--tls-ca", str(FILES / "ca.pem"))
+HANGS_UP = "{where} hangs up: it may"
+
+
+def shown(name: str) -> tuple[str, ...]:
+    """The options for a certificate of the tests and its key."""
+    return ("--tls-cert", str(FILES / f"{name}.pem"), "--tls-key", str(FILES / f"{name}.key"))
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        (
+            ("--tls-ca", str(FILES / "stranger.pem")),
+            (
+                "the certificate of {where} is not trusted, "
+                "unable to get local issuer certificate: --tls-ca FILE says whom to trust"
+            ),
+        ),
+        (
+            (*CA, "--tls-server-name", "elsewhere"),
+            (
+                "the certificate of {where} is for another name: "
+                "--tls-server-name NAME says which one to expect"
+            ),
+        ),
+        (CA, f"{HANGS_UP} want a certificate of yours, give --tls-cert and --tls-key"),
+        (
+            (*CA, *shown("stranger")),
+            f"{HANGS_UP} not trust the certificate in {FILES / 'stranger.pem'}",
+        ),
+    ],
+    ids=["authority", "name", "no certificate", "certificate of a stranger"],
+)
+async def test_certificates_that_are_not_taken(
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], advice: str
+) -> None:
+    """What one side has against the other's certificate is said, and what to do about it."""
+    async with serving(tls=tls()) as server:
+        where = server.grpc_address
+        result = await Shell(where, capsys)("rms", *options)
+        assert (result.code, result.out) == (2, "")
+        said = advice.format(where=where)
+        assert result.err == f"licorne: cannot reach {where}: {said}\n"
+
+
+async def test_nothing_but_our_line_is_printed() -> None:
+    """The core of gRPC, which prints lines of its own, is not heard."""
+    command = (sys.executable, "-m", "licorne_server", "rms", "--tls-ca")
+    async with serving(tls=tls()) as server:
+        options = (str(FILES / "stranger.pem"), "--target", server.grpc_address)
+        process = await asyncio.create_subprocess_exec(
+            *command, *options, stderr=asyncio.subprocess.PIPE
+        )
+        _, said = await process.communicate()
+    assert (process.returncode, said.count(b"\n")) == (2, 1)
+    assert said.startswith(b"licorne: cannot reach ")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ("--tls-ca", "{files}/make.sh"),
+            "--tls-ca {files}/make.sh: not usable as PEM: no certificate or crl found",
+        ),
+        (
+            ("--tls-ca", "{files}/none.pem"),
+            "cannot read {files}/none.pem: No such file or directory",
+        ),
+        (
+            ("--tls-cert", "{files}/rm.pem", "--tls-key", "{files}/operator.key"),
+            (
+                "--tls-cert {files}/rm.pem, --tls-key {files}/operator.key: not usable as PEM: "
+                "key values mismatch"
+            ),
+        ),
+        (("--tls-cert", "{files}/rm.pem"), "--tls-cert and --tls-key go together"),
+    ],
+    ids=["no certificate in it", "no file", "not a pair", "half a pair"],
+)
+async def test_files_of_no_use(
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], said: str
+) -> None:
+    """They are named before anything is sent."""
+    words = [word.format(files=FILES) for word in options]
+    result = await Shell("127.0.0.1:1", capsys)("rms", *words)
+    assert (result.code, result.err) == (1, f"licorne: {said.format(files=FILES)}\n")
+
+
+async def test_files_that_go_meanwhile(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A file that was there when the command began, and is not when it has failed, is named."""
+    authority = tmp_path / "ca.pem"
+    authority.write_bytes((FILES / "stranger.pem").read_bytes())
+    real = TlsConfig.credentials
+
+    def then_gone(tls: TlsConfig) -> object:
+        credentials = real(tls)
+        authority.unlink()
+        return credentials
+
+    monkeypatch.setattr(TlsConfig, "credentials", then_gone)
+    async with serving(tls=tls()) as server:
+        where = server.grpc_address
+        result = await Shell(where, capsys)("rms", "--tls-ca", str(authority))
+    assert result.code == 2
+    assert f"cannot reach {where}: cannot read {authority}: No such file" in result.err
+
+
+def test_no_authority_is_advised_where_none_would_help() -> None:
+    """A certificate that has expired is not taken, whoever stands for it."""
+    error = ssl.SSLCertVerificationError()
+    error.verify_code, error.verify_message = 10, "certificate has expired"
+    assert refused_because(error) == "is not taken: certificate has expired"
+
+
+async def test_a_name_that_no_host_can_have(capsys: pytest.CaptureFixture[str]) -> None:
+    """It ends with a line like everything else."""
+    async with serving(tls=tls()) as server:
+        result = await Shell(server.grpc_address, capsys)("rms", *CA, "--tls-server-name", ".foo")
+    assert result.code == 2
+    assert result.err.startswith(f"licorne: cannot reach {server.grpc_address}: ")
+    assert tls_advice("a..b:7070", TlsConfig()) == ""
+
+
+async def test_files_that_can_be_read_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A pipe, as shells make them of commands, is left to the one who needs it."""
+    pipe = tmp_path / "ca"
+    os.mkfifo(pipe)
+    writing = asyncio.create_task(
+        asyncio.to_thread(pipe.write_bytes, (FILES / "ca.pem").read_bytes())
+    )
+    async with serving(tls=tls(mutual=False)) as server:
+        result = await Shell(server.grpc_address, capsys)("rms", "--tls-ca", str(pipe))
+    await writing
+    assert result.code == 0
+
+
 async def test_a_plain_server_asked_with_tls(town: Town) -> None:
     """It cannot be reached, and what to leave out is said."""
     result = await town.shell("queues", "--tls", "--timeout", "2")
@@ -38,7 +186,7 @@ async def test_a_plain_server_asked_with_tls(town: Town) -> None:
 @pytest.mark.parametrize("target", ["unix:/run/nothing", "127.0.0.1:1"])
 def test_where_nobody_answers_nothing_is_advised(target: str) -> None:
     """What is known of the other side is nothing."""
-    assert tls_advice(target, tls=True) == tls_advice(target, tls=False) == ""
+    assert tls_advice(target, TlsConfig()) == tls_advice(target, None) == ""
 
 
 def test_who_hangs_up_is_not_judged() -> None:
@@ -51,5 +199,5 @@ def test_who_hangs_up_is_not_judged() -> None:
 
         thread = threading.Thread(target=hang_up)
         thread.start()
-        assert tls_advice(f"127.0.0.1:{listener.getsockname()[1]}", tls=True) == ""
+        assert tls_advice(f"127.0.0.1:{listener.getsockname()[1]}", TlsConfig()) == ""
         thread.join()

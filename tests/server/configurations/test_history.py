@@ -47,11 +47,78 @@ async def test_texts_come_when_they_are_wanted(admin: Admin) -> None:
     assert refused.value.details() == "revision 3 of RM rm is not kept: 1 to 2 are"
 
 
-async def test_same_text_is_no_new_revision(admin: Admin) -> None:
-    """What runs already is not applied again, and stays what it was."""
+async def test_what_runs_already_is_applied_once(server: Server, shim: Shim, admin: Admin) -> None:
+    """The text that the RM brought is applied from then on, and nothing else changes.
+
+    It stays in force when the RM says nothing any more. Applied again it is no new revision.
+    """
+    answer = await admin.apply(A, comment="keep it")
+    assert (answer.changed, answer.revision) == (False, 2)
+    assert await admin.in_force() == (A, 2, "operator")
+    await shim.register("")
+    assert await admin.in_force() == (A, 2, "operator")
+    assert queues(server) == ("root.a",)
     answer = await admin.apply(A)
-    assert (answer.changed, answer.revision) == (False, 1)
-    assert await admin.in_force() == (A, 1, "registration")
+    assert (answer.changed, answer.revision) == (False, 2)
+
+
+async def test_rollback_to_what_runs_keeps_it(shim: Shim, admin: Admin) -> None:
+    """Whoever goes back to the revision in force has it stay as well."""
+    await admin.roll_back(to=1)
+    await shim.register("")
+    assert await admin.in_force() == (A, 2, "rollback")
+
+
+@pytest.mark.parametrize(
+    "nothing", ["# nothing\n", "---\n", "\n \n", "\ufeff", "\ufeff# a\n---\n"], ids=ascii
+)
+async def test_a_text_without_anything_in_it_is_no_configuration(
+    server: Server, admin: Admin, nothing: str
+) -> None:
+    """It is refused as spec 2.5 row 1 says, and is not taken for the default."""
+    for call in (admin.apply(nothing), admin.plan(nothing)):
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await call
+        refused = refusal(error.value)
+        assert (refused.code, refused.reason) == (
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "CONFIG_INVALID",
+        )
+        assert refused.text == "update of configuration failed: scheduler config is not set"
+    verdict = await admin.validate(nothing)
+    assert (verdict.allowed, verdict.reason) == (False, "scheduler config is not set")
+    assert queues(server) == ("root.a",)
+
+
+async def test_extra_configurations_are_in_the_history(shim: Shim, admin: Admin) -> None:
+    """Each revision has the one that was in force with it, and a rollback brings it back."""
+    await admin.apply(B, extra={"event.trackingEnabled": "false"})
+    await admin.apply(C)
+    await admin.apply(C, extra={"event.trackingEnabled": "true"})
+    history = await admin.history(with_config=True)
+    assert [dict(item.extra_config) for item in history] == [
+        {"event.trackingEnabled": "true"},
+        {"event.trackingEnabled": "false"},
+        {"event.trackingEnabled": "false"},
+        {},
+    ]
+    assert not any(item.extra_config for item in await admin.history())
+    await admin.roll_back(to=2)
+    running = await admin.get()
+    assert (running.config, dict(running.extra_config)) == (B, {"event.trackingEnabled": "false"})
+
+
+async def test_extra_configuration_goes_on_with_what_was_applied(shim: Shim, admin: Admin) -> None:
+    """An RM that registers anew has it, until it says another one than before."""
+    await shim.register(A, extraConfig={"service.a": "1"})
+    await admin.apply(B, extra={"event.requestCapacity": "7"})
+    for said in ({}, {"service.a": "1"}):
+        await shim.register(A, extraConfig=said)
+        assert dict((await admin.get()).extra_config) == {"event.requestCapacity": "7"}
+    await shim.register(A, extraConfig={"service.a": "2"})
+    running = await admin.get()
+    assert (running.config, dict(running.extra_config)) == (B, {"service.a": "2"})
+    assert (running.source, running.revision) == ("operator", 4)
 
 
 async def test_refused_text_is_no_revision(server: Server, admin: Admin) -> None:
@@ -120,7 +187,7 @@ async def test_first_revision_has_none_before_it(admin: Admin) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await admin.roll_back()
     assert refused.value.code() is grpc.StatusCode.NOT_FOUND
-    assert refused.value.details() == "revision 0 of RM rm is not kept: 1 is"
+    assert refused.value.details() == "RM rm has had no other configuration than the first"
 
 
 async def test_history_keeps_so_many(admin: Admin) -> None:

@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 from licorne_core.config import load
 from licorne_core.rm_caps import RmCaps
 from licorne_server.app import Server
+from licorne_server.configurations import reloading
 from licorne_server.configurations.reloading import INTERVAL
 from licorne_server.rm_bounds import RmBounds
 from licorne_server.testing import VirtualClock
@@ -192,6 +193,31 @@ async def test_bad_content_is_told_of_once(file: Path) -> None:
         assert "No such file" in told[1]["reason"]
         assert server.changes.reloader.failures == 2
         assert await Admin(channel).in_force() == (A, 1, "file")
+
+
+@pytest.mark.parametrize("where", ["load", "_digest"])
+async def test_the_file_is_watched_whatever_happens(
+    file: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """An error that nobody has thought of is in the log, and new content is read after it."""
+    clock = VirtualClock()
+    async with reading(file, clock, watch_config=True) as (server, channel):
+        await Shim(channel).register()
+
+        def fail(*_: object, **__: object) -> None:
+            raise RuntimeError("planted")
+
+        with monkeypatch.context() as planted, capture_logs() as lines:
+            planted.setattr(reloading, where, fail)
+            write(file, B)
+            await clock.advance(4 * INTERVAL)
+            await eventually(lambda: lines)
+        assert lines[0]["event"].startswith("default configuration not ")
+        assert lines[0]["log_level"] == "error"
+        assert queues(server) == ("root.a",)
+        write(file, C)
+        await clock.advance(4 * INTERVAL)
+        await eventually(lambda: queues(server) == ("root.c",))
 
 
 async def test_file_that_is_being_written_is_left_alone(file: Path) -> None:

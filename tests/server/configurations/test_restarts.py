@@ -4,16 +4,23 @@ import asyncio
 import resource
 import signal
 from asyncio.subprocess import DEVNULL
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import grpc
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
+from licorne.v1.admin_pb2 import ForgetRmRequest
+from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.config import DEFAULT_CONFIG
+from licorne_core.rm_caps import RmCaps
+from licorne_server.rm_bounds import RmBounds
 from licorne_server.settings import SettingsError
-from support.configuring import A, Admin, B, C, D, queues, refusal, text, write
+from support.configuring import BROKEN, A, Admin, B, C, D, queues, refusal, text, write
 from support.server_process import ServerProcess
 from support.shim import PATIENCE, Shim, connected, serving
 
@@ -49,9 +56,8 @@ class Expected:
 
     def apply(self, config: str) -> None:
         """An operator or a rollback brings a text."""
-        if config != self.running:
-            self._run(config)
-            self.applied = True
+        self._run(config)
+        self.applied = True
 
     def _run(self, config: str) -> None:
         self.running = config
@@ -135,6 +141,136 @@ async def test_state_directory_keeps_all_of_it(tmp_path: Path) -> None:
         assert await Admin(channel).history(with_config=True) == before
         await Shim(channel).register(C)
         assert await Admin(channel).in_force() == (C, 3, "registration")
+
+
+async def test_what_belongs_to_it_comes_back_too(tmp_path: Path) -> None:
+    """The extra configuration of what was applied is in force after a restart."""
+    extra = {"event.trackingEnabled": "false"}
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        await Shim(channel).register(A, extraConfig={"service.a": "1"})
+        await Admin(channel).apply(B, extra=extra)
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        await Shim(channel).register(A, extraConfig={"service.a": "1"})
+        running = await Admin(channel).get()
+        assert (running.config, dict(running.extra_config)) == (B, extra)
+
+
+@asynccontextmanager
+async def restarted(folder: Path) -> AsyncIterator[grpc.aio.Channel]:
+    """A server that knows an RM from before, with B applied after A, and has not seen it yet."""
+    async with serving(state_dir=folder) as server, connected(server) as channel:
+        await Shim(channel).register(A)
+        await Admin(channel).apply(B, comment="why")
+    async with serving(state_dir=folder) as server, connected(server) as channel:
+        yield channel
+
+
+async def test_rm_that_has_not_come_back_can_be_looked_at(tmp_path: Path) -> None:
+    """What is to be in force, and the history; it is said that the RM is not registered."""
+    async with restarted(tmp_path) as channel:
+        admin = Admin(channel)
+        running = await admin.get()
+        assert (running.config, running.revision, running.source) == (B, 2, "operator")
+        assert (running.comment, running.registered) == ("why", False)
+        assert [item.revision for item in await admin.history()] == [2, 1]
+        await Shim(channel).register(A)
+        assert (await admin.get()).registered
+
+
+async def test_rm_that_has_not_come_back_can_be_changed(tmp_path: Path) -> None:
+    """What is applied, or rolled back to, is in force when it registers; it survives a restart."""
+    async with restarted(tmp_path) as channel:
+        admin = Admin(channel)
+        answer = await admin.apply(C, base=2)
+        assert (answer.changed, answer.revision, answer.registered) == (True, 3, False)
+        assert answer.persistent
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await admin.apply(D, base=2)
+        assert refusal(error.value).reason == "STALE_REVISION"
+        assert (await admin.roll_back(to=1)).revision == 4
+        assert not (await admin.apply(A)).changed
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        await Shim(channel).register(D)
+        # The RM says something new.
+        assert await Admin(channel).in_force() == (D, 5, "registration")
+        assert [item.revision for item in await Admin(channel).history()] == [5, 4, 3, 2, 1]
+
+
+async def test_rm_that_has_not_come_back_is_spared_what_is_refused(tmp_path: Path) -> None:
+    """A text that no RM could use is refused as for one that is registered."""
+    async with restarted(tmp_path) as channel:
+        admin = Admin(channel)
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await admin.apply(BROKEN)
+        assert refusal(error.value).reason == "CONFIG_INVALID"
+        assert (await admin.get()).revision == 2
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await admin.plan(C)
+        assert refusal(error.value).reason == "RM_NOT_REGISTERED"
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await Admin(channel, "nobody").apply(C)
+        assert refusal(error.value).reason == "RM_NOT_REGISTERED"
+
+
+async def test_rm_that_does_not_come_back_can_be_forgotten(tmp_path: Path) -> None:
+    """Nothing of it is left, in the state directory neither."""
+    async with restarted(tmp_path) as channel:
+        await AdminStub(channel).ForgetRm(ForgetRmRequest(rm_id="rm"))
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await Admin(channel).get()
+        assert refusal(error.value).reason == "RM_NOT_REGISTERED"
+    assert not list((tmp_path / "rms").iterdir())
+
+
+THREE = text("b").replace("{name: b}", "{name: b}, {name: c}")
+
+
+async def test_applied_configuration_that_cannot_be_used_keeps_no_rm_out(tmp_path: Path) -> None:
+    """With a lower cap after a restart the RM's own text is in force; everybody is told why."""
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        await Shim(channel).register(A)
+        await Admin(channel).apply(THREE)
+    caps = RmBounds(each=RmCaps(queues=2))
+    async with serving(state_dir=tmp_path, rms=caps) as server, connected(server) as channel:
+        admin = Admin(channel)
+        with capture_logs() as lines:
+            await Shim(channel).register(A)
+        why = "the configuration has 3 queues, at most 2 are allowed"
+        [line] = [one for one in lines if one["event"] == "applied configuration cannot be used"]
+        assert (line["log_level"], line["rm_id"], line["revision"]) == ("error", "rm", 2)
+        assert (line["in_force"], line["by"]) == (3, "127.0.0.1")
+        assert why in line["reason"]
+        running = await admin.get()
+        assert (running.config, running.revision, running.source) == (A, 3, "registration")
+        assert running.instead_of == 2
+        assert running.comment == f"revision 2 cannot be used: partitions: {why}"
+        assert queues(server) == ("root.a",)
+        [latest, *_] = await admin.history()
+        assert (latest.instead_of, latest.comment) == (2, running.comment)
+        # It is in force from now on, as any other one.
+        await Shim(channel).register(A)
+        assert await admin.in_force() == (A, 3, "registration")
+        await Shim(channel).register("")
+        assert (await admin.get()).source == "built-in"
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        await Shim(channel).register(A)
+        await Admin(channel).roll_back(to=2)
+        assert (await Admin(channel).get()).config == THREE
+
+
+async def test_rm_whose_own_text_cannot_be_used_either_is_told_of_both(tmp_path: Path) -> None:
+    """The refusal is that of its own text, and names the applied one behind it."""
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        await Shim(channel).register(THREE)
+        await Admin(channel).apply(THREE + "# x\n")
+    caps = RmBounds(each=RmCaps(queues=2))
+    async with serving(state_dir=tmp_path, rms=caps) as server, connected(server) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await Shim(channel).register(THREE)
+        refused = refusal(error.value)
+        assert refused.reason == "CONFIG_INVALID"
+        assert "; revision 2, which was applied, cannot be used either: " in refused.text
+        assert (await Admin(channel).get()).revision == 2
 
 
 async def test_without_one_the_registration_counts_again() -> None:

@@ -1,28 +1,36 @@
 """The state directory: what it keeps, what it refuses, and what it never does."""
 
+import json
 import resource
 import stat
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from licorne_core.config import load
 from licorne_core.ids import RmId
-from licorne_server.configurations.revisions import Revisions, Source
+from licorne_server.configurations.revisions import Revisions, Source, extra_text
 from licorne_server.configurations.state_dir import StateDir
 from licorne_server.settings import SettingsError
 from support.configuring import A, B, C
 
 
-def revisions_of(rm_id: str, *configs: str, said: str = "") -> Revisions:
+def revisions_of(rm_id: str, *configs: str, said: str = "", extra: str = "") -> Revisions:
     """Revisions with these texts."""
     revisions = Revisions(rm_id=RmId(rm_id))
     for number, config in enumerate(configs, start=1):
         revisions = revisions.adding(
-            load(config), Source.OPERATOR, time=number, by="ann — é", comment=f"number {number}"
+            load(config),
+            Source.OPERATOR,
+            time=number,
+            by="ann — é",
+            comment=f"number {number}",
+            extra=extra,
+            instead_of=number - 1 if extra else 0,
         )
-    return revisions.saying(said)
+    return revisions.saying(said, extra)
 
 
 @pytest.fixture
@@ -55,7 +63,8 @@ def test_everything_comes_back(opened: Opened) -> None:
     """Revisions, texts and what the RM said are what they were, for any name an RM may have."""
     directory, found = opened()
     assert found == []
-    kept = [revisions_of(name, A, B, A, said=C) for name in NAMES]
+    extra = extra_text({"event.trackingEnabled": "false", "é": "\0"})
+    kept = [revisions_of(name, A, B, A, said=C, extra=extra) for name in NAMES]
     for revisions in kept:
         directory.write(revisions)
     _, found = opened()
@@ -124,6 +133,37 @@ def test_texts_that_nothing_needs_go(folder: Path, opened: Opened) -> None:
     assert texts == {A, B}
     directory.drop(RmId("rm"))
     assert list((folder / "rms").iterdir()) == []
+
+
+def test_what_is_discarded_leaves_nothing(folder: Path, opened: Opened) -> None:
+    """A change that was refused has its text nowhere, however many of them come."""
+    directory, _ = opened()
+    for config in (B, C):
+        directory.prepare(revisions_of("rm", config))
+        directory.discard(RmId("rm"))
+    assert list((folder / "rms").iterdir()) == []
+    directory.write(revisions_of("rm", A))
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for config in (B, C):
+        directory.prepare(revisions_of("rm", A, config))
+        directory.discard(RmId("rm"))
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_files_of_earlier_versions_are_read(folder: Path, opened: Opened) -> None:
+    """They have no extra configurations."""
+    directory, _ = opened()
+    kept = revisions_of("rm", A, B)
+    directory.write(kept)
+    [file] = folder.glob("rms/*/revisions")
+    document = json.loads(file.read_bytes().partition(b"\n")[2])
+    del document["said_extra"]
+    for revision in document["revisions"]:
+        del revision["extra"]
+        del revision["instead_of"]
+    body = json.dumps(document).encode()
+    file.write_bytes(sha256(body).hexdigest().encode() + b"\n" + body)
+    assert opened()[1] == [kept]
 
 
 def overwrite(path: Path, content: bytes) -> None:

@@ -69,8 +69,8 @@ async def test_port_in_use_is_an_error(site: Site) -> None:
         b"GET / HTTP/9.9\r\n\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\n" + b"a: b\r\n" * 50_000 + b"\r\n",
-        b"POST /ws/v1/validate-conf HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"a: b\r\n" * 50_000 + b"\r\n",
+        b"POST /ws/v1/validate-conf HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
     ],
 )
 async def test_garbage_disturbs_nobody(site: Site, garbage: bytes) -> None:

@@ -39,6 +39,24 @@ async def test_missing_things_are_404(site: Site, path: str, named: str) -> None
 
 
 @pytest.mark.parametrize(
+    "path",
+    [
+        *(BASE + rest for rest in ("queues", "nodes", "applications/active", "usage/users")),
+        "/ui/api/partition/default/nodes",
+        "/ui/api/partition/default/heat",
+    ],
+)
+async def test_a_fresh_server_says_that_nobody_has_registered(site: Site, path: str) -> None:
+    """Whoever asks for a partition before there is an RM learns why there is none."""
+    answer = await site.refused(path)
+    assert answer["status_code"] == 404
+    assert answer["message"] == "partition default not found: no RM has registered yet"
+    site.driver.do(register(CONFIG))
+    answer = await site.refused(path.replace("default", "other"))
+    assert answer["message"] == "partition other not found"
+
+
+@pytest.mark.parametrize(
     ("path", "named"),
     [
         (BASE + "queue/root.$", "$"),

@@ -71,6 +71,8 @@ async def stream(site: Site, query: str = "") -> AsyncIterator[Lines]:
     async with site.client.get(f"{site.address}{STREAM}{query}") as answer:
         assert answer.status == 200, await answer.read()
         assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert answer.headers["X-Accel-Buffering"] == "no"
         yield Lines(answer)
 
 

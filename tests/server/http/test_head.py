@@ -24,7 +24,7 @@ async def answers(site: Site, *requests: str) -> bytes:
 
 def request(method: str, path: str, *headers: str) -> str:
     """A request as it goes over the wire."""
-    return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: x", *headers, "", ""])
+    return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: localhost", *headers, "", ""])
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "identity"])

@@ -33,6 +33,9 @@ OF_ALL = [
     "/ws/v1/scheduler/node-utilizations",
     "/debug/fullstatedump",
     "/ws/v1/fullstatedump",
+    "/debug/stack",
+    "/debug/pprof/",
+    "/debug/pprof/cmdline",
 ]
 PROBES = ["/livez", "/readyz"]
 UNKNOWN = ["", "Bearer", f"Bearer {'x' * 30}", f"Basic {OPERATOR}", OPERATOR]
@@ -139,3 +142,24 @@ async def test_rm_sees_nothing_of_others(reader: Reader) -> None:
     bare = ["/ws/v1/partition/default/queues"]
     for path in (*others, *named, *ambiguous, *OF_ALL, *OF_ONE, *all_of_them, *absent, *bare):
         assert await reader.asked_by(MINE, path) == 403, path
+
+
+async def test_the_address_for_metrics_wants_the_same_tokens(tmp_path: Path) -> None:
+    """Also where it is plain, on loopback; probes need none there either."""
+    (tmp_path / "mine").write_text(MINE)
+    (tmp_path / "operator").write_text(OPERATOR)
+    async with (
+        serving(
+            metrics=LOOPBACK,
+            rm_tokens={"mine": (tmp_path / "mine",)},
+            operator_tokens=(tmp_path / "operator",),
+        ) as server,
+        aiohttp.ClientSession() as client,
+    ):
+        base = f"http://{server.metrics_address}"
+        for token, expected in (("", 401), (MINE, 403), (OPERATOR, 200)):
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            async with client.get(f"{base}/metrics", headers=headers) as answer:
+                assert answer.status == expected
+        async with client.get(f"{base}/livez") as answer:
+            assert answer.status == 200

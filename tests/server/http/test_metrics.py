@@ -71,7 +71,11 @@ def ready(site: Site) -> Site:
             ask("app-1", "big", vcore=5000),
             ask("app-9", "nobody", vcore=1),
         ),
-        nodes(node("n0", NodeAction.DRAIN_NODE), node("n1", vcore=1)),
+        nodes(
+            node("n0", NodeAction.DRAIN_NODE),
+            node("n1", vcore=1),
+            node("lost", partition="nowhere", vcore=1),
+        ),
     )
     return site
 

@@ -194,6 +194,8 @@ async def test_metrics_are_compressed_once(site: Site) -> None:
         ("identity", False),
         ("gzip;q=0", False),
         ("gzip; q=0.0, br", False),
+        ("*;q=0, gzip", True),
+        ("*, gzip;q=0", False),
         ("gzipped", False),
     ],
 )
@@ -213,7 +215,9 @@ async def test_reader_that_stalls_is_cut_off(site: Site, monkeypatch: pytest.Mon
         reader.setblocking(False)
         loop = asyncio.get_running_loop()
         await loop.sock_connect(reader, (host, int(port)))
-        await loop.sock_sendall(reader, f"GET {ACTIVE} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        await loop.sock_sendall(
+            reader, f"GET {ACTIVE} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+        )
         hangup = select.poll()
         hangup.register(reader, 0)
         assert await asyncio.to_thread(hangup.poll, 20_000)

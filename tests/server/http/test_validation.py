@@ -28,6 +28,14 @@ async def test_good_configuration(site: Site) -> None:
     }
 
 
+@pytest.mark.parametrize("body", [b"", b" \n", b"# nothing\n", b"---\n", b"null\n"])
+async def test_a_text_with_nothing_in_it_is_no_configuration(site: Site, body: bytes) -> None:
+    """An update would refuse it (spec 2.5 row 1), so that the check does."""
+    answer = await validate(site, body)
+    assert (answer["allowed"], answer["checksum"]) == (False, "")
+    assert "scheduler config is not set" in answer["reason"]
+
+
 async def test_checksum_in_the_text_is_compared(site: Site) -> None:
     """A checksum that the text carries matches when it is the text's own."""
     right = f'{DEFAULT_CONFIG}checksum: "{checksum_of(DEFAULT_CONFIG)}"\n'

@@ -9,8 +9,19 @@ import pytest
 import structlog
 
 from licorne_server.logs.drops import Drops, Reason
-from licorne_server.logs.limits import FOREIGN, MAX_KINDS, OWN, Allowance, Limits
+from licorne_server.logs.levels import Levels
+from licorne_server.logs.limits import (
+    FOREIGN,
+    MAX_CAUSES,
+    MAX_KINDS,
+    OF_ALL,
+    OF_ONE,
+    OWN,
+    Allowance,
+    Limits,
+)
 from licorne_server.logs.lines import MAX_LINE, MAX_TEXT, Lines, rendered
+from licorne_server.logs.names import AUDIT
 from licorne_server.logs.strays import Strays
 
 FORGED = 'x\r\n{"event": "registered"}\x1b[31m\x00\x7f\x85\u2028\u2029\u202e\u2066\ud800'
@@ -142,6 +153,65 @@ def test_kinds_without_end_share_an_allowance() -> None:
     allowance = Allowance(burst=1, per_second=0.0)
     kinds = [limits.admits(f"kind {number}", allowance) for number in range(MAX_KINDS + 10)]
     assert kinds == [True] * (MAX_KINDS + 1) + [False] * 9
+
+
+def written(lines: Lines, times: int, logger: Any = None, **entry: Any) -> int:
+    """How many of so many lines are written."""
+    count = 0
+    for _ in range(times):
+        with contextlib.suppress(structlog.DropEvent):
+            count += bool(lines(logger, "info", {"event": "e", **entry}))
+    return count
+
+
+def test_the_lines_of_one_rm_leave_those_of_another(lines: Lines, drops: Drops) -> None:
+    """Each RM has an allowance of each event, as has each caller and each host that is named."""
+    flood = 2 * OF_ONE.burst
+    assert written(lines, flood, rm_id="loud") < flood
+    assert written(lines, 10, rm_id="quiet") == 10
+    assert written(lines, 10, rm_id="loud", event="another") == 10
+    assert written(lines, flood, by="caller", rm_id="quiet") < flood
+    assert written(lines, flood, peer="ipv4:10.0.0.1:5000") < flood
+    assert written(lines, 1, peer="ipv4:10.0.0.1:5001") == 0
+    assert written(lines, 10, peer="ipv4:10.0.0.2:5000") == 10
+    assert written(lines, 10, rm_id="quiet") == 10
+    assert drops.totals()["rate"] > 0
+
+
+def test_all_rms_together_have_an_end() -> None:
+    """However many RMs cause lines of a kind, there are so many and no more."""
+    limits = Limits(lambda: 0.0)
+    admitted = sum(
+        limits.admits_from(f"rm {number}", "kind", OF_ONE, OF_ALL)
+        for number in range(OF_ALL.burst)
+        for _ in range(2)
+    )
+    assert admitted == OF_ALL.burst
+    assert limits.admits_from("rm 0", "another", OF_ONE, OF_ALL)
+
+
+def test_causes_without_end_share_an_allowance() -> None:
+    """What is kept for each cause is bounded, and those that were quiet are forgotten."""
+    now = 0.0
+    limits = Limits(lambda: now)
+    one = Allowance(burst=2, per_second=1.0)
+
+    def admitted(count: int) -> int:
+        return sum(limits.admits_from(str(n), "kind", one, None) for n in range(count))
+
+    assert admitted(MAX_CAUSES + 10) == MAX_CAUSES + one.burst
+    now = 10.0
+    assert limits.admits_from("one more", "kind", one, None)
+    assert admitted(MAX_CAUSES - 1) == MAX_CAUSES - 1
+
+
+def test_callers_do_not_silence_each_others_acts(lines: Lines) -> None:
+    """Lines about acts are limited for each caller alone, however many callers there are."""
+    audit = Levels().logger("licorne_server.services.admin.audit", print)
+    assert audit.name == AUDIT
+    flood = OWN.burst + 100
+    assert written(lines, flood, audit, by="", peer="ipv4:10.0.0.1:5000") < flood
+    assert written(lines, 10, audit, by="operator", peer="ipv4:10.0.0.1:5000") == 10
 
 
 def test_loggers_of_libraries_fail_nobody(lines: Lines, drops: Drops) -> None:

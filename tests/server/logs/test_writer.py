@@ -78,6 +78,24 @@ def test_what_nobody_reads_is_dropped_beyond_the_bound(
     )
 
 
+def test_lines_about_acts_have_room_where_there_is_none(start: Start, drops: Drops) -> None:
+    """A queue that is full of other lines takes as much of them, and no more."""
+    with pipe() as (read, write):
+        writer = start(write.fileno())
+        for _ in range(1000):
+            writer.write("x" * 100)
+        others = drops.totals()["queue_full"]
+        assert others > 0
+        for _ in range(50):
+            writer.write_audit("y" * 100)
+        assert drops.totals()["queue_full"] == others
+        for _ in range(1000):
+            writer.write_audit("y" * 100)
+        assert drops.totals()["queue_full"] > others
+        read.close()
+        writer.close(PATIENCE)
+
+
 def test_the_queue_is_bounded_in_bytes_too(start: Start, drops: Drops) -> None:
     """A few long lines fill it as many short ones do."""
     with pipe() as (read, write):

@@ -1,12 +1,17 @@
 """What operators look at, seen from outside (spec §§ 12.4, 12.5)."""
 
+import aiohttp
+import grpc
 import pytest
 
 from licorne.si.v1 import si_pb2 as si
+from licorne.v1 import admin_pb2 as ap
+from licorne.v1.admin_pb2_grpc import AdminStub
 from support.served_rm import ServedRm
-from support.shim import application, ask
+from support.shim import application, ask, connected, node
 
 LEAF = "partitions: [{name: default, queues: [{name: root, queues: [{name: a, submitacl: '*'}]}]}]"
+TWO = "partitions: [{name: default, queues: [{name: a}]}, {name: other, queues: [{name: b}]}]"
 
 
 @pytest.mark.row(165)
@@ -23,6 +28,46 @@ async def test_health_follows_the_nodes(rm: ServedRm) -> None:
     [failed] = [check for check in shown["HealthChecks"] if not check["Succeeded"]]
     assert failed["Name"] == "Failed nodes"
     assert "node lost of RM rm is for a partition that is not there" in failed["DiagnosisMessage"]
+
+
+@pytest.mark.row(163, 165)
+async def test_a_node_without_a_partition_counts_as_failed(rm: ServedRm) -> None:
+    """Metrics count it until it has one; a second node of a known id is rejected uncounted."""
+    await rm.shim.register(TWO)
+    nodes = rm.shim.open("UpdateNode")
+    lost, later = (si.NodeInfo(nodeID=name, action=si.NodeInfo.CREATE) for name in ("lost", "late"))
+    for one in (lost, later):
+        one.attributes["si/node-partition"] = "gpu"
+    answer = await rm.shim.nodes(nodes, node("n0", vcore=1000), lost, later)
+    assert {item.nodeID for item in answer.rejected} == {"lost", "late"}
+    answer = await rm.shim.nodes(nodes, node("n0", vcore=1), node("late", vcore=1))
+    assert [item.nodeID for item in answer.rejected] == ["n0"]
+    url = f"http://{rm.server.http_address}/ws/v1/metrics"
+    async with aiohttp.ClientSession() as client, client.get(url) as scrape:
+        lines = (await scrape.text()).splitlines()
+    for partition, active, failed in (("default", 2, 1), ("other", 0, 0)):
+        for state, count in (("active", active), ("failed", failed)):
+            labels = f'rm="rm",partition="{partition}",state="{state}"'
+            assert f"yunikorn_scheduler_node{{{labels}}} {count}" in lines
+
+
+@pytest.mark.row(168)
+async def test_an_update_is_seen_over_rest(rm: ServedRm) -> None:
+    """New queues are there and the running text is the new one; a bad one changes nothing."""
+    await rm.register(LEAF)
+    wider = LEAF.replace("{name: a,", "{name: b}, {name: a,")
+    async with connected(rm.server) as channel:
+        admin = AdminStub(channel)
+        await admin.UpdateConfiguration(ap.UpdateConfigurationRequest(rm_id="rm", config=wider))
+        assert (await rm.queue("root"))["childNames"] == ["root.a", "root.b"]
+        running = await rm.read("config", Accept="application/json")
+        broken = wider.replace("name: b", "name: b.c")
+        with pytest.raises(grpc.aio.AioRpcError, match=r"b\.c"):
+            await admin.UpdateConfiguration(
+                ap.UpdateConfigurationRequest(rm_id="rm", config=broken)
+            )
+        assert await rm.read("config", Accept="application/json") == running
+        assert (await rm.queue("root"))["childNames"] == ["root.a", "root.b"]
 
 
 @pytest.mark.row(165)

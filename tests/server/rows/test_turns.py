@@ -172,7 +172,10 @@ async def test_an_application_of_impossible_asks_backs_off(rm: ServedRm) -> None
     await rm.ask(*big, ask("small"))
     assert (await rm.heard()).keys == []
     # The clock began at 22:13:20; a second went by before the asks.
-    assert (await rm.app("app"))["backoffDeadline"] == "2023-11-14T22:13:26Z"
+    app = await rm.app("app")
+    assert app["backoffDeadline"] == "2023-11-14T22:13:26Z"
+    tried = {one["allocationKey"]: one["schedulingAttempted"] for one in app["requests"]}
+    assert tried == {"big0": True, "big1": True, "small": False}
     await rm.wait(4.9)
     await rm.release("big0")
     assert (await rm.heard()).keys == []

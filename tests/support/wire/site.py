@@ -29,9 +29,10 @@ from licorne_server.gate import Gate
 from licorne_server.http import Sources
 from licorne_server.http import Status as HttpStatus
 from licorne_server.http.dumps import StateDumps
-from licorne_server.outbox import Bounds
+from licorne_server.outbox_bounds import OutboxBounds
 from licorne_server.peer_bounds import PeerBounds
 from licorne_server.rm_bounds import RmBounds
+from licorne_server.rm_log_levels import RmLogLevels
 from licorne_server.rms import Rms
 from licorne_server.services.about import AboutService
 from licorne_server.services.admin import AdminService
@@ -43,7 +44,7 @@ from licorne_server.share import Share
 from support.ledger import Ledger
 from support.wire.still import StillClock, StillLoop
 
-BOUNDS = Bounds(high=8_000, low=3_000, cap=24_000)
+BOUNDS = OutboxBounds(high=8_000, low=3_000, cap=24_000)
 """Small, so that whoever does not listen for long is held, and at last has to start anew."""
 
 HEARTBEAT = 1_000_000.0
@@ -183,7 +184,9 @@ class Site:
         departures = Departures(engine, rms, views, self.clock, 0.0)
         places = RmBounds(number=16)
         admission = Admission(engine, rms, thread, departures, configurations, places, lambda: "")
-        changes = Changes(engine, rms, configurations, thread, self.clock)
+        changes = Changes(
+            engine, rms, configurations, thread, self.clock, self.scheduler.refusal_of
+        )
         self.admission = admission
         sources = Sources(
             views=views,
@@ -210,7 +213,9 @@ class Site:
                 departures,
                 self._dumps,
                 changes,
-                CopiesInHere(engine, self.scheduler, lambda: ""),
+                CopiesInHere(engine, self.scheduler, share, lambda _: ""),
+                share,
+                RmLogLevels(lambda rm_id: views.rm(rm_id).extra_config),
             ).handler(),
             AboutService(BUILD, self.clock.now(), access).handler(),
             StateService(views, rms, access, share, self.engine.now).handler(),

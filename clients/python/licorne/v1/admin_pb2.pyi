@@ -70,6 +70,10 @@ class GetConfigurationResponse(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
     TIME_FIELD_NUMBER: _builtins.int
+    BY_FIELD_NUMBER: _builtins.int
+    COMMENT_FIELD_NUMBER: _builtins.int
+    INSTEAD_OF_FIELD_NUMBER: _builtins.int
+    REGISTERED_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
     policy_group: _builtins.str
     config: _builtins.str
@@ -82,6 +86,15 @@ class GetConfigurationResponse(_message.Message):
     """Who brought it: "registration", "rm", "operator", "file", "built-in" or "rollback"."""
     time: _builtins.int
     """When it came into force, in nanoseconds since 1970."""
+    by: _builtins.str
+    """Who applied it, and why."""
+    comment: _builtins.str
+    instead_of: _builtins.int
+    """The applied revision in whose place it came into force, because that could not be used any more
+    when the RM registered; the comment says why. 0 for none.
+    """
+    registered: _builtins.bool
+    """Whether the RM is registered now. If not, this comes into force when it registers."""
     @_builtins.property
     def extra_config(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     def __init__(
@@ -95,10 +108,14 @@ class GetConfigurationResponse(_message.Message):
         revision: _builtins.int = ...,
         source: _builtins.str = ...,
         time: _builtins.int = ...,
+        by: _builtins.str = ...,
+        comment: _builtins.str = ...,
+        instead_of: _builtins.int = ...,
+        registered: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "config", b"config", "extra_config", b"extra_config", "policy_group", b"policy_group", "revision", b"revision", "rm_id", b"rm_id", "source", b"source", "time", b"time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "checksum", b"checksum", "comment", b"comment", "config", b"config", "extra_config", b"extra_config", "instead_of", b"instead_of", "policy_group", b"policy_group", "registered", b"registered", "revision", b"revision", "rm_id", b"rm_id", "source", b"source", "time", b"time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -261,13 +278,18 @@ class UpdateConfigurationResponse(_message.Message):
     CHECKSUM_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     PERSISTENT_FIELD_NUMBER: _builtins.int
+    REGISTERED_FIELD_NUMBER: _builtins.int
     changed: _builtins.bool
-    """False: the checksum was that of the running configuration and nothing was touched."""
+    """False: the checksum was that of the running configuration and no queue was touched. If an operator
+    applies it, it is a new revision all the same, unless it was applied already.
+    """
     checksum: _builtins.str
     revision: _builtins.int
     """The revision that is in force now."""
     persistent: _builtins.bool
     """Whether that is so after a restart of the server as well: it has a state directory."""
+    registered: _builtins.bool
+    """Whether the RM is registered now. If not, this comes into force when it registers."""
     def __init__(
         self,
         *,
@@ -275,10 +297,11 @@ class UpdateConfigurationResponse(_message.Message):
         checksum: _builtins.str = ...,
         revision: _builtins.int = ...,
         persistent: _builtins.bool = ...,
+        registered: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "checksum", b"checksum", "persistent", b"persistent", "revision", b"revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "checksum", b"checksum", "persistent", b"persistent", "registered", b"registered", "revision", b"revision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -337,6 +360,26 @@ Global___ListConfigurationsResponse: _TypeAlias = ListConfigurationsResponse  # 
 class ConfigurationRevision(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class ExtraConfigEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     REVISION_FIELD_NUMBER: _builtins.int
     CHECKSUM_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
@@ -344,6 +387,8 @@ class ConfigurationRevision(_message.Message):
     BY_FIELD_NUMBER: _builtins.int
     COMMENT_FIELD_NUMBER: _builtins.int
     CONFIG_FIELD_NUMBER: _builtins.int
+    EXTRA_CONFIG_FIELD_NUMBER: _builtins.int
+    INSTEAD_OF_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
     checksum: _builtins.str
     source: _builtins.str
@@ -353,6 +398,12 @@ class ConfigurationRevision(_message.Message):
     """Who applied it: the name in a certificate, of a token, or the address."""
     comment: _builtins.str
     config: _builtins.str
+    instead_of: _builtins.int
+    """As in GetConfigurationResponse."""
+    @_builtins.property
+    def extra_config(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """The extra configuration that was in force with it; it comes with the text."""
+
     def __init__(
         self,
         *,
@@ -363,10 +414,12 @@ class ConfigurationRevision(_message.Message):
         by: _builtins.str = ...,
         comment: _builtins.str = ...,
         config: _builtins.str = ...,
+        extra_config: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        instead_of: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "checksum", b"checksum", "comment", b"comment", "config", b"config", "revision", b"revision", "source", b"source", "time", b"time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "checksum", b"checksum", "comment", b"comment", "config", b"config", "extra_config", b"extra_config", "instead_of", b"instead_of", "revision", b"revision", "source", b"source", "time", b"time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -410,11 +463,13 @@ class RollBackConfigurationResponse(_message.Message):
     CHECKSUM_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     PERSISTENT_FIELD_NUMBER: _builtins.int
+    REGISTERED_FIELD_NUMBER: _builtins.int
     changed: _builtins.bool
     checksum: _builtins.str
     revision: _builtins.int
     persistent: _builtins.bool
     """As in UpdateConfigurationResponse."""
+    registered: _builtins.bool
     def __init__(
         self,
         *,
@@ -422,10 +477,11 @@ class RollBackConfigurationResponse(_message.Message):
         checksum: _builtins.str = ...,
         revision: _builtins.int = ...,
         persistent: _builtins.bool = ...,
+        registered: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "checksum", b"checksum", "persistent", b"persistent", "revision", b"revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "checksum", b"checksum", "persistent", b"persistent", "registered", b"registered", "revision", b"revision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -553,6 +609,7 @@ class PlanConfigurationResponse(_message.Message):
     DEFAULTS_FIELD_NUMBER: _builtins.int
     COUNTS_FIELD_NUMBER: _builtins.int
     HORIZON_SECONDS_FIELD_NUMBER: _builtins.int
+    HOLDS_FIELD_NUMBER: _builtins.int
     base_revision: _builtins.int
     """The revision that the plan was made from."""
     checksum: _builtins.str
@@ -588,6 +645,12 @@ class PlanConfigurationResponse(_message.Message):
 
     @_builtins.property
     def counts(self) -> Global___PlanCounts: ...
+    @_builtins.property
+    def holds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Why nothing is scheduled for the RM just now, as in Rm. The plan is not complete then: it has none
+        of what would happen once these have passed.
+        """
+
     def __init__(
         self,
         *,
@@ -604,10 +667,11 @@ class PlanConfigurationResponse(_message.Message):
         defaults: _abc.Iterable[Global___DefaultedValue] | None = ...,
         counts: Global___PlanCounts | None = ...,
         horizon_seconds: _builtins.float = ...,
+        holds: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_revision", b"base_revision", "blocked", b"blocked", "changed", b"changed", "checksum", b"checksum", "complete", b"complete", "counts", b"counts", "defaults", b"defaults", "exceeded_limits", b"exceeded_limits", "horizon_seconds", b"horizon_seconds", "placed", b"placed", "queues", b"queues", "victims", b"victims", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_revision", b"base_revision", "blocked", b"blocked", "changed", b"changed", "checksum", b"checksum", "complete", b"complete", "counts", b"counts", "defaults", b"defaults", "exceeded_limits", b"exceeded_limits", "holds", b"holds", "horizon_seconds", b"horizon_seconds", "placed", b"placed", "queues", b"queues", "victims", b"victims", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -623,12 +687,25 @@ class PlanCounts(_message.Message):
     BLOCKED_FIELD_NUMBER: _builtins.int
     VICTIMS_FIELD_NUMBER: _builtins.int
     DEFAULTS_FIELD_NUMBER: _builtins.int
+    QUEUES_DRAINING_FIELD_NUMBER: _builtins.int
+    QUEUES_OVER_MAX_FIELD_NUMBER: _builtins.int
+    NEWLY_EXCEEDED_FIELD_NUMBER: _builtins.int
+    NEWLY_BLOCKED_FIELD_NUMBER: _builtins.int
     queues: _builtins.int
     exceeded_limits: _builtins.int
     placed: _builtins.int
     blocked: _builtins.int
     victims: _builtins.int
     defaults: _builtins.int
+    queues_draining: _builtins.int
+    """Of the queues: those that would drain, and those that would have more above their maximum than
+    they have now.
+    """
+    queues_over_max: _builtins.int
+    newly_exceeded: _builtins.int
+    """Of the exceeded limits: those that would be exceeded by more than now."""
+    newly_blocked: _builtins.int
+    """Of the blocked asks: those that nothing stops now."""
     def __init__(
         self,
         *,
@@ -638,10 +715,14 @@ class PlanCounts(_message.Message):
         blocked: _builtins.int = ...,
         victims: _builtins.int = ...,
         defaults: _builtins.int = ...,
+        queues_draining: _builtins.int = ...,
+        queues_over_max: _builtins.int = ...,
+        newly_exceeded: _builtins.int = ...,
+        newly_blocked: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocked", b"blocked", "defaults", b"defaults", "exceeded_limits", b"exceeded_limits", "placed", b"placed", "queues", b"queues", "victims", b"victims"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocked", b"blocked", "defaults", b"defaults", "exceeded_limits", b"exceeded_limits", "newly_blocked", b"newly_blocked", "newly_exceeded", b"newly_exceeded", "placed", b"placed", "queues", b"queues", "queues_draining", b"queues_draining", "queues_over_max", b"queues_over_max", "victims", b"victims"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -673,12 +754,33 @@ class PlannedQueue(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class OverMaxBeforeEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     PARTITION_FIELD_NUMBER: _builtins.int
     PATH_FIELD_NUMBER: _builtins.int
     CHANGE_FIELD_NUMBER: _builtins.int
     VALUES_FIELD_NUMBER: _builtins.int
     OVER_MAX_FIELD_NUMBER: _builtins.int
     APPLICATIONS_FIELD_NUMBER: _builtins.int
+    OVER_MAX_BEFORE_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     path: _builtins.str
     change: _builtins.str
@@ -692,6 +794,10 @@ class PlannedQueue(_message.Message):
     def over_max(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """What it has allocated beyond its new maximum."""
 
+    @_builtins.property
+    def over_max_before(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """What it has allocated beyond its maximum now."""
+
     def __init__(
         self,
         *,
@@ -701,10 +807,11 @@ class PlannedQueue(_message.Message):
         values: _abc.Iterable[Global___PlannedValue] | None = ...,
         over_max: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         applications: _builtins.int = ...,
+        over_max_before: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applications", b"applications", "change", b"change", "over_max", b"over_max", "partition", b"partition", "path", b"path", "values", b"values"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applications", b"applications", "change", b"change", "over_max", b"over_max", "over_max_before", b"over_max_before", "partition", b"partition", "path", b"path", "values", b"values"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -787,6 +894,7 @@ class ExceededLimit(_message.Message):
     LIMIT_FIELD_NUMBER: _builtins.int
     APPLICATIONS_FIELD_NUMBER: _builtins.int
     MAX_APPLICATIONS_FIELD_NUMBER: _builtins.int
+    ALREADY_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     queue: _builtins.str
     user: _builtins.str
@@ -795,6 +903,8 @@ class ExceededLimit(_message.Message):
     applications: _builtins.int
     max_applications: _builtins.int
     """0 for no limit."""
+    already: _builtins.bool
+    """Whether it is exceeded now as well, by at least as much."""
     @_builtins.property
     def used(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
@@ -810,10 +920,11 @@ class ExceededLimit(_message.Message):
         limit: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         applications: _builtins.int = ...,
         max_applications: _builtins.int = ...,
+        already: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applications", b"applications", "group", b"group", "limit", b"limit", "max_applications", b"max_applications", "partition", b"partition", "queue", b"queue", "used", b"used", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["already", b"already", "applications", b"applications", "group", b"group", "limit", b"limit", "max_applications", b"max_applications", "partition", b"partition", "queue", b"queue", "used", b"used", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1037,6 +1148,7 @@ class PlanSubmissionResponse(_message.Message):
     VICTIMS_FIELD_NUMBER: _builtins.int
     COMPLETE_FIELD_NUMBER: _builtins.int
     HORIZON_SECONDS_FIELD_NUMBER: _builtins.int
+    HOLDS_FIELD_NUMBER: _builtins.int
     accepted: _builtins.bool
     """Whether the application would be accepted."""
     rejection: _builtins.str
@@ -1060,6 +1172,8 @@ class PlanSubmissionResponse(_message.Message):
     def victims(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedVictim]:
         """Those who would have to go for this application."""
 
+    @_builtins.property
+    def holds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
@@ -1072,10 +1186,11 @@ class PlanSubmissionResponse(_message.Message):
         victims: _abc.Iterable[Global___PlannedVictim] | None = ...,
         complete: _builtins.bool = ...,
         horizon_seconds: _builtins.float = ...,
+        holds: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "asks", b"asks", "complete", b"complete", "horizon_seconds", b"horizon_seconds", "partition", b"partition", "queue", b"queue", "rejection", b"rejection", "rule", b"rule", "victims", b"victims"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "asks", b"asks", "complete", b"complete", "holds", b"holds", "horizon_seconds", b"horizon_seconds", "partition", b"partition", "queue", b"queue", "rejection", b"rejection", "rule", b"rule", "victims", b"victims"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1277,22 +1392,73 @@ class GetLogLevelsResponse(_message.Message):
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     LEVELS_FIELD_NUMBER: _builtins.int
+    WANTED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def levels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """The level of each logger that has one of its own; the empty name is that of all others."""
+
+    @_builtins.property
+    def wanted(self) -> _containers.RepeatedCompositeFieldContainer[Global___WantedLogLevels]:
+        """What RMs want by their extra configurations, in order of their ids. It counts where no level is given."""
 
     def __init__(
         self,
         *,
         levels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        wanted: _abc.Iterable[Global___WantedLogLevels] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["levels", b"levels"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["levels", b"levels", "wanted", b"wanted"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetLogLevelsResponse: _TypeAlias = GetLogLevelsResponse  # noqa: Y015
+
+@_typing.final
+class WantedLogLevels(_message.Message):
+    """The levels that an RM wants; the empty name is that of all others."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LevelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    RM_ID_FIELD_NUMBER: _builtins.int
+    LEVELS_FIELD_NUMBER: _builtins.int
+    rm_id: _builtins.str
+    @_builtins.property
+    def levels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        rm_id: _builtins.str = ...,
+        levels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["levels", b"levels", "rm_id", b"rm_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WantedLogLevels: _TypeAlias = WantedLogLevels  # noqa: Y015
 
 @_typing.final
 class SetLogLevelRequest(_message.Message):

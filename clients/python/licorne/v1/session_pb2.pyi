@@ -53,8 +53,10 @@ class _ClassByEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ClassBy.Value
     BY_TAG: _ClassBy.ValueType  # 1
     """The same, and asks without the tag share with each other."""
     BY_ALL_TAGS: _ClassBy.ValueType  # 2
-    """Asks whose allocation tags are all equal. The tags `creationTime` and
-    `kubernetes.io/meta/podName` do not count: they differ from ask to ask.
+    """Asks whose allocation tags are all equal, in any order. The tags `creationTime`,
+    `kubernetes.io/meta/podName`, `licorne/traceparent` and `licorne/tracestate` do not count, in any
+    case of letters: they differ from ask to ask. Every other tag counts, the predicate tag among
+    them. An ask with more than 10,000 tags shares with none.
     """
 
 class ClassBy(_ClassBy, metaclass=_ClassByEnumTypeWrapper):
@@ -70,8 +72,10 @@ tag shares with none.
 BY_TAG: ClassBy.ValueType  # 1
 """The same, and asks without the tag share with each other."""
 BY_ALL_TAGS: ClassBy.ValueType  # 2
-"""Asks whose allocation tags are all equal. The tags `creationTime` and
-`kubernetes.io/meta/podName` do not count: they differ from ask to ask.
+"""Asks whose allocation tags are all equal, in any order. The tags `creationTime`,
+`kubernetes.io/meta/podName`, `licorne/traceparent` and `licorne/tracestate` do not count, in any
+case of letters: they differ from ask to ask. Every other tag counts, the predicate tag among
+them. An ask with more than 10,000 tags shares with none.
 """
 Global___ClassBy: _TypeAlias = ClassBy  # noqa: Y015
 

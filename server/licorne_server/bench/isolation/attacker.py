@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from licorne_server.bench.driver import BenchError
 from licorne_server.bench.server_process import ServerProcess
 
-STOP_SECONDS = 10.0
+STOP_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ WORDS = (
         "MAX",
         "in brackets if it is not the queue's own, but that of a queue above, or of the cluster",
     ),
+    ("RESOURCE, RES", "what the bar and the figures of a queue are of"),
     ("PENDING", "what asks wait for"),
     ("APPS", "applications that run, and all; of a parent the running ones below it"),
     ("cores", "of vcore, 250m is a quarter; bytes in Ki, Mi, Gi, powers of 1024"),

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from rich.text import Text
 
+from licorne_server.cli.missing import NO_RM
 from licorne_server.cli.output import printable
 from licorne_server.cli.screen.bar import BEYOND, PLAIN, ROOM, WITHIN
 from licorne_server.cli.screen.cells import fill, fitting, wrapped
@@ -30,19 +31,22 @@ KEYS: Sequence[str] = (
 )
 KEYS_OF_HELP: Sequence[str] = ("q quit", "arrows move", "any other key: back")
 KEYS_INSIDE: Sequence[str] = ("q quit", "esc back", "? help", "arrows another application")
-EMPTY = "no RM has registered with this server, so there are no queues"
 NO_KEYS: Sequence[str] = ("Ctrl-C quits",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """What is on a screen beside queues: what program it is of, and how looking goes."""
+    """What is on a screen beside queues: what program it is of, and how looking goes.
+
+    `none` says that no RM is there.
+    """
 
     title: str
     status: str
     glyphs: Glyphs
     failure: str = ""
     has_keys: bool = True
+    none: str = NO_RM
 
 
 def picture(view: View, frame: Frame, width: int, height: int) -> list[Text]:
@@ -139,7 +143,7 @@ def _queues(view: View, frame: Frame, width: int, room: int) -> list[Text]:
     """The table; where it does not fit, a part of it, and a line that says what is missing."""
     nodes = view.rows()
     if not nodes:
-        return [Text(f"no queue has {view.wanted.text} in its path" if view.wanted.text else EMPTY)]
+        return _no_queues(view, frame, width)
     items = _items(nodes, width)
     selected = nodes[view.position(nodes)] if frame.has_keys else None
     headings = 2 if view.wanted.resource else 1
@@ -158,6 +162,14 @@ def _queues(view: View, frame: Frame, width: int, room: int) -> list[Text]:
         lines.extend(Text() for _ in range(space - len(seen)))
         lines.append(_more(items, view.top, len(seen), frame, width))
     return lines
+
+
+def _no_queues(view: View, frame: Frame, width: int) -> list[Text]:
+    """Why the table is empty."""
+    text = f"{frame.none}, so there are no queues"
+    if view.wanted.text:
+        text = f"no queue has {view.wanted.text} in its path"
+    return [Text(line) for line in wrapped(text, width, 3)]
 
 
 def _scrolled(items: Sequence[object], selected: object, top: int, space: int) -> int:

@@ -31,7 +31,7 @@ GAP = 2
 BAR_LEAST, BAR_MOST = 8, 30
 FEW_LINES = 3
 NAME_MOST = 30
-COLUMNS = (USED, PENDING, MAX, GUARANTEED)
+COLUMNS = (USED, MAX, PENDING, GUARANTEED)
 """The last ones go first where there is little room."""
 
 

@@ -18,7 +18,7 @@ from licorne.v1.state_pb2 import (
 )
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.connection import NotFoundError, pages
-from licorne_server.cli.output import printable
+from licorne_server.cli.missing import NO_RM, not_there
 from licorne_server.cli.screen.snapshot import Cluster, Inside, Opened, Snapshot
 
 
@@ -31,15 +31,21 @@ class Source:
         timeout: float,
         *,
         partition: str = "",
+        rm_id: str = "",
+        none: str = NO_RM,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """All partitions, or the one that is named: by its bare name, the first that is called so.
+        """All partitions, those of an RM, or the one that is named.
 
+        Of a bare name the first partition is meant that is called so.
         `timeout` is in seconds, for each answer. `now` gives the time in unix seconds.
+        `none` says that no RM is there.
         """
         self._stub = stub
         self._timeout = timeout
         self._named = partition
+        self._rm_id = rm_id
+        self._none = none
         self._now = now
         self._queues: dict[str, Sequence[Queue]] = {}
 
@@ -47,16 +53,22 @@ class Source:
         """The partitions to look at.
 
         Raises:
-            NotFoundError: the one that was named is not there.
+            NotFoundError: the RM or the partition that was named is not there.
         """
         request = ListPartitionsRequest()
-        partitions = self._stub.ListPartitions(request, timeout=self._timeout).partitions
+        found = list(self._stub.ListPartitions(request, timeout=self._timeout).partitions)
+        if self._rm_id:
+            rms = sorted({partition.rm_id for partition in found})
+            found = [partition for partition in found if partition.rm_id == self._rm_id]
+            if not found:
+                raise NotFoundError(not_there("RM", self._rm_id, rms, self._none))
         if not self._named:
-            return partitions
+            return found
         names = (self._named, f"]{self._named}")
-        named = [p for p in partitions if p.name == names[0] or p.name.endswith(names[1])]
+        named = [p for p in found if p.name == names[0] or p.name.endswith(names[1])]
         if not named:
-            raise NotFoundError(f"partition {printable(self._named)} not found")
+            known = [partition.name for partition in found]
+            raise NotFoundError(not_there("partition", self._named, known, self._none))
         return named[:1]
 
     def look(self, opened: Opened | None = None) -> Snapshot:

@@ -19,7 +19,7 @@ NAME_LEAST, NAME_SHARE = 12, 4
 BAR_LEAST, BAR_MOST = 8, 40
 PERCENT = 5
 NOTE_LEAST, NOTE_SHARE = 8, 4
-RESOURCE_MOST = 14
+RESOURCE_MOST, SHORT_RESOURCE_MOST = 14, 8
 BAR_HEADING = "USE OF MAX"
 GRAVE = ("at max", "over max", "full", "stopped")
 """Marks that begin with these are red; others are yellow."""
@@ -67,14 +67,21 @@ def _applications(node: Node, _: str) -> str:
 
 
 RESOURCE = Column("RESOURCE", lambda _, name: squeeze(label(name), RESOURCE_MOST), right=False)
+SHORT_RESOURCE = Column(
+    "RES", lambda _, name: squeeze(label(name), SHORT_RESOURCE_MOST), right=False
+)
+"""The same where the screen is narrow."""
 USED = Column("USED", _amount_of("allocated"))
 GUARANTEED = Column("GUARANTEED", _amount_of("guaranteed"))
 MAX = Column("MAX", _max)
 PENDING = Column("PENDING", _amount_of("pending"))
 APPLICATIONS = Column("APPS", _applications, unit=lambda _: "run/all")
 
-BY_PRIORITY = (RESOURCE, USED, PENDING, MAX, GUARANTEED, APPLICATIONS)
-IN_ORDER = (RESOURCE, USED, GUARANTEED, MAX, PENDING, APPLICATIONS)
+BY_PRIORITY = (USED, MAX, PENDING, GUARANTEED, APPLICATIONS)
+"""How much of how much is said as long as there is room for any number at all."""
+BEFORE_NOTES = (RESOURCE, SHORT_RESOURCE, USED, MAX)
+"""For these a note is cut. The resource comes first: without it no number says anything."""
+IN_ORDER = (RESOURCE, SHORT_RESOURCE, USED, GUARANTEED, MAX, PENDING, APPLICATIONS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,20 +116,21 @@ class Table:
         longest = max((cell_len(self._label(node)) for node in nodes), default=0)
         note = max((cell_len(text) for text in self._notes.values()), default=0)
         name = min(longest, max(NAME_LEAST, self._width // NAME_SHARE))
+        least = min(note, NOTE_LEAST)
         note_now = min(note, max(NOTE_LEAST, self._width // NOTE_SHARE))
         rest = (
             self._width - name - 1 - BAR_LEAST - PERCENT - (note_now + self._gap if note_now else 0)
         )
         columns = []
-        for column in BY_PRIORITY:
-            if column is RESOURCE and self._chosen.resource:
-                continue
+        for column in self._by_priority():
             needed = self._needed(column, nodes)
-            if rest < needed + self._gap:
+            spare = note_now - least if column in BEFORE_NOTES else 0
+            if rest + spare < needed + self._gap:
                 break
             rest -= needed + self._gap
             columns.append((column, needed))
         columns.sort(key=lambda item: IN_ORDER.index(item[0]))
+        note_now = max(note_now + min(rest, 0), least)
         rest = max(rest, 0)
         grown = min(longest - name, rest // 2)
         noted = min(note - note_now, rest - grown)
@@ -132,6 +140,12 @@ class Table:
             bar=min(BAR_LEAST + rest - grown - noted, BAR_MOST),
             columns=columns,
         )
+
+    def _by_priority(self) -> Sequence[Column]:
+        """The columns; the resource is one of them unless it is the same in all rows."""
+        if self._chosen.resource:
+            return BY_PRIORITY
+        return (SHORT_RESOURCE if self._width < NARROW else RESOURCE, *BY_PRIORITY)
 
     def _needed(self, column: Column, nodes: Sequence[Node]) -> int:
         cells = (cell_len(column.cell(node, self._measures[node.key])) for node in nodes)
@@ -143,10 +157,12 @@ class Table:
         return squeeze(column.unit(self._chosen.resource), RESOURCE_MOST)
 
     def headings(self) -> list[Text]:
-        """The names of the columns; below them the unit, if it is the same in all rows."""
+        """The names of the columns; below them resource and unit, if they are those of all rows."""
         layout = self._layout
-        head = fill("QUEUE", layout.name) + " " + fill(BAR_HEADING, layout.bar + PERCENT)
-        units = " " * (layout.name + 1 + layout.bar + PERCENT)
+        measured = layout.bar + PERCENT
+        head = fill("QUEUE", layout.name) + " " + fill(BAR_HEADING, measured)
+        resource = squeeze(label(self._chosen.resource), measured)
+        units = " " * (layout.name + 1) + fill(resource, measured)
         for column, cells in layout.columns:
             head += " " * self._gap + fill(column.heading, cells, right=column.right)
             units += " " * self._gap + fill(self._unit(column), cells, right=column.right)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import grpc
 
 from licorne_server.cli.connection import NotFoundError
+from licorne_server.cli.missing import NO_RM
 from licorne_server.cli.output import printable
 from licorne_server.cli.screen.glyphs import glyphs_for
 from licorne_server.cli.screen.picture import Frame, picture
@@ -27,6 +28,8 @@ class Words:
 
     title: Callable[[], str]
     status: Callable[[Snapshot], str]
+    none: str = NO_RM
+    """That no RM is there."""
 
 
 class Watch:
@@ -120,6 +123,7 @@ class Watch:
             glyphs=self._glyphs,
             failure=failure,
             has_keys=terminal.has_keys,
+            none=self._words.none,
         )
 
     def _heard(self, keys: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ takes no memory: it gets what is true when its turn comes.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +15,9 @@ Visible = Callable[[str], bool]
 
 MAX_GONE = 1_000
 """Names of entries that are gone and are kept for viewers that have not heard of it yet."""
+
+PART = 256
+"""Entries that are looked at before the reader may pause."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
@@ -51,8 +54,6 @@ class Board:
         self._gone: dict[Key, int] = {}
         self._kept = 0
         self._changed = False
-        # The last change in words, for viewers that see everything and keep up.
-        self._latest: tuple[int, int, str] = (0, 0, "")
 
     def begin(self) -> None:
         """Begin a round, in which every entry that is still there is put."""
@@ -91,30 +92,40 @@ class Board:
         if self._changed or lost:
             self.version += 1
 
-    def since(self, version: int, visible: Visible | None) -> str:
-        """What is different from a version, as the members of a JSON object.
+    def since(self, version: int, visible: Visible | None) -> Iterator[str]:
+        """What is different from a version, as the members of a JSON object, piece by piece.
 
-        `visible` says what the viewer may see; None for everything.
+        `visible` says what the viewer may see; None for everything. What there is when this is
+        called is told, however long the reader takes. It may pause after every piece; an empty
+        piece stands for nothing.
         """
-        have, now, text = self._latest
-        if visible is None and (have, now) == (version, self.version):
-            return text
         whole = version == 0 or version < self._kept
-        lists: dict[str, list[str]] = {}
-        for key, entry in self._entries.items():
-            if (whole or entry.version > version) and (visible is None or visible(key.rm)):
-                lists.setdefault(key.kind, []).append(entry.text)
-        parts = [f'"version":{self.version},"whole":{_encode(whole)}']
-        parts += [f'"{kind}":[{",".join(texts)}]' for kind, texts in lists.items()]
-        gone = [] if whole else list(self._gone_since(version, visible))
-        if gone:
-            parts.append(f'"gone":{_encode(gone)}')
-        text = ",".join(parts)
-        if visible is None:
-            self._latest = version, self.version, text
-        return text
+        gone = () if whole else tuple(self._gone.items())
+        return _pieces(tuple(self._entries.items()), gone, (version, self.version, whole), visible)
 
-    def _gone_since(self, version: int, visible: Visible | None) -> Iterator[Key]:
-        for key, went in self._gone.items():
-            if went > version and (visible is None or visible(key.rm)):
-                yield key
+
+def _pieces(
+    entries: Iterable[tuple[Key, _Entry]],
+    gone: Iterable[tuple[Key, int]],
+    versions: tuple[int, int, bool],
+    visible: Visible | None,
+) -> Iterator[str]:
+    """The members of the object; `versions` has the old one, the new one, and whether it is all."""
+    have, now, whole = versions
+    yield f'"version":{now},"whole":{_encode(whole)}'
+    lists: dict[str, list[str]] = {}
+    for number, (key, entry) in enumerate(entries, 1):
+        if (whole or entry.version > have) and (visible is None or visible(key.rm)):
+            lists.setdefault(key.kind, []).append(entry.text)
+        if not number % PART:
+            yield ""
+    lists["gone"] = [
+        _encode(key) for key, went in gone if went > have and (visible is None or visible(key.rm))
+    ]
+    for kind, texts in lists.items():
+        separator = f',"{kind}":['
+        for text in texts:
+            yield separator + text
+            separator = ","
+        if texts:
+            yield "]"

@@ -15,6 +15,7 @@ from licorne_server.http.ui.heat import Heats
 from licorne_server.http.ui.pages import Maker
 from licorne_server.http.ui.paths import API
 from licorne_server.http.ui.rows import application_detail, preemption_row, usage_detail
+from licorne_server.http.units import partition_named
 from licorne_server.services.reports import explain_message
 
 
@@ -24,7 +25,7 @@ class DetailReads:
     def __init__(self, sources: Sources) -> None:
         """Answer from these."""
         self._views: Views = sources.views
-        self._heats = Heats(sources.views)
+        self._heats = Heats(sources.views, sources.share)
 
     def routes(self) -> list[web.RouteDef]:
         """All paths."""
@@ -42,14 +43,14 @@ class DetailReads:
     async def queue(self, request: web.Request) -> web.StreamResponse:
         """One queue as REST shows it."""
         partition, path = self._partition(request), request.match_info["queue"]
-        maker = Maker(request)
+        maker = Maker.of(request)
         shown = await maker.once(partial(json_queues.single_queue, self._views, partition, path))
         return await send_json(request, {**shown, "refresh": maker.refresh})
 
     async def application(self, request: web.Request) -> web.StreamResponse:
         """One application with all but its asks and allocations."""
         partition, app = self._partition(request), request.match_info["app"]
-        maker = Maker(request)
+        maker = Maker.of(request)
         report = await maker.once(lambda: self._views.application(partition, app, detail=False))
         return await send_json(
             request, {**application_detail(app, report), "refresh": maker.refresh}
@@ -59,7 +60,7 @@ class DetailReads:
         """Why an ask is where it is: `State.Explain` under its JSON names; `key` names the ask."""
         partition, app = self._partition(request), request.match_info["app"]
         key = request.query.get("key", "")
-        maker = Maker(request)
+        maker = Maker.of(request)
         report = await maker.once(lambda: self._views.explain(partition, app, key))
         record = self._views.preemption(partition, report.app_id, report.key)
         shown = MessageToDict(explain_message(report), always_print_fields_with_no_presence=True)
@@ -70,7 +71,7 @@ class DetailReads:
     async def node(self, request: web.Request) -> web.StreamResponse:
         """One node as REST shows it, with what is on it."""
         partition, node = self._partition(request), request.match_info["node"]
-        maker = Maker(request)
+        maker = Maker.of(request)
         shown = await maker.once(partial(json_nodes.single_node, self._views, partition, node))
         return await send_json(request, {**shown, "refresh": maker.refresh})
 
@@ -78,13 +79,13 @@ class DetailReads:
         """One user or group, queue by queue."""
         partition, kind = self._partition(request), request.match_info["kind"]
         name = request.match_info["name"]
-        maker = Maker(request)
+        maker = Maker.of(request)
         report = await maker.once(lambda: self._views.usage(partition, kind, name))
         return await send_json(request, {**usage_detail(report), "refresh": maker.refresh})
 
     async def heat(self, request: web.Request) -> web.StreamResponse:
         """All nodes in short form. All viewers get the same answer for as long as it is fresh."""
-        body = await self._heats.of(self._partition(request), Maker(request))
+        body = await self._heats.of(self._partition(request))
         return await send_bytes(request, "application/json; charset=utf-8", body)
 
     async def config(self, request: web.Request) -> web.StreamResponse:
@@ -96,4 +97,4 @@ class DetailReads:
         return await send_json(request, {**answer, "text": rm.config})
 
     def _partition(self, request: web.Request) -> PartitionName:
-        return self._views.resolve(request.match_info["partition"])
+        return partition_named(self._views, request.match_info["partition"])

@@ -3,14 +3,15 @@
 A look is made once a second at the most, not while nothing has happened, and so seldom that looking
 takes no more than one part in `BUDGET` of a core. A viewer has one message under way at a time. It
 holds nothing but the version that it has, so that one that is slow gets fewer messages, each with
-all that has changed since the last.
+all that has changed since the last. A message is made in slices, once for all to whom it says the
+same (`renderings.py`), and sent in chunks.
 """
 
 import asyncio
 import json
 import uuid
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from time import thread_time
 
@@ -18,8 +19,10 @@ import structlog
 
 from licorne_server.build_info import build_info
 from licorne_server.http.sources import Sources
-from licorne_server.http.ui.board import Board, Visible
+from licorne_server.http.stream import CHUNK
+from licorne_server.http.ui.board import Board
 from licorne_server.http.ui.looking import Looker
+from licorne_server.http.ui.renderings import PARTY, Audience, Renderings
 from licorne_server.http.units import milliseconds
 
 log = structlog.get_logger(__name__)
@@ -40,9 +43,6 @@ MAX_VIEWERS = 64
 MAX_VIEWERS_OF_PARTY = 16
 """How many look at the same time, all together and with one token or from one host."""
 
-PARTY = "page"
-"""Whose slices a look takes: it is the same for all viewers."""
-
 
 class TooManyViewers(Exception):
     """There is one viewer too many; the text says which bound is reached."""
@@ -56,6 +56,7 @@ class Feed:
         self._sources = sources
         self._instance = str(uuid.uuid4())
         self._board = Board()
+        self._renderings = Renderings(sources.share)
         self._viewers: Counter[str] = Counter()
         self._task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
@@ -85,7 +86,7 @@ class Feed:
                 self._task = None
 
     async def messages(
-        self, visible: Visible | None, role: str, is_there: Callable[[], bool]
+        self, audience: Audience, role: str, is_there: Callable[[], bool]
     ) -> AsyncGenerator[bytes, None]:
         """Server-sent events for one viewer, as long as it `is_there`.
 
@@ -105,9 +106,10 @@ class Feed:
             if board.version == version:
                 yield _event("beat", now)
                 continue
-            changed = board.since(version, visible)
-            version = board.version
-            yield _event("change", f"{now},{changed}")
+            rendering = await self._renderings.since(board, version, audience)
+            version = rendering.version
+            for chunk in _framed(_event("change", f"{now},"), rendering.chunks):
+                yield chunk
 
     async def close(self) -> None:
         """Tell all viewers that the server is about to stop, and look no more."""
@@ -138,6 +140,7 @@ class Feed:
 
     def _tell(self) -> None:
         """Wake all viewers that wait."""
+        self._renderings.forget()
         self._news.set()
         self._news = asyncio.Event()
 
@@ -191,6 +194,21 @@ def _go_on(stops: Iterator[None], over: Callable[[], bool]) -> bool:
     return False
 
 
+END = b"}\n\n"
+"""What ends an event whose data is a JSON object."""
+
+
 def _event(name: str, members: str) -> bytes:
     """One server-sent event; its data is a JSON object of these members."""
-    return f"event: {name}\ndata: {{{members}}}\n\n".encode(errors="replace")
+    return f"event: {name}\ndata: {{{members}".encode(errors="replace") + END
+
+
+def _framed(event: bytes, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """An event with more members behind its own; a short one in one piece."""
+    before = event.removesuffix(END)
+    for chunk in chunks:
+        if len(before) + len(chunk) > CHUNK:
+            yield before
+            before = b""
+        before += chunk
+    yield before + END

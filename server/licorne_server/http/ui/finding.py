@@ -41,7 +41,7 @@ class SearchReads:
             raise web.HTTPBadRequest(text="q: nothing to look for")
         visible = visible_to(request)
         search = Search(self._views, text, lambda rm_id: visible is None or visible(rm_id))
-        await Maker(request).all(search.go_on)
+        await Maker.of(request).all(search.go_on)
         answer: JsonObject = {"hits": search.hits, "complete": search.complete}
         return await send_json(request, answer)
 
@@ -64,6 +64,10 @@ class Search:
     def go_on(self, over: Callable[[], bool]) -> bool:
         """Look at names until the slice is over; whether there are more."""
         for kind, partition, name in self._names:
+            if name is None:
+                if over():
+                    return True
+                continue
             self._looked_at += 1
             if self._looked_at > MAX_NAMES:
                 self.complete = False
@@ -81,19 +85,21 @@ class Search:
         else:
             self.complete = False
 
-    def _names_of(self, partition: PartitionName) -> Iterator[tuple[str, PartitionName, str]]:
-        """All names in a partition; a list is made when its turn comes."""
+    def _names_of(
+        self, partition: PartitionName
+    ) -> Iterator[tuple[str, PartitionName, str | None]]:
+        """All names in a partition, and None wherever the reader may pause."""
         views = self._views
         with suppress(NotFound):
             for path in self._paths(partition):
                 yield "queue", partition, path
             for state in APP_STATES:
-                for app in views.app_ids(partition, state=state):
+                for app in views.app_ids_in_order(partition, state=state):
                     yield "application", partition, app
-            for node in views.node_ids(partition):
+            for node in views.node_ids_in_order(partition):
                 yield "node", partition, node
             for kind in ("user", "group"):
-                for name in views.usage_names(partition, kind):
+                for name in views.usage_names_in_order(partition, kind):
                     yield kind, partition, name
 
     def _paths(self, partition: PartitionName) -> Iterator[str]:

@@ -46,7 +46,7 @@ class EventPages:
             names = ("object", "reference", "message", "detail")
             return shown if any(text in str(shown[name]).lower() for name in names) else None
 
-        maker = Maker(request)
+        maker = Maker.of(request)
         found = Found(log.read(start, MAX_LOOKED_AT), row, limit_of(request))
         await maker.all(found.go_on)
         last = found.last[0] + 1 if found.last else min(behind, max(start, lowest) + MAX_LOOKED_AT)

@@ -1,18 +1,22 @@
 """All nodes of a partition in one picture, made once for all who look at it."""
 
-import asyncio
 import json
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import NamedTuple
 
 from licorne_core.errors import NotFound
-from licorne_core.ids import NodeId, PartitionName
+from licorne_core.ids import NodeId, PartitionName, rm_of
 from licorne_core.resources import Resources
 from licorne_core.views import Views
+from licorne_server.http.together import Together
 from licorne_server.http.ui.pages import Maker
+from licorne_server.http.ui.renderings import PARTY
 from licorne_server.http.ui.rows import heat_row
+from licorne_server.share import Share
 
 MAX_HEATS = 16
 """Partitions whose heat map is kept for a moment."""
@@ -36,27 +40,31 @@ class _Heat(NamedTuple):
 class Heats:
     """The heat maps of partitions, each kept for as long as its cost says (`Maker.refresh`)."""
 
-    def __init__(self, views: Views) -> None:
-        """Of these partitions."""
+    def __init__(self, views: Views, share: Share) -> None:
+        """Of these partitions, made in slices of the share."""
         self._views = views
-        self._lock = asyncio.Lock()
+        self._share = share
+        self._together = Together[_Heat]()
         self._made: OrderedDict[PartitionName, _Heat] = OrderedDict()
 
-    async def of(self, partition: PartitionName, maker: Maker) -> bytes:
-        """The heat map of a partition; `maker` makes it unless there is a fresh one."""
-        async with self._lock:
-            made = self._made.get(partition)
-            if made is None or made.until <= monotonic():
-                made = await self._make(partition, maker)
-                self._made[partition] = made
-                self._made.move_to_end(partition)
-                while len(self._made) > MAX_HEATS:
-                    self._made.popitem(last=False)
+    async def of(self, partition: PartitionName) -> bytes:
+        """The heat map of a partition; it is made unless there is a fresh one.
+
+        It takes slices of its own, so that nobody waits longer because of who has asked first.
+        """
+        made = self._made.get(partition)
+        if made is None or made.until <= monotonic():
+            made = await self._together.make(partition, partial(self._make, partition))
+            self._made[partition] = made
+            self._made.move_to_end(partition)
+            while len(self._made) > MAX_HEATS:
+                self._made.popitem(last=False)
         return made.body
 
-    async def _make(self, partition: PartitionName, maker: Maker) -> _Heat:
+    async def _make(self, partition: PartitionName) -> _Heat:
+        maker = Maker(self._share, f"{PARTY} of {rm_of(partition)}")
         capacity = await maker.once(lambda: self._views.partition(partition).capacity)
-        names = await maker.once(lambda: self._views.node_ids(partition))
+        names = self._views.node_ids_in_order(partition)
         resources = _shown(capacity)
         cells = _Cells(self._views, partition, names, resources)
         await maker.all(cells.go_on)
@@ -72,7 +80,7 @@ class _Cells:
         self,
         views: Views,
         partition: PartitionName,
-        names: list[NodeId],
+        names: Iterable[NodeId | None],
         resources: tuple[str, ...],
     ) -> None:
         """None is made yet."""
@@ -85,11 +93,10 @@ class _Cells:
     def go_on(self, over: Callable[[], bool]) -> bool:
         """Make cells until the slice is over; whether there are more."""
         for name in self._names:
-            try:
-                node = self._views.node(self._partition, name, detail=False)
-            except NotFound:
-                continue
-            self.texts.append(_encode(heat_row(node, self._resources)))
+            if name is not None:
+                with suppress(NotFound):
+                    node = self._views.node(self._partition, name, detail=False)
+                    self.texts.append(_encode(heat_row(node, self._resources)))
             if over():
                 return True
         return False

@@ -1,8 +1,6 @@
 """The lists of the page: applications with their asks and allocations, nodes, users, victims."""
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from typing import TypeVar
 
 from aiohttp import web
@@ -11,7 +9,7 @@ from licorne_core.asks import Allocation
 from licorne_core.ids import AppId, PartitionName
 from licorne_core.preemption.ledger import PreemptionRecord
 from licorne_core.reports import AskReport
-from licorne_core.views import Views
+from licorne_core.views import InOrder, Views
 from licorne_server.http.json_apps import allocation_json, ask_json
 from licorne_server.http.routes import APP_STATES
 from licorne_server.http.sources import Sources
@@ -27,8 +25,10 @@ from licorne_server.http.ui.pages import (
 )
 from licorne_server.http.ui.paths import API
 from licorne_server.http.ui.rows import application_row, node_row, preemption_row, usage_row
+from licorne_server.http.units import partition_named
 
 T = TypeVar("T")
+Name = TypeVar("Name", bound=str)
 
 
 class ListReads:
@@ -73,15 +73,15 @@ class ListReads:
             )
             return application_row(name, app) if fits else None
 
-        maker = Maker(request)
-        names = await maker.once(lambda: sorted(views.app_ids(partition, state=state)))
+        maker = Maker.of(request)
+        names = await maker.once(lambda: views.app_ids_in_order(partition, state=state))
         return await _by_name(request, maker, names, row)
 
     async def asks(self, request: web.Request) -> web.StreamResponse:
         """The asks of an application in the order in which they are looked at, from `offset` on."""
         partition, app = self._partition(request), request.match_info["app"]
         text = wanted(request)
-        maker = Maker(request)
+        maker = Maker.of(request)
         report = await maker.once(lambda: self._views.application(partition, app, detail=False))
         common: JsonObject = {"partition": partition, "queueName": report.queue}
 
@@ -103,7 +103,7 @@ class ListReads:
         """The allocations of an application, the oldest first, from `offset` on."""
         partition, app = self._partition(request), request.match_info["app"]
         text = wanted(request)
-        maker = Maker(request)
+        maker = Maker.of(request)
         report = await maker.once(lambda: self._views.application(partition, app, detail=False))
         common: JsonObject = {"partition": partition, "queueName": report.queue}
 
@@ -132,8 +132,8 @@ class ListReads:
                 return None
             return None if state == "reserved" and not node.reservations else node_row(node)
 
-        maker = Maker(request)
-        names = await maker.once(lambda: views.node_ids(partition))
+        maker = Maker.of(request)
+        names = await maker.once(lambda: views.node_ids_in_order(partition))
         return await _by_name(request, maker, names, row)
 
     async def usage(self, request: web.Request) -> web.StreamResponse:
@@ -144,8 +144,8 @@ class ListReads:
         def row(name: str) -> JsonObject | None:
             return usage_row(views.usage(partition, kind, name)) if text in name.lower() else None
 
-        maker = Maker(request)
-        names = await maker.once(lambda: views.usage_names(partition, kind))
+        maker = Maker.of(request)
+        names = await maker.once(lambda: views.usage_names_in_order(partition, kind))
         return await _by_name(request, maker, names, row)
 
     async def preemptions(self, request: web.Request) -> web.StreamResponse:
@@ -157,28 +157,26 @@ class ListReads:
             names = (record.app_id, record.key, record.beneficiary_app_id, record.node_id)
             return preemption_row(record) if any(text in name.lower() for name in names) else None
 
-        maker = Maker(request)
+        maker = Maker.of(request)
         found = Found(self._views.preemptions(partition, before=before), row, limit_of(request))
         await maker.all(found.go_on)
         behind = "" if found.last is None else str(found.last.number)
         return await _send(request, maker, found, {"next": behind})
 
     def _partition(self, request: web.Request) -> PartitionName:
-        return self._views.resolve(request.match_info["partition"])
+        return partition_named(self._views, request.match_info["partition"])
 
 
 async def _by_name(
     request: web.Request,
     maker: Maker,
-    names: list[T],
-    row: Callable[[T], JsonObject | None],
+    names: InOrder[Name],
+    row: Callable[[Name], JsonObject | None],
 ) -> web.StreamResponse:
     """A page of a list in order of names; the next one begins behind the name `next`."""
-    after = request.query.get("after", "")
-    behind = islice(names, bisect_right(names, after, key=str), None)
-    found = Found(behind, row, limit_of(request))
+    found = Found(names.behind(request.query.get("after", "")), row, limit_of(request))
     await maker.all(found.go_on)
-    return await _send(request, maker, found, {"next": found.last or "", "total": len(names)})
+    return await _send(request, maker, found, {"next": found.last or "", "total": names.count})
 
 
 async def _by_place(
@@ -193,7 +191,7 @@ async def _by_place(
     offset = min(MAX_OFFSET, number(request, "offset", 0))
 
     def behind() -> Iterator[T | None]:
-        """What is on the page, with a None for everything else that is looked at."""
+        """What is on the page, with a None wherever the reader may pause."""
         before = offset
         for item in items:
             if item is None or not fits(item):
@@ -204,12 +202,7 @@ async def _by_place(
             else:
                 yield item
 
-    found = Found(
-        behind(),
-        lambda item: None if item is None else row(item),
-        limit_of(request),
-        looked_at=MAX_OFFSET,
-    )
+    found = Found(behind(), row, limit_of(request))
     await maker.all(found.go_on)
     following = str(offset + len(found.rows)) if found.more else ""
     return await _send(request, maker, found, {"next": following, "total": total})

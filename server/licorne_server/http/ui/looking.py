@@ -1,6 +1,6 @@
 """Looks at everything that the page shows live: RMs, partitions and queues (spec § 12.4)."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -13,7 +13,8 @@ from licorne_server.http.ui.board import Board, Key
 from licorne_server.http.ui.rows import partition_row, queue_row, rm_row
 
 MAX_QUEUES = 5_000
-"""Queues of all partitions that are shown live. Behind them the deepest are left out."""
+"""Queues of all partitions that are shown live. Each RM may have an equal share, and what an RM
+does not need others have. Beyond it the deepest queues of an RM are left out."""
 
 
 class _Seen(NamedTuple):
@@ -21,6 +22,18 @@ class _Seen(NamedTuple):
 
     queues: int
     cut: bool
+
+
+def shares(wanted: Mapping[RmId, int], room: int) -> dict[RmId, int]:
+    """How much of the room each gets: what it wants, or as much as others who get less than that.
+
+    Those who want least come first, so that what they leave is shared by the others.
+    """
+    given: dict[RmId, int] = {}
+    for rm_id in sorted(wanted, key=lambda rm_id: wanted[rm_id]):
+        given[rm_id] = min(wanted[rm_id], room // (len(wanted) - len(given)))
+        room -= given[rm_id]
+    return given
 
 
 class Looker:
@@ -43,9 +56,12 @@ class Looker:
         board.begin()
         seen = {} if whole else self._seen
         self._seen = {}
-        room = MAX_QUEUES
         figures = {item.rm_id: item for item in sources.figures().rms}
-        for rm in sources.views.rms():
+        rms = sources.views.rms()
+        yield
+        rooms = shares({rm.rm_id: rm.counts.queues for rm in rms}, MAX_QUEUES)
+        for rm in rms:
+            room = rooms[rm.rm_id]
             of_rm = figures.get(rm.rm_id) or RmFigures(rm_id=rm.rm_id, connected=False)
             row = rm_row(rm, of_rm.connected, of_rm.since, sources.views.caps)
             board.put(Key("rms", rm.rm_id), row)

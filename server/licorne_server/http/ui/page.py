@@ -8,13 +8,14 @@ from aiohttp import web
 
 from licorne_server.http.identity import role_of, visible_to
 from licorne_server.http.sources import Sources
-from licorne_server.http.stream import accepts_gzip, reader_of, send_live
+from licorne_server.http.stream import CALLER, accepts_gzip, reader_of, send_live
 from licorne_server.http.ui.details import DetailReads
 from licorne_server.http.ui.feed import Feed, TooManyViewers
 from licorne_server.http.ui.finding import SearchReads
 from licorne_server.http.ui.happened import EventPages
 from licorne_server.http.ui.lists import ListReads
 from licorne_server.http.ui.paths import API, CONTENT_TYPES, INDEX, STATIC
+from licorne_server.http.ui.renderings import EVERYBODY, Audience
 
 HEADERS = {
     # Nothing runs and nothing is loaded but what the page itself brings, and no text becomes HTML.
@@ -95,7 +96,7 @@ class Page:
         def is_there() -> bool:
             return request.transport is not None and not request.transport.is_closing()
 
-        messages = self._feed.messages(visible_to(request), role_of(request), is_there)
+        messages = self._feed.messages(_audience(request), role_of(request), is_there)
         try:
             with self._feed.watched_by(reader_of(request)):
                 return await send_live(request, "text/event-stream; charset=utf-8", messages)
@@ -104,6 +105,15 @@ class Page:
 
     async def _stop(self, app: web.Application) -> None:
         await self._feed.close()
+
+
+def _audience(request: web.Request) -> Audience:
+    """With whom a viewer sees the same."""
+    visible = visible_to(request)
+    if visible is None:
+        return EVERYBODY
+    caller = request[CALLER]
+    return Audience(caller, caller.party, visible)
 
 
 def _read(path: str) -> _File:

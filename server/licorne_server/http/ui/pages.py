@@ -7,7 +7,8 @@ from typing import Generic, TypeVar
 from aiohttp import web
 
 from licorne_core.errors import NotFound, shown
-from licorne_server.http.stream import JsonObject, slice_for
+from licorne_server.http.stream import SHARE, JsonObject, reader_of
+from licorne_server.share import Share
 
 PAGE = 100
 MAX_PAGE = 500
@@ -32,27 +33,32 @@ class Found(Generic[T]):
 
     def __init__(
         self,
-        items: Iterable[T],
+        items: Iterable[T | None],
         to_row: Callable[[T], JsonObject | None],
         limit: int,
         looked_at: int = MAX_LOOKED_AT,
     ) -> None:
         """At most `limit` rows from at most `looked_at` items.
 
-        Items that have no row, or are gone when their turn comes, are left out.
+        Items that have no row, or are gone when their turn comes, are left out. Where there is a
+        None in place of an item the slice may end.
         """
         self.rows: list[JsonObject] = []
         self.last: T | None = None
         self.more = False
         self.looked_at = 0
         self._most = looked_at
-        self._items: Iterator[T] = iter(items)
+        self._items: Iterator[T | None] = iter(items)
         self._to_row = to_row
         self._limit = limit
 
     def go_on(self, over: Callable[[], bool]) -> bool:
         """Look at items until the slice is over; whether there is more to do."""
         for item in self._items:
+            if item is None:
+                if over():
+                    return True
+                continue
             if len(self.rows) >= self._limit or self.looked_at >= self._most:
                 # There is a next page, and it begins behind the item before this one.
                 self.more = True
@@ -74,14 +80,20 @@ class Found(Generic[T]):
 class Maker:
     """Makes one answer in slices, and knows what it has cost so far."""
 
-    def __init__(self, request: web.Request) -> None:
-        """For this request, in the share of whoever sent it."""
-        self._request = request
+    def __init__(self, share: Share, party: str) -> None:
+        """In slices of that party."""
+        self._share = share
+        self._party = party
         self._spent = 0.0
+
+    @classmethod
+    def of(cls, request: web.Request) -> "Maker":
+        """For a request, in slices of whoever sent it."""
+        return cls(request.app[SHARE], reader_of(request))
 
     async def once(self, work: Callable[[], T]) -> T:
         """What is made in one piece."""
-        async with slice_for(self._request):
+        async with self._share.slice(self._party):
             begin = thread_time()
             try:
                 return work()
@@ -92,7 +104,7 @@ class Maker:
         """What goes on, slice after slice, until it says that there is no more to do."""
         more = True
         while more:
-            async with slice_for(self._request) as over:
+            async with self._share.slice(self._party) as over:
                 begin = thread_time()
                 more = go_on(over)
                 self._spent += thread_time() - begin

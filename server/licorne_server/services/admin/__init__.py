@@ -18,6 +18,7 @@ from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.errors_to_status import Method
 from licorne_server.http.dumps import StateDumps
+from licorne_server.rm_log_levels import RmLogLevels
 from licorne_server.rms import Rms
 from licorne_server.services.admin.audit import Audit
 from licorne_server.services.admin.configuration import ConfigurationMethods
@@ -28,6 +29,7 @@ from licorne_server.services.admin.plans import PlanMethods
 from licorne_server.services.admin.revisions import RevisionMethods
 from licorne_server.services.admin.rms import RmMethods
 from licorne_server.services.admin.verbs import VerbMethods
+from licorne_server.share import Share
 
 
 class Part(Protocol):
@@ -53,21 +55,25 @@ class AdminService:
         dumps: StateDumps,
         changes: Changes,
         copies: Copies,
+        share: Share,
+        log_levels: RmLogLevels,
     ) -> None:
         """Over the engine, its RMs and the reports of its core.
 
         `thread` parses configurations; `departures` forgets RMs; `dumps` makes state dumps;
-        `changes` are those of the configurations; plans are made on `copies`.
+        `changes` are those of the configurations; plans are made on
+        `copies`; what reads much takes of the readers' `share`;
+        `log_levels` are those that RMs want.
         """
-        names = Names(views, access)
+        names = Names(views, access, changes.configurations)
         audit = Audit(access)
         self._parts: Sequence[Part] = (
-            ConfigurationMethods(rms, access, names, audit, thread, changes),
-            RevisionMethods(rms, access, names, audit, thread, changes),
-            PlanMethods(access, names, thread, copies, changes),
+            ConfigurationMethods(access, names, audit, thread, changes),
+            RevisionMethods(access, names, audit, thread, changes),
+            PlanMethods(access, names, rms, share, thread, copies, changes),
             RmMethods(rms, names, audit, departures, changes.configurations),
             VerbMethods(engine, names, audit),
-            LogMethods(access, audit),
+            LogMethods(access, audit, share, log_levels),
             DumpMethods(dumps, names, access, audit),
         )
 

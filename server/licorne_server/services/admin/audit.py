@@ -1,7 +1,8 @@
 """Who may change what, and the line in the log that each attempt leaves.
 
 The one place for both: what an operator did, or was not allowed to do, is found in the log under
-one event, with the caller's name as its certificate or its token has it.
+one event, with the caller's name as its certificate or its token has it. The line is written at any
+level of the log. Each caller has an allowance of such lines, so that nobody floods those of others.
 """
 
 import asyncio
@@ -14,10 +15,14 @@ from google.protobuf.message import Message
 from licorne_core.errors import NotFound, shown
 from licorne_server.access import Access
 from licorne_server.errors import CallError
+from licorne_server.logs import note_lost
 
 log = structlog.get_logger(__name__)
 
 EVENT = "asked for"
+
+_OF_THE_LINE = frozenset({"event", "level", "logger", "timestamp"})
+"""Fields that every line has: those of a request are told as ``asked_level`` and so on."""
 DONE = "done"
 
 Request = TypeVar("Request", bound=Message)
@@ -46,7 +51,7 @@ class Audit:
 
         async def audited(request: Request, context: Any) -> Answer:
             outcome = "INTERNAL"
-            about: dict[str, object] = {name: _shown(getattr(request, name)) for name in told}
+            about = {_told_as(name): _shown(getattr(request, name)) for name in told}
             try:
                 if not by_rm:
                     self._access.check_operator(context)
@@ -72,8 +77,12 @@ class Audit:
     def _note(
         self, action: str, outcome: str, request: Message, context: Any, about: dict[str, object]
     ) -> None:
-        known = {"rm_id": shown(getattr(request, "rm_id", "")), **about, "outcome": outcome}
-        log.info(EVENT, action=action, by=self._by(context), peer=context.peer(), **known)
+        """Write the line. What was done was done, whatever becomes of the line."""
+        try:
+            known = {"rm_id": shown(getattr(request, "rm_id", "")), **about, "outcome": outcome}
+            log.info(EVENT, action=action, by=self._by(context), peer=context.peer(), **known)
+        except Exception:
+            note_lost(EVENT)
 
     def _by(self, context: Any) -> str:
         """The caller as its certificate, token or address names it; empty for nobody known."""
@@ -81,6 +90,10 @@ class Audit:
             return self._access.caller(context).party
         except CallError:
             return ""
+
+
+def _told_as(name: str) -> str:
+    return f"asked_{name}" if name in _OF_THE_LINE else name
 
 
 def _shown(value: object) -> object:
@@ -92,7 +105,7 @@ def _plain(answer: Message | None) -> dict[str, object]:
     if answer is None:
         return {}
     return {
-        field.name: _shown(getattr(answer, field.name))
+        _told_as(field.name): _shown(getattr(answer, field.name))
         for field in answer.DESCRIPTOR.fields
         if not field.is_repeated and field.message_type is None
     }

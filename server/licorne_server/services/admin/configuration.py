@@ -22,7 +22,6 @@ from licorne_server.config_thread import VALIDATION, ConfigThread, Origin
 from licorne_server.configurations import Change, Changes, Source
 from licorne_server.errors import invalid_argument
 from licorne_server.errors_to_status import Method, unary_handler
-from licorne_server.rms import Rms
 from licorne_server.services.admin.audit import Audit
 from licorne_server.services.admin.names import Names
 
@@ -32,16 +31,14 @@ class ConfigurationMethods:
 
     def __init__(
         self,
-        rms: Rms,
         access: Access,
         names: Names,
         audit: Audit,
         thread: ConfigThread,
         changes: Changes,
     ) -> None:
-        """Over the RMs and what is in force for them; `thread` parses configurations."""
+        """Over what is in force for RMs; `thread` parses configurations."""
         self._thread = thread
-        self._rms = rms
         self._access = access
         self._names = names
         self._audit = audit
@@ -66,17 +63,21 @@ class ConfigurationMethods:
         }
 
     async def _get(self, request: pb.GetConfigurationRequest, context: Any) -> Message:
-        report = self._names.rm(request.rm_id, context)
+        report = self._names.known_rm(request.rm_id, context)
         current = self._changes.configurations.get(request.rm_id).current
         return pb.GetConfigurationResponse(
-            rm_id=report.rm_id,
-            policy_group=report.policy_group,
+            rm_id=request.rm_id,
+            policy_group="" if report is None else report.policy_group,
             config=current.text,
             checksum=current.checksum,
-            extra_config=report.extra_config,
+            extra_config=current.extra_config if report is None else report.extra_config,
             revision=current.number,
             source=current.source.value,
             time=current.time,
+            by=current.by,
+            comment=current.comment,
+            instead_of=current.instead_of,
+            registered=report is not None,
         )
 
     async def _validate(self, request: pb.ValidateConfigurationRequest, context: Any) -> Message:
@@ -84,7 +85,7 @@ class ConfigurationMethods:
         try:
             configuration = await self._thread.run(
                 Origin(self._access.caller(context).party, VALIDATION),
-                partial(load, request.config, strict=request.strict),
+                partial(load, request.config, strict=request.strict, required=bool(request.config)),
                 len(request.config),
             )
         except ConfigError as error:
@@ -111,11 +112,11 @@ class ConfigurationMethods:
         ):
             if problem:
                 raise invalid_argument(problem, name)
-        self._names.rm(request.rm_id, context)
+        self._names.known_rm(request.rm_id, context)
         caller = self._access.caller(context)
         applier = self._changes.applier
         async with self._changes.configuring(request.rm_id):
-            self._rms.get(request.rm_id, "UpdateConfiguration")
+            self._names.known_rm(request.rm_id, context)
             applier.check_base(request.rm_id, request.base_revision)
             origin = Origin(caller.party, f"RM {request.rm_id}")
             change = Change(
@@ -133,6 +134,7 @@ class ConfigurationMethods:
             checksum=applied.revision.checksum,
             revision=applied.revision.number,
             persistent=applied.persistent,
+            registered=applied.registered,
         )
 
 

@@ -1,24 +1,34 @@
 """Levels of the log, while the server runs."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from google.protobuf.message import Message
 
 from licorne.v1 import admin_pb2 as pb
+from licorne_core.ids import RmId
 from licorne_server.access import Access
 from licorne_server.errors import invalid_argument
 from licorne_server.errors_to_status import Method, unary_handler
 from licorne_server.logs import levels
+from licorne_server.rm_log_levels import RmLogLevels
 from licorne_server.services.admin.audit import Audit
+from licorne_server.services.paging import gathered
+from licorne_server.share import Share
 
 
 class LogMethods:
     """`GetLogLevels` and `SetLogLevel`."""
 
-    def __init__(self, access: Access, audit: Audit) -> None:
-        """The levels are the process's."""
+    def __init__(self, access: Access, audit: Audit, share: Share, wanted: RmLogLevels) -> None:
+        """The levels are the process's; `wanted` are those that RMs want.
+
+        Lists of them are made in slices of the readers' `share`.
+        """
         self._access = access
         self._audit = audit
+        self._share = share
+        self._wanted = wanted
 
     def methods(self) -> dict[str, Method]:
         """The methods by name."""
@@ -30,7 +40,17 @@ class LogMethods:
 
     async def _get(self, request: pb.GetLogLevelsRequest, context: Any) -> Message:
         self._access.check_operator(context)
-        return pb.GetLogLevelsResponse(levels=levels().given())
+        party = self._access.caller(context).party
+        response = pb.GetLogLevelsResponse(levels=levels().given())
+
+        def add(of_rm: tuple[RmId, Mapping[str, str]]) -> pb.WantedLogLevels:
+            rm_id, wanted = of_rm
+            return response.wanted.add(rm_id=rm_id, levels=wanted)
+
+        # A thousand RMs may want dozens of levels each. Rows are made inside the response: to copy
+        # them into it would take as long as to make them, in one step.
+        await gathered(sorted(self._wanted.wanted().items()), add, self._share, party)
+        return response
 
     async def _set(self, request: pb.SetLogLevelRequest, context: Any) -> Message:
         problem = levels().problem(request.logger, request.level)

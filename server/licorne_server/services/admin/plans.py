@@ -12,10 +12,16 @@ from licorne.v1 import admin_pb2 as pb
 from licorne_core.asks import Ask
 from licorne_core.commands import NewApplication, UpdateConfiguration
 from licorne_core.config import SubmittedConfig, submitted
+from licorne_core.config.schema import Configuration
 from licorne_core.errors import Problem, shown
 from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
-from licorne_core.whatif import ConfigurationPlanRefused, plan_configuration, plan_submission
+from licorne_core.whatif import (
+    ConfigurationPlan,
+    ConfigurationPlanRefused,
+    plan_configuration,
+    plan_submission,
+)
 from licorne_server.access import Access
 from licorne_server.caps import MAX_CONFIG_BYTES, bytes_of, size_problem
 from licorne_server.config_thread import ConfigThread, Origin
@@ -28,10 +34,16 @@ from licorne_server.copies import Copies
 from licorne_server.errors import config_refused, invalid_argument
 from licorne_server.errors_to_status import unary_handler
 from licorne_server.items import BadItem
+from licorne_server.pacing import FIELD, Pace
+from licorne_server.rms import Rms
 from licorne_server.services.admin.names import Names
+from licorne_server.share import Share
 
 MAX_ASKS = 1_000
 """Asks of a submission that is planned."""
+
+FIELDS_OF_ASK = 32
+"""An ask counts for so many fields beside its bytes, whatever it has."""
 
 _PLANNED = b"+"
 _REFUSED = b"-"
@@ -44,11 +56,18 @@ class PlanMethods:
         self,
         access: Access,
         names: Names,
+        rms: Rms,
+        share: Share,
         thread: ConfigThread,
         copies: Copies,
         changes: Changes,
     ) -> None:
-        """Answered on `copies`; `thread` parses configurations, and `changes` know their bases."""
+        """Answered on `copies`; `thread` parses configurations, and `changes` know their bases.
+
+        What is worked out in the loop takes of the readers' `share`.
+        """
+        self._rms = rms
+        self._share = share
         self._access = access
         self._names = names
         self._thread = thread
@@ -78,6 +97,9 @@ class PlanMethods:
             work = partial(submitted, request.config)
             config = await self._thread.run(origin, work, len(request.config))
         rm_id = RmId(request.rm_id)
+        known = await self._without_copy(request, context, party, config)
+        if known is not None:
+            return known
         command = UpdateConfiguration(rm_id=rm_id, config=config)
 
         def check() -> None:
@@ -101,9 +123,35 @@ class PlanMethods:
             ],
         )
 
+    async def _without_copy(
+        self,
+        request: pb.PlanConfigurationRequest,
+        context: Any,
+        party: str,
+        config: SubmittedConfig,
+    ) -> Message | None:
+        """The plan, if no copy is needed for it: nothing changes; None if one is.
+
+        Raises:
+            CallError: the configuration would be refused, or the base is stale.
+        """
+        async with self._share.slice(party):
+            report = self._names.rm(request.rm_id, context)
+            self._changes.applier.check_base(request.rm_id, request.base_revision)
+            refused = self._changes.check(report.rm_id, config)
+            if refused is not None:
+                raise config_refused(refused.reason, refused.problems)
+            if not isinstance(config, Configuration) or config.checksum != report.checksum:
+                return None
+            plan = ConfigurationPlan(
+                checksum=config.checksum, changed=False, warnings=config.warnings
+            )
+            base = self._changes.configurations.get(request.rm_id).current.number
+            return configuration_plan(plan, base)
+
     async def _submission(self, request: pb.PlanSubmissionRequest, context: Any) -> Message | bytes:
         self._names.rm(request.rm_id, context)
-        new, asks = read_submission(request)
+        new, asks = await read_submission(request, self._rms.pace())
         rm_id = RmId(request.rm_id)
         return await self._copies.ask(
             self._access.caller(context).party,
@@ -113,8 +161,10 @@ class PlanMethods:
         )
 
 
-def read_submission(request: pb.PlanSubmissionRequest) -> tuple[NewApplication, list[Ask]]:
-    """The application and its asks.
+async def read_submission(
+    request: pb.PlanSubmissionRequest, pace: Pace
+) -> tuple[NewApplication, list[Ask]]:
+    """The application and its asks, read part by part: others have their turns between.
 
     Raises:
         CallError: INVALID_ARGUMENT, naming the field.
@@ -122,17 +172,22 @@ def read_submission(request: pb.PlanSubmissionRequest) -> tuple[NewApplication, 
     if len(request.asks) > MAX_ASKS:
         message = f"asks: {len(request.asks)} asks, at most {MAX_ASKS} are allowed"
         raise invalid_argument(message, "asks")
+    await pace.begin(request.ByteSize())
+    raw = request.application.SerializeToString()
     try:
-        new = new_application(request.application.SerializeToString())
+        new = new_application(raw)
     except BadItem as problem:
         raise invalid_argument(f"application: {problem}", "application") from None
-    reader = AskReader()
+    reader = AskReader(request.rm_id)
     seen: set[str] = set()
     asks: list[Ask] = []
     for number, wire in enumerate(request.asks):
+        if pace.spend(len(raw) + FIELD * FIELDS_OF_ASK):
+            await pace.rest()
         field = f"asks[{number}]"
+        raw = wire.SerializeToString()
         try:
-            ask = reader.read(wire.SerializeToString())
+            ask = reader.read(raw)
         except BadItem as problem:
             raise invalid_argument(f"{field}: {problem}", field) from None
         wrong = ""

@@ -19,7 +19,6 @@ from licorne_server.configurations import (
 )
 from licorne_server.errors import config_refused, invalid_argument, not_found
 from licorne_server.errors_to_status import Method, unary_handler
-from licorne_server.rms import Rms
 from licorne_server.services.admin.audit import Audit
 from licorne_server.services.admin.names import Names
 
@@ -32,15 +31,13 @@ class RevisionMethods:
 
     def __init__(
         self,
-        rms: Rms,
         access: Access,
         names: Names,
         audit: Audit,
         thread: ConfigThread,
         changes: Changes,
     ) -> None:
-        """Over the RMs and what was in force for them; `thread` parses configurations."""
-        self._rms = rms
+        """Over what was in force for RMs; `thread` parses configurations."""
         self._access = access
         self._names = names
         self._audit = audit
@@ -65,7 +62,7 @@ class RevisionMethods:
         }
 
     async def _list(self, request: pb.ListConfigurationsRequest, context: Any) -> Message:
-        self._names.rm(request.rm_id, context)
+        self._names.known_rm(request.rm_id, context)
         revisions = self._changes.configurations.get(request.rm_id)
         wanted = reversed(revisions.kept)
         if request.revision:
@@ -73,7 +70,8 @@ class RevisionMethods:
         answer = pb.ListConfigurationsResponse()
         left = MAX_ANSWER_BYTES if request.with_config else -1
         for revision in wanted:
-            left = left - revision.size if left >= 0 else left
+            size = revision.size + len(revision.extra)
+            left = left - size if left >= 0 else left
             answer.revisions.append(_shown(revision, with_config=left >= 0))
         return answer
 
@@ -81,22 +79,23 @@ class RevisionMethods:
         problem = comment_problem(request.comment)
         if problem:
             raise invalid_argument(problem, "comment")
-        self._names.rm(request.rm_id, context)
+        self._names.known_rm(request.rm_id, context)
         caller = self._access.caller(context)
         applier = self._changes.applier
         async with self._changes.configuring(request.rm_id):
-            self._rms.get(request.rm_id, "RollBackConfiguration")
+            self._names.known_rm(request.rm_id, context)
             applier.check_base(request.rm_id, request.base_revision)
             revisions = self._changes.configurations.get(request.rm_id)
-            number = request.revision or revisions.current.number - 1
-            text = _found(revisions, number).text
+            number = request.revision or _before(revisions)
+            wanted = _found(revisions, number)
             origin = Origin(caller.party, f"RM {request.rm_id}")
             change = Change(
                 rm_id=RmId(request.rm_id),
-                config=await self._thread.parse(origin, text),
+                config=await self._thread.parse(origin, wanted.text),
                 source=Source.ROLLBACK,
                 by=caller.party,
                 comment=request.comment or f"rollback to revision {number}",
+                extra_config=wanted.extra_config,
             )
             applied = await applier.apply(change)
         return pb.RollBackConfigurationResponse(
@@ -104,6 +103,7 @@ class RevisionMethods:
             checksum=applied.revision.checksum,
             revision=applied.revision.number,
             persistent=applied.persistent,
+            registered=applied.registered,
         )
 
     async def _reload(self, _: pb.ReloadConfigurationRequest, __: Any) -> Message:
@@ -121,6 +121,18 @@ class RevisionMethods:
                 for rm in reloaded.rms
             ],
         )
+
+
+def _before(revisions: Revisions) -> int:
+    """The number of the revision before the one in force.
+
+    Raises:
+        CallError: NOT_FOUND, that is the first.
+    """
+    number = revisions.current.number - 1
+    if not number:
+        raise not_found(f"RM {revisions.rm_id} has had no other configuration than the first")
+    return number
 
 
 def _found(revisions: Revisions, number: int) -> Revision:
@@ -146,4 +158,6 @@ def _shown(revision: Revision, *, with_config: bool) -> pb.ConfigurationRevision
         by=revision.by,
         comment=revision.comment,
         config=revision.text if with_config else "",
+        extra_config=revision.extra_config if with_config else {},
+        instead_of=revision.instead_of,
     )

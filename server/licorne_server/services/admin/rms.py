@@ -5,6 +5,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from licorne.v1 import admin_pb2 as pb
+from licorne_core.ids import RmId
 from licorne_server.configurations import Configurations
 from licorne_server.departures import Departures
 from licorne_server.errors_to_status import Method, unary_handler
@@ -40,9 +41,11 @@ class RmMethods:
         return {"ForgetRm": unary_handler(pb.ForgetRmRequest, forget)}
 
     async def _forget(self, request: pb.ForgetRmRequest, context: Any) -> Message:
-        self._names.rm(request.rm_id, context)
-        rm = self._rms.get(request.rm_id, "ForgetRm")
-        await self._departures.forget(rm, force=request.force)
-        if self._rms.find(rm.rm_id) is None:
-            self._configurations.forget(rm.rm_id)
+        report = self._names.known_rm(request.rm_id, context)
+        if report is not None:
+            rm = self._rms.get(request.rm_id, "ForgetRm")
+            await self._departures.forget(rm, force=request.force)
+        async with self._rms.lock(request.rm_id):
+            if self._rms.find(request.rm_id) is None:
+                self._configurations.forget(RmId(request.rm_id))
         return pb.ForgetRmResponse()

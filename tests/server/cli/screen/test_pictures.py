@@ -210,6 +210,33 @@ def test_full_and_almost_full_look_different(width: int) -> None:
     assert not any("at max" in row for row in rows)
 
 
+@pytest.mark.parametrize("name", ["ordinary", "at_maximum", "preempting", "names"])
+def test_figures_say_of_which_resource_they_are(name: str) -> None:
+    """However narrow the screen is and however long notes are."""
+    view = SCENES[name]()
+    for width in range(1, 141):
+        columns = drawn(view, width, HEIGHT)[2].split()
+        assert "USED" not in columns or {"RES", "RESOURCE"} & set(columns), width
+
+
+def test_notes_are_cut_before_figures() -> None:
+    """At 60 columns it is known how much of which resource is used of how much."""
+    rows = [line.split() for line in drawn(at_maximum(), 60, HEIGHT)]
+    over = next(row for row in rows if row[0] == "f120")
+    assert over[2:7] == ["120%", "cores", "48", "40", "over"]
+    assert over[-1].endswith("…")
+    pods = next(row for row in rows if row[0] == "i")
+    assert pods[2:] == ["100%", "pods", "3", "3", "at", "max"]
+
+
+@pytest.mark.parametrize("width", [*WIDTHS, 33])
+def test_a_resource_chosen_for_all_is_named_below_its_bars(width: int) -> None:
+    """The status leaves no room for its name in a large cluster."""
+    view = one_resource()
+    view.snapshot.clusters[0].partition.allocations = 10**9
+    assert drawn(view, width, HEIGHT)[3].split()[0] == "memory"
+
+
 @pytest.mark.parametrize("name", SCENES)
 def test_a_terminal_without_unicode(name: str) -> None:
     """All signs but those of names are ASCII there."""

@@ -71,7 +71,7 @@ async def test_a_named_partition_is_all_that_is_asked_for(
     snapshot = await look(Source(stub, 30.0, partition="[green]default"))
     assert [cluster.name for cluster in snapshot.clusters] == ["[green]default"]
     assert "ListQueues [blue]default" not in counting.calls
-    with pytest.raises(NotFoundError, match="partition nosuch not found"):
+    with pytest.raises(NotFoundError, match='no partition "nosuch"; there are: '):
         await look(Source(stub, 30.0, partition="nosuch"))
 
 

@@ -43,7 +43,19 @@ async def test_a_part_of_a_name_is_no_name(town: Town, name: str) -> None:
     """A partition is found under its whole name only."""
     result = await town.shell("top", "--count", "1", "--partition", name)
     assert (result.code, result.out) == (3, "")
-    assert result.err == f"licorne: partition {name} not found\n"
+    known = "[blue]default, [green]default"
+    assert result.err == f'licorne: no partition "{name}"; there are: {known}\n'
+
+
+async def test_the_partitions_of_an_rm(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An RM may be named by an option or by the environment: others are left out."""
+    named = await town.shell("top", "--once", "--rm", "green")
+    monkeypatch.setenv("LICORNE_RM", "green")
+    for result in (named, await town.shell("top", "--once")):
+        assert "[green]default" in result.out
+        assert "blue" not in result.out
+    shown = await town.shell("top", "--once", "--partition", "default", "-o", "json")
+    assert [partition["name"] for partition in shown.json["partitions"]] == ["[green]default"]
 
 
 def test_an_interrupt_is_a_good_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +88,7 @@ async def test_a_line_tells_of_a_lost_rm(town: Town) -> None:
     async def lost() -> bool:
         return "[green]default   0% (RM lost)" in (await town.shell("top", "--once")).out
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         # Whether a stream is lost is a question to the server, not an event here.
         while not await lost():  # noqa: ASYNC110
             await asyncio.sleep(0.05)

@@ -128,8 +128,8 @@ def test_resources(view: View) -> None:
     headings = []
     for _ in range(3):
         press(view, "m")
-        headings.append(" ".join(drawn(view)[3].split()).partition(" ")[0])
-    assert headings == ["cores", "bytes", "▾"]
+        headings.append(drawn(view)[3].split()[:2])
+    assert headings == [["cores", "cores"], ["memory", "bytes"], ["▾", "[blue]default"]]
 
 
 def test_a_viewer_who_scrolled_stays_there(view: View) -> None:

@@ -17,7 +17,7 @@ def look(board: Board, **values: int) -> None:
 
 def since(board: Board, version: int, *visible: str) -> dict[str, Any]:
     """What a viewer gets that has a version, and may see these RMs, or everything."""
-    text = board.since(version, visible.__contains__ if visible else None)
+    text = "".join(board.since(version, visible.__contains__ if visible else None))
     found: dict[str, Any] = json.loads(f"{{{text}}}")
     return found
 
@@ -101,3 +101,28 @@ def test_a_viewer_sees_only_what_it_may_see() -> None:
     assert found["queues"] == [{"name": "b2", "value": 2}]
     assert found["gone"] == [["queues", "b", "p", "b1"]]
     assert "gone" in since(board, version)
+
+
+def test_a_large_board_is_told_in_many_pieces() -> None:
+    """So that whoever makes a message of it can pause; what changes meanwhile is not mixed in."""
+    board = Board()
+    names = {f"a{number}": number for number in range(2_000)}
+    look(board, **names)
+    pieces = board.since(0, None)
+    first = next(pieces)
+    look(board, a1=7)
+    rest = list(pieces)
+    assert len(rest) > 2_000
+    assert max(map(len, rest)) < 100
+    told = json.loads(f"{{{first}{''.join(rest)}}}")
+    assert {row["name"]: row["value"] for row in told["queues"]} == names
+    assert told["version"] == 1
+
+
+def test_what_a_viewer_may_not_see_is_passed_by_in_parts() -> None:
+    """A viewer of a small RM beside large ones makes nobody wait either."""
+    board = Board()
+    look(board, **{f"a{number}": number for number in range(2_000)})
+    pieces = list(board.since(0, lambda rm_id: rm_id == "b"))
+    assert len(pieces) > 5
+    assert json.loads(f"{{{''.join(pieces)}}}") == {"version": 1, "whole": True}

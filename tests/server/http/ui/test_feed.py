@@ -1,15 +1,19 @@
 """The feed: live, once for all viewers, and only while there are any."""
 
+import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 
 import pytest
+from aiohttp import web
 
 from licorne_core.ids import PartitionName
 from licorne_core.reports import QueueReport
-from licorne_server.http import Sources
-from licorne_server.http.ui import feed, looking
-from licorne_server.http.ui.board import Board
+from licorne_server.http import Sources, stream
+from licorne_server.http.ui import feed, looking, renderings
+from licorne_server.http.ui.board import Board, Visible
+from licorne_server.share import Share
 from support.builders import RM, app, apps, ask, asks, config, register, reload
 from support.http_site import Site
 from support.page_viewer import API, happened, viewing
@@ -56,6 +60,132 @@ async def test_then_comes_what_has_changed_and_nothing_else(town: Site) -> None:
         found = await viewer.change()
         assert not found["whole"]
         assert {row["path"] for row in found["queues"]} == {"root", "root.runs"}
+
+
+def rendered(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows with each message that is made; its items say for viewers of which version."""
+    made: list[int] = []
+    real = Board.since
+
+    def since(board: Board, version: int, visible: Visible | None) -> Iterator[str]:
+        made.append(version)
+        return real(board, version, visible)
+
+    monkeypatch.setattr(Board, "since", since)
+    return made
+
+
+async def test_a_message_is_made_once_for_all_viewers(
+    town: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five viewers cost one rendering of everything, and one of each change."""
+    made = rendered(monkeypatch)
+    async with AsyncExitStack() as stack:
+        viewers = [await stack.enter_async_context(viewing(town)) for _ in range(5)]
+        changes = await asyncio.gather(*(viewer.change() for viewer in viewers))
+        assert made == [0]
+        assert all(change["whole"] for change in changes)
+        town.driver.do(asks(ask("runner", "r2", vcore=1000, memory=10)))
+        happened(town)
+        changes = await asyncio.gather(*(viewer.change() for viewer in viewers))
+        assert made == [0, 1]
+        assert all(len(change["queues"]) == 2 for change in changes)
+
+
+async def test_a_message_is_made_in_its_turn_among_readers(town: Site) -> None:
+    """While another reader has its slice no message is made; nobody else waits for a long one."""
+    share = Share(lambda: False)
+    sources = Sources(
+        views=town.driver.views,
+        status=town.status,
+        started_time=1,
+        now=lambda: 1,
+        rm_state=town.rm_state,
+        share=share,
+    )
+    list(looking.Looker(sources, board := Board()).look(whole=True))
+    made = renderings.Renderings(share)
+    async with share.slice("somebody else"):
+        waiting = asyncio.ensure_future(made.since(board, 0, renderings.EVERYBODY))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+    assert b'"queues"' in b"".join((await waiting).chunks)
+
+
+async def test_viewers_who_may_see_less_are_told_less(town: Site) -> None:
+    """What was made for others is not for them, also at the same moment."""
+    town.driver.do(register(config("[{name: secret}]"), rm="other"))
+    share = Share(lambda: False)
+    sources = Sources(
+        views=town.driver.views,
+        status=town.status,
+        started_time=1,
+        now=lambda: 1,
+        rm_state=town.rm_state,
+        share=share,
+    )
+    list(looking.Looker(sources, board := Board()).look(whole=True))
+    made = renderings.Renderings(share)
+    mine = renderings.Audience("mine", "me", lambda rm_id: rm_id == RM)
+    everything, own, again = await asyncio.gather(
+        made.since(board, 0, renderings.EVERYBODY),
+        made.since(board, 0, mine),
+        made.since(board, 0, mine),
+    )
+    assert b"root.secret" in b"".join(everything.chunks)
+    assert b"root.secret" not in b"".join(own.chunks)
+    assert again is own
+
+
+async def test_a_long_message_is_sent_in_chunks(
+    town: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None is longer than others are, and a viewer reads one message."""
+    monkeypatch.setattr(stream, "CHUNK", 100)
+    monkeypatch.setattr(feed, "CHUNK", 100)
+    written: list[int] = []
+    real = web.StreamResponse.write
+
+    async def write(response: web.StreamResponse, data: bytes) -> None:
+        written.append(len(data))
+        await real(response, data)
+
+    monkeypatch.setattr(web.StreamResponse, "write", write)
+    async with viewing(town) as viewer:
+        found = await viewer.change()
+    assert {row["path"] for row in found["queues"]} == {"root", "root.runs", "root.full"}
+    assert len(written) > 5
+    assert max(written) < 1000, "a row is not cut"
+
+
+async def test_messages_are_passed_on_at_once(town: Site) -> None:
+    """No cache keeps them, and no proxy waits for more."""
+    async with town.client.get(f"{town.address}{API}/feed") as answer:
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert answer.headers["X-Accel-Buffering"] == "no"
+
+
+async def test_large_rms_leave_small_ones_their_place(
+    town: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where not all queues can be shown each RM has an equal share; what it leaves others have."""
+    many = ", ".join(f"{{name: q{number}}}" for number in range(30))
+    for rm in ("large", "huge"):
+        town.driver.do(register(config(f"[{many}]"), rm=rm))
+    town.driver.do(register(config("[{name: a}, {name: b}]"), rm="late"))
+    happened(town)
+    monkeypatch.setattr(looking, "MAX_QUEUES", 16)
+    async with viewing(town) as viewer:
+        found = await viewer.change()
+    shown = Counter(row["partition"] for row in found["queues"])
+    assert {name.partition("]")[0][1:]: count for name, count in shown.items()} == {
+        RM: 3,
+        "large": 5,
+        "huge": 5,
+        "late": 3,
+    }
+    assert {row["rm"] for row in found["partitions"] if row["cut"]} == {"large", "huge"}
 
 
 async def test_what_is_gone_is_told(town: Site) -> None:
@@ -164,7 +294,7 @@ async def test_idle_partitions_are_passed_by(town: Site, monkeypatch: pytest.Mon
     town.driver.do(asks(ask("runner", "r2", vcore=1000, memory=10)))
     list(looker.look(whole=False))
     assert set(read) == {f"[{RM}]default"}
-    assert board.since(0, None).count('"path"') == 5
+    assert "".join(board.since(0, None)).count('"path"') == 5
     read.clear()
     list(looker.look(whole=True))
     assert set(read) == {f"[{RM}]default", "[idle]default"}

@@ -4,10 +4,10 @@ import { get, post } from "./api.js";
 import { badge, button, choice, el, facts, note, place, section } from "./dom.js";
 import { diff, near } from "./diff.js";
 import { to } from "./route.js";
-import { state, subscribe } from "./store.js";
+import { chosenRm, state, subscribe } from "./store.js";
 import { counted } from "./units.js";
 
-export function view([rm = state.rms.keys().next().value ?? ""]) {
+export function view([rm = chosenRm()]) {
   const page = new Configuration(rm);
   return { title: "Configuration", node: page.node, close: () => page.close() };
 }
@@ -31,7 +31,7 @@ class Configuration {
           button("Begin with the running one", () => this.begin()), this.file), this.result),
       section("Running", this.shown));
     this.stop = subscribe(({ rms: changed }) => {
-      if (!this.rm && state.rms.size) this.rm = state.rms.keys().next().value;
+      if (!this.rm && state.rms.size) this.rm = chosenRm();
       if (changed.has(this.rm) && state.rms.get(this.rm)?.checksum !== this.checksum) this.load();
     });
     this.load();
@@ -131,7 +131,7 @@ function shownDiff(lines) {
   const rows = lines.slice(0, 5000).map((line) => {
     if (line === null) return el("li", { class: "skip", text: "…" });
     const number = el("span", { class: "place", "aria-hidden": "true", text: String(line.after ?? line.before) });
-    const sign = el("span", { "aria-hidden": "true", text: SIGNS[line.kind] });
+    const sign = el("span", { class: "sign", "aria-hidden": "true", text: SIGNS[line.kind] });
     return el("li", { class: line.kind }, number, sign, el("span", { class: "hidden", text: SAID[line.kind] }), el("code", { text: line.text || " " }));
   });
   return el("ul", { class: "diff", tabindex: 0, role: "region", "aria-label": "Differences" }, rows);

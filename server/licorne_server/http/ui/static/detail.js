@@ -43,7 +43,8 @@ export class Detail {
     } catch (error) {
       if (error.name === "AbortError") return;
       this.failed = true;
-      place(this.node, [note(error.message, { class: "note bad", role: "alert" })]);
+      const gone = error.status === 404 ? note("It may have ended or been removed meanwhile. If it comes back this page shows it.") : null;
+      place(this.node, [note(error.message, { class: "note bad", role: "alert" }), gone].filter(Boolean));
     } finally {
       if (this.controller === mine) this.controller = null;
     }

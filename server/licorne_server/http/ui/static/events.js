@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { badge, button, choice, el, note, searchField, setText } from "./dom.js";
 import { change, to } from "./route.js";
-import { state, subscribe } from "./store.js";
+import { chosenRm, state, subscribe } from "./store.js";
 import { count, counted, humanText, resources, time } from "./units.js";
 
 const PAGE = 200;
@@ -14,7 +14,7 @@ const MAX_BEHIND = 2000;
 const SEARCH_BACK = 20000;
 const TYPES = [["", "everything"], ["REQUEST", "asks and allocations"], ["APP", "applications"], ["NODE", "nodes"], ["QUEUE", "queues"], ["USERGROUP", "users and groups"]];
 
-export function view([rm = state.rms.keys().next().value ?? ""], query) {
+export function view([rm = chosenRm()], query) {
   const tail = new Tail(rm, query);
   return { title: "Events", node: tail.node, close: () => tail.close() };
 }
@@ -33,7 +33,7 @@ class Tail {
       searchField("Look in ids and messages", q, (text) => this.search({ q: text })), this.pause);
     this.node = el("div", { class: "stack" }, tools, el("div", { class: "pager" }, this.status), this.list, el("div", {}, this.older));
     this.stop = subscribe(({ logs, link, rms: known }) => {
-      if (!this.rm && known.size) this.rm = [...state.rms.keys()][0];
+      if (!this.rm && known.size) this.rm = chosenRm();
       if (logs.has(this.rm) || link) this.load();
     });
     this.load();

@@ -60,8 +60,9 @@ async function listen() {
 }
 
 function lost(error) {
-  if (error.status === 401 || error.status === 403) {
-    setLink({ state: "token", reason: error.message, retryAt: 0 });
+  const barred = { 401: "token", 403: "refused" }[error.status];
+  if (barred) {
+    setLink({ state: barred, reason: error.message, retryAt: 0 });
     return;
   }
   const reason = error instanceof Failure && error.message ? error.message : "the server does not answer";
@@ -79,8 +80,10 @@ async function read(reader, mine) {
     silenceTimer = setTimeout(() => reader.cancel(), beat * MISSED_BEATS);
     const { done, value } = await reader.read();
     if (done || controller !== mine) return;
+    // A long event comes in many parts: its end is looked for in what is new.
+    const from = Math.max(0, text.length - 1);
     text += decoder.decode(value, { stream: true });
-    for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
+    for (let end = text.indexOf("\n\n", from); end >= 0; end = text.indexOf("\n\n")) {
       take(text.slice(0, end));
       text = text.slice(end + 2);
     }

@@ -1,7 +1,7 @@
 // Begins everything: shows the view that the address names, and says what the connection is like.
 
 import { setToken, token } from "./api.js";
-import { el, link, place, setAttribute, setOptions, setText } from "./dom.js";
+import { el, link, place, section, setAttribute, setOptions, setText } from "./dom.js";
 import { restart, start } from "./feed.js";
 import { parse, to } from "./route.js";
 import { choosePartition, partitions, state, subscribe } from "./store.js";
@@ -31,22 +31,51 @@ const VIEWS = {
 const OF_PARTITION = ["applications", "nodes", "users", "preemptions"];
 const UNDER = { queue: "overview", application: "applications", ask: "applications", node: "nodes", user: "users", group: "users", groups: "users" };
 
+// Views that have something to show although no RM is registered.
+const WITHOUT_RM = ["configuration", "search"];
+
 const byId = (id) => document.getElementById(id);
 let shown = null;
+let empty = false;
 
 function show() {
   const { view: name, names, query } = parse(location.hash);
   const make = VIEWS[name] || missing;
   shown?.close?.();
   shown = null;
-  if (["connecting", "token"].includes(state.link.state)) return;
-  shown = make(names, query);
+  empty = isEmpty();
+  if (["connecting", "token", "refused"].includes(state.link.state)) return;
+  shown = empty && !WITHOUT_RM.includes(name) ? nobody() : make(names, query);
   setText(byId("title"), shown.title);
   document.title = `${shown.title} – Licorne`;
   place(byId("crumbs"), (shown.crumbs || []).map(([href, text]) => el("li", {}, link(href, text))));
   byId("of").textContent = shown.partition ? shown.partition : "";
   place(byId("view"), [shown.node]);
   markNavigation(name);
+  bringIntoSight(document.querySelector("nav.main a[aria-current]"));
+}
+
+/** On a narrow screen the navigation is one line that scrolls. */
+function bringIntoSight(item) {
+  if (item === null) return;
+  const line = item.parentElement.closest("nav");
+  line.scrollLeft = item.offsetLeft - line.offsetLeft - (line.clientWidth - item.offsetWidth) / 2;
+}
+
+/** Whether there is nothing to look at: no RM is registered, or none that the visitor may see. */
+function isEmpty() {
+  return state.link.state === "live" && state.rms.size === 0;
+}
+
+function nobody() {
+  const whose = state.server?.role === "rm" ? " that you may see" : "";
+  return {
+    title: "Nothing here yet",
+    node: section(`No resource manager is registered yet${whose}`,
+      el("p", { text: "A resource manager (RM) registers with its client, over this server’s gRPC address. This page fills itself as soon as one has." }),
+      el("p", {}, "To see something without an RM of your own, start one that only pretends, where the server runs:"),
+      el("p", {}, el("code", { text: "licorne fake-rm" }))),
+  };
 }
 
 function missing() {
@@ -75,7 +104,7 @@ function showLink() {
   const { state: now, reason, retryAt, restarted } = state.link;
   document.body.dataset.link = now;
   setAttribute(byId("view"), "aria-disabled", now === "lost" ? "true" : null);
-  const words = { connecting: "connecting …", live: "live", lost: "connection lost", token: "token needed" };
+  const words = { connecting: "connecting …", live: "live", lost: "connection lost", token: "token needed", refused: "refused" };
   setText(byId("link"), words[now]);
   byId("banner").hidden = now !== "lost";
   if (now === "lost") {
@@ -87,6 +116,8 @@ function showLink() {
   byId("restarted").hidden = !restarted || now !== "live";
   byId("token").hidden = now !== "token";
   setText(byId("token-reason"), token() ? `${reason}: the token that is set is not taken.` : "This server wants a token.");
+  byId("refused").hidden = now !== "refused";
+  setText(byId("refused-reason"), now === "refused" ? `This server shows nothing here: ${reason}.` : "");
   byId("forget").hidden = !token() || now === "token";
   showServer();
 }
@@ -94,7 +125,7 @@ function showLink() {
 function showServer() {
   const { server } = state;
   if (server === null) return;
-  const roles = { open: "", rm: "with the token of an RM", operator: "as an operator, read-only" };
+  const roles = { open: "", rm: "as an RM, which sees its own only", operator: "as an operator, read-only" };
   setText(byId("server"), [`Licorne ${server.version}`, `up since ${time(server.started)}`, roles[server.role]].filter(Boolean).join(", "));
 }
 
@@ -102,7 +133,7 @@ function listen() {
   subscribe((changes) => {
     if (changes.link) showLink();
     if (changes.partitions.size) showPartitions();
-    if (shown === null) show();
+    if (shown === null || isEmpty() !== empty) show();
     else shown.update?.(changes);
   });
   addEventListener("hashchange", () => {
@@ -127,7 +158,7 @@ function listen() {
     setToken("");
     location.reload();
   });
-  byId("again").addEventListener("click", restart);
+  for (const id of ["again", "ask-again"]) byId(id).addEventListener("click", restart);
   byId("skip").addEventListener("click", () => byId("title").focus());
   addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, textarea, select");

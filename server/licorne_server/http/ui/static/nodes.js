@@ -25,7 +25,7 @@ export function view([partition = state.partition], query) {
       { name: "memory", cell: (row) => usageBar("memory", row) },
       { name: "Others’", wide: true, cell: (row) => brief(row.occupied) },
       { name: "Allocations", number: true, cell: (row) => count(row.allocations) },
-      { name: "Weighted", number: true, cell: (row) => percent(row.utilization) },
+      { name: "Weighted use", number: true, cell: (row) => percent(row.utilization) },
     ],
   });
   const set = (part) => {

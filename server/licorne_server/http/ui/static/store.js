@@ -6,7 +6,8 @@ let pending = null;
 
 /** Everything that the page knows. Views only read it. */
 export const state = {
-  // connecting, live, lost, or token (one is needed), with the reason in words.
+  // connecting, live, lost, token (one is needed) or refused (no token would help), with the reason
+  // in words.
   link: { state: "connecting", reason: "", retryAt: 0, restarted: 0 },
   server: null,
   // When the figures were true, by the server's clock, and how far that is ahead of ours, in ms.
@@ -118,6 +119,11 @@ function forget(kind, rm, partition, name) {
     state[kind].delete(key);
     note(kind, key);
   }
+}
+
+/** The RM whose partition the lists are of; empty while no RM is known. */
+export function chosenRm() {
+  return state.partitions.get(state.partition)?.rm ?? state.rms.keys().next().value ?? "";
 }
 
 /** Partitions in order: those of one RM beside one another. */

@@ -5,6 +5,8 @@ import { button, el, note, place, setText } from "./dom.js";
 import { state, subscribe } from "./store.js";
 import { count, counted } from "./units.js";
 
+// What picks some of the rows of a list.
+const PICKS = ["q", "queue", "status", "waiting"];
 // How often a search goes on by itself where the server has looked at many things and found few.
 const MAX_ROUNDS = 30;
 
@@ -134,8 +136,13 @@ export class PagedList {
     if (rows.length) place(this.holder, [table(this.label, this.columns, rows)]);
     else place(this.holder, [note(next ? `Nothing found among ${count(looked)}. Next goes on.` : this.empty)]);
     if (focused) [...this.holder.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
-    const all = total === undefined ? "" : ` of ${count(total)}`;
     const page = this.places.length > 1 || next ? `page ${this.places.length}, ` : "";
-    setText(this.status, rows.length || total ? `${page}${counted(rows.length, "row")}${all}` : "");
+    setText(this.status, rows.length || total ? `${page}${counted(rows.length, "row")}${this.among(rows.length, total)}` : "");
+  }
+
+  /** Of how many these rows are. Where something is looked for, the others are not what was wanted. */
+  among(rows, total) {
+    if (total === undefined || rows === total) return "";
+    return PICKS.some((name) => this.query[name]) ? ` found among ${count(total)}` : ` of ${count(total)}`;
   }
 }

@@ -1,6 +1,7 @@
 package dev.licorne.example;
 
 import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
 import io.grpc.stub.StreamObserver;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -13,7 +14,7 @@ final class Answers<T> implements StreamObserver<T> {
   @SuppressWarnings("unchecked")
   T next() throws InterruptedException {
     Object item = waiting.take();
-    if (item instanceof RuntimeException end) {
+    if (item instanceof StatusRuntimeException end) {
       waiting.add(end);
       throw end;
     }
@@ -26,8 +27,8 @@ final class Answers<T> implements StreamObserver<T> {
       while (true) {
         next();
       }
-    } catch (RuntimeException end) {
-      if (Status.fromThrowable(end).getCode() != Status.Code.OK) {
+    } catch (StatusRuntimeException end) {
+      if (end.getStatus().getCode() != Status.Code.OK) {
         throw end;
       }
     }

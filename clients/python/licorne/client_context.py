@@ -23,7 +23,7 @@ ACK_EVERY = 64
 """Responses dealt with that are acknowledged without delay. Fewer wait for `ACK_DELAY`."""
 
 
-class ClientState:
+class ClientContext:
     """The cache, the session and the queues of one client."""
 
     def __init__(

@@ -1,0 +1,271 @@
+"""What operators do to a running server: `licorne.v1.Admin` for programs."""
+
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from grpc import aio
+
+from licorne import fields, wire
+from licorne.arguments import check_arguments
+from licorne.calls import TIMEOUT, Calls, OfOneRm, Standalone
+from licorne.channel import Dialer
+from licorne.gangs import placeholders
+from licorne.model import DEFAULT_PARTITION, Application, Ask
+from licorne.options import TlsConfig, Token
+from licorne.v1 import admin_pb2 as pb
+from licorne.v1.admin_pb2_grpc import AdminStub
+
+if TYPE_CHECKING:
+    from licorne.v1.admin_pb2_grpc import AdminAsyncStub
+
+LONG = 90.0
+"""Seconds that a plan or a change of a configuration may take: the server takes up to 60."""
+
+
+def _stub(channel: aio.Channel) -> "AdminAsyncStub":
+    return AdminStub(channel)
+
+
+class AdminCalls(OfOneRm):
+    """Does what operators do. `Client.admin` is one, and `Admin` is used alone.
+
+    Answers are the messages of ``licorne/v1/admin.proto``, where every field is described. What is
+    about one RM raises ValueError if none was named. A partition is that of this RM, by its bare
+    name or ``[rm1]default``.
+
+    Every method raises `NotFound` for what is not there, `Unauthorized` for who may not do it,
+    `ConnectionLost` without an answer in time, after which it may have been done or not,
+    `CallFailed` for anything else that the server refuses, and `Closed`. An argument of another
+    type is a TypeError, and a number out of its range a ValueError.
+    """
+
+    async def configuration(self) -> pb.GetConfigurationResponse:
+        """The configuration of the RM that is in force, with its revision."""
+        request = pb.GetConfigurationRequest(rm_id=self._rm("configuration"))
+        return await self._calls.call(lambda channel: _stub(channel).GetConfiguration, request)
+
+    async def configurations(
+        self, *, revision: int = 0, with_config: bool = False
+    ) -> list[pb.ConfigurationRevision]:
+        """The configurations that were in force, the latest first, or the one of that revision.
+
+        Texts are wanted with `with_config`. They are left out from the one on that would make the
+        answer larger than 4 MiB.
+        """
+        check_arguments(revision=revision, with_config=with_config)
+        request = pb.ListConfigurationsRequest(
+            rm_id=self._rm("configurations"), revision=revision, with_config=with_config
+        )
+        answer = await self._calls.call(
+            lambda channel: _stub(channel).ListConfigurations, request, at_least=LONG
+        )
+        return list(answer.revisions)
+
+    async def validate_configuration(
+        self, config: str, *, strict: bool = False
+    ) -> pb.ValidateConfigurationResponse:
+        """Whether a configuration would be accepted, with all problems and warnings.
+
+        With `strict` what is only warned of otherwise is refused as well.
+        """
+        check_arguments(config=config, strict=strict)
+        request = pb.ValidateConfigurationRequest(config=config, strict=strict)
+        return await self._calls.call(
+            lambda channel: _stub(channel).ValidateConfiguration, request, at_least=LONG
+        )
+
+    async def plan_configuration(
+        self, config: str, *, base_revision: int = 0
+    ) -> pb.PlanConfigurationResponse:
+        """What would happen if a configuration were applied now; nothing is changed.
+
+        Raises ConfigInvalid, and StaleRevision as `update_configuration` does.
+        """
+        check_arguments(config=config, base_revision=base_revision)
+        request = pb.PlanConfigurationRequest(
+            rm_id=self._rm("plan_configuration"), config=config, base_revision=base_revision
+        )
+        return await self._calls.call(
+            lambda channel: _stub(channel).PlanConfiguration, request, at_least=LONG
+        )
+
+    async def update_configuration(
+        self,
+        config: str,
+        *,
+        base_revision: int = 0,
+        comment: str = "",
+        extra_config: Mapping[str, str] | None = None,
+        policy_group: str = "",
+    ) -> pb.UpdateConfigurationResponse:
+        """Put a configuration into force. An RM may do so for itself.
+
+        `base_revision` is the one that the change was made from; 0 replaces whatever is in force.
+        Raises StaleRevision if it is not in force any more, and ConfigInvalid. Nothing is touched
+        then.
+        """
+        extra = extra_config or {}
+        check_arguments(config=config, comment=comment, policy_group=policy_group)
+        check_arguments(base_revision=base_revision, extra_config=extra)
+        request = pb.UpdateConfigurationRequest(
+            rm_id=self._rm("update_configuration"),
+            policy_group=policy_group,
+            config=config,
+            extra_config=extra,
+            base_revision=base_revision,
+            comment=comment,
+        )
+        return await self._calls.call(
+            lambda channel: _stub(channel).UpdateConfiguration, request, at_least=LONG
+        )
+
+    async def roll_back_configuration(
+        self, revision: int = 0, *, base_revision: int = 0, comment: str = ""
+    ) -> pb.RollBackConfigurationResponse:
+        """Put the text of an earlier revision into force; 0 is the one before the one in force.
+
+        Raises StaleRevision as `update_configuration` does, and NotFound for a revision that is
+        not kept.
+        """
+        check_arguments(revision=revision, base_revision=base_revision, comment=comment)
+        request = pb.RollBackConfigurationRequest(
+            rm_id=self._rm("roll_back_configuration"),
+            revision=revision,
+            base_revision=base_revision,
+            comment=comment,
+        )
+        return await self._calls.call(
+            lambda channel: _stub(channel).RollBackConfiguration, request, at_least=LONG
+        )
+
+    async def reload_configuration(self) -> pb.ReloadConfigurationResponse:
+        """Have the server read its `--config` file again. Raises ConfigInvalid."""
+        return await self._calls.call(
+            lambda channel: _stub(channel).ReloadConfiguration,
+            pb.ReloadConfigurationRequest(),
+            at_least=LONG,
+        )
+
+    async def plan_submission(
+        self, application: Application, asks: Iterable[Ask] = ()
+    ) -> pb.PlanSubmissionResponse:
+        """Where an application and its asks would go if they came now; nothing is changed.
+
+        The placeholders of its task groups come before the asks. There may be 1,000 in all. Raises
+        Rejected for what cannot be sent, as `Client` does.
+        """
+        [taken] = fields.applications([application])
+        request = pb.PlanSubmissionRequest(
+            rm_id=self._rm("plan_submission"),
+            application=wire.application(taken),
+            asks=[wire.allocation(ask) for ask in (*placeholders(taken), *fields.asks(asks))],
+        )
+        return await self._calls.call(
+            lambda channel: _stub(channel).PlanSubmission, request, at_least=LONG
+        )
+
+    async def set_node_schedulable(
+        self, node_id: str, schedulable: bool, *, partition: str = DEFAULT_PARTITION
+    ) -> pb.SetNodeSchedulableResponse:
+        """Keep new allocations off a node (drain it), or let them on it again.
+
+        What the RM says of the node holds beside it: both must let them.
+        """
+        check_arguments(node_id=node_id, schedulable=schedulable)
+        request = pb.SetNodeSchedulableRequest(
+            rm_id=self._rm("set_node_schedulable"),
+            partition=self._partition(partition),
+            node_id=node_id,
+            schedulable=schedulable,
+        )
+        return await self._calls.call(lambda channel: _stub(channel).SetNodeSchedulable, request)
+
+    async def stop_application(
+        self, application_id: str, reason: str = "", *, partition: str = DEFAULT_PARTITION
+    ) -> pb.StopApplicationResponse:
+        """End an application: its RM is told to stop all that runs, and that it has failed."""
+        check_arguments(application_id=application_id, reason=reason)
+        request = pb.StopApplicationRequest(
+            rm_id=self._rm("stop_application"),
+            partition=self._partition(partition),
+            application_id=application_id,
+            reason=reason,
+        )
+        return await self._calls.call(lambda channel: _stub(channel).StopApplication, request)
+
+    async def set_queue_stopped(
+        self, queue: str, stopped: bool, *, partition: str = DEFAULT_PARTITION
+    ) -> pb.SetQueueStoppedResponse:
+        """Stop a queue with all below it, or start it again; what runs goes on."""
+        check_arguments(queue=queue, stopped=stopped)
+        request = pb.SetQueueStoppedRequest(
+            rm_id=self._rm("set_queue_stopped"),
+            partition=self._partition(partition),
+            queue=queue,
+            stopped=stopped,
+        )
+        return await self._calls.call(lambda channel: _stub(channel).SetQueueStopped, request)
+
+    async def log_levels(self) -> dict[str, str]:
+        """The level of each logger that has one of its own; the empty name means all others."""
+        answer = await self._calls.call(
+            lambda channel: _stub(channel).GetLogLevels, pb.GetLogLevelsRequest()
+        )
+        return dict(answer.levels)
+
+    async def set_log_level(self, level: str, logger: str = "") -> dict[str, str]:
+        """Set the level of a logger and those below it, or of all others; returns all levels.
+
+        `level` is ``debug``, ``info``, ``warning`` or ``error``; empty takes the logger's own away.
+        """
+        check_arguments(level=level, logger=logger)
+        request = pb.SetLogLevelRequest(logger=logger, level=level)
+        answer = await self._calls.call(lambda channel: _stub(channel).SetLogLevel, request)
+        return dict(answer.levels)
+
+    async def dump_state(self) -> AsyncGenerator[bytes, None]:
+        """All that the server knows of the RM, or of all RMs: one JSON document, in pieces."""
+        request = pb.DumpStateRequest(rm_id=self.rm_id)
+        pieces = self._calls.stream(lambda channel: _stub(channel).DumpState, request)
+        async with aclosing(pieces):
+            async for piece in pieces:
+                yield piece.json
+
+    async def forget_rm(self, *, force: bool = False) -> None:
+        """Remove the RM, which must be gone, with all that is known of it.
+
+        Raises CallFailed with the reason ``RM_CONNECTED`` while a stream of it is open, and without
+        `force` with ``RM_HAS_ALLOCATIONS`` while allocations run. They are not stopped.
+        """
+        check_arguments(force=force)
+        request = pb.ForgetRmRequest(rm_id=self._rm("forget_rm"), force=force)
+        await self._calls.call(lambda channel: _stub(channel).ForgetRm, request)
+
+
+class Admin(Standalone, AdminCalls):
+    """What operators do, for a program that is no resource manager.
+
+    ::
+
+        async with Admin("localhost:7070", rm_id="rm1", token=Path("operator.token")) as admin:
+            await admin.set_node_schedulable("n7", False)
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        rm_id: str = "",
+        tls: TlsConfig | None = None,
+        token: Token | None = None,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        """Connect with the first call; `target` is ``host:port``.
+
+        `rm_id` names the RM that the calls are about. `timeout` is in seconds, for each call; plans
+        and what is about configurations may take 90 s in any case.
+
+        Raises ValueError for a token that would travel without TLS, and for a bad timeout.
+        """
+        super().__init__(Calls(Dialer(target, tls, token), timeout), rm_id)

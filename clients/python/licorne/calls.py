@@ -1,0 +1,291 @@
+"""Calls beside the session: one channel while it works, a deadline on each, errors of our own."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+from grpc import aio
+
+from licorne.arguments import check_arguments
+from licorne.channel import Dialer, config_error, reason_of, text_of
+from licorne.errors import (
+    CallFailed,
+    Closed,
+    ConnectionLost,
+    EventsMissed,
+    LicorneError,
+    NotFound,
+    StaleRevision,
+    Unauthorized,
+)
+from licorne.fields import seconds
+from licorne.model import DEFAULT_PARTITION
+
+if TYPE_CHECKING:
+    from grpc.aio import UnaryStreamMultiCallable, UnaryUnaryMultiCallable
+
+TIMEOUT = 10.0
+"""Seconds that a call may take unless told otherwise."""
+
+
+class PageRequest(Protocol):
+    """A request for one page of a list."""
+
+    page_token: str
+
+
+class PageResponse(Protocol):
+    """One page of a list."""
+
+    next_page_token: str
+
+
+Request = TypeVar("Request", bound=Message)
+Response = TypeVar("Response", bound=Message)
+P = TypeVar("P", bound=PageRequest)
+R = TypeVar("R", bound=PageResponse)
+T = TypeVar("T")
+
+GONE = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.UNKNOWN,
+)
+"""With these nobody knows what became of the call."""
+ANEW = (*GONE, grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
+"""After these the next call has another channel, which reads certificates again."""
+LONGEST = 86_400.0
+"""Seconds that a call may be given."""
+
+
+@dataclass(eq=False, slots=True)
+class _Line:
+    """A channel, and how many calls use it."""
+
+    channel: aio.Channel
+    address: str
+    users: int = 0
+
+
+class Calls:
+    """Makes calls over one channel, and opens another one when it fails.
+
+    Every method raises `Unauthorized`, `NotFound`, `ConfigInvalid`, `StaleRevision`,
+    `EventsMissed` or `CallFailed` as the server says, `ConnectionLost` without an answer in time,
+    and `Closed` after `close`.
+    """
+
+    def __init__(self, dialer: Dialer, timeout: float = TIMEOUT) -> None:
+        """Connect with the first call. `timeout` is in seconds, for each call."""
+        if problem := seconds("timeout", timeout, 0.001, LONGEST):
+            raise ValueError(problem)
+        self._dialer = dialer
+        self.timeout = timeout
+        self._line: _Line | None = None
+        self._closed = False
+
+    def _check(self) -> None:
+        if self._closed:
+            raise Closed("the client was closed")
+
+    async def close(self) -> None:
+        """End calls that are under way, and make no more."""
+        self._closed = True
+        line, self._line = self._line, None
+        if line is not None:
+            await line.channel.close()
+
+    async def call(
+        self,
+        method: "Callable[[aio.Channel], UnaryUnaryMultiCallable[Request, Response]]",
+        request: Request,
+        *,
+        at_least: float = 0.0,
+    ) -> Response:
+        """The answer to one request, within `at_least` seconds if that is more than usual."""
+        limit = max(at_least, self.timeout)
+        async with self._used(limit) as channel:
+            answer = method(channel)(request, timeout=limit, metadata=self._dialer.metadata())
+            return await answer
+
+    async def gathered(
+        self,
+        method: "Callable[[aio.Channel], UnaryUnaryMultiCallable[P, R]]",
+        request: P,
+        items: Callable[[R], Iterable[T]],
+    ) -> list[T]:
+        """The items of all pages of a list. The deadline is for each page."""
+        found: list[T] = []
+        async with self._used(self.timeout) as channel:
+            while True:
+                call = method(channel)
+                page = await call(request, timeout=self.timeout, metadata=self._dialer.metadata())
+                found += items(page)
+                if not page.next_page_token:
+                    return found
+                request.page_token = page.next_page_token
+
+    async def stream(
+        self,
+        method: "Callable[[aio.Channel], UnaryStreamMultiCallable[Request, Response]]",
+        request: Request,
+        *,
+        may_rest: bool = False,
+    ) -> AsyncGenerator[Response, None]:
+        """The responses to one request, each within the deadline.
+
+        With `may_rest` that is so for the first one only: the others come when there is news.
+        """
+        limit: float | None = self.timeout
+        async with self._used(self.timeout) as channel:
+            call = method(channel)(request, metadata=self._dialer.metadata())
+            responses = aiter(call)
+            try:
+                while True:
+                    try:
+                        async with asyncio.timeout(limit):
+                            response = await anext(responses)
+                    except StopAsyncIteration:
+                        return
+                    yield response
+                    limit = None if may_rest else self.timeout
+            finally:
+                call.cancel()
+
+    @asynccontextmanager
+    async def _used(self, limit: float) -> AsyncIterator[aio.Channel]:
+        """The channel, for calls of `limit` seconds; what goes wrong is an error of the client."""
+        self._check()
+        line = None
+        try:
+            line = await self._present()
+            yield line.channel
+        except aio.AioRpcError as error:
+            if error.code() in ANEW:
+                self._give_up(line)
+            raise call_error(error, limit) from error
+        except aio.UsageError:
+            raise Closed("the client was closed") from None
+        except TimeoutError:
+            self._give_up(line)
+            raise ConnectionLost(_too_late(limit)) from None
+        except OSError as error:
+            # A file with a certificate or a token cannot be read.
+            raise ConnectionLost(str(error)) from error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and not task.cancelling():
+                # Nobody has cancelled the caller: the channel was closed under the call.
+                self._check()
+            raise
+        finally:
+            if line is not None:
+                line.users -= 1
+                if line is not self._line and not line.users:
+                    await line.channel.close()
+
+    async def _present(self) -> _Line:
+        """The channel to the present address, with one user more."""
+        line = self._line
+        if line is not None and line.address == self._dialer.address:
+            line.users += 1
+            return line
+        older, line = line, _Line(self._dialer.channel(), self._dialer.address, users=1)
+        self._line = line
+        # Calls that still use the old channel close it.
+        if older is not None and not older.users:
+            await older.channel.close()
+        return line
+
+    def _give_up(self, line: _Line | None) -> None:
+        """Open another channel for the next call: it reads certificates anew, and never waits."""
+        if line is self._line:
+            self._line = None
+
+
+def call_error(error: aio.AioRpcError, limit: float) -> LicorneError:
+    """The error of the client for a call of `limit` seconds that has failed."""
+    text = text_of(error)
+    reason, added = reason_of(error)
+    match error.code():
+        case grpc.StatusCode.UNAUTHENTICATED | grpc.StatusCode.PERMISSION_DENIED:
+            return Unauthorized(text)
+        case grpc.StatusCode.NOT_FOUND:
+            return NotFound(text)
+        case grpc.StatusCode.DEADLINE_EXCEEDED:
+            return ConnectionLost(_too_late(limit))
+        case code if code in GONE:
+            return ConnectionLost(text)
+        case grpc.StatusCode.FAILED_PRECONDITION if reason == "RM_NOT_REGISTERED":
+            return NotFound(text)
+        case grpc.StatusCode.INVALID_ARGUMENT if (refused := config_error(error)) is not None:
+            return refused
+    if reason == "STALE_REVISION":
+        return StaleRevision(text, _number(added.get("revision", "")))
+    if "next_id" in added:
+        return EventsMissed(text, added.get("instance", ""), _number(added["next_id"]))
+    return CallFailed(text, reason)
+
+
+def _too_late(limit: float) -> str:
+    return f"no answer within {limit:g} s"
+
+
+def _number(text: str) -> int:
+    """A number of the server; 0 for what is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else 0
+
+
+class OfOneRm:
+    """Calls that are about one resource manager, if it is named."""
+
+    def __init__(self, calls: Calls, rm_id: str = "") -> None:
+        """Without `rm_id` partitions need their whole names, ``[rm1]default``.
+
+        Raises TypeError for what is no text.
+        """
+        check_arguments(rm_id=rm_id)
+        self._calls = calls
+        self.rm_id = rm_id
+
+    def _partition(self, name: str) -> str:
+        """The whole name of a partition, as far as it is known."""
+        check_arguments(partition=name)
+        if not self.rm_id or name.startswith("["):
+            return name
+        return f"[{self.rm_id}]{name or DEFAULT_PARTITION}"
+
+    def _rm(self, call: str) -> str:
+        """The id of the RM. Raises ValueError where none was named."""
+        if not self.rm_id:
+            raise ValueError(f"rm_id is empty: `{call}` is about one resource manager")
+        return self.rm_id
+
+
+class Standalone:
+    """A client that is used alone, and closes its own connection."""
+
+    _calls: Calls
+
+    async def __aenter__(self) -> Self:
+        """Connect nothing before the first call."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    async def close(self) -> None:
+        """End calls that are under way, which raise `Closed`, and make no more."""
+        await self._calls.close()

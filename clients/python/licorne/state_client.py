@@ -1,0 +1,277 @@
+"""What the scheduler knows, read-only: `licorne.v1.State` for programs."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from grpc import aio
+
+from licorne.arguments import check_arguments
+from licorne.backoff import Backoff
+from licorne.callbacks import EventRecord, event_record
+from licorne.calls import TIMEOUT, Calls, OfOneRm, Standalone
+from licorne.channel import Dialer
+from licorne.errors import ConnectionLost, EventsMissed, NotFound
+from licorne.fields import shown
+from licorne.known import AppKey
+from licorne.model import DEFAULT_PARTITION
+from licorne.options import RetryConfig, TlsConfig, Token
+from licorne.v1 import state_pb2 as pb
+from licorne.v1.state_pb2_grpc import StateStub
+
+if TYPE_CHECKING:
+    from licorne.v1.state_pb2_grpc import StateAsyncStub
+
+BEHIND_ALL = 2**64 - 1
+"""An id that no event has."""
+
+
+def _stub(channel: aio.Channel) -> "StateAsyncStub":
+    return StateStub(channel)
+
+
+class StateCalls(OfOneRm):
+    """Reads what the scheduler knows. `Client.state` is one, and `State` is used alone.
+
+    Answers are the messages of ``licorne/v1/state.proto``, where every field is described: amounts
+    are bytes, milli-cores or counts, times are nanoseconds since 1970. Lists are whole: the client
+    asks for page after page. A list shows each item as it was when the server looked at it.
+
+    A partition is that of the RM which was named, or ``[rm1]default``. Where no RM was named a bare
+    name means the partition of the RM that registered first.
+
+    Every method raises `NotFound` for what is not there, `Unauthorized`, `ConnectionLost` without
+    an answer in time, `CallFailed` for anything else that the server refuses, and `Closed`.
+    An argument of another type is a TypeError, and a number out of its range a ValueError.
+    """
+
+    def __init__(
+        self,
+        calls: Calls,
+        rm_id: str = "",
+        find: Callable[[str], AppKey | None] | None = None,
+        retry: RetryConfig | None = None,
+    ) -> None:
+        """`find` gives partition and application of an ask by its key, as far as it knows them."""
+        super().__init__(calls, rm_id)
+        self._find = find
+        self._retry = retry or RetryConfig()
+
+    async def server(self) -> pb.GetServerResponse:
+        """Which version runs there, in which form, since when."""
+        return await self._calls.call(
+            lambda channel: _stub(channel).GetServer, pb.GetServerRequest()
+        )
+
+    async def rms(self) -> list[pb.ResourceManager]:
+        """The RMs that are registered, with how much each has and may have."""
+        return await self._calls.gathered(
+            lambda channel: _stub(channel).ListRms, pb.ListRmsRequest(), lambda page: page.rms
+        )
+
+    async def partitions(self) -> list[pb.Partition]:
+        """The partitions of the RM that was named, or of all RMs."""
+        request = pb.ListPartitionsRequest(rm_id=self.rm_id)
+        answer = await self._calls.call(lambda channel: _stub(channel).ListPartitions, request)
+        return list(answer.partitions)
+
+    async def queues(self, *, partition: str = DEFAULT_PARTITION) -> list[pb.Queue]:
+        """All queues of a partition, parents before children; the first is root."""
+        return await self._calls.gathered(
+            lambda channel: _stub(channel).ListQueues,
+            pb.ListQueuesRequest(partition=self._partition(partition)),
+            lambda page: page.queues,
+        )
+
+    async def applications(
+        self, *, queue: str = "", state: str = "active", partition: str = DEFAULT_PARTITION
+    ) -> list[pb.Application]:
+        """The applications of one queue or of all, without their asks and allocations.
+
+        `state` is ``active``, ``completed`` or ``rejected``.
+        """
+        check_arguments(queue=queue, state=state)
+        return await self._calls.gathered(
+            lambda channel: _stub(channel).ListApplications,
+            pb.ListApplicationsRequest(
+                partition=self._partition(partition), queue=queue, state=state
+            ),
+            lambda page: page.applications,
+        )
+
+    async def application(
+        self, application_id: str, *, limit: int = 0, partition: str = DEFAULT_PARTITION
+    ) -> pb.Application:
+        """One application with its first asks and oldest allocations.
+
+        There are `limit` of each at the most: 0 means 1,000, and 10,000 is the most.
+        """
+        check_arguments(application_id=application_id, limit=limit)
+        request = pb.GetApplicationRequest(
+            partition=self._partition(partition), application_id=application_id, limit=limit
+        )
+        return await self._calls.call(lambda channel: _stub(channel).GetApplication, request)
+
+    async def nodes(self, *, partition: str = DEFAULT_PARTITION) -> list[pb.Node]:
+        """All nodes of a partition, by their ids."""
+        return await self._calls.gathered(
+            lambda channel: _stub(channel).ListNodes,
+            pb.ListNodesRequest(partition=self._partition(partition)),
+            lambda page: page.nodes,
+        )
+
+    async def explain(
+        self, key: str = "", *, application_id: str = "", partition: str = DEFAULT_PARTITION
+    ) -> pb.ExplainResponse:
+        """Why an ask waits, check by check, where it runs, or why it had to stop.
+
+        Without `application_id` the client has to know the ask, as `Client.state` does. Without
+        `key` it is the first ask of the application.
+
+        Raises ValueError if neither says which application is meant.
+        """
+        check_arguments(key=key, application_id=application_id)
+        if not application_id:
+            partition, application_id = self._owner(key)
+        request = pb.ExplainRequest(
+            partition=self._partition(partition),
+            application_id=application_id,
+            allocation_key=key,
+        )
+        return await self._calls.call(lambda channel: _stub(channel).Explain, request)
+
+    def _owner(self, key: str) -> AppKey:
+        if self._find is None or not key:
+            raise ValueError("application_id is empty: say which application is meant")
+        found = self._find(key)
+        if found is None:
+            raise NotFound(f"ask {shown(key)} is not known to this client: name its application_id")
+        return found
+
+    async def users(self, name: str = "", *, partition: str = DEFAULT_PARTITION) -> list[pb.Usage]:
+        """What one user or all of them have and may have, queue by queue."""
+        return await self._usage(pb.USAGE_OF_USERS, name, partition)
+
+    async def groups(self, name: str = "", *, partition: str = DEFAULT_PARTITION) -> list[pb.Usage]:
+        """What one group or all of them have and may have, queue by queue."""
+        return await self._usage(pb.USAGE_OF_GROUPS, name, partition)
+
+    async def _usage(
+        self, kind: pb.UsageKind.ValueType, name: str, partition: str
+    ) -> list[pb.Usage]:
+        check_arguments(name=name)
+        return await self._calls.gathered(
+            lambda channel: _stub(channel).ListUsage,
+            pb.ListUsageRequest(partition=self._partition(partition), kind=kind, name=name),
+            lambda page: page.usages,
+        )
+
+    async def reservations(self, *, partition: str = DEFAULT_PARTITION) -> list[pb.Reservation]:
+        """Which nodes are reserved for which asks."""
+        return await self._calls.gathered(
+            lambda channel: _stub(channel).ListReservations,
+            pb.ListReservationsRequest(partition=self._partition(partition)),
+            lambda page: page.reservations,
+        )
+
+    async def preemptions(
+        self, *, application_id: str = "", key: str = "", partition: str = DEFAULT_PARTITION
+    ) -> list[pb.Preemption]:
+        """Which allocations were preempted, for whom and why; the latest first."""
+        check_arguments(application_id=application_id, key=key)
+        return await self._calls.gathered(
+            lambda channel: _stub(channel).ListPreemptions,
+            pb.ListPreemptionsRequest(
+                partition=self._partition(partition),
+                application_id=application_id,
+                allocation_key=key,
+            ),
+            lambda page: page.preemptions,
+        )
+
+    async def outstanding(self, *, partition: str = DEFAULT_PARTITION) -> list[pb.OutstandingShape]:
+        """What quota would admit and no node takes, by size; the largest count first."""
+        request = pb.ListOutstandingRequest(partition=self._partition(partition))
+        answer = await self._calls.call(lambda channel: _stub(channel).ListOutstanding, request)
+        return list(answer.shapes)
+
+    async def kept_events(self, start: int = 0, count: int = 0) -> pb.ListEventsResponse:
+        """Events of the RM that are kept, from the id `start` on, and which ids are kept.
+
+        There are `count` of them at the most; 0 means as many as one answer takes.
+        """
+        check_arguments(start=start, count=count)
+        request = pb.ListEventsRequest(rm_id=self.rm_id, start=start, count=count)
+        return await self._calls.call(lambda channel: _stub(channel).ListEvents, request)
+
+    async def watch_events(
+        self, start: int | None = None, *, instance: str = ""
+    ) -> AsyncGenerator[EventRecord, None]:
+        """Events of the RM as they happen, from the id `start` on, or from now on.
+
+        A connection that is lost once it was there is made again, as often as it takes, and no
+        event is left out. `instance` is that of `kept_events` which `start` was taken from.
+
+        Raises EventsMissed where events that were to come are not kept any more, and after a
+        restart of the server or a registration of the RM, with which ids begin anew. Leave the loop
+        by `contextlib.aclosing`, or the call stays open until the iterator is collected.
+        """
+        check_arguments(start=0 if start is None else start, instance=instance)
+        if start is None:
+            kept = await self.kept_events(BEHIND_ALL, 1)
+            start, instance = kept.highest_id + 1, kept.instance
+        backoff = Backoff(self._retry)
+        was_there = False
+        while True:
+            request = pb.WatchEventsRequest(rm_id=self.rm_id, start=start, instance=instance)
+            watch = self._calls.stream(
+                lambda channel: _stub(channel).WatchEvents, request, may_rest=True
+            )
+            try:
+                async with aclosing(watch):
+                    async for response in watch:
+                        was_there, instance = True, response.instance
+                        backoff.reset()
+                        for event in response.events:
+                            start = event.id + 1
+                            yield event_record(event.id, event.record)
+            except ConnectionLost:
+                if not was_there:
+                    raise
+            except EventsMissed as missed:
+                # A watcher that was too slow may have missed nothing.
+                if (missed.instance, missed.next_id) != (instance, start):
+                    raise
+            await asyncio.sleep(backoff.next())
+
+
+class State(Standalone, StateCalls):
+    """What the scheduler knows, for a program that is no resource manager.
+
+    ::
+
+        async with State("localhost:7070") as state:
+            for queue in await state.queues():
+                print(queue.path, dict(queue.allocated))
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        rm_id: str = "",
+        tls: TlsConfig | None = None,
+        token: Token | None = None,
+        timeout: float = TIMEOUT,
+        retry: RetryConfig | None = None,
+    ) -> None:
+        """Connect with the first call; `target` is ``host:port``.
+
+        `rm_id` names the RM that the calls are about; without it they are about all, or about the
+        one that registered first. `timeout` is in seconds, for each call. `retry` says how soon
+        `watch_events` connects again.
+
+        Raises ValueError for a token that would travel without TLS, and for a bad timeout.
+        """
+        super().__init__(Calls(Dialer(target, tls, token), timeout), rm_id, retry=retry)

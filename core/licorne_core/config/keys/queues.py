@@ -1,0 +1,152 @@
+"""The keys of a queue, and of what is in it (spec §§ 2.1 to 2.6)."""
+
+from licorne_core.config.keys.key import Key, Kind, Section
+
+LIMIT = Section(
+    (
+        Key("limit", Kind.TEXT, "a description, which messages about the limit repeat", "2.6"),
+        Key(
+            "users",
+            Kind.TEXTS,
+            "users, each limited separately; `*` is every other user, also each separately",
+            "2.6",
+            allowed="names, or `*` alone; this or `groups` is needed",
+        ),
+        Key(
+            "groups",
+            Kind.TEXTS,
+            "groups, the members of each limited together; `*` is everybody without a named group, "
+            "together",
+            "2.6",
+            allowed="names, or `*` alone, which needs a named group in the same queue",
+        ),
+        Key(
+            "maxresources",
+            Kind.AMOUNTS,
+            "what they may have in the queue and below; a zero forbids that resource",
+            "2.6",
+            allowed="one above zero, and none above the queue's own maximum",
+        ),
+        Key(
+            "maxapplications",
+            Kind.COUNT,
+            "how many of their applications run at once; 0 is no limit",
+            "2.6",
+            default="0",
+            allowed="not above the queue's own; this or `maxresources` is needed",
+        ),
+    )
+)
+
+RESOURCES = Section(
+    (
+        Key(
+            "guaranteed",
+            Kind.AMOUNTS,
+            "what the queue is due: siblings are ordered by usage against it, and preemption takes "
+            "it back",
+            "4.9",
+            allowed="those of children fit into their parent's, and into every maximum above",
+        ),
+        Key(
+            "max",
+            Kind.AMOUNTS,
+            "what the queue and all below it never exceed; a resource that is not named is "
+            "unlimited, and a zero forbids it",
+            "4.7",
+            allowed="not above the parent's",
+        ),
+    )
+)
+
+TEMPLATE_RESOURCES = Section(
+    (
+        Key("guaranteed", Kind.AMOUNTS, "what such a leaf is due", "4.1"),
+        Key("max", Kind.AMOUNTS, "what such a leaf never exceeds", "4.1"),
+    )
+)
+
+TEMPLATE = Section(
+    (
+        Key(
+            "resources",
+            Kind.MAPPING,
+            "the sizes of such a leaf",
+            "4.1",
+            inside=TEMPLATE_RESOURCES,
+        ),
+        Key(
+            "maxapplications",
+            Kind.COUNT,
+            "how many applications run at once in such a leaf; 0 is unlimited",
+            "4.1",
+            default="0",
+        ),
+        Key(
+            "properties",
+            Kind.NAMED_TEXTS,
+            "all properties of such a leaf: it inherits none",
+            "4.1",
+        ),
+    )
+)
+
+QUEUE = Section(
+    (
+        Key(
+            "name",
+            Kind.TEXT,
+            "needed; case does not matter, and siblings must differ",
+            "2.5",
+            allowed="1 to 64 letters, digits and `- _ # @ / :`",
+        ),
+        Key(
+            "parent",
+            Kind.FLAG,
+            "true makes a parent without children; a queue with `queues` is one anyway",
+            "2.1",
+            default="false",
+        ),
+        Key("queues", Kind.ITEMS, "the queues below, with the same keys", "2.1"),
+        Key(
+            "resources",
+            Kind.MAPPING,
+            "the sizes of the queue",
+            "2.5",
+            inside=RESOURCES,
+            allowed="root has none",
+        ),
+        Key(
+            "maxapplications",
+            Kind.COUNT,
+            "how many applications run at once, the others wait; 0 is unlimited",
+            "4.12",
+            default="0",
+            allowed="not above the parent's, and not 0 if that has one",
+        ),
+        Key("properties", Kind.NAMED_TEXTS, "the properties below; unknown ones are kept", "2.4"),
+        Key(
+            "submitacl",
+            Kind.TEXT,
+            "who may submit to the queue and all below it, beside those that a queue above allows",
+            "2.3",
+            allowed="an access list",
+        ),
+        Key(
+            "adminacl",
+            Kind.TEXT,
+            "who may submit as well; grants nothing else",
+            "2.3",
+            allowed="an access list",
+        ),
+        Key(
+            "childtemplate",
+            Kind.MAPPING,
+            "what leaves have that placement makes below this queue; without it the nearest "
+            "template above counts",
+            "4.1",
+            inside=TEMPLATE,
+        ),
+        Key("limits", Kind.ITEMS, "limits for users and groups in the queue and below", "2.6"),
+    )
+)

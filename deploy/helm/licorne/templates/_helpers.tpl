@@ -1,0 +1,130 @@
+{{/* The name of everything. */}}
+{{- define "licorne.name" -}}
+{{- default .Release.Name .Values.fullnameOverride | trunc 52 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "licorne.selector" -}}
+app.kubernetes.io/name: licorne
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "licorne.labels" -}}
+{{ include "licorne.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/component: scheduler
+{{- end }}
+
+{{- define "licorne.image" -}}
+{{- with .Values.image }}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ default $.Chart.AppVersion .tag }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* Whether gRPC has TLS: a word, or nothing. */}}
+{{- define "licorne.tls" -}}
+{{- if and .Values.tls.secretName (not .Values.insecure) (not .Values.shim.enabled) }}yes{{ end }}
+{{- end }}
+
+{{- define "licorne.plainHttp" -}}
+{{- if or .Values.http.insecure (not (include "licorne.tls" .)) }}yes{{ end }}
+{{- end }}
+
+{{- define "licorne.plainMetrics" -}}
+{{- if or .Values.metrics.insecure (include "licorne.plainHttp" .) }}yes{{ end }}
+{{- end }}
+
+{{- define "licorne.serviceAccount" -}}
+{{- if .Values.shim.enabled }}
+{{- required "shim.serviceAccountName: an account that may do what the shim does" .Values.shim.serviceAccountName }}
+{{- else if .Values.serviceAccount.create }}
+{{- default (include "licorne.name" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- default "default" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{/* What does not go together is refused here, with what to do. `licorne serve` would refuse it too, in the pod. */}}
+{{- define "licorne.check" -}}
+{{- $clients := and (include "licorne.tls" .) .Values.tls.clientAuthority }}
+{{- $tokens := or .Values.tokens.rms .Values.tokens.operators }}
+{{- if and (not .Values.tls.secretName) (not .Values.insecure) (not .Values.shim.enabled) }}
+{{- fail "tls.secretName: give a secret with a certificate, or say insecure: true" }}
+{{- end }}
+{{- if and (or .Values.rmIdentities .Values.operators) (not $clients) }}
+{{- fail "rmIdentities and operators are names in certificates: they need tls.clientAuthority" }}
+{{- end }}
+{{- if and $tokens $clients }}
+{{- fail "tokens are for a server without client certificates: set tls.clientAuthority to an empty text" }}
+{{- end }}
+{{- if and $tokens (not .Values.tokens.secretName) }}
+{{- fail "tokens.secretName: the secret with the tokens" }}
+{{- end }}
+{{- if and $tokens (or (include "licorne.plainHttp" .) .Values.metrics.insecure) }}
+{{- fail "tokens need TLS everywhere: leave insecure and http.insecure out, and set metrics.insecure to false" }}
+{{- end }}
+{{- if and .Values.web.enabled (not (include "licorne.plainHttp" .)) }}
+{{- fail "web.enabled: the web UI needs plain HTTP: say http.insecure: true" }}
+{{- end }}
+{{- if and .Values.shim.enabled (not .Values.shim.image) }}
+{{- fail "shim.image: an image with licorne-k8shim" }}
+{{- end }}
+{{- end }}
+
+{{/* The arguments of `licorne`. */}}
+{{- define "licorne.args" -}}
+- serve
+{{- if .Values.shim.enabled }}
+- --listen=127.0.0.1:7070
+{{- else }}
+- --listen=0.0.0.0:7070
+{{- end }}
+- --http=0.0.0.0:9080
+- --metrics=0.0.0.0:9081
+- --config=/etc/licorne/queues/queues.yaml
+- --state-dir=/var/lib/licorne
+- --log-level={{ .Values.logLevel }}
+- --log-format=json
+{{- if include "licorne.tls" . }}
+- --tls-cert=/etc/licorne/tls/tls.crt
+- --tls-key=/etc/licorne/tls/tls.key
+{{- with .Values.tls.clientAuthority }}
+- --tls-client-ca=/etc/licorne/tls/{{ . }}
+{{- end }}
+{{- if .Values.http.insecure }}
+- --http-insecure
+{{- else if .Values.metrics.insecure }}
+- --http-insecure=metrics
+{{- end }}
+{{- else }}
+- --insecure
+{{- end }}
+{{- range $rm, $names := .Values.rmIdentities }}
+{{- range $names }}
+- {{ printf "--rm-identity=%s=%s" $rm . | quote }}
+{{- end }}
+{{- end }}
+{{- range .Values.operators }}
+- {{ printf "--operator=%s" . | quote }}
+{{- end }}
+{{- range $rm, $keys := .Values.tokens.rms }}
+{{- range $keys }}
+- {{ printf "--rm-token=%s=/etc/licorne/tokens/%s" $rm . | quote }}
+{{- end }}
+{{- end }}
+{{- range .Values.tokens.operators }}
+- {{ printf "--operator-token=/etc/licorne/tokens/%s" . | quote }}
+{{- end }}
+{{- range .Values.extraArgs }}
+- {{ . | quote }}
+{{- end }}
+{{- end }}
+
+{{- define "licorne.confined" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- define "licorne.scheme" -}}
+{{- if include "licorne.plainHttp" . }}HTTP{{ else }}HTTPS{{ end }}
+{{- end }}

@@ -1,0 +1,41 @@
+"""What several ask for at the same time is made once, for all of them."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Hashable
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class _Making(Generic[T]):
+    """Something that is being made, and how many wait for it."""
+
+    def __init__(self, task: asyncio.Task[T]) -> None:
+        self.task = task
+        self.waiting = 0
+
+
+class Together(Generic[T]):
+    """Makes things in tasks of their own, so that it does not matter who has asked first."""
+
+    def __init__(self) -> None:
+        """Nothing is being made."""
+        self._under_way: dict[Hashable, _Making[T]] = {}
+
+    async def make(self, key: Hashable, begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What is being made under that key; if nothing is, it is begun.
+
+        All who wait get the same, or the same error. Once nobody waits any more it is given up.
+        """
+        making = self._under_way.get(key)
+        if making is None:
+            making = self._under_way[key] = _Making(asyncio.create_task(begin(), name=str(key)))
+        making.waiting += 1
+        try:
+            return await asyncio.shield(making.task)
+        finally:
+            making.waiting -= 1
+            if making.task.done() or not making.waiting:
+                if self._under_way.get(key) is making:
+                    del self._under_way[key]
+                making.task.cancel()

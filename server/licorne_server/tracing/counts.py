@@ -1,0 +1,30 @@
+"""What a scrape shows of traces."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+TOO_MANY_ASKS = "too_many_asks"
+"""An ask is not followed, as so many are already."""
+QUEUE_FULL = "queue_full"
+"""A span has ended, and too many wait to be sent."""
+EXPORT_FAILED = "export_failed"
+"""The collector has not taken it."""
+SHUTDOWN = "shutdown"
+"""The server has stopped before it was sent."""
+
+REASONS = (TOO_MANY_ASKS, QUEUE_FULL, EXPORT_FAILED, SHUTDOWN)
+"""Why a span is dropped."""
+
+
+@dataclass(slots=True)
+class TraceCounts:
+    """Counted from the start of the server. Each number is changed by one thread only."""
+
+    exported: int = 0
+    """Spans that the collector has taken."""
+    dropped: Counter[str] = field(default_factory=Counter)
+    """Spans that nobody will see, by reason."""
+    malformed: int = 0
+    """Trace contexts that were sent and could not be read."""
+    followed: int = 0
+    """Asks whose spans are open now."""

@@ -1,0 +1,84 @@
+"""Ends spans, many of them little by little.
+
+One request, or one turn, may bring thousands of asks to an end. In each round of the loop a few
+spans are ended at once. The others wait, in order, for the share of the loop's time that all
+readers have. Whoever adds an end notes the time, so that no span is longer for having waited.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from licorne_server.share import Share
+
+AT_ONCE = 64
+"""Spans that are ended at once in a round of the loop, which takes a millisecond or two."""
+
+PARTY = "traces"
+
+End = Callable[[], bool | None]
+"""Ends a span; it says true, and is called again, where there are more to end."""
+
+
+class Ends:
+    """The ends of spans that are due."""
+
+    def __init__(self, share: Share, on_defect: Callable[[], None]) -> None:
+        """None is. `start` begins to work off what waits.
+
+        `on_defect` is called while an exception is handled that is the last of this.
+        """
+        self._share = share
+        self._on_defect = on_defect
+        self._waiting: deque[End] = deque()
+        # How many more may be ended at once in this round.
+        self._at_once = AT_ONCE
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Work off what waits from now on."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="ends of spans")
+
+    async def stop(self) -> None:
+        """Work off the rest, a few in each round."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        try:
+            while self._waiting:
+                for _ in range(AT_ONCE):
+                    self._end_next()
+                await asyncio.sleep(0)
+        except Exception:
+            self._on_defect()
+
+    def add(self, end: End) -> None:
+        """Call it: now, or after everything that waits already."""
+        self._news.set()
+        while self._at_once and not self._waiting:
+            self._at_once -= 1
+            if not end():
+                return
+        self._waiting.append(end)
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                await self._news.wait()
+                self._news.clear()
+                self._at_once = AT_ONCE
+                while self._waiting:
+                    await self._work_off()
+        except Exception:
+            self._on_defect()
+
+    async def _work_off(self) -> None:
+        """Use one slice."""
+        async with self._share.slice(PARTY) as is_over:
+            while self._waiting and not is_over():
+                self._end_next()
+
+    def _end_next(self) -> None:
+        if self._waiting and not self._waiting[0]():
+            self._waiting.popleft()

@@ -1,0 +1,23 @@
+"""Begins with traces, if a server was told to make any."""
+
+from typing import TYPE_CHECKING
+
+from licorne_core.views import Views
+from licorne_server.build_info import BuildInfo
+from licorne_server.clock import Clock
+from licorne_server.share import Share
+from licorne_server.tracing.settings import TraceSettings
+
+if TYPE_CHECKING:
+    from licorne_server.tracing.tracing import Tracing
+
+
+def tracing_of(
+    settings: TraceSettings | None, build: BuildInfo, clock: Clock, share: Share, views: Views
+) -> "Tracing | None":
+    """What makes traces; None without settings. OpenTelemetry is loaded only if there are some."""
+    if settings is None:
+        return None
+    from licorne_server.tracing.tracing import Tracing
+
+    return Tracing(settings, build.version, clock, share, views.standing)

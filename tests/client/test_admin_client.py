@@ -1,0 +1,271 @@
+"""`Admin`, alone and as `Client.admin`: what operators do, and what is refused."""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from licorne import (
+    Admin,
+    Application,
+    Ask,
+    CallFailed,
+    ConfigInvalid,
+    NotFound,
+    Rejected,
+    StaleRevision,
+    TaskGroup,
+    Unauthorized,
+)
+from licorne_core.config import load
+from licorne_server.logs import levels
+from licorne_server.testing import FakeRM, Served, serve
+from support.shim import serving
+
+QUEUES = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - {name: batch, resources: {max: {vcore: 2}}}
+"""
+WIDER = QUEUES.replace("vcore: 2", "vcore: 3")
+BAD = "partitions: [{name: default, queues: [{name: a.b}, {name: c.d}]}]"
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Served]:
+    """A server."""
+    async with serve() as server:
+        yield server
+
+
+@pytest.fixture
+async def rm(server: Served) -> AsyncIterator[FakeRM]:
+    """An RM whose queue takes two cores, with one ask too many."""
+    async with FakeRM(server.target, config=QUEUES) as rm:
+        await rm.add_nodes(2, vcore=4000)
+        await rm.submit("job", queue="root.batch", user="ann")
+        await rm.ask("job", 3, vcore=1000)
+        await rm.allocated(2)
+        yield rm
+
+
+@pytest.fixture
+async def admin(server: Served, rm: FakeRM) -> AsyncIterator[Admin]:
+    """The operator of that RM."""
+    async with Admin(server.target, rm_id="rm1") as admin:
+        yield admin
+
+
+async def test_configurations_are_looked_at_and_changed(admin: Admin, rm: FakeRM) -> None:
+    """Get, validate, plan, update, list and roll back: the last one is in force."""
+    before = await admin.configuration()
+    assert (before.config, before.revision) == (QUEUES, 1)
+    assert (await admin.validate_configuration(WIDER)).allowed
+    assert len((await admin.validate_configuration(BAD)).problems) == 2
+    plan = await admin.plan_configuration(WIDER, base_revision=1)
+    assert [ask.allocation_key for ask in plan.placed] == ["job-3"]
+    done = await admin.update_configuration(WIDER, base_revision=1, comment="more room")
+    assert (done.changed, done.revision) == (True, 2)
+    await rm.allocated(3)
+    history = await admin.configurations(with_config=True)
+    assert [(one.revision, one.comment) for one in history] == [(2, "more room"), (1, "")]
+    assert [one.config for one in await admin.configurations(revision=1, with_config=True)] == [
+        QUEUES
+    ]
+    assert (await admin.roll_back_configuration()).revision == 3
+    assert (await admin.configuration()).config == QUEUES
+
+
+async def test_an_rm_brings_along_what_it_has_changed_itself(server: Served, rm: FakeRM) -> None:
+    """After a restart what `rm.admin` applied is gone, and what the client updated is there."""
+    await rm.client.admin.update_configuration(WIDER)
+    await server.restart()
+    await rm.until(lambda: rm.client.stats.replayed == 2, "the second replay")
+    assert (await rm.client.admin.configuration()).config == QUEUES
+    await rm.client.update_configuration(WIDER)
+    await server.restart()
+    await rm.until(lambda: rm.client.stats.replayed == 3, "the third replay")
+    assert (await rm.client.admin.configuration()).config == WIDER
+
+
+async def test_a_change_from_a_stale_revision_names_the_newer_one(admin: Admin) -> None:
+    """Nothing is touched, and the error has the revision that is in force."""
+    await admin.update_configuration(WIDER)
+    for change in (
+        admin.update_configuration(QUEUES, base_revision=1),
+        admin.roll_back_configuration(1, base_revision=1),
+        admin.plan_configuration(QUEUES, base_revision=1),
+    ):
+        with pytest.raises(StaleRevision, match="revision") as stale:
+            await change
+        assert stale.value.revision == 2
+    assert (await admin.configuration()).config == WIDER
+
+
+async def test_a_bad_configuration_has_all_its_problems(admin: Admin) -> None:
+    """Update and plan raise every problem; what was in force stays."""
+    for call in (admin.update_configuration(BAD), admin.plan_configuration(BAD)):
+        with pytest.raises(ConfigInvalid) as invalid:
+            await call
+        assert len(invalid.value.problems) == 2
+    with pytest.raises(NotFound, match="revision 99 of RM rm1 is not kept"):
+        await admin.roll_back_configuration(99)
+    assert (await admin.configuration()).revision == 1
+
+
+async def test_the_file_is_read_again(tmp_path: Path, server: Served) -> None:
+    """A server with a file takes what is new in it; one without says that it has none."""
+    async with Admin(server.target) as admin:
+        with pytest.raises(CallFailed) as failed:
+            await admin.reload_configuration()
+        assert failed.value.reason == "NO_CONFIGURATION_FILE"
+    file = tmp_path / "queues.yaml"
+    file.write_text(QUEUES)
+    async with (
+        serving(default_config=load(QUEUES), config_file=file) as other,
+        Admin(other.grpc_address) as admin,
+    ):
+        assert not (await admin.reload_configuration()).changed
+        file.write_text(WIDER)
+        assert (await admin.reload_configuration()).changed
+        file.write_text(BAD)
+        with pytest.raises(ConfigInvalid):
+            await admin.reload_configuration()
+
+
+async def test_a_submission_is_tried_without_being_made(admin: Admin, rm: FakeRM) -> None:
+    """The plan says where an application and its asks would go, with the placeholders of a gang."""
+    gang = TaskGroup(name="g", members=2, resources={"vcore": 1000})
+    application = Application(
+        application_id="new", queue="root.batch", user="bob", task_groups=(gang,)
+    )
+    ask = Ask(key="n-1", application_id="new", resources={"vcore": 1000})
+    plan = await admin.plan_submission(application, [ask])
+    assert (plan.accepted, plan.queue) == (True, "root.batch")
+    assert [planned.allocation_key for planned in plan.asks] == [
+        "new-g-placeholder-1",
+        "new-g-placeholder-2",
+        "n-1",
+    ]
+    assert {planned.code for planned in plan.asks} == {"QUEUE_MAX_EXCEEDED"}
+    with pytest.raises(Rejected, match="traceparent is 'x'"):
+        await admin.plan_submission(
+            application, [Ask(key="k", application_id="new", resources={}, traceparent="x")]
+        )
+    assert [one.application_id for one in await rm.client.state.applications()] == ["job"]
+
+
+async def test_operators_act_on_nodes_applications_and_queues(admin: Admin, rm: FakeRM) -> None:
+    """A node is drained and opened, a queue stopped and started, an application ended."""
+    assert (await admin.set_node_schedulable("node-1", False)).changed
+    [drained] = [node.node_id for node in await rm.client.state.nodes() if node.drained]
+    assert drained == "node-1"
+    assert (await admin.set_node_schedulable("node-1", True)).changed
+    assert (await admin.set_queue_stopped("root.batch", True)).state == "Stopped"
+    assert (await admin.set_queue_stopped("root.batch", False)).state == "Active"
+    ended = await admin.stop_application("job", "enough")
+    assert (ended.allocations, ended.asks) == (2, 1)
+    for call in (
+        admin.set_node_schedulable("nowhere", False),
+        admin.set_queue_stopped("root.nowhere", True),
+        admin.stop_application("nobody"),
+        admin.set_node_schedulable("node-1", False, partition="gpu"),
+    ):
+        with pytest.raises(NotFound):
+            await call
+
+
+async def test_log_levels_are_set_and_taken_away(admin: Admin) -> None:
+    """A logger gets a level of its own and loses it again; another word is refused."""
+    before = await admin.log_levels()
+    try:
+        assert (await admin.set_log_level("debug", "core.scheduler"))["core.scheduler"] == "debug"
+        with pytest.raises(CallFailed, match="loud"):
+            await admin.set_log_level("loud")
+    finally:
+        assert "core.scheduler" not in await admin.set_log_level("", "core.scheduler")
+    assert await admin.log_levels() == before
+    assert levels().of_others() == before[""]
+
+
+async def test_a_dump_is_one_document(admin: Admin) -> None:
+    """The pieces together are JSON, with the RM in it."""
+    dump = b"".join([piece async for piece in admin.dump_state()])
+    assert "rm1" in json.dumps(json.loads(dump))
+
+
+async def test_an_rm_is_forgotten_when_it_is_gone(server: Served, admin: Admin) -> None:
+    """Not while it is connected, not while allocations run unless forced; then it is not there."""
+    async with FakeRM(server.target, rm_id="rm2") as rm, Admin(server.target, rm_id="rm2") as of2:
+        await rm.add_nodes(1)
+        await rm.submit("a")
+        await rm.ask("a")
+        await rm.allocated(1)
+        with pytest.raises(CallFailed) as failed:
+            await of2.forget_rm()
+        assert failed.value.reason == "RM_CONNECTED"
+        await rm.close()
+        with pytest.raises(CallFailed) as failed:
+            await of2.forget_rm()
+        assert failed.value.reason == "RM_HAS_ALLOCATIONS"
+        await of2.forget_rm(force=True)
+        for call in (of2.configuration(), of2.forget_rm(), of2.update_configuration(QUEUES)):
+            with pytest.raises(NotFound, match="rm2"):
+                await call
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        (lambda admin: admin.update_configuration(None), TypeError, "config is None: it must"),
+        (lambda admin: admin.plan_configuration(b"x"), TypeError, "config is b'x': it must"),
+        (lambda admin: admin.configurations(revision=-1), ValueError, "revision is -1: it must"),
+        (lambda admin: admin.configurations(revision="1"), TypeError, "revision is '1': it must"),
+        (
+            lambda admin: admin.update_configuration(QUEUES, extra_config={"a": 1}),
+            ValueError,
+            "extra_config\\['a'\\] is 1: it must be a text",
+        ),
+        (lambda admin: admin.set_queue_stopped("root", "no"), TypeError, "stopped is 'no': it"),
+        (lambda admin: admin.set_node_schedulable("n", True, partition=7), TypeError, "partition"),
+    ],
+)
+async def test_what_cannot_be_sent_is_named(
+    admin: Admin, call: Callable[[Admin], Awaitable[object]], error: type[Exception], said: str
+) -> None:
+    """An argument of a wrong type or size is refused with its name and value; nothing is done."""
+    with pytest.raises(error, match=said):
+        await call(admin)
+    assert (await admin.configuration()).revision == 1
+
+
+async def test_calls_about_one_rm_need_its_name(server: Served) -> None:
+    """An operator who named no RM is told which call needs one, before anything is sent."""
+    async with Admin(server.target) as admin:
+        with pytest.raises(ValueError, match="rm_id is empty: `forget_rm`"):
+            await admin.forget_rm()
+        with pytest.raises(ValueError, match="rm_id is empty: `update_configuration`"):
+            await admin.update_configuration(QUEUES)
+
+
+async def test_an_rm_may_do_what_is_its_own(tmp_path: Path) -> None:
+    """By its token an RM updates its configuration, and may not drain its nodes as operators do."""
+    tokens = {"rm1": "the-token-of-that-rm", "boss": "the-token-of-an-operator"}
+    for name, token in tokens.items():
+        (tmp_path / name).write_text(token)
+    files = {"rm1": (tmp_path / "rm1",)}
+    async with (
+        serving(rm_tokens=files, operator_tokens=(tmp_path / "boss",)) as server,
+        FakeRM(server.grpc_address, config=QUEUES, token=tmp_path / "rm1") as rm,
+        Admin(server.grpc_address, rm_id="rm1", token=tmp_path / "boss") as boss,
+    ):
+        await rm.add_nodes(1)
+        assert (await rm.client.admin.update_configuration(WIDER)).changed
+        with pytest.raises(Unauthorized):
+            await rm.client.admin.set_node_schedulable("node-1", False)
+        assert (await boss.set_node_schedulable("node-1", False)).changed

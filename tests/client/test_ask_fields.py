@@ -1,0 +1,152 @@
+"""Required node, predicate class and traceparent of an ask: real fields, which travel as tags."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from licorne import Ask, PredicateCheck, Rejected
+from licorne.cache import Cache
+from licorne.wire import allocation
+from licorne_server.testing import FakeRM, serve
+
+NOW = 1_700_000_000
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+TAGS = {
+    "required_node": "yunikorn.apache.org/requiredNode",
+    "predicate_class": "licorne/predicate-class",
+    "traceparent": "licorne/traceparent",
+}
+VALUES = {"required_node": "n7", "predicate_class": "gpu", "traceparent": TRACE}
+
+
+def ask(tags: Mapping[str, str] | None = None, **fields: Any) -> Ask:
+    """The ask k1, with some fields and tags."""
+    return Ask(key="k1", application_id="a", resources={"vcore": 1}, tags=tags or {}, **fields)
+
+
+@pytest.mark.parametrize("field", TAGS)
+def test_a_field_travels_as_the_tag_that_means_it(field: str) -> None:
+    """The server gets the tag of the published name, beside the tags that the caller gives."""
+    message = allocation(ask({"zone": "a"}, **{field: VALUES[field]}))
+    assert dict(message.allocationTags) == {"zone": "a", TAGS[field]: VALUES[field]}
+
+
+def test_empty_fields_say_nothing() -> None:
+    """An ask without these fields has the caller's tags and no others."""
+    assert dict(allocation(ask({"zone": "a"})).allocationTags) == {"zone": "a"}
+
+
+@pytest.mark.parametrize("field", TAGS)
+def test_a_tag_that_agrees_stays_as_it_is_written(field: str) -> None:
+    """A field and a tag of the same value are one tag, in the letters that the caller chose."""
+    tag = TAGS[field].upper()
+    cache = Cache()
+    [message] = cache.ask([ask({tag: VALUES[field]}, **{field: VALUES[field]})], NOW)
+    assert dict(message.allocationTags) == {tag: VALUES[field]}
+
+
+@pytest.mark.parametrize("field", TAGS)
+def test_a_tag_that_contradicts_is_refused(field: str) -> None:
+    """Field and tag that differ are refused, both named with their values, and nothing is done."""
+    cache = Cache()
+    tag = TAGS[field].title()
+    with pytest.raises(Rejected) as error:
+        cache.ask([ask({tag: "other"}, **{field: VALUES[field]})], NOW)
+    assert error.value.key == "k1"
+    assert error.value.reason.startswith(f"{field} is '{VALUES[field][:9]}"[:20])
+    assert error.value.reason.endswith(f"the tag '{tag}' is 'other'")
+    assert cache.asks == {}
+
+
+@pytest.mark.parametrize(
+    "traceparent",
+    [
+        "abc",
+        TRACE.upper(),
+        TRACE[:-1],
+        TRACE + "-00",
+        TRACE.replace("00-", "ff-", 1),
+        TRACE.replace("00-", "0g-", 1),
+        TRACE.replace("4bf92f3577b34da6a3ce929d0e0e4736", "0" * 32),
+        TRACE.replace("00f067aa0ba902b7", "0" * 16),
+        " " + TRACE,
+    ],
+)
+def test_a_malformed_traceparent_is_refused(traceparent: str) -> None:
+    """What W3C Trace Context does not allow is refused with the name of the field."""
+    with pytest.raises(Rejected, match=r"k1: traceparent is .*: it must be 00-<32 digits"):
+        Cache().ask([ask(traceparent=traceparent)], NOW)
+
+
+@pytest.mark.parametrize("traceparent", [TRACE, TRACE.replace("00-", "cc-", 1) + "-what-comes"])
+def test_traceparents_of_known_and_later_versions_are_taken(traceparent: str) -> None:
+    """A later version of the form may say more behind the flags."""
+    [message] = Cache().ask([ask(traceparent=traceparent)], NOW)
+    assert message.allocationTags["licorne/traceparent"] == traceparent
+
+
+@pytest.mark.parametrize("field", ["required_node", "predicate_class"])
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("x" * 513, "has 513 characters: 512 at most can be sent"),
+        ("a\nb", r"is 'a\\nb': it must be printable"),
+        (7, "is 7: it must be a text"),
+    ],
+)
+def test_names_that_the_server_would_refuse_are_refused(
+    field: str, value: str, reason: str
+) -> None:
+    """A name beyond the server's bounds is refused with the field, before anything is sent."""
+    with pytest.raises(Rejected, match=f"k1: {field} {reason}"):
+        Cache().ask([ask(None, **{field: value})], NOW)
+
+
+async def test_a_required_node_is_kept_to() -> None:
+    """The ask waits for its node although another has room, and the server names the node."""
+    async with serve() as server, FakeRM(server.target) as rm:
+        await rm.add_nodes(2, vcore=1000)
+        await rm.submit("app")
+        await rm.ask("app", required_node="node-2", vcore=1000)
+        await rm.allocated(1)
+        await rm.ask("app", required_node="node-2", vcore=1000)
+        await rm.ask("app", required_node="node-1", vcore=1000)
+        assert await rm.allocated(2) == {"app-1": "node-2", "app-3": "node-1"}
+        partition = server.views.partitions()[0].name
+        [waiting] = server.views.application(partition, "app").asks
+        assert (waiting.ask.key, waiting.ask.ask_class.required_node) == ("app-2", "node-2")
+
+
+async def test_the_class_is_what_asks_are_judged_by() -> None:
+    """The predicates of the test kit get the class, and the server has it as what asks share."""
+    judged: set[str] = set()
+
+    def refuse(name: str, node: str) -> str | None:
+        judged.add(name)
+        return "no gpu" if name == "gpu" else None
+
+    async with serve() as server, FakeRM(server.target, predicates=refuse) as rm:
+        await rm.add_nodes(1, vcore=9000)
+        await rm.submit("app")
+        await rm.ask("app", 3, predicate_class="gpu", vcore=1000)
+        await rm.ask("app", predicate_class="cpu", vcore=1000)
+        assert await rm.allocated(1) == {"app-4": "node-1"}
+        assert judged == {"gpu", "cpu"}
+        partition = server.views.partitions()[0].name
+        classes = {item.ask.ask_class for item in server.views.application(partition, "app").asks}
+        assert len(classes) == 1
+
+
+async def test_checks_have_the_fields() -> None:
+    """A predicate check shows the ask with the fields as they were given."""
+    checks: list[PredicateCheck] = []
+    async with serve() as server, FakeRM(server.target, predicates=lambda _, node: None) as rm:
+        checks = rm.checks
+        await rm.add_nodes(1)
+        await rm.submit("app")
+        await rm.ask("app", traceparent=TRACE, predicate_class="gpu")
+        await rm.allocated(1)
+    [check] = checks
+    assert check.ask is not None
+    assert (check.ask.traceparent, check.ask.predicate_class) == (TRACE, "gpu")

@@ -1,0 +1,324 @@
+"""`State`, alone and as `Client.state`: what the scheduler knows, and how calls fail."""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from licorne import (
+    CallFailed,
+    Client,
+    Closed,
+    ConnectionLost,
+    EventRecord,
+    EventsMissed,
+    NotFound,
+    RetryConfig,
+    State,
+    Unauthorized,
+    arguments,
+)
+from licorne.admin_client import AdminCalls
+from licorne.state_client import StateCalls
+from licorne_server.services import paging
+from licorne_server.testing import FakeRM, Proxy, Served, serve
+from support.shim import serving
+
+PATIENCE = 60.0
+QUICK = RetryConfig(initial=0.01, maximum=0.05)
+QUEUES = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        limits: [{limit: all, users: ["*"], maxapplications: 9}]
+        queues:
+          - {name: batch, resources: {max: {vcore: 2}}}
+"""
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Served]:
+    """A server whose queue `batch` takes two cores."""
+    async with serve(QUEUES) as server:
+        yield server
+
+
+@pytest.fixture
+async def rm(server: Served) -> AsyncIterator[FakeRM]:
+    """An RM with three asks of a core each, one too many."""
+    async with FakeRM(server.target, retry=QUICK) as rm:
+        await rm.add_nodes(2, vcore=4000)
+        await rm.submit("job", queue="root.batch", user="ann")
+        await rm.ask("job", 3, vcore=1000)
+        await rm.allocated(2)
+        yield rm
+
+
+async def test_an_rm_asks_why_its_ask_waits(rm: FakeRM) -> None:
+    """The key is enough: the client knows the application, and the answer has the check."""
+    answers = [await rm.client.explain("job-3"), await rm.client.state.explain("job-3")]
+    for answer in answers:
+        assert (answer.verdict, answer.queue) == ("pending", "root.batch")
+        stopping = next(check for check in answer.checks if not check.passed)
+        assert stopping.code == "QUEUE_MAX_EXCEEDED"
+        assert dict(stopping.limit) == {"vcore": 2000}
+    assert (await rm.client.explain("job-1")).verdict == "allocated"
+    with pytest.raises(NotFound, match="ask 'nobody' is not known to this client"):
+        await rm.client.explain("nobody")
+
+
+async def test_an_ask_of_another_partition_is_found(server: Served) -> None:
+    """The client knows the partition of its ask, too."""
+    root = "{name: root, submitacl: '*', queues: [{name: a}]}"
+    both = f"{QUEUES}\n  - {{name: gpu, queues: [{root}]}}\n"
+    async with FakeRM(server.target, rm_id="rm2", config=both) as rm:
+        await rm.submit("job", queue="root.a", partition="gpu")
+        await rm.ask("job", partition="gpu", vcore=1)
+        await rm.until(lambda: rm.states.get("job") == "Accepted", "the ask")
+        assert (await rm.client.explain("job-1")).queue == "root.a"
+
+
+async def test_state_alone_reads_everything(server: Served, rm: FakeRM) -> None:
+    """Without being an RM, a program reads server, RMs, queues, applications, nodes and users."""
+    async with State(server.target) as state:
+        assert 1 in (await state.server()).protocols
+        assert [one.rm_id for one in await state.rms()] == ["rm1"]
+        [partition] = await state.partitions()
+        assert (partition.name, partition.pending_asks) == ("[rm1]default", 1)
+        assert [queue.path for queue in await state.queues()] == ["root", "root.batch"]
+        [listed] = await state.applications(queue="root.batch")
+        assert (listed.application_id, listed.state, len(listed.asks)) == ("job", "Running", 0)
+        assert await state.applications(state="completed") == []
+        shown = await state.application("job")
+        assert [ask.allocation_key for ask in shown.asks] == ["job-3"]
+        assert [node.node_id for node in await state.nodes()] == ["node-1", "node-2"]
+        [user] = await state.users()
+        assert (user.name, dict(user.root.allocated)["vcore"]) == ("ann", 2000)
+        assert [one.name for one in await state.users("ann")] == ["ann"]
+        assert await state.groups() == []
+        assert await state.reservations() == []
+        assert await state.preemptions() == []
+        assert await state.outstanding() == []
+        explained = await state.explain(application_id="job")
+        assert explained.allocation_key == "job-3"
+
+
+async def test_a_named_rm_is_what_bare_partitions_are_of(server: Served, rm: FakeRM) -> None:
+    """With `rm_id` the default partition is that of this RM; whole names mean what they say."""
+    async with (
+        FakeRM(server.target, rm_id="rm2") as other,
+        State(server.target, rm_id="rm2") as state,
+    ):
+        await other.add_nodes(1, prefix="other")
+        assert [node.node_id for node in await state.nodes()] == ["other-1"]
+        assert [one.name for one in await state.partitions()] == ["[rm2]default"]
+        of_rm1 = await state.nodes(partition="[rm1]default")
+        assert [node.node_id for node in of_rm1] == ["node-1", "node-2"]
+
+
+async def test_lists_are_whole(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list that takes several pages is returned as one, in order and with nothing twice."""
+    async with FakeRM(server.target) as rm:
+        await rm.add_nodes(2500, vcore=1)
+        nodes = await rm.client.state.nodes()
+    names = [node.node_id for node in nodes]
+    assert len(names) == 2500 > paging.PAGE_SIZE
+    assert names == sorted(set(names))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        ({"application_id": "nobody"}, NotFound, "application nobody not found"),
+        ({"application_id": "job", "key": "k"}, NotFound, "k"),
+        ({"application_id": "job", "partition": "gpu"}, NotFound, "partition gpu not found"),
+        ({"key": "job-3"}, ValueError, "application_id is empty"),
+        ({"key": 7, "application_id": "job"}, TypeError, "key is 7: it must be a text"),
+    ],
+)
+async def test_what_is_not_there_is_an_error_that_names_it(
+    server: Served, rm: FakeRM, arguments: dict[str, str], error: type[Exception], said: str
+) -> None:
+    """The error is one of the client's own, with the words of the server."""
+    async with State(server.target) as state:
+        with pytest.raises(error, match=said):
+            await state.explain(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        (lambda state: state.application("job", limit=-1), ValueError, "limit is -1: it must lie"),
+        (lambda state: state.application(None), TypeError, "application_id is None: it must"),
+        (lambda state: state.queues(partition=7), TypeError, "partition is 7: it must be a text"),
+        (lambda state: state.users(7), TypeError, "name is 7: it must be a text"),
+        (lambda state: state.kept_events(2**64), ValueError, "start is 18446744073709551616: it"),
+        (
+            lambda state: anext(state.watch_events(-1)),
+            ValueError,
+            "start is -1: it must lie between 0",
+        ),
+    ],
+)
+async def test_what_cannot_be_sent_is_named(
+    call: Callable[[State], Awaitable[object]], error: type[Exception], said: str
+) -> None:
+    """An argument of a wrong type or size is refused with its name and value, before a call."""
+    nothing: Any = None
+    async with State("127.0.0.1:1") as state:
+        with pytest.raises(error, match=said):
+            await call(state)
+    with pytest.raises(TypeError, match="rm_id is None: it must be a text"):
+        State("127.0.0.1:1", rm_id=nothing)
+
+
+def test_every_argument_of_a_call_is_known_to_the_checks() -> None:
+    """Whatever the calls of `State` and `Admin` take from a caller has a check of its own."""
+    taken = {
+        name
+        for calls in (StateCalls, AdminCalls)
+        for method_name, method in inspect.getmembers(calls, inspect.isfunction)
+        if not method_name.startswith("_")
+        for name in list(inspect.signature(method).parameters)[1:]
+    }
+    assert taken - {"application", "asks"} == set(arguments.ARGUMENTS) - {"rm_id"}
+
+
+async def test_what_the_server_refuses_is_a_call_that_failed(server: Served, rm: FakeRM) -> None:
+    """A request that the server does not take tells field and reason."""
+    async with State(server.target) as state:
+        with pytest.raises(CallFailed, match="state lost is none of active") as failed:
+            await state.applications(state="lost")
+        assert failed.value.reason == "INVALID_ARGUMENT"
+
+
+async def test_nobody_there_is_a_lost_connection_and_the_next_call_works() -> None:
+    """A call fails at once where nobody listens, and works as soon as somebody does."""
+    async with serve() as server, State(server.target) as state:
+        await state.server()
+        await server.crash()
+        with pytest.raises(ConnectionLost):
+            await state.server()
+        await server.start()
+        assert (await state.server()).version
+
+
+async def test_a_server_that_says_nothing_is_given_up_on() -> None:
+    """A call has a deadline, and the error says how long it was."""
+    async with (
+        serve() as server,
+        Proxy(server.target) as proxy,
+        State(proxy.target, timeout=0.05) as state,
+    ):
+        proxy.flowing.clear()
+        for call in (state.server(), state.queues(), take(state.watch_events(0), 1)):
+            with pytest.raises(ConnectionLost, match=r"no answer within 0\.05 s"):
+                await call
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), "1"])
+def test_a_timeout_is_a_time(timeout: float) -> None:
+    """What is no time is refused with its name."""
+    with pytest.raises(ValueError, match="timeout is"):
+        State("localhost:7070", timeout=timeout)
+
+
+async def test_tokens_open_the_door(tmp_path: Path) -> None:
+    """With an operator's token everything may be read, with another one nothing."""
+    file = tmp_path / "token"
+    file.write_text("the-token-of-an-operator")
+    async with serving(operator_tokens=(file,)) as server:
+        async with State(server.grpc_address, token=file) as state:
+            assert await state.rms() == []
+        async with State(server.grpc_address, token=lambda: "not-the-token-at-all") as state:
+            with pytest.raises(Unauthorized):
+                await state.rms()
+        async with State(server.grpc_address, token=tmp_path / "missing") as state:
+            with pytest.raises(ConnectionLost, match="missing"):
+                await state.rms()
+
+
+async def test_after_the_end_there_is_only_the_end(server: Served, rm: FakeRM) -> None:
+    """A closed client makes no calls, and its `state` neither; calls under way end."""
+    state = State(server.target)
+    events = state.watch_events(0)
+    await take(events, 1)
+    watching = asyncio.create_task(take(events, 1000))
+    await asyncio.sleep(0)
+    await state.close()
+    with pytest.raises(Closed):
+        await asyncio.wait_for(watching, PATIENCE)
+    with pytest.raises(Closed):
+        await state.server()
+    client = Client(server.target, rm_id="rm2")
+    async with client:
+        await client.state.server()
+    with pytest.raises(Closed):
+        await client.state.server()
+    with pytest.raises(Closed):
+        await client.explain("k")
+
+
+async def next_id(state: State) -> int:
+    """The id of the next event."""
+    return (await state.kept_events()).highest_id + 1
+
+
+async def take(events: AsyncIterator[EventRecord], count: int) -> list[EventRecord]:
+    """The next so many events."""
+    async with asyncio.timeout(PATIENCE):
+        return [await anext(events) for _ in range(count)]
+
+
+async def test_events_come_as_they_happen_with_readable_names(server: Served, rm: FakeRM) -> None:
+    """A watcher from the first id on gets all that was kept, in order, and then what is new."""
+    state = rm.client.state
+    kept = await state.kept_events()
+    async with aclosing(state.watch_events(kept.lowest_id, instance=kept.instance)) as events:
+        old = await take(events, kept.highest_id + 1 - kept.lowest_id)
+        assert [event.id for event in old] == list(range(kept.lowest_id, kept.highest_id + 1))
+        assert {"NODE", "APP", "QUEUE"} <= {event.type for event in old}
+        await rm.add_nodes(1, prefix="new")
+        [new] = await take(events, 1)
+        assert (new.id, new.type, new.object_id) == (kept.highest_id + 1, "NODE", "new-1")
+
+
+async def test_a_watcher_goes_on_after_a_lost_connection(server: Served, rm: FakeRM) -> None:
+    """What happens while the line is cut comes after it, and nothing comes twice."""
+    async with (
+        Proxy(server.target) as proxy,
+        State(proxy.target, rm_id="rm1", retry=QUICK) as state,
+        aclosing(state.watch_events(await next_id(state))) as events,
+    ):
+        await rm.add_nodes(1, prefix="a")
+        [a] = await take(events, 1)
+        await proxy.cut()
+        await rm.add_nodes(1, prefix="b")
+        await rm.add_nodes(1, prefix="c")
+        rest = [a]
+        while rest[-1].object_id != "c-1":
+            rest += await take(events, 1)
+        assert proxy.connections > 1
+    assert [event.id for event in rest] == list(range(rest[0].id, rest[0].id + len(rest)))
+    assert {event.object_id for event in rest} >= {"a-1", "b-1", "c-1"}
+
+
+async def test_events_that_are_lost_are_told(server: Served, rm: FakeRM) -> None:
+    """After a restart ids begin anew: the watcher is told where to go on."""
+    state = rm.client.state
+    kept = await state.kept_events()
+    async with aclosing(state.watch_events(0, instance=kept.instance)) as events:
+        await take(events, 1)
+        await server.restart(crash=True)
+        with pytest.raises(EventsMissed, match="go on with instance") as missed:
+            await take(events, 1000)
+    assert missed.value.instance not in ("", kept.instance)
+    with pytest.raises(EventsMissed) as missed:
+        await anext(state.watch_events(10_000))
+    assert missed.value.next_id < 10_000

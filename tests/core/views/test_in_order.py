@@ -1,0 +1,64 @@
+"""Long lists are read in small steps: nobody waits until all names of a cluster are sorted."""
+
+from licorne_core.ids import PartitionName
+from licorne_core.views import InOrder
+from licorne_core.views.in_order import RUN
+from support.builders import app, apps, ask, asks, config, node, nodes, register, remove_apps
+from support.driver import Driver
+
+DEFAULT = PartitionName("[rm1]default")
+
+
+def test_names_come_in_order_after_a_pause_for_each_part() -> None:
+    """Whatever their order was; one part is sorted at a time."""
+    names = [f"{number:05}" for number in range(3 * RUN)]
+    found = list(InOrder(names[::-1]))
+    assert found == [None] * 3 + names
+    assert list(InOrder[str]([])) == []
+
+
+def test_names_behind_another() -> None:
+    """It need not be there; how many there are in all does not depend on it."""
+    names = InOrder(["d", "b", "c", "a"])
+    assert [name for name in names.behind("b") if name] == ["c", "d"]
+    assert [name for name in names.behind("bb") if name] == ["c", "d"]
+    assert [name for name in names if name] == ["a", "b", "c", "d"]
+    assert names.count == 4
+
+
+def test_names_of_another_kind_are_left_out_part_by_part() -> None:
+    """The applications of one queue among very many of others."""
+    driver = Driver()
+    driver.do(register(config("[{name: few}, {name: many}]")))
+    driver.do(apps(*(app(f"many-{number:04}", "root.many") for number in range(2 * RUN))))
+    driver.do(apps(app("few-2", "root.few"), app("few-1", "root.few")))
+    found = driver.views.app_ids_in_order(DEFAULT, queue="root.FEW")
+    walk = iter(found)
+    assert [next(walk) for _ in range(3)] == [None, None, None]
+    driver.do(remove_apps("few-2"))
+    assert list(walk) == ["few-1", "few-2"], "names of the moment at which they were looked at"
+    assert found.count == 2 * RUN + 2
+
+
+def test_nodes_and_users_are_listed_alike() -> None:
+    """The same names as in one piece."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")))
+    driver.do(nodes(*(node(f"n{number}", vcore=9) for number in (3, 1, 2))))
+    driver.do(apps(app("one", "root.a", user="sue"), app("two", "root.a", user="ann")))
+    views = driver.views
+    assert [name for name in views.node_ids_in_order(DEFAULT) if name] == ["n1", "n2", "n3"]
+    users = [name for name in views.usage_names_in_order(DEFAULT, "user") if name]
+    assert users == views.usage_names(DEFAULT, "user") == ["ann", "sue"]
+
+
+def test_allocations_among_very_many_asks() -> None:
+    """A reader may pause although none of many asks in a row has an allocation."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), apps(app("one", "root.a")))
+    driver.do(asks(*(ask("one", f"k{number}", vcore=1) for number in range(3 * RUN))))
+    assert list(driver.views.allocations(DEFAULT, "one")) == [None] * 3
+    driver.do(nodes(node("n1", vcore=1)))
+    found = list(driver.views.allocations(DEFAULT, "one"))
+    assert found.count(None) == 3
+    assert [item[0].node_id for item in found if item] == ["n1"]

@@ -1,0 +1,220 @@
+"""The chart, as Helm sees it: linted, rendered for every example, and read by Kubernetes' types."""
+
+import json
+import tarfile
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from support.manifests import (
+    CHART,
+    EXAMPLES,
+    PLAIN,
+    check,
+    core,
+    helm,
+    objects,
+    only,
+    pod,
+    service,
+    settings,
+    template,
+    unmounted,
+)
+from support.monitoring import PROMETHEUS, dashboard
+from support.pages import ROOT
+
+pytestmark = pytest.mark.helm
+
+WAYS = [pytest.param(None, id="default"), *(pytest.param(file, id=file.stem) for file in EXAMPLES)]
+MUTUAL = "tls.clientAuthority="
+
+
+def values(file: Path | None) -> tuple[str | Path, ...]:
+    """The arguments that name a file of values."""
+    return () if file is None else ("--values", file)
+
+
+@pytest.mark.parametrize("file", WAYS)
+def test_lint_finds_nothing(file: Path | None) -> None:
+    """Helm's own linter has no warning."""
+    done = helm("lint", "--strict", CHART, *values(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("file", WAYS)
+def test_objects_are_those_of_kubernetes(file: Path | None, tmp_path: Path) -> None:
+    """Every field is one that its kind has, with a value of its type."""
+    made = tmp_path / "made.yaml"
+    made.write_text(template(*values(file)))
+    done = check("kubernetes", made)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("file", WAYS)
+def test_server_may_be_started_so(file: Path | None, tmp_path: Path) -> None:
+    """The real command takes the arguments; ports, probes and volumes are those that it needs."""
+    found = objects(template(*values(file)))
+    read = settings(found, tmp_path)
+    assert read.http is not None
+    scheme = "HTTPS" if read.http_tls else "HTTP"
+    assert core(found)["livenessProbe"]["httpGet"]["scheme"] == scheme
+    assert core(found)["readinessProbe"]["httpGet"]["scheme"] == scheme
+    named = {port["name"] for one in pod(found)["containers"] for port in one.get("ports", ())}
+    targets = {port["targetPort"] for port in service(found)["spec"]["ports"]}
+    assert targets == named
+    mounted = {mount["name"] for mount in core(found)["volumeMounts"]}
+    claims = only(found, "StatefulSet")["spec"].get("volumeClaimTemplates", ())
+    assert mounted == {one["name"] for one in pod(found)["volumes"]} | {
+        claim["metadata"]["name"] for claim in claims
+    }
+    assert not unmounted(found)
+    assert all(one["securityContext"]["readOnlyRootFilesystem"] for one in pod(found)["containers"])
+
+
+def test_shim_has_the_core_for_itself(tmp_path: Path) -> None:
+    """Beside the shim gRPC is on loopback, and the account is the shim's."""
+    found = objects(template(*values(CHART.parent / "examples/shim.yaml")))
+    assert settings(found, tmp_path).listen.is_loopback
+    assert pod(found)["serviceAccountName"] == "yunikorn-admin"
+    assert pod(found)["automountServiceAccountToken"] is True
+    assert not [one for one in found if one["kind"] == "ServiceAccount"]
+    shim = next(one for one in pod(found)["containers"] if one["name"] == "shim")
+    assert {"name": "LICORNE_TARGET", "value": "127.0.0.1:7070"} in shim["env"]
+
+
+def test_who_clients_are(tmp_path: Path) -> None:
+    """Names of certificates and tokens arrive as they were given."""
+    folder = CHART.parent / "examples"
+    certificates = settings(objects(template(*values(folder / "monitoring.yaml"))), tmp_path)
+    assert certificates.rm_identities["services"] == {"services.example", "services-2.example"}
+    assert certificates.operators == {"operator.example"}
+    tokens = settings(objects(template(*values(folder / "tokens.yaml"))), tmp_path)
+    assert [path.name for path in tokens.rm_tokens["services"]] == ["services", "services-next"]
+    assert [path.name for path in tokens.operator_tokens] == ["operator"]
+
+
+def test_traces_reach_their_collector(tmp_path: Path) -> None:
+    """The core may call the collector that it is given, and without one it may call nobody."""
+    found = objects(template(*values(CHART.parent / "examples/monitoring.yaml")))
+    traces = settings(found, tmp_path).traces
+    assert traces is not None
+    rules = only(found, "NetworkPolicy")["spec"]["egress"]
+    allowed = {port["port"] for rule in rules for port in rule["ports"]}
+    assert urlsplit(traces.endpoint).port in allowed
+    assert [one["name"] for one in core(found)["env"]] == ["OTEL_RESOURCE_ATTRIBUTES"]
+    closed = objects(template("--set", "networkPolicy.enabled=true"))
+    assert only(closed, "NetworkPolicy")["spec"]["egress"] == []
+    assert "env" not in core(closed)
+
+
+def test_what_watches_is_that_of_the_repository() -> None:
+    """Alerts and dashboard are the files of the repository, and the job has the alerts' name."""
+    found = objects(template(*values(CHART.parent / "examples/monitoring.yaml")))
+    rules = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text("utf-8"))
+    assert only(found, "PrometheusRule")["spec"] == rules
+    shown = only(found, "ConfigMap", "licorne-dashboard")
+    assert json.loads(shown["data"]["licorne.json"]) == dashboard()
+    monitor = only(found, "ServiceMonitor")["spec"]
+    served = service(found)
+    assert monitor["selector"]["matchLabels"].items() <= served["metadata"]["labels"].items()
+    assert served["metadata"]["labels"][monitor["jobLabel"]] == "licorne"
+    [endpoint] = monitor["endpoints"]
+    assert endpoint["port"] in {port["name"] for port in served["spec"]["ports"]}
+    assert endpoint["scheme"] == "http"
+
+
+@pytest.mark.parametrize(
+    ("sets", "message"),
+    [
+        (("tls.secretName=",), "give a secret with a certificate, or say insecure: true"),
+        (("operators={me}", MUTUAL), "they need tls.clientAuthority"),
+        (("operators={me}", "insecure=true"), "they need tls.clientAuthority"),
+        (("tokens.operators={a}",), "set tls.clientAuthority to an empty text"),
+        (("tokens.operators={a}", MUTUAL), "tokens.secretName: the secret with the tokens"),
+        (("tokens.operators={a}", "tokens.secretName=t", MUTUAL), "set metrics.insecure to false"),
+        (("web.enabled=true",), "say http.insecure: true"),
+        (("shim.enabled=true",), "shim.image: an image with licorne-k8shim"),
+        (("shim.enabled=true", "shim.image=x"), "shim.serviceAccountName: an account"),
+        (("unheard=of",), "unheard"),
+        (("resources.limits.memory=null",), "memory"),
+        (("image.digest=latest",), "sha256:[0-9a-f]{64}"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(sets: tuple[str, ...], message: str) -> None:
+    """The message says what to do, before anything is installed."""
+    done = helm("template", "licorne", CHART, *(word for pair in sets for word in ("--set", pair)))
+    assert done.returncode != 0
+    assert message in done.stderr
+
+
+def test_plain_manifests_are_up_to_date(tmp_path: Path) -> None:
+    """They are what the chart makes now: `make manifests` writes them."""
+    assert lines((PLAIN / "licorne.yaml").read_text("utf-8")) == lines(template())
+    built = check("kustomize", PLAIN)
+    assert built.returncode == 0, built.stderr
+    found = objects(built.stdout)
+    others = [one for one in found if one["kind"] != "Namespace"]
+    assert len(others) == len(objects(template()))
+    assert {one["metadata"]["namespace"] for one in others} == {
+        only(found, "Namespace")["metadata"]["name"]
+    }
+    file = tmp_path / "built.yaml"
+    file.write_text(built.stdout)
+    done = check("kubernetes", file)
+    assert done.returncode == 0, done.stderr
+
+
+def lines(text: str) -> list[str]:
+    """The lines with something in them: Helm 4 has an empty one between two objects."""
+    return [line for line in text.splitlines() if line]
+
+
+def test_a_package_is_whole(tmp_path: Path) -> None:
+    """What is linked to in the checkout is in the package itself, and it renders alike."""
+    done = helm("package", CHART, "--destination", tmp_path)
+    assert done.returncode == 0, done.stderr
+    [package] = tmp_path.glob("*.tgz")
+    with tarfile.open(package) as archive:
+        files = {member.name for member in archive if member.isfile()}
+    assert {"licorne/files/alerts.yml", "licorne/files/licorne.json"} <= files
+    made = helm("template", "licorne", package, "--namespace", "licorne")
+    assert made.stdout == template()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("replicas: 1", "replica: 1", 'unknown field "spec.replica"'),
+        ("replicas: 1", "replicas: one", "cannot unmarshal string"),
+        (
+            "automountServiceAccountToken: false\n",
+            "automount: false\n",
+            'unknown field "automount"',
+        ),
+        ("kind: Service\n", "kind: Servise\n", "no such kind is known here"),
+        ("name: licorne\n", "name: Licorne\n", "a lowercase RFC 1123 subdomain"),
+    ],
+)
+def test_the_check_sees_mistakes(old: str, new: str, message: str, tmp_path: Path) -> None:
+    """What the API server would leave out in silence is refused, with its place."""
+    file = tmp_path / "wrong.yaml"
+    text = (PLAIN / "licorne.yaml").read_text("utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new))
+    done = check("kubernetes", file)
+    assert done.returncode == 1
+    assert message in done.stderr
+
+
+def test_the_composition_is_one(tmp_path: Path) -> None:
+    """It is read by the published specification, which refuses what it does not know."""
+    done = check("compose", ROOT / "docker-compose.yml")
+    assert done.returncode == 0, done.stderr
+    text = (ROOT / "docker-compose.yml").read_text("utf-8")
+    for old, new in (("cap_drop:", "cap_dropped:"), ("  tls:\n", ""), ("core: {", "kernel: {")):
+        file = tmp_path / "docker-compose.yml"
+        file.write_text(text.replace(old, new))
+        assert check("compose", file).returncode == 1, old

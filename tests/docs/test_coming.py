@@ -1,0 +1,148 @@
+"""What the page for those who come from the older core says of configurations is so."""
+
+from collections.abc import Callable
+
+import pytest
+
+from licorne_core.config import load
+from licorne_core.config.extra import read_extra
+from licorne_core.config.schema import Configuration, PartitionConfig
+from licorne_core.errors import ConfigError
+from support.pages import ROOT, Page
+
+PAGE = Page("docs/coming-from-yunikorn.md")
+
+
+def partition(*, queues: str = "[{name: root, queues: [{name: a}]}]", more: str = "") -> str:
+    """A configuration of one partition."""
+    return f"partitions: [{{name: default, queues: {queues}{more and ', '}{more}}}]"
+
+
+def rule(text: str) -> str:
+    """One with a placement rule."""
+    return partition(more=f"placementrules: [{text}]")
+
+
+def only(configuration: Configuration) -> PartitionConfig:
+    """Its partition."""
+    [found] = configuration.partitions
+    return found
+
+
+def fails(*texts: str) -> bool:
+    """Whether all of them are refused."""
+    for text in texts:
+        with pytest.raises(ConfigError):
+            load(text)
+    return True
+
+
+def warns(text: str) -> bool:
+    """Whether it is taken with a warning, and refused in strict mode."""
+    with pytest.raises(ConfigError):
+        load(text, strict=True)
+    return len(load(text).warnings) == 1
+
+
+HERE: dict[str, Callable[[], object]] = {
+    "`nodesortpolicy: fair` as a bare word": lambda: (
+        load(partition(more="nodesortpolicy: binpacking")).partitions[0].node_sort
+        == load(partition(more="nodesortpolicy: {type: binpacking}")).partitions[0].node_sort
+    ),
+    "a lone top queue `ROOT`": lambda: (
+        only(load(partition(queues="[{name: ROOT, queues: [{name: a}]}]"))).root.queues[0].name
+        == "a"
+    ),
+    "unknown rule, rule without its `value`, `recovery`": lambda: fails(
+        rule("{name: nonsense}"), rule("{name: tag}"), rule("{name: recovery}")
+    ),
+    "filter type `Deny`": lambda: (
+        not load(rule("{name: user, filter: {type: Deny, users: [ann]}}"))
+        .partitions[0]
+        .placement_rules[0]
+        .filter.allow  # type: ignore[union-attr]
+    ),
+    "access list with blanks at its ends": lambda: load(
+        partition(queues="[{name: root, submitacl: ' * ', queues: [{name: a}]}]")
+    ),
+    "resources of a child template": lambda: fails(
+        partition(queues="[{name: a, parent: true, childtemplate: {resources: {max: {vcore: x}}}}]")
+    ),
+    "`parent: false` with children": lambda: warns(
+        partition(queues="[{name: a, parent: false, queues: [{name: b}]}]")
+    ),
+    "a maximum of nothing but zeros": lambda: (
+        only(load(partition(queues="[{name: a, resources: {max: {vcore: 0}}}, {name: b}]")))
+        .root.queues[0]
+        .max
+        == {"vcore": 0}
+    ),
+    "`checksum` that is not 64 hex digits": lambda: warns(partition() + "\nchecksum: abc"),
+    "a user twice in one limit": lambda: (
+        warns(partition(more="limits: [{limit: x, users: [ann, ann], maxapplications: 1}]"))
+        and fails(
+            partition(
+                more="limits: [{limit: x, users: [ann], maxapplications: 1}, "
+                "{limit: y, users: [ann], maxapplications: 2}]"
+            )
+        )
+    ),
+    "no `partitions`": lambda: fails("partitions: []", "checksum: ''"),
+    "`stateaware`": lambda: (
+        not read_extra({}).state_aware_as_fifo
+        and read_extra({"stateaware-as-fifo": "true"}).state_aware_as_fifo
+    ),
+    "partitions whose names differ in case only": lambda: fails(
+        "partitions: [{name: a, queues: [{name: b}]}, {name: A, queues: [{name: b}]}]"
+    ),
+}
+ELSEWHERE = {
+    "`fixed` with `value: rootxyz`": ("tests/core/config/test_rules.py", "value: rootxyz"),
+    "`root.@recovery@` as a provided name": (
+        "tests/core/placement/transcripts/fallback.txt",
+        "submit recovery-by-name queue=root.@recovery@",
+    ),
+    "a bad second partition in an update": (
+        "tests/core/test_scheduler_reload.py",
+        "An error in the second partition leaves the first as it was.",
+    ),
+    "a leaf with applications made a parent": (
+        "tests/core/test_scheduler_refused_configurations.py",
+        "has applications and cannot become a parent",
+    ),
+    "limits of a queue whose name has capitals": (
+        "tests/core/limits/test_limits_corners.py",
+        "test_a_queue_with_capitals_has_its_limits",
+    ),
+    "limits in several partitions": (
+        "tests/core/limits/test_limits_corners.py",
+        "test_partitions_count_apart",
+    ),
+    "a parent's guarantee": (
+        "tests/core/test_museum.py",
+        "test_siblings_below_one_guarantee_do_not_preempt_each_other",
+    ),
+    "victims": (
+        "tests/core/preemption/test_laws.py",
+        "test_no_queue_is_left_below_its_guarantee",
+    ),
+}
+"""What takes more than reading a text, where it is tested, and by what words there."""
+
+
+def topics() -> list[str]:
+    """The first column of the table."""
+    return [row[0] for row in PAGE.table("Configuration")]
+
+
+def test_every_difference_is_tested() -> None:
+    """No row of the table is without a test, and no test without a row."""
+    assert sorted(topics()) == sorted([*HERE, *ELSEWHERE])
+    for path, words in ELSEWHERE.values():
+        assert words in (ROOT / path).read_text(encoding="utf-8"), path
+
+
+@pytest.mark.parametrize("topic", HERE)
+def test_difference(topic: str) -> None:
+    """A configuration does what its row says of Licorne."""
+    assert HERE[topic]()

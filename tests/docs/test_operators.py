@@ -1,0 +1,181 @@
+"""The pages for operators are true: options, environment, the unit of systemd, the container."""
+
+import ast
+import shlex
+from argparse import BooleanOptionalAction
+from collections.abc import Iterator
+from configparser import RawConfigParser
+from typing import Any
+
+import yaml
+
+from licorne_server.__main__ import parser_for, settings_of
+from licorne_server.cli.target import VARIABLES
+from licorne_server.peer_bounds import RESERVE, PeerBounds
+from support.pages import ROOT, Page, code_spans
+
+OPERATING = Page("docs/operating.md")
+INSTALLING = Page("docs/installing.md")
+UNIT = ROOT / "deploy" / "systemd" / "licorne.service"
+COMPUTED = {
+    "--config": "built in",
+    "--state-dir": "none",
+    "--rm-identity": "the rmID",
+    "--max-memory": "80 %",
+    "--max-rm-memory": "half of `--max-memory`, 4Gi at most",
+    "--reflection": "on without TLS",
+}
+"""Defaults that are no values of the parser."""
+
+READ_BY_LIBRARIES = {"COLUMNS", "GRPC_VERBOSITY"}
+
+
+def serve_options() -> Iterator[tuple[set[str], Any]]:
+    """The options of `serve`: flags, and what the parser knows of them."""
+    [commands] = [action for action in parser_for("serve")._actions if action.choices]
+    for action in commands.choices["serve"]._actions:  # type: ignore[index]
+        if action.dest != "help":
+            yield set(action.option_strings), action
+
+
+def shown_options() -> dict[str, tuple[str, str]]:
+    """By option: how it is written on the page, and its default there."""
+    rows = [(row[0], row[1]) for row in OPERATING.table("Running the server")]
+    rows += [(row[0], row[2]) for row in OPERATING.table("How much may an RM have?")]
+    return {
+        form.split()[0]: (form, default)
+        for names, default in rows
+        for form in code_spans(names)
+        if default != "see there" or form.split()[0] not in dict(rows)
+    }
+
+
+def written(action: Any) -> str:
+    """The default of an option as the page has it."""
+    flag = action.option_strings[0]
+    value = action.default
+    if flag in COMPUTED:
+        return COMPUTED[flag]
+    if action.nargs == 0:
+        return "on" if value else ""
+    if value in (None, [], ""):
+        return "none" if action.nargs is None else ""
+    if isinstance(value, int | float):
+        size = action.metavar == "SIZE"
+        return f"{value // 2**20}Mi" if size else f"{value:,}".removesuffix(".0")
+    return f"`{value}`"
+
+
+def test_options_of_the_server() -> None:
+    """The table has every option of `serve` with its default, and no others."""
+    shown = shown_options()
+    known = {flag: action for flags, action in serve_options() for flag in flags}
+    assert shown.keys() == known.keys()
+    for flag, action in known.items():
+        _, default = shown[flag]
+        assert default == written(action), flag
+
+
+def test_values_of_options_are_named_as_in_the_help() -> None:
+    """Each option of the tables takes what the help says that it takes."""
+    rows = OPERATING.table("Running the server")
+    forms = {form.split()[0]: form for row in rows for form in code_spans(row[0])}
+    for flags, action in serve_options():
+        for flag in flags:
+            takes = "" if isinstance(action, BooleanOptionalAction) else action.metavar or ""
+            if action.choices and not action.metavar:
+                takes = action.dest.removeprefix("log_").upper().replace("FORMAT", "FORM")
+            takes = f"[{takes}]" if action.nargs == "?" else takes
+            assert forms[flag] == f"{flag} {takes}".strip()
+
+
+def asked_for(tree: ast.Module) -> Iterator[str]:
+    """The names that a file looks up in the environment."""
+    constants = {
+        target.id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="environ")), args=[name, *_]):
+                found = name
+            case ast.Subscript(value=ast.Attribute(attr="environ"), slice=name):
+                found = name
+            case ast.Compare(left=name, comparators=[ast.Attribute(attr="environ")]):
+                found = name
+            case _:
+                continue
+        if isinstance(found, ast.Constant):
+            yield str(found.value)
+        elif isinstance(found, ast.Name) and found.id in constants:
+            yield str(constants[found.id])
+        else:
+            assert isinstance(found, ast.Name)
+            assert found.id == "variable", "one of those of contexts"
+
+
+def test_the_environment() -> None:
+    """The table has every variable that server, commands and clients look at, and no others."""
+    folders = [ROOT / folder for folder in ("server", "core", "clients/python")]
+    trees = [ast.parse(path.read_text("utf-8")) for each in folders for path in each.rglob("*.py")]
+    looked_at = {name for tree in trees for name in asked_for(tree)} | set(VARIABLES.values())
+    rows = OPERATING.table("Environment")
+    shown = {span for row in rows for span in code_spans(row[0])}
+    assert shown | set(VARIABLES.values()) == looked_at | READ_BY_LIBRARIES
+
+
+def test_the_unit_is_on_the_page() -> None:
+    """The page shows the unit as it is delivered."""
+    text = UNIT.read_text(encoding="utf-8").rstrip()
+    assert text in [block.text for block in INSTALLING.blocks()]
+
+
+def test_the_unit_starts_a_server_that_may_stop_in_order() -> None:
+    """Its command is understood, its directory is the server's, and draining has its time."""
+    unit = RawConfigParser()
+    unit.optionxform = str  # type: ignore[assignment,method-assign]  # keys of systemd have case
+    unit.read(UNIT)
+    service = unit["Service"]
+    program, *words = shlex.split(service["ExecStart"])
+    args = parser_for("serve").parse_args(words)
+    assert program.endswith("/bin/licorne")
+    assert str(args.state_dir) == f"/var/lib/{service['StateDirectory']}"
+    assert int(service["TimeoutStopSec"]) > args.drain
+    assert "-HUP" in service["ExecReload"]
+    assert int(service["LimitNOFILE"]) >= files_for_all()
+
+
+def files_for_all() -> int:
+    """How many open files all connections need that are allowed by default."""
+    usual = PeerBounds()
+    return usual.connections + usual.http_connections + RESERVE
+
+
+def test_open_files() -> None:
+    """The page says how many files there have to be."""
+    [row] = [row for row in INSTALLING.table("Ports, files, memory") if row[0] == "open files"]
+    assert f"{files_for_all():,}" in row[1]
+
+
+def test_the_container_is_that_of_the_composition() -> None:
+    """The command for Docker is as hard as the composition, and its server may be served so."""
+    [block] = [block for block in INSTALLING.blocks() if "docker run" in block.text]
+    words = shlex.split(block.text.replace("\\\n", " "))
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+    hardened = compose["x-licorne"]
+    assert "--read-only" in words
+    assert words[words.index("--tmpfs") + 1] in hardened["tmpfs"]
+    assert words[words.index("--cap-drop") + 1] in hardened["cap_drop"]
+    args = parser_for("serve").parse_args(words[words.index("licorne") + 1 :])
+    settings_of(args).check()
+    assert int(words[words.index("--stop-timeout") + 1]) > args.drain
+
+
+def test_exit_codes_stand_once() -> None:
+    """The exit codes of commands are a table of one page."""
+    pages = (ROOT / "docs").glob("*.md")
+    found = [path.name for path in pages if "\n| Code |" in path.read_text(encoding="utf-8")]
+    assert found == ["commands.md"]

@@ -1,0 +1,264 @@
+"""The reference of configurations is what the parser does: keys, values, defaults, effects."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from licorne_core.config import extra, keys, load, properties
+from licorne_core.config.keys import Key, Kind, Section
+from licorne_core.config.reader import Cursor, Fields
+from licorne_core.config.schema import Configuration
+from licorne_core.errors import ConfigError
+from support.pages import ROOT, Page, code_spans
+
+REFERENCE = Page("docs/configuration-reference.md")
+# Every mapping that there can be, and nothing in it.
+EVERYTHING = """
+partitions:
+  - preemption: {}
+    nodesortpolicy: {}
+    usergroupresolver: {}
+    limits: [{}]
+    placementrules: [{filter: {}, parent: {}}]
+    queues: [{resources: {}, childtemplate: {resources: {}}, limits: [{}], queues: [{}]}]
+"""
+SECTIONS = {
+    "Document": ("", keys.DOCUMENT),
+    "Partition": ("partitions", keys.PARTITION),
+    "Queue": ("partitions.queues", keys.QUEUE),
+    "Limit": ("partitions.queues.limits", keys.LIMIT),
+    "Placement rule": ("partitions.placementrules", keys.RULE),
+}
+# A value of another kind for each kind, and how the parser says that it wants this one.
+OTHERS: dict[Kind, tuple[object, str]] = {
+    Kind.TEXT: ([], "expected a text"),
+    Kind.FLAG: (7, "expected true or false"),
+    Kind.COUNT: (-1, "expected a whole number from 0"),
+    Kind.TEXTS: ({}, "expected a list"),
+    Kind.ITEMS: ({}, "expected a list"),
+    Kind.MAPPING: ([], "expected "),
+    Kind.NAMED_TEXTS: ([], "expected a mapping"),
+    Kind.NAMED_NUMBERS: ({"vcore": "many"}, "expected a number"),
+    Kind.AMOUNTS: ({"vcore": "many"}, "invalid quantity"),
+}
+# One of them means something other than the default for each queue property.
+PROPERTY_VALUES = ("cost", "vcore=1", "fair", "disabled", "fence", "7", "7s")
+# The same for the extra configuration, where a name may stand for any logger.
+EXTRA_VALUES = ("true", "false", "7", "7s", "debug")
+# They read a key, keep it, or show it.
+ONLY_SHOWING = ("config", "views", "reports.py")
+# What the keys become that are checked only.
+CHECKED = {
+    "usergroupresolver.type": "user_group_resolver",
+    "health.checkInterval": "health_interval",
+}
+# What some of the others become.
+WORKING = {"preemption_enabled", "quota_preemption_enabled", "node_sort", "child_template"}
+
+
+def flattened(section: Section, before: str = "") -> Iterator[tuple[str, Key]]:
+    """The keys of a mapping, those of mappings inside as ``outer.inner``."""
+    for key in section:
+        yield before + key.name, key
+        if key.inside is not None:
+            yield from flattened(key.inside, f"{before}{key.name}.")
+
+
+CASES = [
+    pytest.param(title, path, key, id=f"{title}: {path}")
+    for title, (_, section) in SECTIONS.items()
+    for path, key in flattened(section)
+]
+
+
+def document(title: str, path: str, value: object) -> str:
+    """A valid configuration, but for what one key of it says; JSON is YAML. None leaves it out."""
+    limit: dict[str, Any] = {"users": ["ann"], "maxresources": {"vcore": 1}}
+    queue: dict[str, Any] = {"name": "batch", "limits": [limit]}
+    rule: dict[str, Any] = {"name": "provided"}
+    root = {"name": "root", "queues": [queue]}
+    partition: dict[str, Any] = {"name": "default", "placementrules": [rule], "queues": [root]}
+    top: dict[str, Any] = {"partitions": [partition]}
+    places = (top, partition, queue, limit, rule)
+    place = dict(zip(SECTIONS, places, strict=True))[title]
+    *outer, name = path.split(".")
+    for key in outer:
+        place = place.setdefault(key, {})
+    if value is None:
+        place.pop(name, None)
+    else:
+        place[name] = value
+    return json.dumps(top)
+
+
+def problems(title: str, path: str, value: object) -> list[str]:
+    """What is wrong with the key's own value."""
+    try:
+        load(document(title, path, value))
+    except ConfigError as error:
+        return [problem.message for problem in error.problems if path in problem.path]
+    return []
+
+
+def meaning(text: str) -> Configuration:
+    """What a configuration says, without how it says it."""
+    return replace(load(text), text="", checksum="")
+
+
+def test_the_page_is_what_the_source_has() -> None:
+    """The committed page is what `make reference` writes."""
+    command = [sys.executable, "docs/reference.py", "--check"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_key_is_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page has the keys that the parser reads in every mapping, and no others."""
+    known: dict[str, set[str]] = defaultdict(set)
+    read = Cursor.fields
+
+    def note(cursor: Cursor, *names: str) -> Fields:
+        path = re.sub(r"\[\d+\]", "", cursor.path)
+        path = re.sub(r"(\.queues)+", ".queues", path)
+        known[re.sub(r"(\.parent)+$", "", path)].update(names)
+        return read(cursor, *names)
+
+    monkeypatch.setattr(Cursor, "fields", note)
+    with pytest.raises(ConfigError):
+        load(EVERYTHING)
+    listed = {}
+    for title, (place, _) in SECTIONS.items():
+        rows = REFERENCE.table(title)
+        listed[title] = {".".join(filter(None, (place, code_spans(row[0])[0]))) for row in rows}
+    mappings = {place for place, _ in SECTIONS.values()}
+    for path in known.keys() - {"partitions.limits"}:
+        title = next(t for t in reversed(SECTIONS) if path.startswith(SECTIONS[t][0]))
+        assert {f"{path}.{name}".lstrip(".") for name in known[path]} <= listed[title], path
+        mappings.discard(path)
+    assert not mappings, "the configuration of this test has every mapping"
+    assert known["partitions.limits"] == known["partitions.queues.limits"]
+
+
+def test_every_key_is_described() -> None:
+    """Every key says what it does and where the specification has it, and stands there once."""
+    for section in (*(section for _, section in SECTIONS.values()), keys.PROPERTIES, keys.EXTRA):
+        found = list(flattened(section))
+        assert len(dict(found)) == len(found)
+        assert all(len(key.what) > 8 and re.fullmatch(r"\d+(\.\d+)?", key.spec) for _, key in found)
+
+
+@pytest.mark.parametrize(("title", "path", "key"), CASES)
+def test_kinds_of_values(title: str, path: str, key: Key) -> None:
+    """A value of another kind than the page says is refused, with the kind that is wanted."""
+    value, wanted = OTHERS[key.kind]
+    assert any(message.startswith(wanted) for message in problems(title, path, value))
+
+
+@pytest.mark.parametrize(("title", "path", "key"), CASES)
+def test_words(title: str, path: str, key: Key) -> None:
+    """Of words that a value may be, each is known and any other is refused."""
+    if key.choices:
+        unknown = [word for word in key.choices if problems(title, path, word)]
+        # They want another key beside them.
+        assert set(unknown) <= {"spread"}
+        assert problems(title, path, "nonsense")
+
+
+@pytest.mark.parametrize(("title", "path", "key"), CASES)
+def test_defaults(title: str, path: str, key: Key) -> None:
+    """To write the default is the same as to write nothing."""
+    if key.default:
+        said = document(title, path, yaml.safe_load(key.default))
+        assert meaning(said) == meaning(document(title, path, None))
+
+
+@pytest.mark.parametrize("key", keys.PROPERTIES, ids=lambda key: str(key.name))
+def test_properties(key: Key) -> None:
+    """A property takes its words, its default changes nothing, and a bad value counts as that."""
+    warnings: list[str] = []
+    for word in key.choices:
+        properties.settings_of({key.name: word}, warnings)
+    if key.default:
+        said = properties.settings_of({key.name: key.default}, warnings)
+        assert said == properties.settings_of({})
+    assert not warnings
+    properties.settings_of({key.name: "!"}, warnings)
+    assert warnings[0].rpartition("taken as ")[2] in (
+        {key.default} if key.default else {"0s", "none"}
+    )
+
+
+def test_every_property_is_described() -> None:
+    """The properties are those that the source names."""
+    named = {
+        value
+        for name, value in vars(properties).items()
+        if name.isupper() and isinstance(value, str) and "." in value
+    }
+    assert set(keys.PROPERTIES.names) == named
+
+
+@pytest.mark.parametrize("key", keys.EXTRA, ids=lambda key: str(key.name))
+def test_extra_configuration(key: Key) -> None:
+    """A key means something, its default changes nothing, and a bad value counts as that."""
+    name, standard = key.name.replace("<logger>", "core"), extra.read_extra({})
+    meant = [extra.read_extra({name: text}) for text in EXTRA_VALUES]
+    assert any(each != standard for each in meant)
+    assert extra.read_extra({name: key.default or "!"}) == standard == extra.read_extra({name: "!"})
+
+
+def test_every_extra_key_is_described() -> None:
+    """The keys are those that the source reads."""
+    source = Path(extra.__file__).read_text(encoding="utf-8")
+    known = set(re.findall(r'"((?:event|health)\.\w+|stateaware-\S+)"', source))
+    assert set(keys.EXTRA.names) == known | {"log.level", "log.<logger>.level"}
+
+
+def attributes(*folders: str) -> set[str]:
+    """The attributes that are looked at, but where settings are only read, kept or shown."""
+    return {
+        node.attr
+        for folder in folders
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if not set(path.relative_to(ROOT).parts) & set(ONLY_SHOWING)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute)
+    }
+
+
+def test_what_is_only_checked_is_used_by_nobody() -> None:
+    """Nobody looks at what the page calls checked only, and somebody does at all else."""
+    used = attributes("core/licorne_core", "server/licorne_server")
+    every = [pair for _, section in SECTIONS.values() for pair in flattened(section)]
+    every += [(key.name, key) for section in (keys.PROPERTIES, keys.EXTRA) for key in section]
+    assert {path for path, key in every if not key.works} == CHECKED.keys()
+    assert not used & set(CHECKED.values())
+    assert used >= WORKING
+    for key in keys.PROPERTIES:
+        assert used & changed(properties.settings_of({}), settings_of_values(key)), key.name
+    for key in keys.EXTRA:
+        meant = [asdict(extra.read_extra({key.name: text})) for text in EXTRA_VALUES]
+        assert used & changed(extra.read_extra({}), meant) or not key.works, key.name
+
+
+def settings_of_values(key: Key) -> list[dict[str, Any]]:
+    """What a property may mean."""
+    return [asdict(properties.settings_of({key.name: text})) for text in PROPERTY_VALUES]
+
+
+def changed(standard: Any, meant: list[dict[str, Any]]) -> set[str]:
+    """The settings that one of the values changes."""
+    usual = asdict(standard)
+    return {name for each in meant for name, value in each.items() if value != usual[name]}

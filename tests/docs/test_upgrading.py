@@ -1,0 +1,145 @@
+"""What the page on upgrading says of a restart is so."""
+
+import asyncio
+import io
+import json
+import signal
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from licorne import Allocated, Application, Ask, Client, Node, Reconnected
+from licorne_server.__main__ import main
+from licorne_server.configurations.record_file import FORMAT, digest_of
+from support.page_commands import LICORNE, PATIENCE, QUIET
+from support.story import Program, free_port
+
+QUEUES = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: batch
+            resources: {max: {vcore: %s}}
+          - name: other
+"""
+
+
+class Site:
+    """A server of one port and one state directory, which may be started again."""
+
+    def __init__(self, folder: Path) -> None:
+        """Not started."""
+        self.target = f"127.0.0.1:{free_port()}"
+        self.folder = folder
+        self.config = folder / "applied.yaml"
+        self.config.write_text(QUEUES % 2, encoding="utf-8")
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """A server, until it is stopped in order. The clients of this process part meanwhile."""
+        options = ("--listen", self.target, "--http", "off", "--state-dir", "state", *QUIET)
+        with Program((*LICORNE, "serve", *options), self.folder) as program:
+            assert (await asyncio.to_thread(program.line)).startswith("listening")
+            yield
+            assert await asyncio.to_thread(program.ended, signal.SIGTERM) == 0
+
+    def asked(self, *words: str) -> Any:
+        """What a command answers in JSON."""
+        output = io.StringIO()
+        with redirect_stdout(output), redirect_stderr(io.StringIO()):
+            assert main([*words, "--target", self.target, "-o", "json"]) == 0
+        return json.loads(output.getvalue())
+
+    def done(self, *words: str) -> None:
+        """A command that does something."""
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            assert main([*words, "--target", self.target]) == 0
+
+
+async def heard(rm: Client, kind: type, number: int) -> None:
+    """Read events until so many of a kind have come."""
+    async for event in rm.events():
+        number -= isinstance(event, kind)
+        if number == 0:
+            return
+
+
+async def story(site: Site) -> tuple[dict[str, Any], dict[str, Any]]:
+    """An RM lives through a restart; what the server says before and after it."""
+    async with Client(site.target, rm_id="rm", config=QUEUES % 4) as rm:
+        async with site.running():
+            await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 8000})])
+            await rm.submit_applications(
+                [Application(application_id="app", queue="root.batch", user="ann")]
+            )
+            await rm.ask(
+                Ask(key=f"k{n}", application_id="app", resources={"vcore": 1000}) for n in range(5)
+            )
+            await heard(rm, Allocated, 4)
+            for words in (
+                ("config", "apply", str(site.config), "--yes"),
+                ("nodes", "drain", "n1"),
+                ("queues", "stop", "root.other", "--yes"),
+                ("log-level", "core.engine", "debug"),
+            ):
+                await asyncio.to_thread(site.done, *words)
+            before = await asyncio.to_thread(look, site)
+        async with site.running():
+            await heard(rm, Reconnected, 1)
+            return before, await asyncio.to_thread(look, site)
+
+
+def look(site: Site) -> dict[str, Any]:
+    """What the page speaks of."""
+    application = site.asked("apps", "app")
+    running = [(one["allocationKey"], one["nodeId"]) for one in application["allocations"]]
+    [ask] = application["asks"]
+    return {
+        "runs": sorted(running),
+        "waits": (ask["allocationKey"], ask["requestTime"]),
+        "configurations": site.asked("config", "history")["revisions"],
+        "node": site.asked("nodes", "n1")["nodes"][0]["drained"],
+        "queue": site.asked("queues", "root.other")["queues"][0]["state"],
+        "levels": set(site.asked("log-level")["levels"]),
+    }
+
+
+def test_what_a_stop_leaves(tmp_path: Path) -> None:
+    """Allocations, asks and applied configurations are there again; acts of operators are not."""
+    before, after = asyncio.run(asyncio.wait_for(story(Site(tmp_path)), 3 * PATIENCE))
+    assert len(before["runs"]) == 4
+    assert [one["source"] for one in before["configurations"]] == ["operator", "registration"]
+    for what in ("runs", "waits", "configurations"):
+        assert after[what] == before[what], what
+    assert (before["node"], after["node"]) == (True, False)
+    assert (before["queue"], after["queue"]) == ("Stopped", "Active")
+    assert before["levels"] - after["levels"] == {"core.engine"}
+
+
+def test_a_newer_state_directory_is_refused(tmp_path: Path) -> None:
+    """A server that finds a format of another version does not start, and names the file."""
+    folder = tmp_path / "state" / "rms" / "rm"
+    folder.mkdir(parents=True)
+    body = json.dumps({"format": FORMAT + 1}).encode()
+    (folder / "revisions").write_bytes(digest_of(body).encode() + b"\n" + body)
+    command = [
+        *LICORNE,
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--http",
+        "off",
+        "--state-dir",
+        "state",
+    ]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
+    assert done.returncode == 1
+    assert str(Path("rms", "rm", "revisions")) in done.stderr
+    assert "another version" in done.stderr

@@ -1,0 +1,226 @@
+"""Every command ends with the code of the one table, whatever the situation is."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import yaml
+
+import licorne_server.__main__
+from licorne_server.__main__ import COMMANDS, main
+from support.shim import PATIENCE, serving
+from support.town import Shell, Town
+
+LISTS = (("queues",), ("apps",), ("nodes",), ("users",), ("rms",), ("events",))
+OTHERS = (
+    ("top", "--once"),
+    ("explain", "shop"),
+    ("log-level",),
+    ("state-dump",),
+    ("version",),
+    ("config", "get", "blue"),
+    ("config", "history", "blue"),
+    ("nodes", "drain", "node-1"),
+    ("queues", "stop", "root.prod", "--yes"),
+    ("apps", "kill", "shop", "--yes"),
+    ("rms", "forget", "blue", "--yes"),
+)
+ASKING = (*LISTS, *OTHERS)
+"""Commands that ask a server."""
+
+
+@pytest.mark.parametrize("command", ASKING, ids=" ".join)
+def test_without_a_server(command: Sequence[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """2, and a line that says which server cannot be reached."""
+    assert main([*command, "--target", "127.0.0.1:1", "--timeout", "20"]) == 2
+    assert "licorne: cannot reach 127.0.0.1:1: " in capsys.readouterr().err
+
+
+def test_why_a_server_cannot_be_reached(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is said as the system says it, in a few words."""
+    assert main(["nodes", "--target", "127.0.0.1:1"]) == 2
+    problem = "licorne: cannot reach 127.0.0.1:1: Connection refused\n"
+    assert capsys.readouterr().err == problem
+
+
+@pytest.mark.parametrize("command", ASKING, ids=" ".join)
+async def test_denied(
+    command: Sequence[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """4 where the server wants a token."""
+    (tmp_path / "token").write_text("token-of-an-operator")
+    async with serving(operator_tokens=(tmp_path / "token",)) as server:
+        result = await Shell(server.grpc_address, capsys)(*command)
+    assert result.code == 4
+    assert "refused: UNAUTHENTICATED" in result.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("queues", "root.nosuch"),
+        ("apps", "nosuch"),
+        ("apps", "--queue", "root.nosuch"),
+        ("nodes", "nosuch"),
+        ("users", "nosuch"),
+        ("users", "--groups", "nosuch"),
+        ("rms", "nosuch"),
+        ("explain", "nosuch"),
+        ("explain", "shop", "nosuch"),
+        ("config", "get", "nosuch"),
+        ("nodes", "drain", "nosuch", "--rm", "blue"),
+        ("queues", "stop", "root.nosuch", "--yes", "--rm", "blue"),
+        ("apps", "kill", "nosuch", "--yes", "--rm", "blue"),
+    ],
+    ids=" ".join,
+)
+async def test_what_is_named_is_not_there(town: Town, command: Sequence[str]) -> None:
+    """3, and its name is said."""
+    result = await town.shell(*command)
+    assert result.code == 3
+    assert "nosuch" in result.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("command", LISTS, ids=" ".join)
+@pytest.mark.parametrize("form", ["table", "wide", "json", "yaml", "name"])
+async def test_done(town: Town, command: Sequence[str], form: str) -> None:
+    """0, in every form, for every list."""
+    result = await town.shell(*command, "-o", form)
+    assert result.code == 0
+    assert result.out
+
+
+@pytest.mark.parametrize("command", ["serve", *COMMANDS])
+def test_an_option_that_is_none(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """1, and two lines: how the command is used, and what is wrong."""
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--nosuch"])
+    assert ended.value.code == 1
+    usage, *_, problem = capsys.readouterr().err.splitlines()
+    assert usage.startswith(f"usage: licorne {command} [OPTION...]")
+    assert problem.startswith(f"licorne {command}: ")
+
+
+@pytest.mark.parametrize(
+    ("command", "meant"),
+    [
+        (("nod",), "nodes"),
+        (("queue",), "queues"),
+        (("nodes", "--sortby", "used"), "--sort-by"),
+        (("nodes", "-o", "jsn"), "json"),
+        (("nodes", "--sort-by", "usde"), "used"),
+        (("apps", "--state", "runing"), "running"),
+        (("context", "lst"), "list"),
+        (("completion", "bas"), "bash"),
+    ],
+    ids=str,
+)
+def test_what_may_be_meant(
+    command: Sequence[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A word that is much like one that there is is answered with that."""
+    with pytest.raises(SystemExit):
+        main(command)
+    assert f", did you mean {meant}?" in capsys.readouterr().err
+
+
+def test_options_before_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is said where they stand."""
+    with pytest.raises(SystemExit) as ended:
+        main(["--target", "core", "nodes"])
+    assert ended.value.code == 1
+    assert "--target stands before the command: options stand behind it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [(), ("context",), ("config",)], ids=str)
+def test_no_command_at_all(command: Sequence[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """1, with the commands that there are."""
+    with pytest.raises(SystemExit) as ended:
+        main(command)
+    assert ended.value.code == 1
+    assert "positional arguments:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["wide", "name"])
+@pytest.mark.parametrize("command", ["explain", "top", "version", "reload", "log-level"])
+def test_forms_of_lists_only(command: str, form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """1, with the reason and the forms that there are."""
+    with pytest.raises(SystemExit) as ended:
+        main([command, *["shop"][: command == "explain"], "-o", form])
+    assert ended.value.code == 1
+    assert f"{form} is a form of lists, and this is none" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command", [("top", "--once"), ("log-level",), ("config", "history", "blue")]
+)
+async def test_yaml_of_what_is_no_list(town: Town, command: Sequence[str]) -> None:
+    """Both forms for programs tell the same."""
+    as_json = (await town.shell(*command, "-o", "json")).json
+    assert yaml.safe_load((await town.shell(*command, "-o", "yaml")).out) == as_json
+
+
+async def test_words_may_stand_among_options(town: Town) -> None:
+    """Also where one of them may be left out."""
+    key = next(iter(town.blue.allocations))
+    result = await town.shell("explain", "shop", "--rm", "blue", key)
+    assert (result.code, result.out.split()[0]) == (0, f"shop/{key}")
+
+
+def process(target: str, *arguments: str, stdout: int) -> subprocess.Popen[bytes]:
+    """A command of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "licorne_server", *arguments, "--target", target],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+    )
+
+
+@pytest.mark.parametrize("command", [("nodes",), ("events", "-o", "json"), ("top", "--once")])
+async def test_a_closed_pipe(town: Town, command: Sequence[str]) -> None:
+    """0 and not a word: whoever read it has seen enough."""
+    read, write = os.pipe()
+    os.close(read)
+    started = process(town.shell.target, *command, "--rm", "green", stdout=write)
+    os.close(write)
+    _, said = await asyncio.to_thread(started.communicate, timeout=4 * PATIENCE)
+    assert (started.returncode, said) == (0, b"")
+
+
+@pytest.mark.parametrize("command", [("nodes",), ("version",), ("top", "--once")])
+async def test_a_full_disk(town: Town, command: Sequence[str]) -> None:
+    """1, and a line that says it."""
+    full = os.open("/dev/full", os.O_WRONLY)
+    started = process(town.shell.target, *command, stdout=full)
+    os.close(full)
+    _, said = await asyncio.to_thread(started.communicate, timeout=4 * PATIENCE)
+    problem = said.decode().splitlines()[-1]
+    assert problem == "licorne: cannot write to stdout: No space left on device"
+    assert started.returncode == 1
+
+
+def test_interrupted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """130 also while what a command needs is being loaded."""
+
+    def interrupted(_: str) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(licorne_server.__main__, "import_module", interrupted)
+    assert main(["nodes"]) == 130
+
+
+@pytest.mark.parametrize("command", [("nodes", "-w"), ("rms", "-w", "-o", "json")])
+async def test_interrupted(town: Town, command: Sequence[str]) -> None:
+    """130 for what goes on until it is interrupted."""
+    started = process(town.shell.target, *command, stdout=subprocess.PIPE)
+    assert started.stdout is not None
+    await asyncio.to_thread(started.stdout.readline)
+    started.send_signal(signal.SIGINT)
+    _, said = await asyncio.to_thread(started.communicate, timeout=4 * PATIENCE)
+    assert started.returncode == 130
+    assert b"Traceback" not in said

@@ -1,0 +1,146 @@
+"""A fake RM and a server with TLS: by certificate, by token, by what contexts and variables say."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from licorne_server.__main__ import main
+from licorne_server.app import Server
+from licorne_server.cli.contexts import PATH_VARIABLE
+from support.shim import serving
+from support.tls import FILES, SPIFFE, tls
+
+PATIENCE = 60.0
+CERTIFICATE = (
+    *("--tls-ca", str(FILES / "ca.pem"), "--tls-cert", str(FILES / "rm.pem")),
+    *("--tls-key", str(FILES / "rm.key")),
+)
+
+
+@asynccontextmanager
+async def fake_rm(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """`licorne fake-rm` in a process of its own."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "licorne_server", "fake-rm", "--round", "2", *arguments),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def said(process: asyncio.subprocess.Process, wanted: Callable[[str], bool]) -> str:
+    """The first line that is wanted of what it says."""
+    assert process.stderr is not None
+    async with asyncio.timeout(PATIENCE):
+        while line := (await process.stderr.readline()).decode():
+            if wanted(line):
+                return line
+    raise AssertionError("it ended without a word of that")
+
+
+def is_placed(line: str) -> bool:
+    """Whether it tells of allocations."""
+    return " placed" in line and ": 0 placed" not in line
+
+
+async def assert_works(server: Server, *arguments: str, rm_id: str) -> None:
+    """An RM with these arguments gets allocations under that name, and stops in order."""
+    async with fake_rm(*arguments) as process:
+        await said(process, is_placed)
+        [partition] = server.scheduler.views.partitions()
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(PATIENCE):
+            assert await process.wait() == 0
+    assert partition.name == f"[{rm_id}]default"
+    assert partition.allocations > 0
+
+
+@pytest.fixture
+async def mutual() -> AsyncIterator[Server]:
+    """A server that wants certificates, and knows that of the RM `batch`."""
+    async with serving(tls=tls(), rm_identities={"batch": frozenset({SPIFFE})}) as server:
+        yield server
+
+
+async def test_certificate(mutual: Server) -> None:
+    """With its certificate it is served."""
+    await assert_works(mutual, "--target", mutual.grpc_address, *CERTIFICATE, rm_id="batch")
+
+
+async def test_token(tmp_path: Path) -> None:
+    """With its token it is served, and the server's name may be another than that of the target."""
+    token = tmp_path / "token"
+    token.write_text("a-token-of-the-batch-rm\n")
+    async with serving(tls=tls(mutual=False), rm_tokens={"batch": (token,)}) as server:
+        await assert_works(
+            server,
+            *("--target", server.grpc_address, "--tls-ca", str(FILES / "ca.pem")),
+            *("--tls-server-name", "localhost", "--token", str(token)),
+            rm_id="batch",
+        )
+
+
+async def test_context(mutual: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A context says where and as whom, its RM included."""
+    monkeypatch.setenv(PATH_VARIABLE, str(tmp_path / "contexts.yaml"))
+    values = ("--target", mutual.grpc_address, *CERTIFICATE, "--rm", "batch")
+    assert main(["context", "set", "test", *values]) == 0
+    await assert_works(mutual, "--context", "test", "--world", "services", rm_id="batch")
+
+
+async def test_variables(mutual: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So do variables."""
+    monkeypatch.setenv("LICORNE_TARGET", mutual.grpc_address)
+    for option, file in zip(CERTIFICATE[::2], CERTIFICATE[1::2], strict=True):
+        monkeypatch.setenv(f"LICORNE_{option[2:].upper().replace('-', '_')}", file)
+    await assert_works(mutual, rm_id="batch")
+
+
+async def test_certificate_of_another_rm(mutual: Server) -> None:
+    """A name that its certificate does not allow ends it, with the server's reason."""
+    target = ("--target", mutual.grpc_address)
+    async with fake_rm(*target, *CERTIFICATE, "--rm-id", "other") as process:
+        line = await said(process, lambda line: line.startswith("licorne:"))
+        async with asyncio.timeout(PATIENCE):
+            assert await process.wait() == 4
+    assert "this certificate may not act for RM other" in line
+
+
+async def test_without_tls(mutual: Server) -> None:
+    """Who talks in plain to a server with TLS is told so, and waits on."""
+    async with fake_rm("--target", mutual.grpc_address, "--timeout", "0.1") as process:
+        line = await said(process, lambda line: "give --tls" in line)
+        assert process.returncode is None
+    assert line == f"batch: {mutual.grpc_address} speaks TLS: give --tls, or --tls-ca FILE\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--tls-cert", "c.pem"), "--tls-cert and --tls-key go together"),
+        (("--tls-ca", "none.pem"), "cannot read none.pem: No such file or directory"),
+        (("--token", "none"), "cannot read none: No such file or directory"),
+        (("--context", "none"), "there is no context none in "),
+    ],
+)
+def test_wrong_usage(
+    arguments: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What cannot be used is said at once, as by every command."""
+    monkeypatch.setenv(PATH_VARIABLE, str(tmp_path / "contexts.yaml"))
+    monkeypatch.chdir(tmp_path)
+    assert main(["fake-rm", *arguments]) == 1
+    assert message in capsys.readouterr().err

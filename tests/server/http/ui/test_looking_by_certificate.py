@@ -1,0 +1,161 @@
+"""Who sees what of the page where callers are known by their certificates, and beside that."""
+
+import asyncio
+import shutil
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import grpc
+import pytest
+
+from licorne_server.app import Server
+from licorne_server.http.identity import NO_CERTIFICATE
+from licorne_server.http.ui import paths
+from support.page_viewer import API, Viewer
+from support.shim import LOOPBACK, Shim, serving
+from support.tls import FILES, SPIFFE, connected_as, https, tls
+
+IDENTITIES = {"rm": frozenset({SPIFFE})}
+OPERATORS = frozenset({"operator"})
+OF_PARTITION = ["applications", "nodes", "heat", "usage", "preemptions", "queue/root"]
+MINE = [
+    *(f"{API}/partition/[rm]default/{name}" for name in OF_PARTITION),
+    f"{API}/config?rm=rm",
+    f"{API}/events?rm=rm",
+]
+OTHERS = [path.replace("[rm]", "[operator]").replace("rm=rm", "rm=operator") for path in MINE]
+FILTERED = [f"{API}/feed", f"{API}/search?q=root"]
+
+
+@dataclass(frozen=True)
+class Browser:
+    """Asks a server with a certificate, or with none."""
+
+    base: str
+    certificate: ssl.SSLContext | None = None
+
+    async def ask(self, path: str) -> tuple[int, str]:
+        """Status, and what a refusal says."""
+        async with (
+            aiohttp.ClientSession() as client,
+            client.get(self.base + path, ssl=self.certificate or True) as answer,
+        ):
+            refused = answer.status >= 400
+            return answer.status, (await answer.json())["message"] if refused else ""
+
+    async def statuses(self, asked: list[str]) -> set[int]:
+        """All that is answered to these paths."""
+        return {(await self.ask(path))[0] for path in asked}
+
+    async def first_change(self) -> tuple[str, Any]:
+        """The role that the feed tells, and all that it shows at first."""
+        async with (
+            asyncio.timeout(60),
+            aiohttp.ClientSession() as client,
+            client.get(f"{self.base}{API}/feed", ssl=self.certificate or True) as answer,
+        ):
+            viewer = Viewer(answer.content)
+            _, hello = await viewer.next()
+            return hello["role"], await viewer.change()
+
+
+async def registered(server: Server) -> None:
+    """Two RMs register, each by its certificate."""
+    for name in ("rm", "operator"):
+        async with connected_as(name, server) as channel:
+            await Shim(channel, name).register()
+
+
+@pytest.fixture
+async def secure() -> AsyncIterator[Server]:
+    """A server that knows an RM and an operator by their certificates; both are registered."""
+    async with serving(
+        http=LOOPBACK, tls=tls(), rm_identities=IDENTITIES, operators=OPERATORS
+    ) as server:
+        await registered(server)
+        yield server
+
+
+def browser(server: Server, name: str = "") -> Browser:
+    """A browser with the certificate of that name."""
+    return Browser(f"https://{server.http_address}", https(name))
+
+
+async def test_without_a_certificate_there_are_only_the_files(secure: Server) -> None:
+    """The page's files are open, and its data is refused with what is missing."""
+    nobody = browser(secure)
+    assert await nobody.statuses(["/ui", *paths.STATIC]) == {200}
+    for path in (*MINE, *FILTERED):
+        assert await nobody.ask(path) == (403, NO_CERTIFICATE), path
+
+
+async def test_an_rm_sees_its_own_by_its_certificate(secure: Server) -> None:
+    """What is of others is refused, and is neither in the feed nor found."""
+    rm = browser(secure, "rm")
+    assert await rm.statuses([*MINE, FILTERED[1]]) == {200}
+    for path in (*OTHERS, f"{API}/config", f"{API}/events"):
+        assert await rm.ask(path) == (403, "this certificate does not allow it"), path
+    role, shown = await rm.first_change()
+    assert (role, [row["id"] for row in shown["rms"]]) == ("rm", ["rm"])
+    assert {row["partition"] for row in shown["queues"]} == {"[rm]default"}
+
+
+async def test_an_operator_sees_everything_by_its_certificate(secure: Server) -> None:
+    """Whatever RM it is of."""
+    operator = browser(secure, "operator")
+    assert await operator.statuses([*MINE, *OTHERS]) == {200}
+    role, shown = await operator.first_change()
+    assert (role, {row["id"] for row in shown["rms"]}) == ("operator", {"rm", "operator"})
+
+
+async def test_plain_http_beside_certificates_shows_everything_to_everybody() -> None:
+    """Nobody has an identity there: the role is that of a server that knows none."""
+    async with serving(
+        http=LOOPBACK, http_insecure=True, tls=tls(), rm_identities=IDENTITIES, operators=OPERATORS
+    ) as server:
+        await registered(server)
+        anybody = Browser(f"http://{server.http_address}")
+        assert await anybody.statuses([*MINE, *OTHERS, FILTERED[1]]) == {200}
+        role, shown = await anybody.first_change()
+        assert (role, {row["id"] for row in shown["rms"]}) == ("open", {"rm", "operator"})
+
+
+@pytest.fixture
+async def directory(tmp_path: Path) -> AsyncIterator[Server]:
+    """A server whose clients may have names in a directory among their alternative names."""
+    for name in ("server.pem", "server.key"):
+        shutil.copy(FILES / name, tmp_path)
+    signers = [FILES / f"{name}.pem" for name in ("ca", "directory", "directory-only")]
+    (tmp_path / "ca.pem").write_text("".join(signer.read_text() for signer in signers))
+    async with serving(
+        http=LOOPBACK, tls=tls(tmp_path), rm_identities=IDENTITIES, operators=OPERATORS
+    ) as server:
+        await registered(server)
+        yield server
+
+
+async def test_alternative_names_of_other_kinds_do_not_count(directory: Server) -> None:
+    """Beside one that counts they are passed by; alone they are no name, nor is the common name."""
+    both = browser(directory, "directory")
+    assert await both.statuses(MINE) == {200}
+    assert await both.statuses(OTHERS) == {403}
+    alone = browser(directory, "directory-only")
+    for path in (*MINE, *OTHERS, "/metrics", "/debug/stack"):
+        assert await alone.ask(path) == (403, "this certificate does not allow it"), path
+    role, shown = await alone.first_change()
+    assert (role, "rms" in shown) == ("rm", False)
+
+
+async def test_other_kinds_of_names_are_nobody_over_grpc(directory: Server) -> None:
+    """gRPC has one text for all of them, which is the name of no RM."""
+    for name in ("directory", "directory-only"):
+        async with connected_as(name, directory) as channel:
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await Shim(channel, "other types of SAN").register()
+            assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    async with connected_as("directory", directory) as channel:
+        await Shim(channel, "rm").register()

@@ -1,0 +1,103 @@
+"""What is in the log of a real server, and how RMs change that (spec §§ 2.8, 13.5)."""
+
+from typing import Any
+
+import grpc
+import pytest
+
+from licorne.v1 import admin_pb2 as pb
+from licorne.v1.admin_pb2_grpc import AdminStub
+from support.descriptors import pipe
+from support.process_log import Log
+from support.server_process import ServerProcess
+from support.shim import Shim, ask, new_allocations
+
+KEY = "log.core.scheduler.level"
+
+
+async def tell_level(shim: Shim, level: str) -> None:
+    """The RM sends its configuration again, with another level."""
+    request = pb.UpdateConfigurationRequest(rm_id=shim.rm_id, extra_config={KEY: level})
+    await AdminStub(shim.channel).UpdateConfiguration(request)
+
+
+@pytest.mark.row(167)
+async def test_a_live_level_changes_the_output() -> None:
+    """With DEBUG each command and each turn has a line, and without it neither has one."""
+    with pipe() as (read, write):
+        log = Log(read.fileno())
+        async with ServerProcess("--log-level", "info", stderr=write.fileno()) as server:
+            write.close()
+            async with grpc.aio.insecure_channel(server.target) as channel:
+                shim = Shim(channel)
+                allocations, _, _ = await shim.set_up()
+                for level, key in (("", "before"), ("DEBUG", "meanwhile"), ("INFO", "after")):
+                    if level:
+                        await tell_level(shim, level)
+                    await shim.ask(allocations, ask(key))
+                    assert await new_allocations(allocations, 1) == {key: "n0"}
+            assert await server.stop() == 0
+        entries = log.entries()
+    changes = [n for n, line in enumerate(entries) if line["event"] == "log levels wanted"]
+    assert [entries[n]["levels"] for n in changes] == [{KEY: "debug"}, {KEY: "info"}]
+    details = [n for n, line in enumerate(entries) if line["level"] == "debug"]
+    assert details
+    assert changes[0] < min(details) <= max(details) < changes[1]
+    told = [entries[n] for n in details]
+    assert {line["rm_id"] for line in told} == {"rm"}
+    (command,) = [line for line in told if line["event"] == "command"]
+    assert (command["command"], command["asks"]) == ("UpdateAllocations", 1)
+    assert command["logger"] == "core.scheduler.commands"
+    (turn,) = [line for line in told if line["event"] == "turn"]
+    assert (turn["partition"], turn["allocated"]) == ("[rm]default", 1)
+    assert turn["logger"] == "core.scheduler.turns"
+
+
+@pytest.mark.row(167)
+async def test_a_level_at_registration_holds_until_the_rm_is_gone() -> None:
+    """An RM that registers with DEBUG gets it; when it is forgotten the output is as before."""
+    with pipe() as (read, write):
+        log = Log(read.fileno())
+        async with ServerProcess("--log-level", "info", stderr=write.fileno()) as server:
+            write.close()
+            async with grpc.aio.insecure_channel(server.target) as channel:
+                noisy = Shim(channel, "noisy")
+                await noisy.register(extraConfig={KEY: "debug", "log.core.enigne.level": "debug"})
+                quiet = Shim(channel, "quiet")
+                await quiet.register()
+                await AdminStub(channel).ForgetRm(pb.ForgetRmRequest(rm_id="noisy"))
+                allocations, _, _ = await quiet.set_up()
+                await quiet.ask(allocations, ask("k"))
+                assert await new_allocations(allocations, 1) == {"k": "n0"}
+            assert await server.stop() == 0
+        entries = log.entries()
+    forgotten = [line["event"] for line in entries].index("RM forgotten")
+    details = [n for n, line in enumerate(entries) if line["level"] == "debug"]
+    assert [entries[n]["event"] for n in details if entries[n]["rm_id"] == "quiet"] == [
+        "registration step"
+    ], "that of its first registration"
+    assert max(details) <= forgotten + 1
+    (ignored,) = [line for line in entries if line["event"] == "log level ignored"]
+    assert (ignored["rm_id"], ignored["key"]) == ("noisy", "log.core.enigne.level")
+    assert ignored["reason"].endswith("did you mean core.engine?")
+
+
+async def test_what_an_operator_asks_for_is_told_at_any_level() -> None:
+    """With `error` there are no other lines, and this one names what was asked for."""
+    with pipe() as (read, write):
+        log = Log(read.fileno())
+        async with ServerProcess("--log-level", "error", stderr=write.fileno()) as server:
+            write.close()
+            async with grpc.aio.insecure_channel(server.target) as channel:
+                admin: Any = AdminStub(channel)
+                await Shim(channel).register()
+                await admin.SetLogLevel(pb.SetLogLevelRequest(logger="core", level="error"))
+                with pytest.raises(grpc.aio.AioRpcError):
+                    await admin.SetLogLevel(pb.SetLogLevelRequest(logger="core.typo", level="info"))
+            assert await server.stop() == 0
+        lines = log.entries()
+    names = ("event", "level", "asked_logger", "asked_level", "outcome")
+    assert [tuple(line[name] for name in names) for line in lines] == [
+        ("asked for", "info", "core", "error", "done"),
+        ("asked for", "info", "core.typo", "info", "INVALID_ARGUMENT"),
+    ]
