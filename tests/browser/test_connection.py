@@ -99,6 +99,25 @@ async def test_a_fresh_server_says_what_to_do(page: Page, view: str) -> None:
             await expect(page.locator("#view")).not_to_contain_text("not found")
 
 
+async def test_an_rm_is_not_told_that_nobody_else_is_there(page: Page, tmp_path: Path) -> None:
+    """Its token shows its own only, so the page does not say that no other RM is registered."""
+    files = {name: (tmp_path / name,) for name in ("mine", "others")}
+    for name, [file] in files.items():
+        file.write_text(f"a-token-of-the-rm-{name}")
+    async with running(replace(settings(), rm_tokens=files)) as server:
+        token = files["others"][0]
+        async with Client(server.grpc_address, rm_id="others", config="", token=token) as client:
+            await client.ready()
+            address = f"http://{server.http_address}/ui"
+            await page.goto(address)
+            await page.get_by_label("Token", exact=True).fill("a-token-of-the-rm-mine")
+            await page.keyboard.press("Enter")
+            words = "No resource manager that you may see is registered"
+            await expect(page.get_by_role("heading", name=f"{words} yet")).to_be_visible()
+            await page.goto(f"{address}#/configuration")
+            await expect(page.get_by_text(f"{words}.")).to_be_visible()
+
+
 async def test_an_rm_that_is_lost_is_said_to_be(page: Page) -> None:
     """Its books stay, and the page says since when nobody is there."""
     async with running(settings()) as server, Town.built(server) as town:

@@ -3,6 +3,7 @@
 import { get, post } from "./api.js";
 import { badge, button, choice, el, facts, note, place, section } from "./dom.js";
 import { diff, near } from "./diff.js";
+import { noneRegistered } from "./rms.js";
 import { to } from "./route.js";
 import { chosenRm, state, subscribe } from "./store.js";
 import { counted } from "./units.js";
@@ -43,7 +44,7 @@ class Configuration {
 
   async load() {
     if (!this.rm) {
-      place(this.shown, [note("No resource manager is registered.")]);
+      place(this.shown, [note(`${noneRegistered()}.`)]);
       return;
     }
     try {

@@ -68,10 +68,9 @@ function isEmpty() {
 }
 
 function nobody() {
-  const whose = state.server?.role === "rm" ? " that you may see" : "";
   return {
     title: "Nothing here yet",
-    node: section(`No resource manager is registered yet${whose}`,
+    node: section(`${rms.noneRegistered()} yet`,
       el("p", { text: "A resource manager (RM) registers with its client, over this server’s gRPC address. This page fills itself as soon as one has." }),
       el("p", {}, "To see something without an RM of your own, start one that only pretends, where the server runs:"),
       el("p", {}, el("code", { text: "licorne fake-rm" }))),

@@ -3,7 +3,7 @@
 import { button, choice, el, link, note, place, searchField, section, setOptions, setText } from "./dom.js";
 import { change, to } from "./route.js";
 import { partitions, state } from "./store.js";
-import { linkMarks, partitionFacts } from "./rms.js";
+import { linkMarks, noneRegistered, partitionFacts } from "./rms.js";
 import { sortedNames } from "./units.js";
 import { Tree } from "./tree.js";
 
@@ -28,7 +28,7 @@ class Overview {
       ...this.selects,
       button("Expand all", () => this.setAll(true)), button("Collapse all", () => this.setAll(false)));
     this.holder = el("div", { class: "stack" });
-    this.empty = note("No resource manager is registered. This page fills itself as soon as one is.");
+    this.empty = note(`${noneRegistered()}. This page fills itself as soon as one is.`);
     this.node = el("div", { class: "stack" }, this.tools, legend(), this.empty, this.holder);
     this.update({ partitions: state.partitions, rms: state.rms, queues: new Map(), link: true });
   }

@@ -5,6 +5,12 @@ import { to } from "./route.js";
 import { now, state } from "./store.js";
 import { amount, count, counted, span, time } from "./units.js";
 
+/** The words for no RM: none is registered, or none that the visitor may see. */
+export function noneRegistered() {
+  const whose = state.server?.role === "rm" ? " that you may see" : "";
+  return `No resource manager${whose} is registered`;
+}
+
 /** Whether the RM of a partition is there, and what keeps it from being scheduled. */
 export function linkMarks(partition) {
   const rm = state.rms.get(partition.rm);
@@ -47,7 +53,7 @@ class Rms {
     if (!rms.size && !partitions.size) return;
     const all = [...state.rms.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
     if (document.activeElement && this.node.contains(document.activeElement)) this.focused = document.activeElement.getAttribute("href");
-    place(this.node, all.length ? all.map(shown) : [note("No resource manager is registered.")]);
+    place(this.node, all.length ? all.map(shown) : [note(`${noneRegistered()}.`)]);
     if (this.focused) [...this.node.querySelectorAll("a")].find((item) => item.getAttribute("href") === this.focused)?.focus();
     this.focused = null;
   }
