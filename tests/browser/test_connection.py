@@ -114,6 +114,8 @@ async def test_an_rm_is_not_told_that_nobody_else_is_there(page: Page, tmp_path:
             await page.keyboard.press("Enter")
             words = "No resource manager that you may see is registered"
             await expect(page.get_by_role("heading", name=f"{words} yet")).to_be_visible()
+            await expect(page.locator("#view")).to_contain_text("You see one RM only.")
+            await expect(page.locator("#view")).not_to_contain_text("licorne fake-rm")
             await page.goto(f"{address}#/configuration")
             await expect(page.get_by_text(f"{words}.")).to_be_visible()
 

@@ -68,12 +68,17 @@ function isEmpty() {
 }
 
 function nobody() {
+  const role = state.server?.role;
+  const when = role === "rm" ? "You see one RM only. This page fills itself as soon as that one has registered." : "This page fills itself as soon as one has.";
+  // A server that knows who registers refuses a fake RM that shows neither token nor certificate.
+  const pretended = role !== "open" ? [] : [
+    el("p", {}, "To see something without an RM of your own, start one that only pretends, where the server runs:"),
+    el("p", {}, el("code", { text: "licorne fake-rm" })),
+  ];
   return {
     title: "Nothing here yet",
     node: section(`${rms.noneRegistered()} yet`,
-      el("p", { text: "A resource manager (RM) registers with its client, over this server’s gRPC address. This page fills itself as soon as one has." }),
-      el("p", {}, "To see something without an RM of your own, start one that only pretends, where the server runs:"),
-      el("p", {}, el("code", { text: "licorne fake-rm" }))),
+      el("p", { text: `A resource manager (RM) registers with its client, over this server’s gRPC address. ${when}` }), ...pretended),
   };
 }
 

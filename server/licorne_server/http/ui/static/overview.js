@@ -3,7 +3,7 @@
 import { button, choice, el, link, note, place, searchField, section, setOptions, setText } from "./dom.js";
 import { change, to } from "./route.js";
 import { partitions, state } from "./store.js";
-import { linkMarks, noneRegistered, partitionFacts } from "./rms.js";
+import { linkMarks, partitionFacts } from "./rms.js";
 import { sortedNames } from "./units.js";
 import { Tree } from "./tree.js";
 
@@ -28,19 +28,17 @@ class Overview {
       ...this.selects,
       button("Expand all", () => this.setAll(true)), button("Collapse all", () => this.setAll(false)));
     this.holder = el("div", { class: "stack" });
-    this.empty = note(`${noneRegistered()}. This page fills itself as soon as one is.`);
-    this.node = el("div", { class: "stack" }, this.tools, legend(), this.empty, this.holder);
-    this.update({ partitions: state.partitions, rms: state.rms, queues: new Map(), link: true });
+    this.node = el("div", { class: "stack" }, this.tools, legend(), this.holder);
+    this.update({ partitions: state.partitions, rms: state.rms, queues: new Map() });
   }
 
-  update({ partitions: changed, rms, queues, link: isLink }) {
-    if (changed.size || rms.size || isLink) this.arrange();
+  update({ partitions: changed, rms, queues }) {
+    if (changed.size || rms.size) this.arrange();
     for (const [partition, paths] of queues) this.blocks.get(partition)?.tree.update(paths);
   }
 
   arrange() {
     const all = partitions();
-    this.empty.hidden = all.length > 0 || state.link.state !== "live";
     this.arrangeColumns(all);
     for (const name of [...this.blocks.keys()]) if (!state.partitions.has(name)) this.blocks.delete(name);
     for (const { name } of all) {

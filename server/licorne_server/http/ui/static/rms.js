@@ -1,6 +1,6 @@
 // Resource managers (RMs): connected or lost, what holds them, how much they have.
 
-import { badge, el, facts, link, note, place, section } from "./dom.js";
+import { badge, el, facts, link, place, section } from "./dom.js";
 import { to } from "./route.js";
 import { now, state } from "./store.js";
 import { amount, count, counted, span, time } from "./units.js";
@@ -53,7 +53,7 @@ class Rms {
     if (!rms.size && !partitions.size) return;
     const all = [...state.rms.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
     if (document.activeElement && this.node.contains(document.activeElement)) this.focused = document.activeElement.getAttribute("href");
-    place(this.node, all.length ? all.map(shown) : [note(`${noneRegistered()}.`)]);
+    place(this.node, all.map(shown));
     if (this.focused) [...this.node.querySelectorAll("a")].find((item) => item.getAttribute("href") === this.focused)?.focus();
     this.focused = null;
   }
