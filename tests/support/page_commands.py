@@ -175,6 +175,9 @@ class Shell:
         if "growth" in words:
             self._growth(words)
             return
+        if "utilisation" in words:
+            self._in_process([*words, "--minutes", "1"])
+            return
         few = 1 if "--against" in words else FEW_SCENARIOS
         left_out = [word for word in words if word in SCENARIOS][few:]
         self._in_process([*(word for word in words if word not in left_out), *TINY_BENCH])

@@ -3,7 +3,7 @@
 `scenarios` says what is measured, `workload` makes the messages, `driver` is the RM's side over
 si.v1 and `session_rm` over a session, `runs` measures with a `meter`. `ceiling` and `echo` find
 what the transport alone would do, against a `bare_server`. `report` prints.
-`isolation` measures what RMs cost each other.
+`isolation` measures what RMs cost each other, and `utilisation` how much of a cluster is used.
 
 `against` finds another `installation` to compare with, and `command` starts the server of any of
 them. `pairs` has the turns of both and their ratios, `pair_report` prints them, and `gate` judges

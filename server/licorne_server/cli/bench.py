@@ -12,6 +12,7 @@ from licorne_server.cli import (
     bench_isolation,
     bench_report,
     bench_runs,
+    bench_utilisation,
 )
 from licorne_server.cli.arguments import positive, seconds
 from licorne_server.cli.bench_scenarios import (
@@ -37,11 +38,11 @@ PAIRS = 3
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne bench`."""
     about = {item.name: item.about for item in SCENARIOS.values()}
-    about |= bench_isolation.ISOLATION | bench_growth.GROWTH
+    about |= bench_isolation.ISOLATION | bench_growth.GROWTH | bench_utilisation.UTILISATION
     scenarios = "\n".join(f"  {name:<11} {text}" for name, text in about.items())
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = (
-        f"scenarios:\n{scenarios}\n  {ALL:<11} each but the last three, one line for each"
+        f"scenarios:\n{scenarios}\n  {ALL:<11} each but the last four, one line for each"
     )
     add = parser.add_argument
     names = (*about, ALL)
@@ -67,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("neighbour and manyrms only")
     bench_isolation.add_arguments(group)
     bench_growth.add_arguments(parser.add_argument_group("growth only"))
+    bench_utilisation.add_arguments(parser.add_argument_group("utilisation only"))
 
 
 def add_size_arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,6 +100,11 @@ def run(args: argparse.Namespace) -> int:
     """
     args.runs = args.runs or (1 if args.against is None and args.report is None else PAIRS)
     try:
+        if args.scenario in bench_utilisation.UTILISATION:
+            bench_isolation.refuse_elsewhere(args)
+            bench_growth.refuse_elsewhere(args)
+            return bench_utilisation.run(args)
+        bench_utilisation.refuse_elsewhere(args)
         if args.scenario in bench_growth.GROWTH:
             bench_isolation.refuse_elsewhere(args)
             return bench_growth.run(args)

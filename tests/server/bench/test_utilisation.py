@@ -1,0 +1,143 @@
+"""`licorne bench utilisation`: a cluster on a virtual clock, the same for the same seed."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from licorne_core.commands import RegisterRm
+from licorne_core.ids import RmId
+from licorne_core.reports import QueueReport
+from licorne_core.scheduler import Scheduler
+from licorne_server.__main__ import main
+from licorne_server.bench.driver import BenchError
+from licorne_server.bench.utilisation import Figures, is_due, played
+from licorne_server.bench.utilisation_loads import Load, loads
+from licorne_server.cli.bench_utilisation import COLUMNS, show
+
+FAKE_RM, MIXED, STOPPED = loads()
+
+
+def short(load: Load, *, seed: int = 1, minutes: float = 1, reservations: bool = True) -> Figures:
+    """What comes of some minutes."""
+    return played(load, seed=seed, seconds=minutes * 60, reservations=reservations)
+
+
+def root() -> QueueReport:
+    """The root of an RM that has nothing."""
+    scheduler = Scheduler()
+    scheduler.handle(RegisterRm(rm_id=RmId("rm")), 0.0)
+    [name] = scheduler.views.partition_names()
+    return scheduler.views.queues(name)
+
+
+def test_a_seed_has_the_same_figures_each_time() -> None:
+    """All of them, to the last digit; another seed has others."""
+    first = short(MIXED)
+    assert short(MIXED) == first
+    assert short(MIXED, seed=2) != first
+
+
+def test_nothing_is_reserved_without_reservations() -> None:
+    """And with them something is, as large asks fit nowhere."""
+    assert short(MIXED, reservations=False).reserved_nodes_max == 0
+    assert short(MIXED).reserved_nodes_max > 0
+
+
+def test_every_ask_is_placed_or_waits() -> None:
+    """Shortly before the second round of the fake RM's world begins, all asks of one are there."""
+    found = short(FAKE_RM, minutes=0.95)
+    assert found.placed + found.backlog_asks == FAKE_RM.world.asks
+    assert 0 < found.cores_percent <= 100
+
+
+def test_victims_of_preemption_are_counted() -> None:
+    """The owner of the fake RM's world takes back what it is guaranteed, in each round."""
+    assert short(FAKE_RM).preempted > 0
+
+
+def test_large_asks_alone_count_as_such() -> None:
+    """Six come in each round of the mixed load, and none in that of the fake RM."""
+    assert short(MIXED).large_asks == 6
+    assert short(FAKE_RM).large_asks == 0
+
+
+def test_what_a_stopped_queue_refuses_comes_again() -> None:
+    """No ask of those minutes is lost: once the queue is started, as many have come as without."""
+    without = short(replace(STOPPED, stopped=""), minutes=3)
+    found = short(STOPPED, minutes=3)
+    assert found.placed + found.backlog_asks == without.placed + without.backlog_asks
+    assert found.cores_percent < without.cores_percent
+
+
+def test_what_the_core_refuses_ends_the_bench() -> None:
+    """A world whose configuration says nothing of a queue that its applications want."""
+    config = MIXED.world.config.replace("name: large", "name: other")
+    with pytest.raises(BenchError, match="application large-"):
+        short(replace(MIXED, world=replace(MIXED.world, config=config)))
+
+
+@pytest.mark.parametrize(
+    ("guaranteed", "allocated", "headroom", "state", "due"),
+    [
+        ({"vcore": 10}, {"vcore": 6}, {"vcore": 4}, "Active", True),
+        ({"vcore": 10}, {}, {}, "Active", True),
+        ({"vcore": 10}, {"vcore": 7}, {"vcore": 9}, "Active", False),
+        ({"vcore": 10}, {"vcore": 6}, {"vcore": 3}, "Active", False),
+        ({"vcore": 10}, {"vcore": 6}, {"vcore": 4, "memory": 0}, "Active", False),
+        ({}, {}, {"vcore": 9}, "Active", False),
+        ({"vcore": 10}, {}, {"vcore": 9}, "Stopped", False),
+    ],
+)
+def test_an_ask_is_due_within_guarantee_and_headroom(
+    guaranteed: dict[str, int],
+    allocated: dict[str, int],
+    headroom: dict[str, int],
+    state: str,
+    due: bool,
+) -> None:
+    """Both must let it through, in a queue that is guaranteed something and is not stopped."""
+    queue = replace(
+        root(), guaranteed=guaranteed, allocated=allocated, headroom=headroom, state=state
+    )
+    assert is_due(queue, {"vcore": 4, "memory": 1}) is due
+
+
+def test_the_table_has_each_load_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    """With reservations and without; no waits of large asks where there are none."""
+    assert main(["bench", "utilisation", "--minutes", "1"]) == 0
+    title, headers, *rows = capsys.readouterr().out.splitlines()
+    assert title.endswith("(1 minutes, seed 1)")
+    assert all(header in headers for header in COLUMNS)
+    assert [row.split()[:2] for row in rows] == [
+        [load.name, reservations] for load in loads() for reservations in ("yes", "no")
+    ]
+    assert [row.split()[7] == "-" for row in rows] == [True, True, False, False, True, True]
+
+
+def test_json_has_all_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    """With what they follow from."""
+    show([(MIXED, True, short(MIXED, seed=3))], 3, 1, as_data=True)
+    [found] = json.loads(capsys.readouterr().out)
+    assert (found["name"], found["reservations"]) == ("mixed", True)
+    assert (found["seed"], found["minutes"]) == (3, 1)
+    assert set(COLUMNS.values()) < set(found)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("utilisation", "--nodes", "3"), "--nodes cannot be used with utilisation"),
+        (("utilisation", "--runs", "2"), "--runs cannot be used with utilisation"),
+        (("utilisation", "core"), "utilisation is measured alone, without core"),
+        (("utilisation", "--only", "asks"), "--only is for growth only"),
+        (("core", "--seed", "3"), "--seed is for utilisation only"),
+        (("growth", "--minutes", "3"), "--minutes is for utilisation only"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(
+    arguments: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The line names the argument."""
+    assert main(["bench", *arguments]) == 1
+    assert text in capsys.readouterr().err
