@@ -16,6 +16,10 @@ from licorne_server.bench.utilisation_loads import Load, loads
 from licorne_server.cli.bench_utilisation import COLUMNS, show
 
 FAKE_RM, MIXED, STOPPED = loads()
+TOLERATED = 1.0
+"""Percent of all cores by which two runs may differ."""
+LARGEST_WAIT = 240.0
+"""Seconds: three times what the longest allocations of the mixed load run."""
 
 
 def short(load: Load, *, seed: int = 1, minutes: float = 1, reservations: bool = True) -> Figures:
@@ -141,3 +145,19 @@ def test_arguments_that_make_no_sense_are_refused(
     """The line names the argument."""
     assert main(["bench", *arguments]) == 1
     assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("load", "minutes"), [(STOPPED, 6), (MIXED, 6)], ids=["stopped", "mixed"])
+def test_reservations_leave_no_room_unused(load: Load, minutes: float) -> None:
+    """With them as many cores are used as without, and no queue is below its guarantee longer."""
+    reserving = short(load, minutes=minutes)
+    free = short(load, minutes=minutes, reservations=False)
+    assert reserving.warm_cores_percent >= free.warm_cores_percent - TOLERATED
+    assert reserving.below_guarantee_seconds <= free.below_guarantee_seconds
+
+
+def test_large_asks_are_not_starved() -> None:
+    """None waits longer than three allocations run; without reservations some do."""
+    found = short(MIXED, minutes=6)
+    assert found.large_max_seconds <= LARGEST_WAIT
+    assert short(MIXED, minutes=6, reservations=False).large_max_seconds > LARGEST_WAIT
