@@ -35,6 +35,7 @@ class Cluster:
         """Take a node in; the cluster grows."""
         self._nodes.add(node)
         self.resized()
+        self._wakeups.cluster_grew(self._tree.root)
         self.changed(node)
 
     def resize(self, node: Node, capacity: Resources, now: float) -> None:

@@ -50,6 +50,7 @@ from licorne_core.partition import Partition
 from licorne_core.preemption_invariants import check_preemption
 from licorne_core.priorities import NO_PRIORITY
 from licorne_core.queues.queue import Queue
+from licorne_core.reservation_invariants import check_reservations
 from licorne_core.resources import (
     INT64_MAX,
     INT64_MIN,
@@ -100,11 +101,23 @@ def check_partition(partition: Partition) -> None:
         _check_queue(queue)
         _check_members(partition, queue)
     _check_trackers(partition)
-    _check_reservations(partition)
+    check_reservations(partition)
+    for queue in partition.tree.walk():
+        _same("A3", f"queue {queue.path}: allocating", _allocating(queue), set(queue.allocating))
     _check_deadlines(partition)
     _check_sums(partition)
     check_waiting(partition)
     check_preemption(partition)
+
+
+def _allocating(queue: Queue) -> set[AppId]:
+    if not queue.is_leaf:
+        return {app_id for child in queue.children.values() for app_id in child.allocating}
+    return {
+        app.app_id
+        for app in queue.applications.values()
+        if app.state is AppState.ACCEPTED and app.is_allocating
+    }
 
 
 def _check_deadlines(partition: Partition) -> None:
@@ -253,58 +266,6 @@ def _check_members(partition: Partition, queue: Queue) -> None:
     for app_id, app in queue.applications.items():
         listed = partition.applications.get(app_id) is app and app.leaf is queue
         _require("A6", listed, f"queue {queue.path} has {app!r}, the partition has not")
-
-
-def _check_reservations(partition: Partition) -> None:
-    """A6 and L1 for what is reserved, and who is about to run for it."""
-    known: set[object] = set()
-    for app in partition.applications.values():
-        _same(
-            "A6",
-            f"{app!r}: reserved",
-            {r.key for r in app.requests.values() if r.reservation},
-            {*app.reserved},
-        )
-        for key, request in app.reserved.items():
-            reservation = request.reservation
-            assert reservation is not None, f"{request!r} is listed as reserved"
-            at = f"reservation of {reservation.node_id} for {app.app_id}/{key}"
-            promised = request.promise is not None
-            waits = request.is_pending or (promised and request.state is RequestState.ASSUMED)
-            _require("A6", waits, f"{at}, which does not wait")
-            timer = Timer(Due.UNRESERVE, app.app_id, key)
-            _require("L1", timer in partition.timers, f"{at} has no end")
-            if reservation.node_id is None:
-                _require("A6", promised, f"{at} is of no node, and nothing is promised")
-                continue
-            node = partition.nodes.by_id.get(reservation.node_id)
-            listed = node and node.reservations.get((app.app_id, key))
-            _require("A6", listed is reservation, f"{at} is not the node's")
-            known.add(reservation)
-    for node in partition.nodes.by_id.values():
-        there = list(node.reservations.values())
-        at = f"node {node.node_id}"
-        _require("A6", known.issuperset(there), f"{at} is reserved for somebody unknown")
-        shared = len(there) < 2 or all(reservation.required for reservation in there)
-        _require("A6", shared, f"{at} is reserved for {len(there)} asks")
-        _same("A6", f"{at}: open", node.schedulable and not there, node.open)
-        _same("D4", f"{at}: schedulable", node.wanted and not node.drained, node.schedulable)
-        spared = not node.drained or all(reservation.required for reservation in there)
-        _require("D4", spared, f"{at} is drained and reserved for {len(there)} asks")
-        known.difference_update(there)
-    _require("A6", not known, f"{len(known)} reservations are on no node")
-    for queue in partition.tree.walk():
-        _same("A3", f"queue {queue.path}: allocating", _allocating(queue), set(queue.allocating))
-
-
-def _allocating(queue: Queue) -> set[AppId]:
-    if not queue.is_leaf:
-        return {app_id for child in queue.children.values() for app_id in child.allocating}
-    return {
-        app.app_id
-        for app in queue.applications.values()
-        if app.state is AppState.ACCEPTED and app.is_allocating
-    }
 
 
 def _check_trackers(partition: Partition) -> None:

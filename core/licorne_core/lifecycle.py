@@ -254,8 +254,11 @@ def _starts_at_once(app: Application) -> bool:
 
 
 def on_time(partition: Partition, timer: Timer, now: float) -> list[ApplicationUpdate]:
-    """Do what one of the partition's timers says about an application."""
+    """Do what one of the partition's timers says about an application, or about reservations."""
     due, app_id, key, _ = timer
+    if due is Due.REVIEW:
+        partition.cycle.review.call()
+        return []
     if due in (Due.EXPIRE, Due.EXPIRE_REJECTED):
         return _expire(partition, forget_ended(partition, due, app_id), now)
     app = partition.applications[app_id]

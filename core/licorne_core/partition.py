@@ -84,7 +84,7 @@ class Partition:
         self.stopping = Stopping(options.tuning.timeout_size)
         self.counters = Counters()
         self.index = NodeIndex(self.nodes, options.tuning)
-        self.wakeups = Wakeups(self.index)
+        self.wakeups = Wakeups(self.index, self.nodes)
         self.changes = Changes(self.tree, self.index, self.wakeups)
         self.escalation = Escalation(self.wakeups.waiting, self.timers)
         self.reservations = Reservations(

@@ -23,6 +23,7 @@ class Due(StrEnum):
     EXPIRE = "expire"
     EXPIRE_REJECTED = "expire as rejected"
     UNRESERVE = "unreserve"
+    REVIEW = "review reservations"
     CLEAN_QUEUES = "clean queues"
     INSPECT = "inspect what waits"
     ANSWER = "expect an answer"

@@ -66,6 +66,7 @@ def _blockers(partition: Partition) -> Iterator[Blocker]:
     yield from partition.wakeups.running_limits
     yield from partition.wakeups.gang_waits
     yield from partition.wakeups.stopped_queues
+    yield from partition.wakeups.reservation_limits
     yield from partition.preemption
 
 

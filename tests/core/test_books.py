@@ -121,7 +121,7 @@ def new_world() -> World:
         app.quotas = (*app.trackers, *leaf.lineage)
         apps.append(app)
     index = NodeIndex(book_of_nodes, Tuning())
-    return World(tree, list(book_of_nodes.by_id.values()), apps, Wakeups(index))
+    return World(tree, list(book_of_nodes.by_id.values()), apps, Wakeups(index, book_of_nodes))
 
 
 bookings = st.lists(st.tuples(kinds, sizes, st.integers(0, 3)), max_size=20)

@@ -13,7 +13,7 @@ from licorne_core.partition import Partition
 from licorne_core.queues.queue import Queue
 from licorne_core.scheduling.blockers import Blocker
 from licorne_core.waiting_invariants import check_waiting
-from support.builders import app, apps, ask, asks, config, node, nodes, register
+from support.builders import MANY_RESERVED, app, apps, ask, asks, config, node, nodes, register
 from support.driver import Driver
 
 DEFAULT = PartitionName("[rm1]default")
@@ -30,7 +30,7 @@ def core() -> Driver:
     driver = Driver()
     leaves = "[{name: a}, {name: b, resources: {max: {vcore: 1m}}}, {name: c, maxapplications: 1}]"
     driver.do(
-        register(config(leaves)),
+        register(config(leaves, properties=MANY_RESERVED)),
         nodes(node("n1", vcore=10), node("n2", vcore=10)),
         apps(app("large", "root.a"), app("over", "root.b")),
         apps(app("runs", "root.c"), app("starts", "root.c")),

@@ -7,8 +7,9 @@ D1  A new allocation fits its node, every queue above it, and what its user and 
     One that is assumed is judged then, and not again when the RM is told of it. One that is to take
     the place of a placeholder on another node fits there: everybody else counts the placeholder.
 D2  A key is allocated at most once until it is freed, and never on two nodes.
-D3  Nothing new on a node that is gone, or drained unless it was reserved or required before, or
-    reserved for others before unless it is required; nor for an unknown application.
+D3  Nothing new on a node that is gone, or drained unless it was reserved or required before; nor
+    for an unknown application. What was reserved for others before is left free on the node, and
+    all of it if that is exclusive, unless the node is required or was reserved for the ask.
 Q1  No new application in a queue that drains, or that is to become a leaf or a parent.
 """
 
@@ -25,7 +26,14 @@ from licorne_core.ids import AllocationKey, AppId, PartitionName
 from licorne_core.partition import Partition
 from licorne_core.queues.access import takes_applications
 from licorne_core.scheduler import Scheduler
-from support.requests import Kept, allocations, assumed, placed_elsewhere, reservations
+from support.requests import (
+    Kept,
+    allocations,
+    assumed,
+    is_pending,
+    placed_elsewhere,
+    reservations,
+)
 
 Key = tuple[str, str, str]
 
@@ -95,17 +103,28 @@ class Ledger:
         self, partition: Partition, allocation: Allocation, reserved: dict[Key, Kept]
     ) -> None:
         """D3: those for whom the node was reserved all the time are not passed over."""
-        node_id = allocation.node_id
-        others = [
-            key
+        node_id, ask_class = allocation.node_id, allocation.ask.ask_class
+        own = self._reserved.get(_key(partition, allocation))
+        if ask_class.required_node or (own is not None and own.node_id == node_id):
+            return
+        others = {
+            key: kept.reservation
             for key, kept in reserved.items()
             if key[0] == partition.name
             and key != _key(partition, allocation)
             and kept.node_id == node_id
             and self._reserved.get(key) == kept
-        ]
-        required = allocation.ask.ask_class.required_node
-        assert required or not others, f"D3: {allocation.key} on {node_id}, kept for {others}"
+            and is_pending(partition.applications[AppId(key[1])], key[2])
+        }
+        available = partition.nodes.by_id[node_id].available
+        for name, _ in ask_class.items:
+            kept_free = sum(dict(one.items).get(name, 0) for one in others.values())
+            left = available.get(name, 0)
+            assert left >= kept_free, (
+                f"D3: {allocation.key} leaves {left} {name} on {node_id}, reserved for {others}"
+            )
+        closed = any(one.exclusive for one in others.values())
+        assert not closed, f"D3: {allocation.key} on {node_id}, reserved for {others} alone"
 
     def _drop_freed(self, scheduler: Scheduler) -> None:
         """Forget keys that the core says are allocated no more."""

@@ -63,6 +63,12 @@ def reservations(app: Application) -> dict[AllocationKey, Kept]:
     }
 
 
+def is_pending(app: Application, key: str) -> bool:
+    """Whether the ask waits, and the RM is not asked about a place for it either."""
+    request = app.requests.get(AllocationKey(key))
+    return request is not None and request.is_pending
+
+
 def waiting(app: Application) -> list[Place]:
     """What waits in the eyes of the RM, in order."""
     return app.asks_in_order()

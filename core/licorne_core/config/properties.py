@@ -49,13 +49,19 @@ class _Switch(Enum):
     DISABLED = "disabled"
 
 
+class _Flag(Enum):
+    TRUE = "true"
+    FALSE = "false"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
     """What a queue's merged properties mean. Delays are in seconds, 0 for off.
 
     `preemption_minimum_runtime` is in seconds. `preemption_loss_limit` has amounts times seconds
     that the queue may lose to preemption in an hour, by resource name; a type that is not there may
-    be lost without limit.
+    be lost without limit. `reserved_nodes` and `app_reserved_nodes` are the most nodes that may be
+    reserved at a time, None for no bound of the queue's own.
     """
 
     app_sort: AppSortPolicy = AppSortPolicy.FIFO
@@ -70,6 +76,10 @@ class QueueSettings:
     quota_preemption_delay: float = 0.0
     backoff_threshold: int = 0
     backoff_delay: float = 30.0
+    reserved_nodes: int | None = None
+    app_reserved_nodes: int | None = None
+    reservation_exclusive: bool = False
+    reservation_idle_timeout: float = 2.0
 
 
 APP_SORT_POLICY = "application.sort.policy"
@@ -84,6 +94,10 @@ PREEMPTION_MINIMUM_RUNTIME = "preemption.minimum.runtime"
 PREEMPTION_LOSS_LIMIT = "preemption.loss.limit"
 PREEMPTION_VICTIM_ORDER = "preemption.victim.order"
 QUOTA_PREEMPTION_DELAY = "quota.preemption.delay"
+RESERVATION_MAX_NODES = "reservation.max.nodes"
+APP_RESERVATION_MAX_NODES = "application.reservation.max.nodes"
+RESERVATION_EXCLUSIVE = "reservation.exclusive"
+RESERVATION_IDLE_TIMEOUT = "reservation.idle.timeout"
 
 _UINT64_MAX = 2**64 - 1
 _INTEGER = Pattern("[+-]?[0-9]{1,20}")
@@ -132,6 +146,12 @@ def settings_of(properties: Mapping[str, str], warnings: list[str] | None = None
         quota_preemption_delay=read.delay(QUOTA_PREEMPTION_DELAY, standard.quota_preemption_delay),
         backoff_threshold=read.integer(BACKOFF_THRESHOLD, 0, _UINT64_MAX),
         backoff_delay=read.delay(BACKOFF_DELAY, standard.backoff_delay),
+        reserved_nodes=read.bound(RESERVATION_MAX_NODES, 0, INT32_MAX),
+        app_reserved_nodes=read.bound(APP_RESERVATION_MAX_NODES, 0, INT32_MAX),
+        reservation_exclusive=read.choice(RESERVATION_EXCLUSIVE, _Flag.FALSE) is _Flag.TRUE,
+        reservation_idle_timeout=read.delay(
+            RESERVATION_IDLE_TIMEOUT, standard.reservation_idle_timeout
+        ),
     )
 
 
@@ -156,13 +176,17 @@ class _Reading:
 
     def integer(self, key: str, low: int, high: int) -> int:
         """A whole number between the two, default 0."""
+        return self.bound(key, low, high, instead="0") or 0
+
+    def bound(self, key: str, low: int, high: int, instead: str = "none") -> int | None:
+        """A whole number between the two; None by default."""
         text = self.properties.get(key)
         if text is None:
-            return 0
+            return None
         if _INTEGER.matches(text) and low <= int(text) <= high:
             return int(text)
-        self._bad(key, text, f"is no whole number from {low} to {high}", 0)
-        return 0
+        self._bad(key, text, f"is no whole number from {low} to {high}", instead)
+        return None
 
     def delay(self, key: str, standard: float) -> float:
         """A duration above zero, in seconds."""

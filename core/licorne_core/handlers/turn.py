@@ -25,6 +25,7 @@ from licorne_core.partition import Partition
 from licorne_core.scheduling.cycle import ToReserve
 from licorne_core.scheduling.preempting import ToClear, ToPreempt
 from licorne_core.scheduling.replacing import Cancellation, Replacement
+from licorne_core.scheduling.review import ToGiveUp
 from licorne_core.timers import Due, Timer
 
 INSPECTION_TIME = 1.0
@@ -48,9 +49,9 @@ STOPS = 8
 MOST_TRIES = 512
 """Tries that a turn has at the most: so many take 10 to 20 ms where no node is found for any."""
 
-Measure = ToReserve | Replacement | Cancellation | ToPreempt | ToClear
+Measure = ToReserve | Replacement | Cancellation | ToPreempt | ToClear | ToGiveUp
 # One look tells the rest from an ask that is placed, as most decisions are.
-_PLACES_NOBODY = (ToReserve, Replacement, Cancellation, ToPreempt, ToClear)
+_PLACES_NOBODY = (ToReserve, Replacement, Cancellation, ToPreempt, ToClear, ToGiveUp)
 
 
 def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
@@ -110,7 +111,7 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
     for _ in range(decisions):
         decision = cycle.next()
         if decision is None:
-            partition.wakeups.waiting.runnable = cycle.tired or partition.preemption.is_postponed
+            partition.wakeups.waiting.runnable = cycle.tired or cycle.postponed
             break
         if isinstance(decision, _PLACES_NOBODY):
             _carry_out(partition, decision, now, outcome)
@@ -148,6 +149,8 @@ def _carry_out(partition: Partition, decision: Measure, now: float, outcome: Out
         cancel(partition, decision, outcome)
     elif isinstance(decision, ToPreempt):
         preempt(partition, decision, now, outcome)
+    elif isinstance(decision, ToGiveUp):
+        partition.reservations.give_up(decision, now)
     else:
         clear(partition, decision, now, outcome)
 

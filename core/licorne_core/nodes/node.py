@@ -6,11 +6,13 @@ from typing import Any
 from licorne_core.asks import Allocation, AskClass, Shape
 from licorne_core.ids import AllocationKey, AppId, NodeId
 from licorne_core.reservations import Reservation
-from licorne_core.resources import Items, Resources
+from licorne_core.resources import Items, Resources, charge, refund
 from licorne_core.rm_caps import footprint_of
 
 NO_ANSWER = "no answer in time"
 """Stands for a result that the RM never gave: the node is passed over for a while."""
+
+_NOTHING: dict[str, int] = {}
 
 
 class Node:
@@ -19,7 +21,7 @@ class Node:
     Of the four, `allocated` is derived: it changes with every allocation, and is read by reports.
 
     A node is schedulable if its RM says so (`wanted`) and no operator has it `drained`. An *open*
-    node is schedulable and reserved for nobody. The books write the amounts and nothing
+    node is schedulable, and no reservation takes all of it. The books write the amounts and nothing
     else; the three parts below them belong to others, who are told of every change.
     """
 
@@ -32,6 +34,7 @@ class Node:
         "capacity",
         "drained",
         "foreign",
+        "kept",
         "known_version",
         "narrowed_version",
         "node_id",
@@ -57,7 +60,9 @@ class Node:
     foreign: dict[AllocationKey, Allocation]
     """What other schedulers run on it."""
     reservations: dict[tuple[AppId, AllocationKey], Reservation]
-    """For which asks it is kept."""
+    """For which asks room is kept on it."""
+    kept: dict[str, int]
+    """Amounts that asks without a reservation here have to leave free, by resource name."""
     birth: int
     """Tells nodes apart that have the same id one after the other."""
     score: Any
@@ -99,6 +104,7 @@ class Node:
         self.allocations = {}
         self.foreign = {}
         self.reservations = {}
+        self.kept = {}
         self.birth = 0
         self.score = None
         self.version = 0
@@ -127,17 +133,19 @@ class Node:
 
     def _derive(self) -> None:
         self.schedulable = self.wanted and not self.drained
-        self.open = self.schedulable and not self.reservations
+        self.open = self.schedulable and not any(r.exclusive for r in self.reservations.values())
 
     def add_reservation(self, reservation: Reservation) -> None:
-        """Keep the node for an ask."""
+        """Keep room for an ask."""
         self.reservations[reservation.app_id, reservation.key] = reservation
-        self.open = False
+        charge(self.kept, reservation.items)
+        self._derive()
 
     def drop_reservation(self, reservation: Reservation) -> None:
         """Keep it no longer."""
         del self.reservations[reservation.app_id, reservation.key]
-        self.open = self.schedulable and not self.reservations
+        refund(self.kept, reservation.items)
+        self._derive()
 
     @property
     def footprint(self) -> int:
@@ -169,10 +177,14 @@ class Node:
     def refusal(self, wanted: AskClass | Shape, *, reserved: bool = False) -> str | None:
         """Why an ask may not go here now; None when it may. The one place that decides this.
 
-        A drained or reserved node takes nobody but those it is reserved for (`reserved`), and asks
-        that require it (spec §§ 7.4, 7.7). Of a shape, what the RM said of asks does not count.
+        A drained node takes nobody but those it is reserved for (`reserved`), and asks that require
+        it (spec §§ 7.4, 7.7). Others have to leave free what is reserved, or all of the node if
+        that is exclusive. Of a shape, what the RM said of asks does not count.
         """
         required = wanted.required_node
+        kept = self.kept
+        if required is not None or reserved:
+            kept = _NOTHING
         if required is not None:
             if required != self.node_id:
                 return "another node is required"
@@ -181,10 +193,16 @@ class Node:
                 return "reserved"
             return "drained" if self.drained else "unschedulable"
         available = self.available
+        beside = True
         for name, value in wanted.items:
-            if available.get(name, 0) < value:
+            left = available.get(name, 0)
+            if left < value:
                 never = _first_short(self.capacity, wanted.items)
                 return f"full: {name}" if never is None else f"too small: {never}"
+            if kept and left - kept.get(name, 0) < value:
+                beside = False
+        if not beside:
+            return "reserved"
         if self.results and isinstance(wanted, AskClass):
             refused = self.results.get((wanted, True))
             if refused:
@@ -195,7 +213,7 @@ class Node:
         """Whether it may be kept for an ask that fits nowhere now (spec §§ 8.5, 8.7)."""
         if wanted.required_node is not None:
             return wanted.required_node == self.node_id
-        if not (self.open and self.holds(wanted.items)):
+        if not self.schedulable or self.reservations or not self.holds(wanted.items):
             return False
         return not (isinstance(wanted, AskClass) and self.results.get((wanted, False)))
 

@@ -27,7 +27,7 @@ What is kept from search to search follows the versions of nodes and the counter
 nobody has to say what has changed.
 """
 
-from licorne_core.preemption.laws import Law, Out
+from licorne_core.preemption.laws import Law, Out, is_within_guarantee
 from licorne_core.preemption.losses import Losses, loss_of
 from licorne_core.preemption.plans import Plan, Refusal
 from licorne_core.preemption.ranks import seconds_run
@@ -43,6 +43,7 @@ __all__ = [
     "PreemptionSearch",
     "Refusal",
     "Victim",
+    "is_within_guarantee",
     "loss_of",
     "required_node_victims",
     "seconds_run",

@@ -35,12 +35,11 @@ def may_host(
     node: Node, request: Request, applications: Mapping[AppId, Application], now: float
 ) -> bool:
     """Whether the node could be kept for the ask, however full it is."""
-    if not node.open:
-        if not node.schedulable:
+    if not node.schedulable:
+        return False
+    for reservation in node.reservations.values():
+        if not yields(reservation, request, applications, now):
             return False
-        for reservation in node.reservations.values():
-            if not yields(reservation, request, applications, now):
-                return False
     ask_class = request.ask.ask_class
     if not node.holds(ask_class.items):
         return False

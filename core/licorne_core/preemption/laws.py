@@ -114,6 +114,12 @@ def stays_within_guarantee(entitled: Queue, wanted: Items) -> bool:
     return True
 
 
+def is_within_guarantee(leaf: Queue, wanted: Items) -> bool:
+    """Law 4 as a whole: whether the ask only claims what its queue is guaranteed."""
+    entitled = entitled_queue(leaf, wanted)
+    return entitled is not None and stays_within_guarantee(entitled, wanted)
+
+
 def exceeds_max(queue: Queue, wanted: Items) -> bool:
     """Whether the ask would take the queue above its maximum in a type that both name."""
     limit = queue.max

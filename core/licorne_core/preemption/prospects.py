@@ -195,7 +195,9 @@ class OfSize:
 
     def _lacking(self, node: Node) -> Vector | None:
         """What the node lacks; None if it is no place."""
-        if not node.open and (not node.schedulable or is_taken(node, self._residents.applications)):
+        if not node.schedulable:
+            return None
+        if node.reservations and is_taken(node, self._residents.applications):
             return None
         return room_shortage(node, self._wanted) if node.holds(self._wanted) else None
 

@@ -266,7 +266,7 @@ class AskHosts:
             if len(self._seen) >= self._glance or hosts >= self._glance * WALK:
                 return
             self.looked_at += 1
-            if (node.open or node.reservations) and node not in self._refused:
+            if node.schedulable and node not in self._refused:
                 short = self._lacking(node)
                 if short is not None:
                     hosts += 1

@@ -37,6 +37,7 @@ from licorne_core.scheduling.replacing import (
     Replacement,
     ReplacementSearch,
 )
+from licorne_core.scheduling.review import Review, ToGiveUp
 from licorne_core.scheduling.shortages import QuotaShortage
 from licorne_core.scheduling.supply import Supply
 from licorne_core.scheduling.waiting import Parked
@@ -60,7 +61,7 @@ class ToReserve(NamedTuple):
     node: Node
 
 
-Decision = Candidate | ToReserve | Replacement | Cancellation | ToPreempt | ToClear
+Decision = Candidate | ToReserve | Replacement | Cancellation | ToPreempt | ToClear | ToGiveUp
 
 
 class Cycle:
@@ -83,6 +84,8 @@ class Cycle:
         "_root",
         "_scene",
         "_watch",
+        "postponed",
+        "review",
         "tired",
         "tried",
         "turn_time",
@@ -109,6 +112,7 @@ class Cycle:
         self._replacements = ReplacementSearch(self._nodes, index, scene.predicates)
         self._preemption = scene.preemption
         self._measures = Measures(nodes, applications, index, scene, watch)
+        self.review = Review(root, nodes.by_id, index, scene)
         self._parking = tuning.parking
         self._reserving = reserving
         self._parked: list[Parked] = []
@@ -117,6 +121,8 @@ class Cycle:
         self._limit: int | None = None
         self.tired = False
         """Whether the turn has tried enough, and there is more to try."""
+        self.postponed = False
+        """Whether somebody waits for the searches for victims of another turn."""
         self.tried = 0
         """How many groups, reserved asks and applications were tried so far."""
 
@@ -140,6 +146,7 @@ class Cycle:
         except StillLooking:
             # Nobody behind that ask may be served before it: the next turn goes on with it.
             self.tired = True
+        self.postponed = self._preemption.is_postponed
         if not self._parking:
             self._unpark()
         return decision
@@ -157,6 +164,8 @@ class Cycle:
             if decision is None and not self.tired:
                 wakeups.waiting.end_pass()
                 self._index.end_pass()
+                if self.review.due and not self._preemption.is_postponed:
+                    decision = self.review.decide(self.turn_time)
         return decision
 
     @property
@@ -174,7 +183,7 @@ class Cycle:
 
     # Reserved asks
 
-    def _among_reserved(self) -> Candidate | ToClear | None:
+    def _among_reserved(self) -> Candidate | ToClear | ToGiveUp | None:
         """The first reserved ask that can be placed, on its node or elsewhere (spec § 8.6)."""
         changes = self._scene.changes
         reserved = self._scene.wakeups.reserved
@@ -186,6 +195,8 @@ class Cycle:
             found = self._for_reserved(app, request, reservation)
             if isinstance(found, Node):
                 return leaf, app, request, found
+            if isinstance(found, ToGiveUp):
+                return found
             if reservation.required:
                 cleared = self._measures.to_clear(leaf, app, request, found, self.turn_time)
                 if cleared is not None:
@@ -197,8 +208,11 @@ class Cycle:
 
     def _for_reserved(
         self, app: Application, request: Request, reservation: Reservation
-    ) -> Node | Blocker | None:
-        """The node for a reserved ask, or what is in its way; None for a change of its node."""
+    ) -> Node | Blocker | ToGiveUp | None:
+        """The node for a reserved ask, or what is in its way; None for a change of its node.
+
+        Or it gives way, as others have a better claim to the room on its node.
+        """
         if app.state not in SCHEDULABLE:
             return None
         ask_class = request.ask.ask_class
@@ -209,6 +223,8 @@ class Cycle:
             )
         if blocker is not None:
             return blocker
+        if self.review.gives_way(reservation):
+            return ToGiveUp([reservation], {})
         own = reservation.node_id
         if own is not None and self._nodes[own].takes(ask_class, reserved=True):
             return self._nodes[own]

@@ -66,8 +66,11 @@ class Measures:
         """
         if not self._is_in_place(app, wants, now):
             return None
+        ask_class = wants.group.ask_class
         blocker = ask_blocker(self._scene, Asking(app, wants.group))
-        return blocker or self._index.to_reserve(wants.group.ask_class)
+        if blocker is None and ask_class.required_node is None:
+            blocker = self._scene.wakeups.reservation_limits.blocker(app)
+        return blocker or self._index.to_reserve(ask_class)
 
     def to_preempt(
         self, leaf: Queue, app: Application, wants: PreemptionRequest, now: float

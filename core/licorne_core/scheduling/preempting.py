@@ -118,7 +118,6 @@ class Preemption:
     """The searches of one partition, and how many questions about victims are open."""
 
     __slots__ = (
-        "_left_out",
         "_next_turns",
         "_questions",
         "_rm",
@@ -139,8 +138,6 @@ class Preemption:
         self._questions = 0
         self.questions_open = QuestionsOpen(self)
         """What blocks asks about whose victims the RM would be asked, while too many are."""
-        # Whether somebody was left out in this turn.
-        self._left_out = False
         # What the effects do not say yet.
         self._unsaid: list[AskedPreemption] = []
 
@@ -152,13 +149,12 @@ class Preemption:
     def begin_turn(self) -> list[NextTurn]:
         """All leaves may have searches again; what blocked those that had none left."""
         self._searches.clear()
-        self._left_out = False
         return list(self._next_turns.values())
 
     @property
     def is_postponed(self) -> bool:
         """Whether somebody is to be searched for in the next turn, but could not be in this one."""
-        return self._left_out or any(not blocker.lets_through() for blocker in self)
+        return any(not blocker.lets_through() for blocker in self)
 
     def has_search(self, leaf: Queue) -> bool:
         """Whether the leaf has a search left in this turn."""
@@ -170,7 +166,6 @@ class Preemption:
 
     def next_turn(self, leaf: Queue) -> NextTurn:
         """What blocks asks of the leaf until another turn begins."""
-        self._left_out = True
         blocker = self._next_turns.get(leaf)
         if blocker is None:
             blocker = self._next_turns[leaf] = NextTurn(leaf, self)

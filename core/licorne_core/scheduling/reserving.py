@@ -14,8 +14,11 @@ from licorne_core.scheduling.changes import Changes
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.promises import Promise, Promises
 from licorne_core.scheduling.reserved import Owner
+from licorne_core.scheduling.review import REVIEW_TIME, ToGiveUp
 from licorne_core.scheduling.wakeups import Wakeups
 from licorne_core.timers import Due, Timer, Timers
+
+_REVIEW = Timer(Due.REVIEW)
 
 RESERVATION_TIME = 3600.0
 """Seconds after which a reservation ends if its ask could not be placed (spec § 8.6)."""
@@ -62,8 +65,10 @@ class Reservations:
         reservation = request.reservation or self._start(app, request, since)
         reservation.node_id = node.node_id
         node.add_reservation(reservation)
-        self._nodes.changed.note(node)
-        self._wakeups.reserved.wake((reservation,))
+        if not reservation.required:
+            self._wakeups.reservation_limits.count(app, 1)
+        self._wakeups.node_filled(node)
+        self.review_later(now)
         self._escalation.rank_all(request.group, now)
         self._changes.app_changed(app)
         size = request.ask.ask_class.resources
@@ -73,7 +78,15 @@ class Reservations:
     def _start(self, app: Application, request: Request, since: float) -> Reservation:
         """A reservation that has no node yet."""
         required = request.ask.ask_class.required_node is not None
-        reservation = Reservation(app.app_id, request.key, None, since, required)
+        reservation = Reservation(
+            app.app_id,
+            request.key,
+            None,
+            since,
+            required,
+            request.ask.ask_class.items,
+            app.leaf.settings.reservation_exclusive,
+        )
         request.reservation = reservation
         app.reserved[request.key] = request
         self._wakeups.reserved.add(reservation, Owner(app.leaf, app, request))
@@ -192,6 +205,10 @@ class Reservations:
         if node_id is not None:
             node = self._nodes.by_id[node_id]
             node.drop_reservation(reservation)
+            reservation.idle_since, reservation.gives_way = None, False
+            if not reservation.required:
+                self._wakeups.reservation_limits.count(app, -1)
+                self._wakeups.may_reserve_again(app)
             self._wakeups.node_improved(node)
             size = request.ask.ask_class.resources
             self._journal.note(ReservationEnded(now, node_id, reservation.key, size))
@@ -200,6 +217,19 @@ class Reservations:
         """An ask that requires the node takes it from those that do not (spec § 8.7)."""
         for reservation in [r for r in node.reservations.values() if not r.required]:
             self.lose_node(reservation, now)
+
+    def give_up(self, found: ToGiveUp, now: float) -> None:
+        """Carry out what a review has found; another one follows as long as it may find more."""
+        for reservation, finding in found.findings.items():
+            reservation.idle_since, reservation.gives_way = finding
+        for reservation in found.ended:
+            self.lose_node(reservation, now)
+        self.review_later(now)
+
+    def review_later(self, now: float) -> None:
+        """Review the reservations in a second, if there are any and that is not planned yet."""
+        if len(self._wakeups.reserved) and _REVIEW not in self._timers:
+            self._timers.set(_REVIEW, now + REVIEW_TIME)
 
     def leave(self, node: Node, now: float) -> None:
         """The node goes: nothing is reserved there any more."""

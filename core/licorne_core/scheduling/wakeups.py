@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.gang import TaskGroup
+from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
 from licorne_core.queues.queue import Queue
 from licorne_core.quotas import Quota, may_run_one_more
@@ -11,6 +12,7 @@ from licorne_core.ranking import Key
 from licorne_core.scheduling.blockers import GangWaits, RunningLimits, StoppedQueues
 from licorne_core.scheduling.candidates import NodeIndex
 from licorne_core.scheduling.replacing import ReplacingApps
+from licorne_core.scheduling.reservation_limits import ReservationLimits, owners
 from licorne_core.scheduling.reserved import ReservedAsks
 from licorne_core.scheduling.shortages import QuotaShortages
 from licorne_core.scheduling.waiting import Waiting
@@ -23,6 +25,7 @@ class Wakeups:
         "_index",
         "gang_waits",
         "replacing",
+        "reservation_limits",
         "reserved",
         "running_limits",
         "shortages",
@@ -30,9 +33,10 @@ class Wakeups:
         "waiting",
     )
 
-    def __init__(self, index: NodeIndex) -> None:
+    def __init__(self, index: NodeIndex, nodes: NodeBook) -> None:
         """Nobody waits."""
         self._index = index
+        self.reservation_limits = ReservationLimits(nodes)
         self.reserved = ReservedAsks()
         self.replacing = ReplacingApps()
         self.waiting = Waiting()
@@ -89,6 +93,20 @@ class Wakeups:
             limit = self.running_limits.find(quota)
             if limit is not None and may_run_one_more(quota):
                 self.waiting.changed(limit)
+
+    def may_reserve_again(self, app: Application) -> None:
+        """One node less is reserved for the application, or more nodes may be reserved for all."""
+        for owner in owners(app):
+            self._changed_limit(owner)
+
+    def cluster_grew(self, root: Queue) -> None:
+        """There are more nodes, of which a part may be reserved."""
+        self._changed_limit(root)
+
+    def _changed_limit(self, owner: Application | Queue) -> None:
+        limit = self.reservation_limits.find(owner)
+        if limit is not None and limit.lets_through():
+            self.waiting.changed(limit)
 
     def queue_started(self, queue: Queue) -> None:
         """The queue is stopped no more: what comes before the regular pass may go on there."""

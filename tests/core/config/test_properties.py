@@ -97,6 +97,10 @@ def test_settings() -> None:
             "preemption.loss.limit": "vcore=2, memory=1Gi",
             "preemption.victim.order": "cost",
             "quota.preemption.delay": "1.5h",
+            "reservation.max.nodes": "0",
+            "application.reservation.max.nodes": "3",
+            "reservation.exclusive": "True",
+            "reservation.idle.timeout": "500ms",
         },
         warnings,
     )
@@ -113,6 +117,10 @@ def test_settings() -> None:
         quota_preemption_delay=5400.0,
         backoff_threshold=2,
         backoff_delay=5.0,
+        reserved_nodes=0,
+        app_reserved_nodes=3,
+        reservation_exclusive=True,
+        reservation_idle_timeout=0.5,
     )
     assert warnings == []
     standard = asdict(QueueSettings())
@@ -138,6 +146,10 @@ def test_state_aware_is_a_policy_of_its_own() -> None:
         ("priority.policy", "fenced"),
         ("priority.offset", "2147483648"),
         ("priority.offset", "1.5"),
+        ("reservation.max.nodes", "-1"),
+        ("application.reservation.max.nodes", "10%"),
+        ("reservation.exclusive", "yes"),
+        ("reservation.idle.timeout", "0s"),
         ("preemption.policy", ""),
         ("preemption.delay", "-1s"),
         ("preemption.delay", "30"),

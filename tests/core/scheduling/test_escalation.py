@@ -113,7 +113,7 @@ class World:
 
 def reserved(key: AllocationKey) -> Reservation:
     """A node for an ask."""
-    return Reservation(APP, key, NodeId("n"), 0.0, required=False)
+    return Reservation(APP, key, NodeId("n"), 0.0, required=False, items=())
 
 
 steps = st.lists(

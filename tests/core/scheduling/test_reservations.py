@@ -4,6 +4,7 @@ import pytest
 
 from licorne_core.commands import NodeAction, Tick
 from support.builders import (
+    MANY_RESERVED,
     app,
     apps,
     ask,
@@ -19,7 +20,7 @@ from support.builders import (
 from support.driver import Driver, placed, released
 from support.requests import reservations as reservations_of
 
-ONE_LEAF = config("[{name: a}]")
+ONE_LEAF = config("[{name: a}]", properties=MANY_RESERVED)
 
 
 def reserved(core: Driver, rm: str = "rm1") -> dict[str, str]:
@@ -35,7 +36,10 @@ def reserved(core: Driver, rm: str = "rm1") -> dict[str, str]:
 def fragmented(queues: str = "[{name: a}]", *, reservations: bool = True) -> Driver:
     """Two nodes of 10, each with a small allocation of 4 of application `small`."""
     core = Driver(reservations=reservations)
-    core.do(register(config(queues)), nodes(node("n1", vcore=10), node("n2", vcore=10)))
+    core.do(
+        register(config(queues, properties=MANY_RESERVED)),
+        nodes(node("n1", vcore=10), node("n2", vcore=10)),
+    )
     core.do(apps(app("small", "root.a"), app("big", "root.a")))
     core.do(asks(ask("small", "s1", vcore=4), ask("small", "s2", vcore=4)))
     return core
@@ -237,7 +241,7 @@ def test_a_raised_maximum_lets_a_reserved_ask_through() -> None:
     core.do(asks(ask("small", "s3", vcore=4, on_node="n2")))
     assert placed(core.do(releases(release("small", "s1")))) == [("big", "b", "n1")]
     core.do(asks(ask("big", "c", vcore=9)))
-    core.do(reload(config("[{name: a, resources: {max: {vcore: 30m}}}]")))
+    core.do(reload(config("[{name: a, resources: {max: {vcore: 30m}}}]", properties=MANY_RESERVED)))
     assert released(core.wait(5)) == []
     assert "big/c" not in reserved(core)
 

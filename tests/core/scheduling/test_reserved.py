@@ -54,7 +54,7 @@ class World:
         owner = self.owners[number]
         if number not in self.known:
             app_id, key = owner.app.app_id, owner.request.key
-            made = Reservation(app_id, key, NodeId(f"n{number % 4}"), 0.0, required=False)
+            made = Reservation(app_id, key, NodeId(f"n{number % 4}"), 0.0, required=False, items=())
             self.known[number] = made
             self.reserved.add(made, owner)
             self.ready.add(number)

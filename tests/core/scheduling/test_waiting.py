@@ -226,7 +226,7 @@ def test_a_blocker_is_kept_as_long_as_it_blocks_somebody() -> None:
     """It is retired with the last one who waits, be that an ask group or a reserved ask."""
     world = World()
     limit = world.limit(0)
-    reservation = Reservation(AppId("x"), AllocationKey("k"), NODE, 0.0, required=False)  # type: ignore[arg-type]
+    reservation = Reservation(AppId("x"), AllocationKey("k"), NODE, 0.0, required=False, items=())  # type: ignore[arg-type]
     request = Request(ask("x", "k", vcore=1), 0.0, 1)
     group = world.groups[0]
     world.reserved.add(reservation, Owner(group.app.leaf, group.app, request))

@@ -4,11 +4,11 @@ Whatever is a sum is added up from the records each time it is wanted, so that i
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import NamedTuple
 
-from support.oracle.terms import PreemptionTerms, WishRecord
+from support.oracle.terms import PreemptionTerms, ReservationRecord, WishRecord
 
 Amounts = dict[str, int]
 
@@ -37,20 +37,6 @@ ASSUMED, ALLOCATED, PLACEHOLDER = "assumed", "allocated", "placeholder"
 RELEASING, PREEMPTING = "releasing", "preempting"
 MATCHED, LINKED = "matched", "linked"
 REPLACED, TIMED_OUT = "replaced", "timed out"
-
-
-@dataclass(eq=False)
-class ReservationRecord:
-    """A node is kept for an ask, since a time in unix seconds.
-
-    `promised`: `victims` were told to stop for it, so its queues keep so much for it too (§ 9.4).
-    That stays its own when the node is not any more, and is None.
-    """
-
-    node_id: str | None
-    since: float
-    promised: Amounts = field(default_factory=dict)
-    victims: list["AllocationRecord"] = field(default_factory=list)
 
 
 @dataclass
@@ -90,6 +76,7 @@ class AskRecord:
         """The node is not kept for it any more; what was promised is, if it may go elsewhere."""
         if self.reservation is not None and self.is_promised and self.required_node is None:
             self.reservation.node_id = None
+            self.reservation.idle_since, self.reservation.gives_way = None, False
         else:
             self.reservation = None
 
@@ -101,7 +88,7 @@ class AskRecord:
             still = {name: min(size.get(name, 0), value) for name, value in kept.promised.items()}
             promised = {name: value for name, value in still.items() if value}
             # Another one from then on: what the RM says of the old size means nothing to it.
-            self.reservation = ReservationRecord(kept.node_id, kept.since, promised, kept.victims)
+            self.reservation = replace(kept, promised=promised, idle_since=None, gives_way=False)
             if not promised and kept.node_id is None:
                 self.reservation = None
 
@@ -368,6 +355,11 @@ class QueueRecord:
         """For how long it backs off, in seconds."""
         written = self.properties.get("application.unschedasks.backoff.delay", "30s")
         return float(written.removesuffix("s"))
+
+    @property
+    def reservation_idle_timeout(self) -> float:
+        """How long a node is kept for an ask that could not have it, in seconds."""
+        return seconds(self.properties.get("reservation.idle.timeout", "2s"))
 
     @property
     def preemption_delay(self) -> float:

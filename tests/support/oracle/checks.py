@@ -3,9 +3,10 @@
 Where something is `reserved` for the ask, what was promised to it is its own.
 """
 
-from support.oracle.books import AppRecord, AskRecord, NodeRecord, lineage
+from support.oracle.books import Amounts, AppRecord, AskRecord, NodeRecord, add_to, lineage
 from support.oracle.limits import limit_for
 from support.oracle.order import Look, node_key
+from support.oracle.usage import NOTHING
 
 
 def within_maxima(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:
@@ -90,10 +91,12 @@ def may_start(look: Look, app: AppRecord) -> bool:
 def takes(look: Look, node: NodeRecord, ask: AskRecord) -> bool:
     """Whether the ask may go to the node in the regular pass, and fits there.
 
-    The node must be schedulable and not reserved, unless the ask may go nowhere else (§ 7.7).
+    The node must be schedulable, and what is reserved there is left free, unless the ask may go
+    nowhere else (§ 7.7).
     """
     if ask.required_node is None:
-        return is_open(look, node) and fits(look, node, ask)
+        kept = look.usage.kept_on.get(node.node_id, {})
+        return is_open(look, node) and fits(look, node, ask, kept)
     return ask.required_node == node.node_id and fits(look, node, ask)
 
 
@@ -110,12 +113,13 @@ def refused(node: NodeRecord, ask: AskRecord, *, allocate: bool = True) -> bool:
 
 def is_open(look: Look, node: NodeRecord) -> bool:
     """Whether the node is there for everybody."""
-    return node.schedulable and node.node_id not in look.usage.reserved
+    return node.schedulable and node.node_id not in look.usage.exclusive
 
 
-def fits(look: Look, node: NodeRecord, ask: AskRecord) -> bool:
-    """Whether the node has room for the ask, and the RM has not refused it there."""
-    available = look.usage.available[node.node_id]
+def fits(look: Look, node: NodeRecord, ask: AskRecord, kept: Amounts = NOTHING) -> bool:
+    """Whether the node has room for the ask beside others, and the RM has not refused it there."""
+    available = dict(look.usage.available[node.node_id])
+    add_to(available, {name: -value for name, value in kept.items()})
     return (
         not refused(node, ask)
         and node.holds(ask.size)

@@ -11,7 +11,6 @@ from support.oracle.books import AppRecord, AskRecord, Kind, NodeRecord
 from support.oracle.checks import (
     exceeds_cluster_only,
     fits,
-    is_open,
     may_be_asked_about,
     may_start,
     node_for,
@@ -22,6 +21,7 @@ from support.oracle.checks import (
 from support.oracle.gangs import is_replaceable
 from support.oracle.order import Look, apps_in_order, fit_key
 from support.oracle.replacing import Replacement, replace_one
+from support.oracle.reserving import GiveUp, claim_to, may_reserve, review
 from support.oracle.terms import WishRecord
 from support.oracle.victims import Preemption, find_plans, victims_on_required_node
 
@@ -56,7 +56,7 @@ class Outcome(NamedTuple):
     those for victims, `postponed` the applications whose leaves had too many of them in this turn.
     """
 
-    decision: Decision | Replacement | Preemption | None
+    decision: Decision | Replacement | Preemption | GiveUp | None
     backing_off: list[str]
     attempted: dict[str, list[AskRecord]]
     nowhere: dict[str, dict[Kind, bool]]
@@ -78,10 +78,13 @@ def decide(look: Look) -> Outcome:
             outcome.backing_off.append(app.app_id)
         elif decision is not None:
             return outcome._replace(decision=decision)
+    postponed = {*outcome.postponed} - {*outcome.backing_off}
+    if look.reviewing and look.nodes and not postponed:
+        return outcome._replace(decision=review(look, outcome.backing_off))
     return outcome
 
 
-def _reserved_pass(look: Look) -> Decision | Preemption | None:
+def _reserved_pass(look: Look) -> Decision | Preemption | GiveUp | None:
     """The first reserved ask that fits on its node, or on another if it may go there (§ 8.6).
 
     Or the first that may not, and for which its node can be cleared (§ 9.5).
@@ -102,11 +105,14 @@ def _reserved_pass(look: Look) -> Decision | Preemption | None:
 
 def _decide_for_reserved(
     look: Look, app: AppRecord, ask: AskRecord, own: str | None
-) -> Decision | Preemption | None:
+) -> Decision | Preemption | GiveUp | None:
     """A full cluster is no reason not to clear the node; another full queue is."""
     if within_maxima(look, app, ask, reserved=True):
         if not may_be_asked_about(look, ask):
             return None
+        claim = claim_to(look, ask, look.claims)
+        if ask.reservation is not None and ask.reservation.gives_way and claim is not None:
+            return GiveUp([ask], [], [one for one in look.claims if one is not claim], False)
         if own is not None and fits(look, look.nodes[own], ask):
             return Decision(app.app_id, ask.key, own)
     elif not exceeds_cluster_only(look, app, ask, reserved=True) or ask.required_node is None:
@@ -146,7 +152,7 @@ def _decide_for(
             if node_id is not None:
                 return Decision(app.app_id, ask.key, node_id), backs_off
             nowhere[ask.kind] = True
-            to_reserve = _node_to_reserve(look, ask)
+            to_reserve = _node_to_reserve(look, app, ask)
             if to_reserve is not None:
                 return Decision(app.app_id, ask.key, to_reserve, reserves=True), backs_off
         victims = _victims(look, app, ask, outcome)
@@ -186,14 +192,14 @@ def _victims(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> Pr
     return Preemption(app.app_id, ask.key, best.node_id, [*best.on_node, *best.elsewhere], asked)
 
 
-def _node_to_reserve(look: Look, ask: AskRecord) -> str | None:
+def _node_to_reserve(look: Look, app: AppRecord, ask: AskRecord) -> str | None:
     """The node that is to be kept for an ask that fits on none (§§ 8.5, 8.7)."""
     has_one = ask.reservation is not None and ask.reservation.node_id is not None
     if not look.reserving or has_one:
         return None
     if ask.required_node is not None:
         return ask.required_node if ask.required_node in look.nodes else None
-    if look.now < ask.created + RESERVATION_AGE:
+    if look.now < ask.created + RESERVATION_AGE or not may_reserve(look, app):
         return None
 
     def key(node: NodeRecord) -> tuple[float, float, float, str]:
@@ -202,6 +208,7 @@ def _node_to_reserve(look: Look, ask: AskRecord) -> str | None:
     holding = [
         node
         for node in look.nodes.values()
-        if is_open(look, node) and node.holds(ask.size) and not refused(node, ask, allocate=False)
+        if node.schedulable and node.node_id not in look.usage.reserved
+        if node.holds(ask.size) and not refused(node, ask, allocate=False)
     ]
     return min(holding, key=key).node_id if holding else None

@@ -34,7 +34,8 @@ class Look(NamedTuple):
     `as_fifo`: state-aware leaves are as fifo ones. `reserving`: nodes may be reserved. `full`: so
     many asks are assumed that no more should be. `is_silent_about`: nodes are passed over for a
     class because the RM did not answer. `must_ask` is whether the RM has to agree to a node first.
-    `preemption` is what is known of preemption.
+    `preemption` is what is known of preemption. `reviewing`: reservations are to be reviewed.
+    `claims` are asks to which reservations give way.
     """
 
     queues: dict[str, QueueRecord]
@@ -49,6 +50,8 @@ class Look(NamedTuple):
     is_silent_about: Callable[[AskClass], bool]
     must_ask: MustAsk
     preemption: PreemptionRecord
+    reviewing: bool
+    claims: list[AskRecord]
 
 
 def apps_in_order(

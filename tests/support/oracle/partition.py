@@ -72,6 +72,9 @@ class PartitionOracle:
         self.most_assumed = most_assumed
         self.policy = policy
         self.unheard = False
+        self.reviewing = False
+        self.claims: list[AskRecord] = []
+        self.reservations = 0
         self.was_full = False
         self.bookings = 0
         self.made: list[Made] = []

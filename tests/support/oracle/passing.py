@@ -58,6 +58,8 @@ def _on_time(
         completing_is_over(partition, partition.apps[name], now)
     elif what == "placeholders":
         placeholders_overdue(partition, partition.apps[name], now)
+    elif what == "review":
+        partition.reviewing = True
     elif what == "clean":
         partition.clean()
     elif what == "answer":

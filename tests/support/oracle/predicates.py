@@ -12,10 +12,10 @@ from support.oracle.books import (
     AskClass,
     AskRecord,
     NodeRecord,
-    ReservationRecord,
 )
 from support.oracle.checks import takes
 from support.oracle.order import Look, node_key
+from support.oracle.terms import ReservationRecord
 
 NO_ANSWER = "no answer in time"
 RETRY_SECONDS = 5.0

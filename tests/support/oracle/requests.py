@@ -14,6 +14,7 @@ from support.oracle.books import (
 from support.oracle.lives import cut, drop_ask, end_allocation, note_placeholder, run, settle
 from support.oracle.order import SCHEDULABLE
 from support.oracle.partition import PartitionOracle
+from support.oracle.reserving import new_reservation, review_later
 from support.oracle.terms import PreemptionTerms
 
 TAKES_ASKS = ("New", "Accepted", "Running", "Completing", "Resuming")
@@ -49,7 +50,7 @@ def _take(partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts, n
         if ask.node_id in partition.nodes:
             _recover(partition, app, ask, size, now)
     elif ask.key in app.asks:
-        _resize(partition, app, app.asks[ask.key], size)
+        _resize(partition, app, app.asks[ask.key], size, now)
     else:
         app.add(_new_ask(app, ask, size, now))
         if app.state in ("New", "Accepted"):
@@ -86,18 +87,25 @@ def _recover(
     partition.put_back_unfitting(partition.nodes[ask.node_id])
 
 
-def _resize(partition: PartitionOracle, app: AppRecord, ask: AskRecord, size: Amounts) -> None:
+def _resize(
+    partition: PartitionOracle, app: AppRecord, ask: AskRecord, size: Amounts, now: float
+) -> None:
     """A pending ask of another size; the node that is reserved for it must be able to hold it."""
     if ask.size == size:
         return
     del app.asks[ask.key]
     ask.resize(size)
+    if ask.reservation is not None:
+        fresh = new_reservation(partition, app, ask.reservation.since)
+        ask.reservation.serial, ask.reservation.exclusive = fresh.serial, fresh.exclusive
     ask.attempted = False
     ask.forms += 1
     app.add(ask)
     node_id = None if ask.reservation is None else ask.reservation.node_id
     if ask.required_node is None and node_id and not partition.nodes[node_id].holds(size):
         ask.lose_node()
+    if ask.reservation is not None and ask.reservation.node_id is not None:
+        review_later(partition, now)
 
 
 def _resize_allocation(

@@ -1,7 +1,7 @@
-"""What the oracle knows of preemption beside allocations: terms, wishes, losses (spec § 9)."""
+"""What the oracle knows of reservations and preemption: terms, wishes, losses (spec §§ 8, 9)."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class PreemptionTerms(NamedTuple):
@@ -11,6 +11,26 @@ class PreemptionTerms(NamedTuple):
     itself: bool
     originator: bool
     cost: float
+
+
+@dataclass(eq=False)
+class ReservationRecord:
+    """A node is kept for an ask, since a time in unix seconds.
+
+    `promised`: `victims` were told to stop for it, so its queues keep so much for it too (§ 9.4).
+    That stays its own when the node is not any more, and is None. `serial` counts reservations,
+    `idle_since` is when a review first found that the ask could not have the node anyway, and
+    `gives_way` whether the last one found that others have a better claim.
+    """
+
+    node_id: str | None
+    since: float
+    promised: dict[str, int] = field(default_factory=dict)
+    victims: list[Any] = field(default_factory=list)
+    exclusive: bool = False
+    serial: int = 0
+    idle_since: float | None = None
+    gives_way: bool = False
 
 
 @dataclass(eq=False)

@@ -9,7 +9,6 @@ from support.oracle.books import (
     AskRecord,
     NodeRecord,
     PairRecord,
-    ReservationRecord,
 )
 from support.oracle.deciding import Decision, Outcome, Search, decide
 from support.oracle.judging import ask_who_goes
@@ -18,6 +17,7 @@ from support.oracle.order import Look
 from support.oracle.partition import PartitionOracle
 from support.oracle.predicates import PredicateCheck, check_sense
 from support.oracle.replacing import INCOMPATIBLE, Replacement
+from support.oracle.reserving import GiveUp, new_reservation, review_later
 from support.oracle.terms import LossRecord
 from support.oracle.usage import Usage
 from support.oracle.victims import Preemption, seconds_run
@@ -47,6 +47,8 @@ def look_at(partition: PartitionOracle, now: float) -> Look:
         partition.checks.is_silent_about,
         partition.must_ask,
         partition.preemption,
+        partition.reviewing,
+        partition.claims,
     )
 
 
@@ -100,7 +102,7 @@ def end_turn(partition: PartitionOracle, now: float) -> None:
 
 
 def carry_out(
-    partition: PartitionOracle, decision: Decision | Replacement | Preemption, now: float
+    partition: PartitionOracle, decision: Decision | Replacement | Preemption | GiveUp, now: float
 ) -> bool:
     """Do what was decided; whether the RM is told of an allocation now."""
     if isinstance(decision, Preemption):
@@ -112,13 +114,17 @@ def carry_out(
     if isinstance(decision, Replacement):
         _replace(partition, decision, now)
         return False
+    if isinstance(decision, GiveUp):
+        _give_up(partition, decision, now)
+        return False
     app, node = partition.apps[decision.app_id], partition.nodes[decision.node_id]
     ask = app.asks[decision.key]
     if ask.required_node is not None:
         _make_way(partition, ask.required_node)
     if decision.reserves:
-        ask.reservation = ask.reservation or ReservationRecord(None, now)
+        ask.reservation = ask.reservation or new_reservation(partition, app, now)
         ask.reservation.node_id = node.node_id
+        review_later(partition, now)
         if ask.required_node is None and partition.must_ask(ask, node, allocate=False):
             check = _ask(partition, app, ask, node, now, allocate=False)
             check.reservations.append(ask.reservation)
@@ -157,7 +163,8 @@ def confirm(partition: PartitionOracle, app: AppRecord, key: str, now: float) ->
 
 def preempt(partition: PartitionOracle, decision: Preemption, now: float) -> None:
     """The victims are told to stop, and the node is kept for the ask (spec §§ 9.4.8, 9.5)."""
-    ask = partition.apps[decision.app_id].asks[decision.key]
+    app = partition.apps[decision.app_id]
+    ask = app.asks[decision.key]
     text = FOR_ASK if ask.required_node is None else FOR_DAEMON
     stopped = []
     for app_id, key in decision.victims:
@@ -174,7 +181,9 @@ def preempt(partition: PartitionOracle, decision: Preemption, now: float) -> Non
         if here and other is not ask and other.required_node is None:
             other.lose_node()
     if ask.reservation is None or ask.reservation.node_id != decision.node_id:
-        ask.reservation = ReservationRecord(decision.node_id, now)
+        ask.reservation = new_reservation(partition, app, now)
+        ask.reservation.node_id = decision.node_id
+        review_later(partition, now)
     ask.reservation.since = now
     ask.reservation.victims = stopped
     ask.reservation.promised = dict(ask.size)
@@ -232,6 +241,18 @@ def _ask(
         assert asked[0] is node, f"core asks about {asked} first, not {node}"
         assert allocate or len(asked) == 1, f"core asks to reserve one of {asked}"
     return check
+
+
+def _give_up(partition: PartitionOracle, decision: GiveUp, now: float) -> None:
+    """What is kept for nothing is kept no longer."""
+    for kept, since, gives_way in decision.found:
+        kept.idle_since, kept.gives_way = since, gives_way
+    partition.claims = decision.claims
+    if decision.is_review:
+        partition.reviewing = False
+    for ask in decision.ended:
+        ask.lose_node()
+    review_later(partition, now)
 
 
 def _make_way(partition: PartitionOracle, node_id: str) -> None:

@@ -25,7 +25,8 @@ class Usage:
     `kept` is what others have to leave free for asks with a promise, by queue or tracker, and
     `kept_for` the part of it that is for one ask.
     `running` counts applications by queue that run or are about to, `tracked_apps` has those with
-    allocations by user or group and queue, `reserved` the nodes with reservations. What an
+    allocations by user or group and queue, `reserved` the nodes with reservations, `exclusive`
+    those that nobody else may have, `kept_on` what others leave free on a node. What an
     application has for its fair share (`app_allocated`) is without placeholders.
     """
 
@@ -46,6 +47,8 @@ class Usage:
         self.available = {node.node_id: node.free() for node in nodes.values()}
         self.waiting_priority: dict[str, int | None] = dict.fromkeys(queues)
         self.reserved: set[str] = set()
+        self.exclusive: set[str] = set()
+        self.kept_on: dict[str, Amounts] = {}
         self.tracked: dict[Tracker, Amounts] = {}
         self.tracked_apps: dict[Tracker, set[str]] = {}
         for app in apps.values():
@@ -66,7 +69,11 @@ class Usage:
         self.running[app.queue] += app.state == "Running" or app.allocating
         for ask in (*app.asks.values(), *(one.ask for one in app.allocations.values())):
             if ask.reservation is not None and ask.reservation.node_id is not None:
-                self.reserved.add(ask.reservation.node_id)
+                node_id = ask.reservation.node_id
+                self.reserved.add(node_id)
+                if ask.reservation.exclusive:
+                    self.exclusive.add(node_id)
+                add_to(self.kept_on.setdefault(node_id, {}), ask.size)
         for node_id, size in app.booked():
             add_to(self.available[node_id], {name: -value for name, value in size.items()})
         if app.allocations:
@@ -109,6 +116,17 @@ class Usage:
     def claimed_of(self, tracker: Tracker, ask: AskRecord | None = None) -> Amounts:
         """The same of what a user or a group may have."""
         return self._claimed(tracker, self.tracked.get(tracker, {}), ask)
+
+    def in_the_end(self, apps: dict[str, AppRecord], path: str, name: str) -> int:
+        """What a queue has of a type once all victims are gone and all promises are kept."""
+        inside = [app for app in apps.values() if path in lineage(app.queue)]
+        used = self.allocated[path].get(name, 0)
+        for app in inside:
+            for one in app.allocations.values():
+                used -= one.ask.size.get(name, 0) if one.state == PREEMPTING else 0
+            for ask in app.asks.values():
+                used += ask.reservation.promised.get(name, 0) if ask.reservation else 0
+        return used
 
     def _claimed(self, quota: str | Tracker, allocated: Amounts, ask: AskRecord | None) -> Amounts:
         claimed = dict(allocated)

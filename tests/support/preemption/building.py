@@ -108,7 +108,7 @@ def _add(built: Built, record: RequestRecord) -> None:
     if record.hold is not None:
         hold = record.hold
         reservation = Reservation(
-            app.app_id, request.key, NodeId(hold.node), hold.time, hold.required
+            app.app_id, request.key, NodeId(hold.node), hold.time, hold.required, items
         )
         request.reservation = reservation
         built.nodes.by_id[NodeId(hold.node)].add_reservation(reservation)

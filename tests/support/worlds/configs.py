@@ -19,6 +19,10 @@ class ConfigMaker:
         asks `preempt` others there is more that is guaranteed, and there are settings for it.
         """
         self.rng = rng
+        # A source of its own: the other draws of a seed are what they are without it.
+        beside = Random()
+        beside.setstate(rng.getstate())
+        self.of_reservations = Random(beside.random())
         self.preempts = preempts
         self.creates = creates
         self.hides = hides
@@ -93,6 +97,8 @@ class ConfigMaker:
             properties["priority.offset"] = str(rng.choice([-5, -1, 1, 3, 2**31 - 1, -(2**31)]))
         if self.limited and rng.random() < 0.2:
             properties["application.sort.policy"] = "stateaware"
+        if self.of_reservations.random() < 0.3:
+            properties.update(_of_reservations(self.of_reservations))
         if rng.random() < 0.1:
             properties["application.unschedasks.backoff"] = str(rng.randint(1, 3))
             properties["application.unschedasks.backoff.delay"] = "4s"
@@ -226,3 +232,14 @@ class ConfigMaker:
 def text_of(partitions: list[dict[str, Any]]) -> str:
     """The text of a whole configuration; JSON is YAML, and quickly written."""
     return json.dumps({"partitions": partitions})
+
+
+def _of_reservations(rng: Random) -> dict[str, str]:
+    """How many nodes may be reserved, how much of them, and for how long in vain."""
+    chosen = [
+        ("reservation.max.nodes", 0.6, ["1", "2", "3", "9"]),
+        ("application.reservation.max.nodes", 0.5, ["0", "1", "2", "9"]),
+        ("reservation.exclusive", 0.4, ["true", "true", "false"]),
+        ("reservation.idle.timeout", 0.4, ["1s", "5s", "20s"]),
+    ]
+    return {name: rng.choice(texts) for name, share, texts in chosen if rng.random() < share}

@@ -115,6 +115,41 @@ PROPERTIES = Section(
             "9.6",
             where="managed",
         ),
+        Key(
+            its.RESERVATION_MAX_NODES,
+            Kind.INTEGER,
+            "how many nodes may be reserved at a time for asks in the queue and below; asks that "
+            "require their node do not count. Without it root has a tenth of the nodes, and one in "
+            "any case",
+            "8.5",
+            allowed="0 to 2147483647",
+            where="any",
+        ),
+        Key(
+            its.APP_RESERVATION_MAX_NODES,
+            Kind.INTEGER,
+            "the same for each application of the leaf; without it half of what root may have",
+            "8.5",
+            allowed="0 to 2147483647",
+            where=_LEAF,
+        ),
+        Key(
+            its.RESERVATION_EXCLUSIVE,
+            Kind.FLAG,
+            "true: a reserved node takes no other asks at all; false: it takes those that leave "
+            "the reserved amounts free",
+            "8.4",
+            default="false",
+            where=_LEAF,
+        ),
+        Key(
+            its.RESERVATION_IDLE_TIMEOUT,
+            Kind.DURATION,
+            "how long a node stays reserved for an ask that a maximum or a limit stops",
+            "8.6",
+            default="2s",
+            where=_LEAF,
+        ),
     )
 )
 """All that mean something to us. Others are free for anybody's use."""

@@ -1,0 +1,166 @@
+"""Room that is kept for asks on nodes: how much there may be, and when it is given up (§ 8.6)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from support.oracle.books import AppRecord, AskClass, AskRecord, lineage
+from support.oracle.checks import (
+    exceeds_cluster_only,
+    fits,
+    may_be_asked_about,
+    may_start,
+    node_for,
+    within_limits,
+    within_maxima,
+)
+from support.oracle.gangs import is_replaceable
+from support.oracle.order import SCHEDULABLE, Look, apps_in_order
+from support.oracle.partition import PartitionOracle
+from support.oracle.terms import ReservationRecord
+
+PART_OF_NODES = 10
+REVIEW_SECONDS = 1.0
+REVIEW = ("review", "")
+
+
+class GiveUp(NamedTuple):
+    """These reservations end; since when others are idle, and whether they give way.
+
+    `claims` are asks to which they give way once there is room.
+    """
+
+    ended: list[AskRecord]
+    found: list[tuple[ReservationRecord, float | None, bool]]
+    claims: list[AskRecord]
+    is_review: bool = True
+
+
+def may_reserve(look: Look, app: AppRecord) -> bool:
+    """Whether one more node may be reserved for the application and in its queues."""
+    own = look.queues[app.queue].properties.get("application.reservation.max.nodes")
+    most = (_most_of_root(look) + 1) // 2 if own is None else int(own)
+    if sum(_counts(ask) for ask in app.asks.values()) >= most:
+        return False
+    for path in lineage(app.queue):
+        written = look.queues[path].properties.get("reservation.max.nodes")
+        bound = _most_of_root(look) if path == "root" else written and int(written)
+        if bound is None or bound == "":
+            continue
+        inside = [one for one in look.apps.values() if path in lineage(one.queue)]
+        if sum(_counts(ask) for one in inside for ask in _kept_for(one)) >= bound:
+            return False
+    return True
+
+
+def _most_of_root(look: Look) -> int:
+    written = look.queues["root"].properties.get("reservation.max.nodes")
+    return max(1, len(look.nodes) // PART_OF_NODES) if written is None else int(written)
+
+
+def _kept_for(app: AppRecord) -> list[AskRecord]:
+    return [*app.asks.values(), *(app.waiting_ask(key) for key in app.assumed_keys())]
+
+
+def _counts(ask: AskRecord) -> bool:
+    kept = ask.reservation
+    return kept is not None and kept.node_id is not None and ask.required_node is None
+
+
+def review(look: Look, backing_off: Sequence[str]) -> GiveUp:
+    """Which reservations are of no use to their asks, or give way to those who are due more.
+
+    Applications that this pass has found `backing_off` are not looked at either.
+    """
+    found = GiveUp([], [], [])
+    yielding = []
+    for app in look.apps.values():
+        for ask in app.asks.values():
+            kept = ask.reservation
+            if kept is None or kept.node_id is None:
+                continue
+            since = kept.idle_since
+            if _could_go(look, app, ask):
+                since = None
+            elif since is None:
+                since = look.now
+            gives_way = not (ask.required_node or ask.is_promised or is_due(look, app, ask))
+            found.found.append((kept, since, gives_way))
+            timeout = look.queues[app.queue].reservation_idle_timeout
+            if since is not None and look.now - since >= timeout:
+                found.ended.append(ask)
+            elif gives_way:
+                yielding.append((kept.serial, ask))
+    waiting = _due_and_waiting(look, backing_off) if yielding else {}
+    claims = [
+        replace(waiting[key]) for key in sorted(waiting, key=lambda one: (one[0], one[2] or ""))
+    ]
+    for _, ask in sorted(yielding, key=lambda one: one[0]):
+        claim = claim_to(look, ask, claims)
+        if claim is not None:
+            claims.remove(claim)
+            found.ended.append(ask)
+    return found._replace(claims=claims)
+
+
+def claim_to(look: Look, ask: AskRecord, claims: list[AskRecord]) -> AskRecord | None:
+    """The first claim that has room on the node that is reserved for the ask."""
+    kept = ask.reservation
+    node = None if kept is None or kept.node_id is None else look.nodes[kept.node_id]
+    if node is None or not node.schedulable:
+        return None
+    return next((claim for claim in claims if fits(look, node, claim)), None)
+
+
+def _could_go(look: Look, app: AppRecord, ask: AskRecord) -> bool:
+    """Whether the ask would be placed if its node were empty."""
+    if app.state not in SCHEDULABLE or (app.state == "Accepted" and not may_start(look, app)):
+        return False
+    if not within_limits(look, app, ask, reserved=True):
+        return False
+    within = within_maxima(look, app, ask, reserved=True)
+    return within or exceeds_cluster_only(look, app, ask, reserved=True)
+
+
+def _due_and_waiting(look: Look, backing_off: Sequence[str]) -> dict[AskClass, AskRecord]:
+    """One ask of each class that no node takes and whose queue is guaranteed it."""
+    found: dict[AskClass, AskRecord] = {}
+    for app in apps_in_order(look):
+        backs_off = app.backs_off_until > look.now or app.app_id in backing_off
+        if backs_off or (app.state == "Accepted" and not may_start(look, app)):
+            continue
+        for ask in app.asks_in_order():
+            if ask.required_node is not None or is_replaceable(app, ask):
+                continue
+            if not (within_limits(look, app, ask) and within_maxima(look, app, ask)):
+                continue
+            waits = may_be_asked_about(look, ask) and node_for(look, ask) is None
+            if waits and is_due(look, app, ask):
+                found.setdefault(ask.ask_class, ask)
+    return found
+
+
+def is_due(look: Look, app: AppRecord, ask: AskRecord) -> bool:
+    """Whether the ask stays within what the lowest queue with a guarantee for it is guaranteed."""
+    for path in lineage(app.queue):
+        due = {name: value for name, value in look.queues[path].guaranteed.items() if value > 0}
+        shared = due.keys() & ask.size.keys()
+        if shared:
+            return all(
+                look.usage.in_the_end(look.apps, path, name) + ask.size[name] <= due[name]
+                for name in shared
+            )
+    return False
+
+
+def new_reservation(partition: PartitionOracle, app: AppRecord, since: float) -> ReservationRecord:
+    """One without a node yet; it is the last that was made."""
+    partition.reservations += 1
+    exclusive = partition.queues[app.queue].properties.get("reservation.exclusive") == "true"
+    return ReservationRecord(None, since, exclusive=exclusive, serial=partition.reservations)
+
+
+def review_later(partition: PartitionOracle, now: float) -> None:
+    """The reservations are looked at in a second, if there are any."""
+    if REVIEW not in partition.timers and partition.reserved_asks():
+        partition.timers.set(REVIEW, now + REVIEW_SECONDS)
