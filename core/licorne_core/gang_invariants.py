@@ -30,14 +30,22 @@ def check_gang(partition: Partition, app: Application) -> None:
         end = partition.stopping.end
         is_stopping = end is not None and end.app is app
         _require(has_time or is_stopping, f"{app!r} keeps room without an end")
+    if any(group.cancelled for group in app.gang.groups.values()):
+        _require(has_time, f"{app!r} waits for what was cancelled without an end")
     if has_time:
         _require(bool(kept) or app.gang.is_open, f"{app!r} has a time for no placeholder")
 
 
 def _check_group(app: Application, group: TaskGroup, placeholders: list[Request]) -> None:
     """Each placeholder is open, or counted once as replaced or timed out."""
-    open_ones = [r for r in placeholders if r.state in _UNTOLD or r.partner is not None]
     at = f"{app!r}: {group!r}"
+    stopping = [r for r in placeholders if r.state is RequestState.RELEASING and r.partner is None]
+    _require(group.cancelled.keys() <= set(stopping), f"{at} has cancelled {group.cancelled}")
+    open_ones = [
+        request
+        for request in placeholders
+        if request.state in _UNTOLD or request.partner is not None or request in group.cancelled
+    ]
     _require(len(open_ones) == group.open, f"{at}, of which {open_ones} are open")
     free = [r for r in placeholders if r.state is RequestState.PLACEHOLDER and r.partner is None]
     free.sort(key=lambda request: request.arrival)

@@ -124,6 +124,16 @@ class Pairs:
         request.follow(RequestEvent.STOP)
         self._changes.app_changed(app)
 
+    def cancel(self, app: Application, placeholder: Request) -> None:
+        """The RM is told to stop a free placeholder that is too small for a real ask."""
+        self._placeholders.cancel(app, placeholder)
+        placeholder.follow(RequestEvent.STOP)
+        self._changes.app_changed(app)
+
+    def end_cancelled(self, app: Application) -> None:
+        """The time of the application's placeholders is up: cancelled ones stop nobody."""
+        self._placeholders.end_cancelled(app)
+
     def resize(self, app: Application, request: Request, ask: Ask) -> None:
         """A linked request has another size: so has the room that it takes on its own node."""
         before = request.allocation

@@ -31,19 +31,36 @@ class Placeholders:
         app.gang.take(placeholder)
         self.time_out(app.gang.group_of(placeholder.ask))
 
+    def cancel(self, app: Application, placeholder: Request) -> None:
+        """It is free, and too small for a real ask, which waits until it has ended (§ 6.5a)."""
+        app.gang.take(placeholder)
+        app.gang.group_of(placeholder.ask).cancelled[placeholder] = None
+
     def end(self, app: Application, placeholder: Request, event: RequestEvent) -> None:
-        """It is not booked any more. One that was told to stop has been counted already."""
+        """It is not booked any more. One that was told to stop otherwise was counted already."""
         app.placeholder_count -= 1
-        if placeholder.state is RequestState.PLACEHOLDER:
+        group = app.gang.group_of(placeholder.ask)
+        if placeholder in group.cancelled:
+            del group.cancelled[placeholder]
+            self.time_out(group)
+        elif placeholder.state is RequestState.PLACEHOLDER:
             if event is RequestEvent.ASK_BACK:
                 app.gang.take(placeholder)
             else:
                 self.give_up(app, placeholder)
 
-    def time_out(self, group: TaskGroup) -> None:
-        """One placeholder less is open, and nobody took its place."""
-        group.timed_out += 1
-        self._counters.placeholders_timed_out += 1
+    def end_cancelled(self, app: Application) -> None:
+        """Nobody waits any longer for what was cancelled, whether the RM confirms it or not."""
+        for group in app.gang.groups.values():
+            if group.cancelled:
+                number = len(group.cancelled)
+                group.cancelled.clear()
+                self.time_out(group, number)
+
+    def time_out(self, group: TaskGroup, number: int = 1) -> None:
+        """So many placeholders less are open, and nobody took their places."""
+        group.timed_out += number
+        self._counters.placeholders_timed_out += number
         self._wakeups.placeholder_went(group)
 
     def replace(self, group: TaskGroup) -> None:

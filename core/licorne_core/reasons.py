@@ -195,11 +195,12 @@ class QueueCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangCheck:
-    """A real ask takes the place of an open placeholder of its task group (spec § 6.4).
+    """A real ask waits as long as a placeholder of its task group is open (spec § 6.4).
 
-    `keeping` is how many placeholders keep room for asks like it; the others are asked for, or are
-    being stopped. `until` is when the placeholders time out, in unix seconds; 0 while none keeps
-    room.
+    `keeping` is how many placeholders keep room for asks like it. `cancelled` ones were too small
+    for such an ask: the RM was told to stop them, and has not confirmed. The others are asked for,
+    or are being replaced. `until` is when the placeholders time out, in unix seconds; 0 while none
+    keeps room.
     """
 
     app_id: AppId
@@ -208,6 +209,7 @@ class GangCheck:
     replaced: int
     timed_out: int
     keeping: int
+    cancelled: int
     until: float
 
     code = "WAITS_FOR_PLACEHOLDER"
@@ -222,6 +224,12 @@ class GangCheck:
         open_ones = self.count - self.replaced - self.timed_out
         if self.passed:
             return f"no placeholder of task group {self.task_group} is open"
+        if self.cancelled:
+            return (
+                f"waits until no placeholder of task group {self.task_group} is open: "
+                f"{self.cancelled} of {open_ones} are being stopped, as too small for an ask of "
+                "the group"
+            )
         return (
             f"takes the place of one of {open_ones} open placeholders of task group "
             f"{self.task_group}, of which {self.keeping} keep room and the others wait themselves "

@@ -23,6 +23,7 @@ _RECOVERY = _SCENARIO + "[recovery_of_gangs]"
 _TIMEOUTS = _SCENARIO + "[gang_timeouts]"
 _CORNERS = _SCENARIO + "[gang_corners]"
 _GANG_TESTS = "tests/core/test_gangs.py::"
+_CANCELLED = "tests/core/test_cancelled_placeholders.py"
 
 GANGS = (
     Defect(
@@ -128,6 +129,22 @@ GANGS = (
         "if not is_covered(placeholder.ask.ask_class, ask_class):",
         "a placeholder is cancelled for a smaller ask, and a larger one replaces it",
         (_GANG_SCENE,),
+    ),
+    Defect(
+        "cancelled-before-its-end",
+        _PAIRS,
+        "self._placeholders.cancel(app, placeholder)",
+        "self._placeholders.give_up(app, placeholder)",
+        "a real ask runs beside the placeholders that were too small for it",
+        (_CANCELLED,),
+    ),
+    Defect(
+        "cancelled-for-ever",
+        _GANGS,
+        "    partition.pairs.end_cancelled(app)\n    rule =",
+        "    rule =",
+        "a real ask waits for ever for an RM that never confirms a cancelled placeholder",
+        (_CANCELLED,),
     ),
     Defect(
         "replaces-where-it-may-not-run",

@@ -142,12 +142,27 @@ def test_a_real_ask_waits_for_a_placeholder_that_is_not_there_yet() -> None:
 
 
 def test_too_small_a_placeholder_is_cancelled() -> None:
-    """All of them are, and then the real ask is a normal one."""
+    """All of them are, and the real ask is a normal one when they have ended."""
     stage = gang("p1", "p2")
     made, ended = stage.do(asks(member("r1", vcore=2)))
     why = "cancel placeholder: resource incompatible"
     assert ended == [told("p1", "TIMEOUT", why), told("p2", "TIMEOUT", why)]
-    assert made == [("r1", "n1")]
+    assert made == []
+    assert stage.do(releases(release("app-1", "p1", why=Why.TIMEOUT))) == ([], [])
+    assert counts(stage.app, "g") == Counts(taken=2, replaced=0, timed_out=1)
+    assert stage.do(releases(release("app-1", "p2", why=Why.TIMEOUT))) == ([("r1", "n1")], [])
+    assert counts(stage.app, "g") == Counts(taken=2, replaced=0, timed_out=2)
+
+
+def test_what_was_cancelled_counts_when_time_is_up() -> None:
+    """The RM has not confirmed, and nobody waits for that any longer."""
+    stage = gang("p1", "p2")
+    stage.do(asks(member("r1", vcore=2)))
+    assert stage.wait(9.0) == []
+    assert counts(stage.app, "g") == Counts(taken=2, replaced=0, timed_out=0)
+    assert stage.wait(1.0) == []
+    assert counts(stage.app, "g") == Counts(taken=2, replaced=0, timed_out=2)
+    assert stage.states()["r1"] == "allocated"
 
 
 def test_what_the_rm_stops_is_acknowledged_before_the_real_one_comes() -> None:

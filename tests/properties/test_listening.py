@@ -8,7 +8,7 @@ from licorne_core.commands import Command, Tick
 from licorne_core.effects import Happened, Registered
 from licorne_core.partition import Partition
 from licorne_core.scheduler import Scheduler
-from support.listener import Listener, asks_of, last_of, sums_of
+from support.listener import Listener, asks_of, cancelled_of, last_of, stopping_of, sums_of
 from support.seeds import lively
 from support.worlds import Step, World
 
@@ -62,6 +62,7 @@ def check(partitions: Sequence[Partition], listener: Listener) -> None:
         (partition,) = partitions
         assert without_empty(listener.last) == without_empty(last_of(partition))
         assert listener.asks == asks_of(partition)
+        assert cancelled_of(partition) <= listener.cancelled <= stopping_of(partition)
 
 
 def without_empty(found: dict[tuple[str, str], object]) -> dict[tuple[str, str], object]:

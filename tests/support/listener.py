@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from itertools import product
 
 from licorne_core.apps.application import Application
+from licorne_core.apps.requests import RequestState
 from licorne_core.asks import Allocation
 from licorne_core.events import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.ids import AllocationKey
@@ -36,6 +37,7 @@ class Listener:
         self.sums: Tally = Counter()
         self.last: dict[tuple[str, str], object] = {}
         self.asks: dict[tuple[str, str], str] = {}
+        self.cancelled: set[tuple[str, str]] = set()
 
     def hear(self, records: Iterable[EventRecord]) -> None:
         """Take these into the books, in order."""
@@ -49,6 +51,8 @@ class Listener:
                     self._node(record)
                 case EventType.APP:
                     self._app(record)
+                case EventType.REQUEST if "are not matching placeholder" in record.message:
+                    self._placeholder(record)
 
     def _add(self, sign: int, *key: str) -> None:
         self.sums[key] += sign
@@ -93,6 +97,8 @@ class Listener:
         name, key, detail = record.object_id, record.reference_id, record.detail
         if detail is EventDetail.APP_ALLOC or detail.name.startswith("ALLOC_"):
             self._add(_SIGNS[record.change], "allocation", name, key)
+            if record.change is EventChange.REMOVE:
+                self.cancelled.discard((name, key))
             self.asks[name, key] = "pending" if record.change is EventChange.REMOVE else "allocated"
         elif detail is EventDetail.APP_REQUEST:
             self.asks[name, key] = "pending"
@@ -104,6 +110,11 @@ class Listener:
             self.last.pop(("state", name), None)
         elif detail in _STATES:
             self.last["state", name] = _STATES[detail]
+
+    def _placeholder(self, record: EventRecord) -> None:
+        which = (record.reference_id, record.object_id)
+        assert which not in self.cancelled, f"{which} was cancelled before"
+        self.cancelled.add(which)
 
 
 def sums_of(partitions: Iterable[Partition]) -> Tally:
@@ -149,6 +160,26 @@ def last_of(partition: Partition) -> dict[tuple[str, str], object]:
         last["state", app.app_id] = app.state.value
     last["cluster", ""] = partition.nodes.total
     return last
+
+
+def cancelled_of(partition: Partition) -> set[tuple[str, str]]:
+    """The placeholders that real asks wait for, as they were too small for one."""
+    return {
+        (app.app_id, placeholder.key)
+        for app in partition.applications.values()
+        for group in app.gang.groups.values()
+        for placeholder in group.cancelled
+    }
+
+
+def stopping_of(partition: Partition) -> set[tuple[str, str]]:
+    """The placeholders that end, and whose place nobody takes."""
+    return {
+        (app.app_id, request.key)
+        for app in partition.applications.values()
+        for request in app.requests.values()
+        if request.state is RequestState.RELEASING and request.partner is None
+    }
 
 
 def asks_of(partition: Partition) -> dict[tuple[str, str], str]:

@@ -46,10 +46,11 @@ class TaskGroup:
 
     Always true: each placeholder that was ever taken is in `count`; it is in `replaced` or in
     `timed_out` once, or else it is open. `free` has the open ones that keep room and that no real
-    ask is matched to, in the order of their arrival.
+    ask is matched to, in the order of their arrival. `cancelled` has the open ones that were too
+    small for a real ask: the RM was told to stop them, and has not confirmed.
     """
 
-    __slots__ = ("count", "free", "min_resource", "name", "replaced", "timed_out")
+    __slots__ = ("cancelled", "count", "free", "min_resource", "name", "replaced", "timed_out")
 
     def __init__(self, name: str, min_resource: Resources) -> None:
         """Without placeholders; `min_resource` is the size of the first one."""
@@ -60,8 +61,9 @@ class TaskGroup:
         self.replaced = 0
         """Placeholders whose place a real allocation took."""
         self.timed_out = 0
-        """Placeholders that ended in another way, or were told to."""
+        """Placeholders that ended in another way, or were told to while nobody waits for that."""
         self.free: list[Request] = []
+        self.cancelled: dict[Request, None] = {}
 
     def __repr__(self) -> str:
         """``<TaskGroup workers: 2 of 5 open>``."""
@@ -69,7 +71,7 @@ class TaskGroup:
 
     @property
     def open(self) -> int:
-        """Placeholders that a real ask may still replace, or is replacing (spec § 6.4)."""
+        """Placeholders that real asks wait for: to replace them, or to be rid of them (§ 6.4)."""
         return self.count - self.replaced - self.timed_out
 
 

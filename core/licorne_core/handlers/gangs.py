@@ -10,6 +10,7 @@ from licorne_core.commands import NewApplication
 from licorne_core.config.properties import AppSortPolicy
 from licorne_core.errors import Refusal, Rejected
 from licorne_core.events import EventDetail
+from licorne_core.facts.preemption import PlaceholderIncompatible
 from licorne_core.handlers.outcome import Outcome
 from licorne_core.handlers.predicates import roll_back, roll_back_all
 from licorne_core.handlers.slices import Slice
@@ -87,16 +88,19 @@ def replace(partition: Partition, found: Replacement, now: float, outcome: Outco
     predicates.wait(check, Assumed(app, request, node))
 
 
-def cancel(partition: Partition, found: Cancellation, outcome: Outcome) -> None:
+def cancel(partition: Partition, found: Cancellation, now: float, outcome: Outcome) -> None:
     """Stop a placeholder that is too small for the real ask (spec § 6.5a)."""
-    partition.pairs.stop(found.app, found.placeholder)
-    outcome.release(partition, time_out(found.app, found.placeholder, INCOMPATIBLE))
+    app, request, placeholder = found
+    partition.pairs.cancel(app, placeholder)
+    partition.journal.note(PlaceholderIncompatible(now, placeholder.ask, request.ask))
+    outcome.release(partition, time_out(app, placeholder, INCOMPATIBLE))
 
 
 def placeholders_overdue(
     partition: Partition, app: Application, now: float, outcome: Outcome, part: Slice
 ) -> None:
     """The time of the application's placeholders is up: what follows stands in `ON_TIMEOUT`."""
+    partition.pairs.end_cancelled(app)
     rule = ON_TIMEOUT.get((app.state, app.gang.style))
     if rule is None:
         return
@@ -128,6 +132,7 @@ def time_to_complete(
         return
     roll_back_all(partition, app, PairEvent.TOLD, now)
     rest = iter(_keeping(app))
+    partition.pairs.end_cancelled(app)
     partition.stopping.end = GangEnd(app, app.state, False, ON_COMPLETION, rest)
     go_on(partition, now, outcome, part)
 

@@ -146,7 +146,7 @@ def _carry_out(partition: Partition, decision: Measure, now: float, outcome: Out
     elif isinstance(decision, Replacement):
         replace(partition, decision, now, outcome)
     elif isinstance(decision, Cancellation):
-        cancel(partition, decision, outcome)
+        cancel(partition, decision, now, outcome)
     elif isinstance(decision, ToPreempt):
         preempt(partition, decision, now, outcome)
     elif isinstance(decision, ToGiveUp):

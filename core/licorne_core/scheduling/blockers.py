@@ -239,7 +239,7 @@ class BackOff(Blocker):
 
 
 class OpenPlaceholders(Blocker):
-    """Real asks of a task group wait to replace its placeholders (spec § 6.4)."""
+    """Real asks of a task group wait to replace its placeholders, or for their end (§ 6.4)."""
 
     __slots__ = ("_all", "task_group")
 
@@ -250,7 +250,7 @@ class OpenPlaceholders(Blocker):
         self._all = waits
 
     def lets_through(self) -> bool:
-        """Whether no placeholder is left to be replaced."""
+        """Whether no placeholder is open."""
         return not self.task_group.open
 
     def retire(self) -> None:

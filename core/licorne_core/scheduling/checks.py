@@ -155,6 +155,7 @@ def _report_gang(scene: Scene, asking: Asking) -> Iterable[Check]:
             replaced=task_group.replaced,
             timed_out=task_group.timed_out,
             keeping=len(task_group.free),
+            cancelled=len(task_group.cancelled),
             until=scene.timers.deadline(Timer(Due.PLACEHOLDERS, app.app_id)) or 0.0,
         )
 
@@ -212,7 +213,8 @@ APPLICATION_CHECKS = (
 )
 
 ASK_CHECKS = (
-    # Placeholders keep room for the ask already. It is a look at numbers of the application.
+    # Placeholders keep room for the ask already, or have to be gone before it is placed elsewhere.
+    # It is a look at numbers of the application.
     AskCheck(_gang, _report_gang, spares_reserved=True),
     # Users and groups come before queues: where a limit is in the way, preemption does not help
     # (spec § 8.3c). Both come before the nodes, as they are fewer.

@@ -42,9 +42,10 @@ class Replacement(NamedTuple):
 
 
 class Cancellation(NamedTuple):
-    """A decision: this placeholder is too small for a real ask, and makes way for nothing."""
+    """A decision: this placeholder is too small for this real ask, and makes way for nothing."""
 
     app: Application
+    request: Request
     placeholder: Request
 
 
@@ -167,7 +168,7 @@ class ReplacementSearch:
             for placeholder in free:
                 self._looked_at += 1
                 if not is_covered(ask_class, placeholder.ask.ask_class):
-                    return Cancellation(app, placeholder)
+                    return Cancellation(app, request, placeholder)
                 node = self._node_of(placeholder)
                 if not node.results.get((ask_class, False)):
                     return Replacement(app.leaf, app, request, placeholder, node, elsewhere=False)

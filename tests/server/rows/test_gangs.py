@@ -110,14 +110,22 @@ async def test_a_smaller_member_gives_the_rest_back(held: ServedRm) -> None:
 async def test_a_bigger_member_ends_the_placeholders_and_is_placed_like_any_other(
     held: ServedRm,
 ) -> None:
-    """It waits for them, because there is no room beside them."""
-    await held.ask(member("m1", 500))
+    """It waits for the last of them, though there is room beside them; watchers hear of each."""
+    await held.ask(member("m1", 350))
     heard = await held.heard()
     assert heard.released == [("p1", TIMEOUT, TOO_SMALL), ("p2", TIMEOUT, TOO_SMALL)]
     assert heard.new == []
-    await held.release("p1", "p2", why=si.TIMEOUT)
+    assert await books(held) == [600] * 3
+    larger = "Task group 'g' in application 'app': allocation resources 'map[vcore:350]'"
+    for key in ("p1", "p2"):
+        text = f"{larger} are not matching placeholder 'map[vcore:300]' allocation with ID '{key}'"
+        assert [told for told in await held.messages(key) if told] == [text]
+    await held.release("p1", why=si.TIMEOUT)
+    assert await held.heard() == ([], [], [])
+    assert await books(held) == [300] * 3
+    await held.release("p2", why=si.TIMEOUT)
     assert await held.heard() == ([("m1", "n1")], [], [])
-    assert await books(held) == [500] * 3
+    assert await books(held) == [350] * 3
 
 
 @pytest.fixture

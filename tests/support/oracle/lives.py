@@ -153,25 +153,37 @@ def remove(partition: PartitionOracle, app_id: str, now: float) -> None:
 
 
 def stop(
-    partition: PartitionOracle, app: AppRecord, key: str, message: str, *, preempted: bool = False
+    partition: PartitionOracle,
+    app: AppRecord,
+    key: str,
+    message: str,
+    *,
+    preempted: bool = False,
+    counts: bool = True,
 ) -> None:
-    """The RM is told to stop an allocation for nobody's sake, or for a preemptor's."""
+    """The RM is told to stop an allocation for nobody's sake, or for a preemptor's.
+
+    A placeholder `counts` as timed out from then on, or else once it has ended (spec § 6.5a).
+    """
     pair = app.pair_of(key)
     if pair is not None:
         partition.put_back(app, pair.ask.key)
     allocation = app.allocations[key]
     allocation.state = PREEMPTING if preempted else RELEASING
-    end_of(allocation.ask, TIMED_OUT)
+    if counts:
+        end_of(allocation.ask, TIMED_OUT)
     why = "PREEMPTED_BY_SCHEDULER" if preempted else "TIMEOUT"
     partition.tell_released(app, key, why, message)
 
 
-def _stop_placeholders(partition: PartitionOracle, app: AppRecord, message: str) -> bool:
-    """Stop all placeholders that were not told yet; whether there were any."""
+def _stop_placeholders(partition: PartitionOracle, app: AppRecord, message: str) -> None:
+    """Stop all placeholders that were not told yet; nobody waits for those that were in vain."""
     live = [key for key, one in app.allocations.items() if one.state == PLACEHOLDER]
     for key in live:
         stop(partition, app, key, message)
-    return bool(live)
+    for one in booked_placeholders(app):
+        if app.pair_of(one.ask.key) is None:
+            end_of(one.ask, TIMED_OUT)
 
 
 def placeholders_overdue(partition: PartitionOracle, app: AppRecord, now: float) -> None:

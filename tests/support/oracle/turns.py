@@ -194,7 +194,7 @@ def _replace(partition: PartitionOracle, decision: Replacement, now: float) -> N
     """A real ask takes a placeholder's place, once the RM has agreed; or the placeholder stops."""
     app = partition.apps[decision.app_id]
     if decision.cancels:
-        stop(partition, app, decision.placeholder, INCOMPATIBLE)
+        stop(partition, app, decision.placeholder, INCOMPATIBLE, counts=False)
         return
     ask, elsewhere = app.asks[decision.key], decision.node_id is not None
     if decision.asks:

@@ -147,9 +147,9 @@ class GangMaker:
         dice = rng.random()
         if dice < 0.12:
             size = {what: value // 2 or 1 for what, value in size.items()}
-        elif dice < 0.16:
+        elif dice < 0.22:
             size = {what: value * 2 for what, value in size.items()}
-        elif dice < 0.2:
+        elif dice < 0.26:
             size = dict(rng.choice(self.shapes))
         if rng.random() < 0.04:
             name = rng.choice(["nobody's", "", "g0"])
