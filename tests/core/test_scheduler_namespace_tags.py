@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+from licorne_core.commands import NewApplication
+from licorne_core.effects import ApplicationsAnswered
+from licorne_core.facts.apps import StateEntered
 from licorne_core.reports import QueueReport
 from support.builders import (
     RM,
@@ -162,3 +165,83 @@ def test_a_guarantee_that_comes_later_changes_the_order_of_applications() -> Non
     guaranteed = {"namespace": "ns", "namespace.resourceguaranteed": wanted}
     driver.send(apps(app("third", tags=guaranteed)))
     assert keys(driver.do(nodes(node("n2", memory=10, vcore=20)))) == ["v1", "m1"]
+
+
+def refusals(driver: Driver, new: NewApplication) -> dict[str, str]:
+    """What the RM reads of an application that is refused; nothing for one that is taken."""
+    return {
+        rejection.app_id: rejection.reason
+        for effect in driver.do(apps(new))
+        if isinstance(effect, ApplicationsAnswered)
+        for rejection in effect.rejected
+    }
+
+
+def gang(app_id: str, wanted: int, quota: int | None = None) -> NewApplication:
+    """A gang of namespace ns that wants so many cores, with a quota if it brings one."""
+    given = {"namespace": "ns"} if quota is None else tags("ns", vcore=quota)
+    return app(app_id, tags=given, gang={"vcore": wanted})
+
+
+def too_large(app_id: str, wanted: int, most: int) -> dict[str, str]:
+    """The refusal of a gang that does not fit in the queue of namespace ns."""
+    text = f"queue root.ns cannot fit application {app_id}: task group request map[vcore:{wanted}]"
+    return {app_id: f"{text} larger than max queue allocation map[vcore:{most}]"}
+
+
+@pytest.mark.row(83, 130)
+def test_a_gang_is_measured_against_the_quota_that_it_brings() -> None:
+    """The first of a namespace and all later ones, whether the quota rises or falls."""
+    driver = started()
+    assert refusals(driver, gang("one", 5000, quota=3000)) == too_large("one", 5000, 3000)
+    assert refusals(driver, gang("two", 3000, quota=3000)) == {}
+    assert refusals(driver, gang("three", 5000)) == too_large("three", 5000, 3000)
+    assert refusals(driver, gang("four", 5000, quota=6000)) == {}
+    assert refusals(driver, gang("five", 5000, quota=4000)) == too_large("five", 5000, 4000)
+    assert refusals(driver, gang("six", 6000)) == {}
+
+
+@pytest.mark.row(83, 130)
+def test_a_refused_gang_leaves_no_quota_behind() -> None:
+    """Neither a size of any kind, nor an event of it, nor a turn for those who wait."""
+    before = {**tags("ns", vcore=3), "namespace.resourcemaxapps": "1"}
+    driver = started(("one", before), ("two", before))
+    driver.do(asks(ask("one", "k", vcore=3), ask("two", "waits", vcore=1)))
+    shown, noted = queue(driver, "root.ns"), len(driver.facts)
+    given = {
+        **tags("ns", vcore=9),
+        "namespace.resourceguaranteed": '{"resources":{"vcore":{"value":1}}}',
+        "namespace.resourcemaxapps": "9",
+    }
+    new = app("large", tags=given, gang={"vcore": 10})
+    assert refusals(driver, new) == too_large("large", 10, 9)
+    after = queue(driver, "root.ns")
+    assert (after.max, after.guaranteed) == (shown.max, shown.guaranteed) == ({"vcore": 3}, {})
+    assert after.max_applications == 1
+    assert [type(fact) for fact in driver.facts[noted:]] == [StateEntered]
+
+
+@pytest.mark.parametrize("wanted", [{"vcore": 5}, {"vcore": -1}])
+def test_a_refused_gang_leaves_no_queue_behind(wanted: dict[str, int]) -> None:
+    """None of the queues that were created for it is there, and nobody hears of any."""
+    deep = "[{name: tag, value: namespace, create: true, parent: {name: user, create: true}}]"
+    driver = Driver()
+    driver.do(register(config("[{name: fixed}]", rest=f"placementrules: {deep}")))
+    partition = driver.views.resolve(f"[{RM}]default")
+    before, noted = driver.views.queues(partition), len(driver.facts)
+    assert refusals(driver, app("one", tags=tags("ns", vcore=3), gang=wanted))
+    assert driver.views.queues(partition) == before
+    assert [type(fact) for fact in driver.facts[noted:]] == [StateEntered]
+    assert refusals(driver, app("two", tags=tags("ns", vcore=3), gang={"vcore": 3})) == {}
+    assert queue(driver, "root.ann.ns").max == {"vcore": 3}
+
+
+def test_a_gang_fits_in_what_lies_above_its_namespace() -> None:
+    """A quota that is larger than the maximum of the parent does not help."""
+    rules = "[{name: tag, value: namespace, create: true, parent: {name: fixed, value: all}}]"
+    driver = Driver()
+    parent = "[{name: all, parent: true, resources: {max: {vcore: 4m}}}]"
+    driver.do(register(config(parent, rest=f"placementrules: {rules}")))
+    refused = refusals(driver, gang("one", 5, quota=9))
+    assert refused["one"].endswith("larger than max queue allocation map[vcore:4]")
+    assert refusals(driver, gang("two", 4, quota=9)) == {}

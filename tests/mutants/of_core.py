@@ -225,8 +225,8 @@ CORE = (
     Defect(
         "template-before-tags",
         "core/licorne_core/queues/template.py",
-        "max_in_force(brought.max or template.max)",
-        "max_in_force(template.max or brought.max)",
+        "max_in_force(brought.max or _template_above(leaf).max)",
+        "max_in_force(_template_above(leaf).max or brought.max)",
         "the template overrides what applications brought for their queue",
         ("tests/core/test_scheduler_namespace_tags.py",),
     ),

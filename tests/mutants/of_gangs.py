@@ -24,13 +24,14 @@ _TIMEOUTS = _SCENARIO + "[gang_timeouts]"
 _CORNERS = _SCENARIO + "[gang_corners]"
 _GANG_TESTS = "tests/core/test_gangs.py::"
 _CANCELLED = "tests/core/test_cancelled_placeholders.py"
+_TAGS = "tests/core/test_scheduler_namespace_tags.py"
 
 GANGS = (
     Defect(
         "gang-fits-in-the-leaf",
         _GANGS,
-        "for queue in leaf.lineage[:-1]:",
-        "for queue in leaf.lineage[:1]:",
+        "for queue in leaf.lineage[1:-1]:",
+        "for queue in leaf.lineage[1:1]:",
         "a gang is accepted that a queue above its own could never hold",
         (_CORNERS,),
     ),
@@ -45,10 +46,26 @@ GANGS = (
     Defect(
         "forced-gang-is-checked",
         "core/licorne_core/handlers/apps.py",
-        "if gang.is_wanted and not is_forced(new):",
+        "if gang.is_wanted and not is_forced(placed):",
         "if gang.is_wanted:",
         "a gang that runs already is refused after a restart",
         (_RECOVERY,),
+    ),
+    Defect(
+        "quota-of-yesterday",
+        "core/licorne_core/handlers/apps.py",
+        "leaf_max = leaf.max if brought is None else max_with(leaf, brought)",
+        "leaf_max = leaf.max",
+        "a gang is measured against the quota that others brought, and the first against none",
+        (_TAGS,),
+    ),
+    Defect(
+        "queues-of-refused-gangs",
+        "core/licorne_core/handlers/apps.py",
+        "            tree.take_back(created)\n",
+        "",
+        "a queue stays for ever that was created for a gang that was refused",
+        (_TAGS,),
     ),
     Defect(
         "timeout-in-full",

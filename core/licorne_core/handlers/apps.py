@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from licorne_core.apps.application import Application
+from licorne_core.apps.gang import Gang
 from licorne_core.apps.gang_rules import PairEvent
 from licorne_core.apps.states import AppEvent, AppState
 from licorne_core.commands import (
@@ -11,6 +12,7 @@ from licorne_core.commands import (
     TerminationType,
     UpdateApplications,
 )
+from licorne_core.config.schema import TemplateConfig
 from licorne_core.effects import (
     AllocationsReleased,
     ApplicationRejection,
@@ -27,7 +29,7 @@ from licorne_core.events import EventDetail
 from licorne_core.facts.apps import AppAdded, StateEntered
 from licorne_core.facts.queues import QueueAdded, QueueGuaranteedChanged, QueueMaxChanged
 from licorne_core.handlers.gangs import check_gang, gang_of
-from licorne_core.handlers.namespace_tags import apply_namespace_tags
+from licorne_core.handlers.namespace_tags import apply_brought, brought_with
 from licorne_core.handlers.predicates import roll_back_all
 from licorne_core.handlers.slices import Slice
 from licorne_core.ids import AppId, QueuePath
@@ -41,6 +43,7 @@ from licorne_core.lifecycle import (
 from licorne_core.partition import Partition
 from licorne_core.placement.identity_check import checked_user, is_forced
 from licorne_core.queues.queue import Queue
+from licorne_core.queues.template import max_with
 from licorne_core.registry import Rm
 from licorne_core.resources import EMPTY
 from licorne_core.rm_caps import footprint_of, footprint_of_names
@@ -103,13 +106,8 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     user = checked_user(new, forced=is_forced(new))
     # Each placement rule may look for a tag.
     placed = replace(new, user=user, tags=IndexedTags(new.tags))
-    queues = len(partition.tree)
-    leaf = partition.placer.place(placed, partition.tree)
-    for queue in partition.tree.newest(len(partition.tree) - queues):
-        partition.journal.note(QueueAdded(now, queue.path, managed=False))
     gang = gang_of(new, now)
-    if gang.is_wanted and not is_forced(new):
-        check_gang(app_id, leaf, gang)
+    leaf, brought = _place(partition, placed, gang, now)
     app = Application(
         app_id,
         leaf.path,
@@ -128,9 +126,35 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     leaf.applications[app_id] = app
     partition.limits.join(app, leaf)
     partition.journal.note(AppAdded(now, app_id, leaf.path, app.group))
-    _follow_tags(partition, leaf, new, now)
+    if brought is not None:
+        _bring(partition, leaf, brought, now)
     partition.counters.applications_accepted += 1
     return app
+
+
+def _place(
+    partition: Partition, placed: NewApplication, gang: Gang, now: float
+) -> tuple[Queue, TemplateConfig | None]:
+    """The leaf for the application, and what has been brought for it with this one.
+
+    The gang is measured against what the application itself brings. If it is refused, no queue is
+    left that was created for it.
+    """
+    tree = partition.tree
+    before = len(tree)
+    leaf = partition.placer.place(placed, tree)
+    created = len(tree) - before
+    brought = brought_with(leaf, placed.tags)
+    if gang.is_wanted and not is_forced(placed):
+        leaf_max = leaf.max if brought is None else max_with(leaf, brought)
+        try:
+            check_gang(placed.app_id, leaf, leaf_max, gang)
+        except Rejected:
+            tree.take_back(created)
+            raise
+    for queue in tree.newest(created):
+        partition.journal.note(QueueAdded(now, queue.path, managed=False))
+    return leaf, brought
 
 
 def _footprint(new: NewApplication) -> int:
@@ -139,9 +163,9 @@ def _footprint(new: NewApplication) -> int:
     return described + footprint_of_names((new.app_id, *new.user.groups))
 
 
-def _follow_tags(partition: Partition, leaf: Queue, new: NewApplication, now: float) -> None:
+def _bring(partition: Partition, leaf: Queue, brought: TemplateConfig, now: float) -> None:
     maximum, guaranteed = leaf.max, leaf.guaranteed
-    apply_namespace_tags(partition, leaf, new.tags)
+    apply_brought(partition, leaf, brought)
     if leaf.max != maximum:
         partition.journal.note(QueueMaxChanged(now, leaf.path, leaf.max or EMPTY))
     if leaf.guaranteed != guaranteed:

@@ -46,8 +46,11 @@ def gang_of(new: NewApplication, now: float) -> Gang:
     )
 
 
-def check_gang(app_id: AppId, leaf: Queue, gang: Gang) -> None:
-    """Refuse a gang that wants less than nothing, or that its queue could never run (§ 6.1)."""
+def check_gang(app_id: AppId, leaf: Queue, leaf_max: Resources | None, gang: Gang) -> None:
+    """Refuse a gang that wants less than nothing, or that its queue could never run (§ 6.1).
+
+    `leaf_max` is the maximum of the leaf with what the application brings for it.
+    """
     for name, value in gang.placeholder_ask.items():
         if value < 0:
             raise Rejected(
@@ -60,8 +63,8 @@ def check_gang(app_id: AppId, leaf: Queue, gang: Gang) -> None:
             "unsupported sort type",
             Refusal.GANG_NOT_POSSIBLE,
         )
-    largest: Resources = {}
-    for queue in leaf.lineage[:-1]:
+    largest = leaf_max or {}
+    for queue in leaf.lineage[1:-1]:
         largest = min_undefined(largest, queue.max or {})
     if not fits_max_undefined(largest, gang.placeholder_ask):
         raise Rejected(

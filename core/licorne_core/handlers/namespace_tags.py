@@ -9,7 +9,6 @@ from licorne_core.partition import Partition
 from licorne_core.queues.access import RECOVERY_PATH
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.template import apply_sizes
-from licorne_core.quotas import may_run_one_more
 from licorne_core.resources import INT64_MAX, Resources, is_strictly_greater_than_zero
 from licorne_core.tags import tag_value
 
@@ -21,34 +20,43 @@ _MAX_TEXT = 16_384
 _UINT64_MAX = 2**64 - 1
 
 
-def apply_namespace_tags(partition: Partition, leaf: Queue, tags: Mapping[str, str]) -> None:
-    """Let an application's tags set the leaf's maximum, guaranteed and number of applications.
+def brought_with(leaf: Queue, tags: Mapping[str, str]) -> TemplateConfig | None:
+    """What applications have brought for the leaf, with the tags of one that comes.
 
-    Only dynamic queues follow tags, and the recovery queue does not. A tag is ignored if it cannot
-    be read, has an amount below zero, or has nothing but zeros. The queue keeps a size until a
-    later application brings another one, also when the application that brought it leaves.
+    Only dynamic queues follow tags, and the recovery queue does not: None for these. A tag is
+    ignored if it cannot be read, has an amount below zero, or has nothing but zeros.
     """
-    if leaf.managed or leaf.path == RECOVERY_PATH or not tags:
-        return
+    if leaf.managed or leaf.path == RECOVERY_PATH:
+        return None
     maximum = _resources(tag_value(tags, QUOTA))
     guaranteed = _resources(tag_value(tags, GUARANTEED))
     applications = _count(tag_value(tags, MAX_APPLICATIONS))
-    leaf.brought = TemplateConfig(
+    return TemplateConfig(
         max=maximum or leaf.brought.max,
         guaranteed=guaranteed or leaf.brought.guaranteed,
         max_applications=applications or leaf.brought.max_applications,
     )
+
+
+def apply_brought(partition: Partition, leaf: Queue, brought: TemplateConfig) -> None:
+    """Set the maximum, guaranteed and number of applications of a dynamic leaf.
+
+    The queue keeps a size until a later application brings another one, also when the application
+    that brought it leaves.
+    """
+    if brought == leaf.brought:
+        # Most applications of a namespace say what those before them said.
+        return
     before = (leaf.max, leaf.guaranteed)
+    leaf.brought = brought
     apply_sizes(leaf)
-    # Most applications of a namespace say what those before them said.
     if before != (leaf.max, leaf.guaranteed):
         partition.tree.shares_stale = True
         partition.wakeups.room_in((leaf,))
         # The fair order of applications is by what they have of the guarantee (spec § 5.2).
         for app in leaf.applications.values():
             partition.changes.app_changed(app)
-    if applications and may_run_one_more(leaf):
-        partition.wakeups.may_run_again((leaf,))
+    partition.wakeups.may_run_again((leaf,))
 
 
 def _resources(text: str) -> Resources | None:

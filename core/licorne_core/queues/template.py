@@ -5,6 +5,7 @@ from licorne_core.queues.access import RECOVERY_PATH
 from licorne_core.queues.limit_table import NO_LIMITS, LimitTable
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.quota import guaranteed_in_force, max_in_force
+from licorne_core.resources import Resources
 
 _NOTHING = TemplateConfig()
 
@@ -48,11 +49,20 @@ def apply_template(queue: Queue) -> None:
 
 def apply_sizes(leaf: Queue) -> None:
     """Size a dynamic leaf by what applications brought for it, or else by its template."""
-    assert leaf.parent is not None, "root is never dynamic"
-    brought, template = leaf.brought, leaf.parent.template or _NOTHING
+    brought, template = leaf.brought, _template_above(leaf)
     leaf.guaranteed = guaranteed_in_force(brought.guaranteed or template.guaranteed)
-    leaf.max = max_in_force(brought.max or template.max)
+    leaf.max = max_with(leaf, brought)
     leaf.max_applications = brought.max_applications or template.max_applications
+
+
+def max_with(leaf: Queue, brought: TemplateConfig) -> Resources | None:
+    """The maximum of a dynamic leaf for which applications have brought this; None for no bound."""
+    return max_in_force(brought.max or _template_above(leaf).max)
+
+
+def _template_above(leaf: Queue) -> TemplateConfig:
+    assert leaf.parent is not None, "root is never dynamic"
+    return leaf.parent.template or _NOTHING
 
 
 def _template_of(queue: Queue, own: TemplateConfig | None) -> TemplateConfig | None:

@@ -144,6 +144,11 @@ class QueueTree:
             apply_template(queue)
         return queue
 
+    def take_back(self, count: int) -> None:
+        """Remove the last `count` queues that were created; nobody has come into them."""
+        for queue in reversed(self.newest(count)):
+            self._remove(queue)
+
     def visits(self, root: QueueConfig) -> Iterator[Visit]:
         """All queues of the tree and of a configuration, each parent before its children by name.
 

@@ -101,6 +101,24 @@ def test_a_rejected_application_has_its_reason() -> None:
     assert planned(settled(), app("new", partition="no")).partition == ""
 
 
+def test_a_gang_is_planned_with_the_quota_that_it_brings() -> None:
+    """The plan says what the RM would be told, of the first of a namespace and of a later one."""
+    driver = settled("placementrules: [{name: tag, value: to, create: true}]", "[{name: a}]")
+
+    def gang(app_id: str, wanted: int, quota: int) -> NewApplication:
+        tag = {"namespace.resourcequota": f'{{"resources":{{"vcore":{{"value":{quota}}}}}}}'}
+        return app(app_id, tags={"to": "ns", **tag}, gang={"vcore": wanted})
+
+    refused = planned(driver, gang("one", 5, 3))
+    assert refused.rejection == (
+        "queue root.ns cannot fit application one: task group request map[vcore:5] "
+        "larger than max queue allocation map[vcore:3]"
+    )
+    driver.do(apps(gang("two", 3, 3)))
+    larger = planned(driver, gang("three", 5, 6))
+    assert (larger.accepted, larger.queue) == (True, "root.ns")
+
+
 def test_a_gang_takes_the_places_of_its_placeholders() -> None:
     """Placeholders are placed, and the real asks in their places once these have gone."""
     new = app("new", "root.a", gang={"vcore": 2})

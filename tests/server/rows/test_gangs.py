@@ -81,6 +81,24 @@ async def test_a_gang_that_can_never_be_held_is_refused(rm: ServedRm) -> None:
     assert await rm.submit(gang("app", 1000), application("plain", "root.fair")) == {}
 
 
+@pytest.mark.row(83, 130)
+async def test_a_gang_is_measured_against_the_quota_of_its_own_namespace(rm: ServedRm) -> None:
+    """The first gang of a namespace is, and so is one that brings a larger quota than before."""
+    rules = "    placementrules: [{name: tag, value: namespace, create: true}]\n"
+    await rm.register(f"{CONFIG}{rules}", n1=9000)
+
+    def of_namespace(app_id: str, vcore: int, quota: int) -> si.AddApplicationRequest:
+        given = f'{{"resources":{{"vcore":{{"value":{quota}}}}}}}'
+        tags = {"namespace": "ns", "namespace.resourcequota": given}
+        return application(app_id, placeholderAsk=resource(vcore=vcore), tags=tags)
+
+    refused = await rm.submit(of_namespace("first", 5000, 3000))
+    assert refused["first"].endswith("larger than max queue allocation map[vcore:3000]")
+    assert await rm.submit(of_namespace("second", 3000, 3000)) == {}
+    assert await rm.submit(of_namespace("third", 5000, 6000)) == {}
+    assert (await rm.queue("root.ns"))["maxResource"] == {"vcore": 6000}
+
+
 @pytest.mark.row(12, 16, 131)
 async def test_a_member_takes_a_place_when_the_placeholder_is_confirmed(held: ServedRm) -> None:
     """The room counts once: before, while the RM is silent, after, and when it confirms again."""

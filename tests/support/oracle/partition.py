@@ -1,5 +1,6 @@
 """One partition as the oracle sees it: queues, nodes and applications (spec §§ 2.7, 3-5, 7)."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from licorne_core.commands import NewApplication, PredicatePolicy
@@ -130,12 +131,17 @@ class PartitionOracle:
         """Place the application, unless its id is taken or no queue will have it."""
         if new.app_id in self.apps:
             return
+        before = list(self.queues)
         path = self._place(new.queue_name)
         if path is None:
             return
         user, tags = new.user.user, dict(new.tags)
+        leaf = self.queues[path]
+        brought = leaf.brought
+        self._follow_tags(leaf, tags)
         wanted = dict(new.placeholder_ask)
         if any(wanted.values()) and not self._may_come(path, wanted):
+            self._take_back(leaf, brought, before)
             return
         gang = GangRecord(
             wanted,
@@ -146,7 +152,13 @@ class PartitionOracle:
         app = AppRecord(new.app_id, path, now, user, groups, tags, gang)
         app.group = group_of(self.queues, path, app.groups)
         self.apps[new.app_id] = app
-        self._follow_tags(app)
+
+    def _take_back(self, leaf: QueueRecord, brought: QueueRecord | None, before: list[str]) -> None:
+        """A gang is refused: the leaf is as it was, and no queue is there that was not before."""
+        if not leaf.managed:
+            leaf.brought = brought
+            self._follow_template(leaf)
+        self.queues = {path: self.queues[path] for path in before}
 
     def _may_come(self, path: str, wanted: Amounts) -> bool:
         """Whether a gang may be run in the leaf, and can ever be complete there (spec § 6.1)."""
@@ -178,17 +190,17 @@ class PartitionOracle:
         leaf.max = dict(brought.max or template.max)
         leaf.max_apps = brought.max_apps or template.max_apps
 
-    def _follow_tags(self, app: AppRecord) -> None:
+    def _follow_tags(self, leaf: QueueRecord, tags: dict[str, str]) -> None:
         """What the tags of an application say holds for a dynamic leaf from now on (§ 3.13)."""
-        leaf = self.queues[app.queue]
         if leaf.managed:
             return
-        brought = leaf.brought = leaf.brought or QueueRecord(leaf.path, is_leaf=True)
-        brought.max = tagged_amounts(app.tags, "namespace.resourcequota") or brought.max
+        brought = replace(leaf.brought or QueueRecord(leaf.path, is_leaf=True))
+        brought.max = tagged_amounts(tags, "namespace.resourcequota") or brought.max
         brought.guaranteed = (
-            tagged_amounts(app.tags, "namespace.resourceguaranteed") or brought.guaranteed
+            tagged_amounts(tags, "namespace.resourceguaranteed") or brought.guaranteed
         )
-        brought.max_apps = int(app.tags.get("namespace.resourcemaxapps", "0")) or brought.max_apps
+        brought.max_apps = int(tags.get("namespace.resourcemaxapps", "0")) or brought.max_apps
+        leaf.brought = brought
         self._follow_template(leaf)
 
     # What is booked
