@@ -141,7 +141,11 @@ class PartitionOracle:
         self._follow_tags(leaf, tags)
         wanted = dict(new.placeholder_ask)
         if any(wanted.values()) and not self._may_come(path, wanted):
-            self._take_back(leaf, brought, before)
+            # The leaf is as it was, and no queue is there that was not before.
+            if not leaf.managed:
+                leaf.brought = brought
+                self._follow_template(leaf)
+            self.queues = {known: self.queues[known] for known in before}
             return
         gang = GangRecord(
             wanted,
@@ -152,13 +156,6 @@ class PartitionOracle:
         app = AppRecord(new.app_id, path, now, user, groups, tags, gang)
         app.group = group_of(self.queues, path, app.groups)
         self.apps[new.app_id] = app
-
-    def _take_back(self, leaf: QueueRecord, brought: QueueRecord | None, before: list[str]) -> None:
-        """A gang is refused: the leaf is as it was, and no queue is there that was not before."""
-        if not leaf.managed:
-            leaf.brought = brought
-            self._follow_template(leaf)
-        self.queues = {path: self.queues[path] for path in before}
 
     def _may_come(self, path: str, wanted: Amounts) -> bool:
         """Whether a gang may be run in the leaf, and can ever be complete there (spec § 6.1)."""
