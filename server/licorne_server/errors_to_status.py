@@ -104,6 +104,10 @@ async def abort(context: Any, error: Exception) -> NoReturn:
     Raises:
         asyncio.CancelledError: the call has ended meanwhile, so that nobody takes a status.
     """
+    if isinstance(error, grpc.aio.InternalError):
+        # gRPC says so of a message to a caller that has gone while it was being written.
+        log.debug("caller gone", peer=context.peer())
+        raise asyncio.CancelledError from None
     failure = _status(error)
     try:
         await context.abort_with_status(failure.status())

@@ -21,7 +21,7 @@ from licorne_server.convert_asks import AskingReader, AskReader
 from licorne_server.convert_checks import CheckEncoder
 from licorne_server.convert_out import AllocationEncoder, Kind, Payload, payloads
 from licorne_server.convert_victims import victim_payloads
-from licorne_server.errors import CallError, aborted, exhausted
+from licorne_server.errors import CallError, exhausted
 from licorne_server.measures import RmMeasures
 from licorne_server.outbox import Outbox
 from licorne_server.rm_state import RmState
@@ -139,11 +139,11 @@ class Rm:
         registration = self.registration
         return lambda: self.registration == registration
 
-    async def displace(self, kind: Kind, reason: str) -> None:
-        """End the open stream of a kind, and wait until nothing of it runs any more."""
+    async def displace(self, kind: Kind, farewell: CallError) -> None:
+        """End the open stream of a kind with an error, and wait until nothing of it runs."""
         older = self.streams.get(kind)
         if older is not None:
-            older.end(aborted(reason, "STREAM_REPLACED"))
+            older.end(farewell)
             await older.closed.wait()
 
     def attach(self, kind: Kind, stream: Stream) -> None:

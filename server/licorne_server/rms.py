@@ -26,7 +26,6 @@ from licorne_server.configurations.history import Configurations
 from licorne_server.convert_out import Kind, Payload
 from licorne_server.errors import (
     CallError,
-    aborted,
     failed_precondition,
     unavailable,
 )
@@ -86,6 +85,8 @@ class Rms:
         self._rms: dict[RmId, Rm] = {}
         # Who registers an RM just now, by RM.
         self._arriving: dict[RmId, str] = {}
+        # What the session of an RM is told that gives way to a registration just now, by RM.
+        self._farewells: dict[str, CallError] = {}
         self._locks: WeakValueDictionary[str, BoundedLock] = WeakValueDictionary()
         # Messages with much in them go through it one by one.
         self._gate = asyncio.Lock()
@@ -116,18 +117,21 @@ class Rms:
         return rm_id in self._locks
 
     @contextmanager
-    def unsettled(self, rm_id: str) -> Iterator[None]:
+    def unsettled(self, rm_id: str, farewell: CallError) -> Iterator[None]:
         """Let requests on the RM's streams of `si.v1` wait while it is registered anew.
 
         These streams outlive a registration. What they bring meanwhile is for the new books; if
-        the registration is refused it is for the old ones, and nothing is lost.
+        the registration is refused it is for the old ones, and nothing is lost. The stream of a
+        session ends with `farewell` as soon as the new registration counts, and not before.
         """
         rm = self.find(rm_id)
         if rm is not None:
             rm.settled.clear()
+        self._farewells[rm_id] = farewell
         try:
             yield
         finally:
+            del self._farewells[rm_id]
             if rm is not None:
                 rm.settled.set()
 
@@ -258,7 +262,7 @@ class Rms:
             outbox = Outbox(self._hold(rm_id), self._bounds, self._now, measures.sending)
             rm = self._rms[rm_id] = Rm(rm_id, outbox, self._now, measures)
         # A session does not outlive the registration that it was opened in.
-        rm.end_streams(aborted("registered anew over si.v1", "SESSION_REPLACED"), [Kind.SESSION])
+        rm.end_streams(self._farewells.get(rm_id), [Kind.SESSION])
         rm.renew(effect.session)
         rm.party = self._arriving.get(rm_id, rm.party)
         self._configurations.in_force(rm_id)

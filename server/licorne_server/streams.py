@@ -35,6 +35,9 @@ ENOUGH_ITEMS = 256
 FEW_ITEMS = 8
 """After a message with fewer items than this the next one leaves at once."""
 
+GONE = "its client has gone"
+"""Why most streams end."""
+
 
 @dataclass(slots=True)
 class Traffic:
@@ -89,7 +92,11 @@ class Stream:
         self.closed = asyncio.Event()
 
     def end(self, error: CallError | None = None) -> None:
-        """End the call from outside, with an error or in order; the first call counts."""
+        """End the call from outside, with an error or in order; the first call counts.
+
+        From here on its tasks take and write nothing more, though they have yet to be cancelled.
+        """
+        self.over = True
         if not self._ended.done():
             self._ended.set_result(error)
 
@@ -122,7 +129,7 @@ class Stream:
         self._reading_since = asyncio.get_running_loop().time()
         raw = await self._context.read()
         self._reading_since = None
-        if raw is grpc.aio.EOF:
+        if raw is grpc.aio.EOF or self.over:
             return None
         message: bytes = raw
         self._link.heard(len(message))
@@ -185,7 +192,7 @@ class Stream:
         try:
             await self._run((read, carry_out, write), wake)
         except asyncio.CancelledError:
-            self.reason = "its client has gone"
+            self.reason = GONE
             raise
         except Exception as error:
             self.reason = _why(error)
@@ -239,6 +246,8 @@ class Stream:
 
 def _why(error: Exception) -> str:
     """Why an error ends a stream. What failed inside is in a line of its own."""
+    if isinstance(error, grpc.aio.InternalError):
+        return GONE
     if isinstance(error, CallError):
         return f"{error.code.name}: {error.message}"
     return str(error) if isinstance(error, Malformed) else "INTERNAL"

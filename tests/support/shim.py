@@ -251,10 +251,10 @@ class RawSession:
         """Open a stream with a hello."""
         fields.setdefault("registration", si.RegisterResourceManagerRequest())
         call = self.open(metadata)
+        fields.setdefault("protocol", 1)
         hello = sp.Hello(
             rm_id=self.rm_id,
             instance=instance,
-            protocol=1,
             resume_token=token,
             acknowledged=acknowledged,
             **fields,

@@ -274,7 +274,7 @@ class Conversation:
             await self._send(sealer, sent.kind, sent.data, sent.number)
             # The stream before this one may have broken while they were written.
             self._note_sent(sent.last_check)
-        while True:
+        while not self._stream.over:
             self._rm.check()
             batch = outbox.peek(ALL_KINDS)
             if batch is not None:

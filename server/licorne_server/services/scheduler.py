@@ -19,6 +19,7 @@ from licorne_server.engine import Engine
 from licorne_server.errors import (
     CallError,
     Malformed,
+    aborted,
     failed_precondition,
     invalid_argument,
 )
@@ -76,7 +77,8 @@ class SchedulerService:
             self._access.check_rm(context, command.rm_id)
             async with self._rms.lock(command.rm_id):
                 self._rms.check_open()
-                with self._rms.unsettled(command.rm_id):
+                anew = aborted("registered anew over si.v1", "SESSION_REPLACED")
+                with self._rms.unsettled(command.rm_id, anew):
                     caller = self._access.caller(context)
                     await self._admission.register(command, request.config, caller)
         return si.RegisterResourceManagerResponse()
@@ -117,7 +119,8 @@ class SchedulerService:
         """
         async with self._rms.lock(rm_id):
             rm = self._admitting(kind, rm_id)
-            await rm.displace(kind, f"taken over by a newer {kind.value} stream of RM {rm_id}")
+            text = f"taken over by a newer {kind.value} stream of RM {rm_id}"
+            await rm.displace(kind, aborted(text, "STREAM_REPLACED"))
             # The older stream may have taken long to end: check again.
             rm = self._admitting(kind, rm_id)
             rm.attach(kind, stream)
@@ -180,7 +183,7 @@ class SchedulerService:
 
     async def _write(self, rm: Rm, kind: Kind, stream: Stream) -> None:
         kinds = (kind,)
-        while True:
+        while not stream.over:
             rm.check()
             batch = rm.outbox.peek(kinds)
             if batch is not None:

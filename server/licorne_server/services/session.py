@@ -25,7 +25,7 @@ from licorne_server.convert_in import registration
 from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
 from licorne_server.envelope import Sealer
-from licorne_server.errors import failed_precondition, invalid_argument
+from licorne_server.errors import CallError, aborted, failed_precondition, invalid_argument
 from licorne_server.errors_to_status import stream_handler
 from licorne_server.event_feed import feeding
 from licorne_server.gate import Gate
@@ -124,39 +124,44 @@ class SessionService:
         self._access.check_rm(context, hello.rm_id)
         async with self._rms.lock(hello.rm_id):
             self._rms.check_open()
-            await self._make_way(hello)
-            # The older stream may have taken long to end: check again.
-            self._rms.check_open()
-            resend = self._resume(hello)
+            farewell = self._farewell(hello)
+            resend: list[Sent] | None = None
+            if (found := self._resumable(hello)) is not None:
+                await found[0].displace(Kind.SESSION, farewell)
+                # The older stream may have taken long to end: check again.
+                self._rms.check_open()
+                resend = self._resume(hello)
             if resend is None:
                 caller = self._access.caller(context)
-                await self._register(hello, command, caller)
+                await self._register(hello, command, caller, farewell)
             rm, session = self._current(hello.rm_id)
             rm.attach(Kind.SESSION, stream)
         return rm, session, resend
 
-    async def _make_way(self, hello: Hello) -> None:
-        """End the RM's open stream for the one of this hello, and wait until nothing of it runs.
+    def _farewell(self, hello: Hello) -> CallError:
+        """What the RM's open stream is told once the one of this hello takes its place.
 
         Raises:
             CallError: a newer instance of the RM has the open session.
         """
         rm = self._rms.find(hello.rm_id)
-        if rm is None or rm.session is None:
-            return
-        if hello.instance < rm.session.instance:
+        session = rm.session if rm else None
+        if session is not None and hello.instance < session.instance:
             raise failed_precondition(
-                f"instance {hello.instance} of RM {rm.rm_id} is older than instance "
-                f"{rm.session.instance}, which has taken over; if that number is a mistake, "
+                f"instance {hello.instance} of RM {hello.rm_id} is older than instance "
+                f"{session.instance}, which has taken over; if that number is a mistake, "
                 "register the RM over si.v1 to start over",
                 "INSTANCE_FENCED",
             )
-        newer = hello.instance > rm.session.instance
+        newer = session is not None and hello.instance > session.instance
         reason = "fenced by a newer instance" if newer else "taken over by a newer stream"
-        await rm.displace(Kind.SESSION, reason)
+        return aborted(reason, "STREAM_REPLACED")
 
-    def _resume(self, hello: Hello) -> list[Sent] | None:
-        """Resume the RM's session; returns what to send again, or None if it cannot be resumed."""
+    def _resumable(self, hello: Hello) -> tuple[Rm, Session, list[Sent]] | None:
+        """The RM and the session that go on with this hello, and what is to be sent again.
+
+        None if the RM has to register.
+        """
         rm = self._rms.find(hello.rm_id)
         session = rm.session if rm else None
         if rm is None or session is None or rm.halted:
@@ -166,31 +171,52 @@ class SessionService:
         resend = rm.outbox.after(hello.acknowledged)
         if resend is None or hello.acknowledged > session.sent:
             return None
+        return rm, session, resend
+
+    def _resume(self, hello: Hello) -> list[Sent] | None:
+        """Resume the RM's session; returns what to send again, or None if it cannot be resumed."""
+        found = self._resumable(hello)
+        if found is None:
+            return None
+        rm, session, resend = found
         session.instance = hello.instance
         rm.outbox.acknowledge(hello.acknowledged)
         log.info("session resumed", rm_id=rm.rm_id, resent=len(resend))
         return resend
 
-    async def _register(self, hello: Hello, command: RegisterRm | None, caller: Caller) -> None:
-        """Register the RM; nothing of it is scheduled before its replay has ended."""
+    async def _register(
+        self, hello: Hello, command: RegisterRm | None, caller: Caller, farewell: CallError
+    ) -> None:
+        """Register the RM; nothing of it is scheduled before its replay has ended.
+
+        Its open stream goes on if this is refused, and ends with the farewell otherwise.
+
+        Raises:
+            CallError: the hello has no registration, or it is refused.
+        """
         if command is None:
             raise failed_precondition(
                 "the session cannot be resumed, and the hello has no registration",
                 "REGISTRATION_NEEDED",
             )
-        with self._rms.unsettled(command.rm_id):
+        with self._rms.unsettled(command.rm_id, farewell):
             config = hello.registration.config
-            then = partial(self._begin_session, command.rm_id, hello)
+            then = partial(self._begin_session, command.rm_id, hello, farewell)
             await self._admission.register(command, config, caller, then)
 
-    async def _begin_session(self, rm_id: RmId, hello: Hello) -> None:
-        """Serve the RM, registered just now, over a session; its streams of `si.v1` end."""
+    async def _begin_session(self, rm_id: RmId, hello: Hello, farewell: CallError) -> None:
+        """Serve the RM, registered just now, over a session; its streams of `si.v1` end.
+
+        Nothing of its former session runs any more when this returns.
+        """
         await self._engine.submit(BeginReplay(rm_id=rm_id))
         if self._rms.tracing is not None:
             self._rms.tracing.replaying(rm_id)
         rm = self._rms.get(rm_id, "Hello")
+        await rm.displace(Kind.SESSION, farewell)
+        taken = aborted(f"RM {rm_id} is served over {self.name} now", "STREAM_REPLACED")
         for kind in REQUESTS.values():
-            await rm.displace(kind, f"RM {rm_id} is served over {self.name} now")
+            await rm.displace(kind, taken)
         rm.open_session(Session(hello.instance, hello.callbacks))
 
     def _current(self, rm_id: str) -> tuple[Rm, Session]:
