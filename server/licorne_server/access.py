@@ -7,16 +7,18 @@ A refusal says the same of an RM that is registered and of one that is not. So n
 refusals which RMs there are.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
 from licorne_core.errors import shown
-from licorne_server.errors import permission_denied, unauthenticated
+from licorne_server.errors import CallError, permission_denied, unauthenticated
+from licorne_server.openings import Opening, Openings
 from licorne_server.peers import host_of, party_of
-from licorne_server.tokens import Tokens
+from licorne_server.tokens import Grant, Tokens
 
 log = structlog.get_logger(__name__)
 _ALTERNATIVE_NAMES = ("peer_spiffe_id", "x509_subject_alternative_name")
@@ -40,6 +42,9 @@ class Caller:
 class Access:
     """Checks the peer of a call against the identities that its RM may have."""
 
+    openings: Openings[Caller]
+    """The streams that are open."""
+
     def __init__(
         self,
         *,
@@ -58,6 +63,9 @@ class Access:
         self._identities = identities or {}
         self._operators = operators
         self._tokens = tokens
+        self.openings: Openings[Caller] = Openings()
+        # The streams of gRPC among them, by context.
+        self._streams: dict[Any, Opening[Caller]] = {}
         self._enforced = enforced or tokens is not None
 
     def caller(self, context: Any) -> Caller:
@@ -93,8 +101,36 @@ class Access:
         """Whose token that is; None unless there is one, and it is known."""
         if self._tokens is None or len(authorizations) != 1:
             return None
-        grant = self._tokens.grant(authorizations[0])
-        return None if grant is None else Caller(grant.rms, grant.operator, grant.party)
+        return _bearer(self._tokens.grant(authorizations[0]))
+
+    def reload(self) -> None:
+        """Read the files of tokens again, and end what nobody may have open any more."""
+        if self._tokens is not None:
+            lost = self._tokens.reload()
+            ended = sum(self.openings.review(party, _bearer(left)) for party, left in lost.items())
+            if ended:
+                log.warning("streams of revoked tokens ended", streams=ended)
+
+    @contextmanager
+    def opened(self, context: Any, end: Callable[[CallError], None]) -> Iterator[None]:
+        """Inside the block a stream is open; `end` ends it once its caller may not have it.
+
+        It needs whatever is checked for its context inside.
+
+        Raises:
+            CallError: UNAUTHENTICATED, there is no known token.
+        """
+        with self.openings.of(self.caller(context).party, end) as opening:
+            self._streams[context] = opening
+            try:
+                yield
+            finally:
+                del self._streams[context]
+
+    def ended_by(self, context: Any, end: Callable[[CallError], None]) -> None:
+        """The open stream of that context has another way to end from now on."""
+        if context in self._streams:
+            self._streams[context].end = end
 
     def certified(self, names: frozenset[str]) -> Caller:
         """Whose certificate has these names, which were checked."""
@@ -111,9 +147,7 @@ class Access:
         Raises:
             CallError: PERMISSION_DENIED, or UNAUTHENTICATED.
         """
-        caller = self.caller(context)
-        if self._enforced and not caller.names & self._allowed(rm_id):
-            self._deny(context, caller, f"may not act for RM {shown(rm_id)}")
+        self._check(context, self._acting, rm_id)
 
     def may_read(self, caller: Caller, rm_id: str) -> bool:
         """Whether the caller may see and configure the RM: as the RM itself, or as an operator."""
@@ -125,9 +159,7 @@ class Access:
         Raises:
             CallError: PERMISSION_DENIED, or UNAUTHENTICATED.
         """
-        caller = self.caller(context)
-        if not self.may_read(caller, rm_id):
-            self._deny(context, caller, f"may not see RM {shown(rm_id)}")
+        self._check(context, self._reading, rm_id)
 
     def check_operator(self, context: Any) -> None:
         """Refuse a peer that is no operator.
@@ -135,9 +167,7 @@ class Access:
         Raises:
             CallError: PERMISSION_DENIED, or UNAUTHENTICATED.
         """
-        caller = self.caller(context)
-        if not caller.operator:
-            self._deny(context, caller, "is no operator's")
+        self._check(context, _operating, "")
 
     def own_rms(self, caller: Caller) -> list[str]:
         """The rmIDs that the caller may act for, registered or not, in order."""
@@ -147,10 +177,33 @@ class Access:
     def _allowed(self, rm_id: str) -> frozenset[str]:
         return self._identities.get(rm_id, frozenset({rm_id}))
 
-    def _deny(self, context: Any, caller: Caller, what: str) -> None:
-        reason = f"this {'token' if self._tokens else 'certificate'} {what}"
-        log.warning("denied", peer=context.peer(), names=sorted(caller.names), reason=reason)
-        raise permission_denied(reason)
+    def _check(self, context: Any, right: Callable[[Caller, str], str], subject: str) -> None:
+        """Refuse a peer without a right to a subject; a stream needs it as long as it is open."""
+        caller = self.caller(context)
+        denied = right(caller, subject)
+        if denied:
+            reason = f"this {'token' if self._tokens else 'certificate'} {denied}"
+            log.warning("denied", peer=context.peer(), names=sorted(caller.names), reason=reason)
+            raise permission_denied(reason)
+        if context in self._streams:
+            self._streams[context].needs(right, subject)
+
+    def _acting(self, caller: Caller, rm_id: str) -> str:
+        """Why a caller may not act for an RM; empty if it may."""
+        if self._enforced and not caller.names & self._allowed(rm_id):
+            return f"may not act for RM {shown(rm_id)}"
+        return ""
+
+    def _reading(self, caller: Caller, rm_id: str) -> str:
+        return "" if self.may_read(caller, rm_id) else f"may not see RM {shown(rm_id)}"
+
+
+def _operating(caller: Caller, _: str) -> str:
+    return "" if caller.operator else "is no operator's"
+
+
+def _bearer(grant: Grant | None) -> Caller | None:
+    return None if grant is None else Caller(grant.rms, grant.operator, grant.party)
 
 
 def _names(context: Any) -> frozenset[str]:

@@ -145,12 +145,11 @@ class Server:
         self._history = History(self.scheduler.views, self.clock)
         self._audits = Audits(self.scheduler.views, self.clock, self._share)
         self.engine.on_failure = self._failed
-        self._tokens = tokens_in(settings.rm_tokens, settings.operator_tokens)
         self._access = Access(
             enforced=settings.tls is not None and settings.tls.client_ca is not None,
             identities=settings.rm_identities,
             operators=settings.operators,
-            tokens=self._tokens,
+            tokens=tokens_in(settings.rm_tokens, settings.operator_tokens),
         )
         self._sources = self._made_of()
         self._dumps = StateDumps(self._sources)
@@ -196,8 +195,7 @@ class Server:
 
     def reload(self) -> None:
         """Read the files with tokens and the default configuration again."""
-        if self._tokens is not None:
-            self._tokens.reload()
+        self._access.reload()
         self.changes.reloader.reload_soon()
 
     async def stop(self, *, at_once: bool = False) -> None:

@@ -7,7 +7,7 @@ they are need no place, because an RM has one of each kind.
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +75,9 @@ class Gate(grpc.aio.ServerInterceptor):
             CallError: it did not come in time, or too many streams of its party wait for theirs.
         """
         with self._waiting.taken(self._access.caller(context).party):
-            return await stream.first(self._seconds)
+            first = await stream.first(self._seconds)
+        self._access.ended_by(context, stream.end)
+        return first
 
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any
@@ -114,7 +116,8 @@ class Gate(grpc.aio.ServerInterceptor):
         async def handle(request: Any, context: Any) -> None:
             try:
                 with self._entered(context, method, places):
-                    await serve(request, context)
+                    async with self._open(context, method):
+                        await serve(request, context)
             except grpc.aio.AbortError:
                 raise
             except Exception as error:
@@ -126,14 +129,42 @@ class Gate(grpc.aio.ServerInterceptor):
         async def handle(request: Any, context: Any) -> AsyncIterator[Any]:
             try:
                 with self._entered(context, method, places):
-                    async for answer in serve(request, context):
-                        yield answer
+                    async with self._open(context, method):
+                        async for answer in serve(request, context):
+                            yield answer
             except grpc.aio.AbortError:
                 raise
             except Exception as error:
                 await abort(context, error)
 
         return handle
+
+    @asynccontextmanager
+    async def _open(self, context: Any, method: Method) -> AsyncIterator[None]:
+        """Inside the block a stream is open, and is interrupted if its caller may not have it.
+
+        Raises:
+            CallError: what the caller may do has become less meanwhile.
+        """
+        if method.service == OPEN_TO_ALL:
+            yield
+            return
+        errors: list[CallError] = []
+        limit = asyncio.timeout(None)
+
+        def end(error: CallError) -> None:
+            if not errors:
+                errors.append(error)
+                limit.reschedule(0.0)
+
+        try:
+            async with limit:
+                with self._access.opened(context, end):
+                    yield
+        except TimeoutError:
+            if errors:
+                raise errors[0] from None
+            raise
 
     @contextmanager
     def _entered(self, context: Any, method: Method, places: Places | None) -> Iterator[Link]:

@@ -31,6 +31,10 @@ class Grant(NamedTuple):
     party: str
     """A name of the bearer that tells nothing of the token itself."""
 
+    def within(self, other: "Grant | None") -> bool:
+        """Whether another grant allows all that this one does."""
+        return other is not None and self.rms <= other.rms and self.operator <= other.operator
+
 
 class Tokens:
     """The tokens of all RMs and operators, as their files were when they were last read."""
@@ -45,14 +49,24 @@ class Tokens:
         self._operators = operators
         self._grants = self._read()
 
-    def reload(self) -> None:
-        """Read the files again. If one of them is not usable, the old tokens stay in use."""
+    def reload(self) -> dict[str, Grant | None]:
+        """Read the files again. If one of them is not usable, the old tokens stay in use.
+
+        Returns what is left, by party, to those who may do less than before; None for nothing.
+        """
+        before = self._grants
         try:
             self._grants = self._read()
         except SettingsError as error:
             log.warning("tokens not reloaded", reason=str(error))
         else:
             log.info("tokens reloaded", tokens=len(self._grants))
+        after = {grant.party: grant for grant in self._grants.values()}
+        return {
+            grant.party: after.get(grant.party)
+            for grant in before.values()
+            if not grant.within(after.get(grant.party))
+        }
 
     def grant(self, authorization: str) -> Grant | None:
         """What the value of an `authorization` allows; None if it has no known token.

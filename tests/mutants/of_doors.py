@@ -59,6 +59,22 @@ DOORS = (
         ("tests/server/test_tokens.py",),
     ),
     Defect(
+        "revoked-streams-stay",
+        _ACCESS,
+        "            self._streams[context].needs(right, subject)",
+        "            self._streams[context].needs(right, '')",
+        "a stream outlives the right that it needs, while its token has others",
+        ("tests/server/test_revoked_tokens.py",),
+    ),
+    Defect(
+        "lost-rights-unnoticed",
+        _TOKENS,
+        "self.rms <= other.rms and self.operator <= other.operator",
+        "self.rms <= other.rms",
+        "a token that is no operator's any more keeps an operator's streams",
+        ("tests/server/test_revoked_tokens.py",),
+    ),
+    Defect(
         "places-not-given-back",
         _PLACES,
         "            self._all -= 1\n",

@@ -165,6 +165,17 @@ SERVER = (
         ("tests/server/test_session_faults.py",),
     ),
     Defect(
+        "fences-before-it-knows",
+        "server/licorne_server/services/session.py",
+        "        if command is None:\n",
+        "        rm = self._rms.find(hello.rm_id)\n"
+        "        if rm is not None:\n"
+        "            await rm.displace(Kind.SESSION, farewell)\n"
+        "        if command is None:\n",
+        "a hello that is refused has ended the good session",
+        ("tests/server/test_refused_hellos.py",),
+    ),
+    Defect(
         "drops-of-before",
         _SESSIONS,
         "self._refused.clear()",

@@ -22,7 +22,7 @@ from licorne_server.http.routes import Reads
 from licorne_server.http.scrape import Scrape
 from licorne_server.http.sources import Sources
 from licorne_server.http.state_dump import DumpReads
-from licorne_server.http.stream import SHARE
+from licorne_server.http.stream import OPENINGS, SHARE
 from licorne_server.http.ui.page import Page
 from licorne_server.http.usage import UsageReads
 from licorne_server.peer_bounds import METRICS_CONNECTIONS, PeerBounds
@@ -176,6 +176,7 @@ def _application(sources: Sources, door: Door, *, on_loopback: bool) -> web.Appl
         client_max_size=MAX_BODY,
     )
     app[SHARE], app[ACCESS] = sources.share, sources.access
+    app[OPENINGS] = sources.access.openings
     app.on_response_prepare.append(_no_advertising)
     app.on_response_prepare.append(cors.allowed)
     return app

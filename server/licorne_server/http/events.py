@@ -61,7 +61,8 @@ class EventReads:
         watch = Watch(log, max(start, log.lowest_id), self._share, party)
         try:
             with log.watched_by(party):
-                return await send_live(request, CONTENT_TYPE, _lines(request, log, watch))
+                lines = _lines(request, log, watch)
+                return await send_live(request, CONTENT_TYPE, lines, _last)
         except TooManyStreams:
             raise web.HTTPServiceUnavailable(text="Too many streaming connections") from None
 
@@ -101,6 +102,10 @@ async def _arrived(request: web.Request, watch: Watch) -> bool:
             continue
         return True
     return False
+
+
+def _last(status: int, reason: str) -> bytes:
+    return _line(failure_json(status, reason))
 
 
 def _line(value: dict[str, object]) -> bytes:

@@ -14,11 +14,14 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from typing import Any
 
+import grpc
 import structlog
 from aiohttp import web
 
 from licorne_core.errors import NotFound
 from licorne_server.access import Caller
+from licorne_server.errors import CallError
+from licorne_server.openings import Openings
 from licorne_server.peers import party_of
 from licorne_server.share import Share
 
@@ -40,6 +43,9 @@ STALL_SECONDS = 30.0
 
 SHARE = web.AppKey("share", Share)
 """The share of the loop's time that all readers have, over HTTP and over gRPC."""
+
+OPENINGS = web.AppKey("openings", Openings[Caller])
+"""The streams that are open, over HTTP and over gRPC."""
 
 CALLER = web.RequestKey("caller", Caller)
 """Where a request has who sends it; what is open to all has it not."""
@@ -186,19 +192,65 @@ async def send(
 
 
 async def send_live(
-    request: web.Request, content_type: str, lines: AsyncGenerator[bytes, None]
+    request: web.Request,
+    content_type: str,
+    lines: AsyncGenerator[bytes, None],
+    farewell: Callable[[int, str], bytes],
 ) -> web.StreamResponse:
     """Answer with lines as they come, for as long as they come; never compressed.
 
-    Nobody on the way is to keep them, or to wait until there are more.
+    Nobody on the way is to keep them, or to wait until there are more. They end once the reader
+    may see less than when they began; `farewell` gives the last line then, from status and reason.
     """
     headers = {"Content-Type": content_type, **AS_IT_COMES}
     response = web.StreamResponse(headers=headers)
-    async with aclosing(lines) as chunks:
+    allowed = _while_allowed(request, lines, farewell)
+    async with aclosing(lines), aclosing(allowed) as chunks:
         await response.prepare(request)
         if request.method != "HEAD":
             await _send_rest(request, response, await anext(chunks), chunks)
     return response
+
+
+async def _while_allowed(
+    request: web.Request,
+    lines: AsyncGenerator[bytes, None],
+    farewell: Callable[[int, str], bytes],
+) -> AsyncGenerator[bytes, None]:
+    """The lines as long as the reader's rights stay as they are, and then a last one."""
+    errors: list[CallError] = []
+    waiting: asyncio.Timeout | None = None
+
+    def end(error: CallError) -> None:
+        errors.append(error)
+        if waiting is not None and len(errors) == 1:
+            waiting.reschedule(0.0)
+
+    with request.app[OPENINGS].of(reader_of(request), end) as opening:
+        opening.needs(_less, "")
+        chunk = b""
+        while not errors:
+            try:
+                async with asyncio.timeout(None) as waiting:
+                    chunk = await anext(lines)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                if not errors:
+                    raise
+                break
+            finally:
+                waiting = None
+            yield chunk
+        # Not in the middle of a line.
+        if chunk.endswith(b"\n"):
+            status = 401 if errors[0].code is grpc.StatusCode.UNAUTHENTICATED else 403
+            yield farewell(status, errors[0].message)
+
+
+def _less(_: Caller, __: str) -> str:
+    """Lines are begun for somebody who may see so much: whoever may see less asks again."""
+    return "may not see all of this"
 
 
 async def _send_rest(

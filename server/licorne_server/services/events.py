@@ -103,6 +103,7 @@ class EventsService:
         else:
             caller = self._access.caller(context)
             log = self._logs.first(lambda name: self._access.may_read(caller, name))
+            self._access.check_read(context, log.rm_id)
         if not log.settings.event_tracking:
             raise failed_precondition("Event tracking is disabled", "EVENTS_OFF")
         return log

@@ -194,6 +194,11 @@ def _go_on(stops: Iterator[None], over: Callable[[], bool]) -> bool:
     return False
 
 
+def farewell(status: int, reason: str) -> bytes:
+    """The last event for a viewer who may not go on."""
+    return _event("bye", f'"status":{status},"reason":{json.dumps(reason)}')
+
+
 END = b"}\n\n"
 """What ends an event whose data is a JSON object."""
 

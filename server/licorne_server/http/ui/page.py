@@ -10,7 +10,7 @@ from licorne_server.http.identity import role_of, visible_to
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import CALLER, accepts_gzip, reader_of, send_live
 from licorne_server.http.ui.details import DetailReads
-from licorne_server.http.ui.feed import Feed, TooManyViewers
+from licorne_server.http.ui.feed import Feed, TooManyViewers, farewell
 from licorne_server.http.ui.finding import SearchReads
 from licorne_server.http.ui.happened import EventPages
 from licorne_server.http.ui.lists import ListReads
@@ -99,7 +99,8 @@ class Page:
         messages = self._feed.messages(_audience(request), role_of(request), is_there)
         try:
             with self._feed.watched_by(reader_of(request)):
-                return await send_live(request, "text/event-stream; charset=utf-8", messages)
+                kind = "text/event-stream; charset=utf-8"
+                return await send_live(request, kind, messages, farewell)
         except TooManyViewers as error:
             raise web.HTTPServiceUnavailable(text=str(error)) from None
 
