@@ -165,6 +165,14 @@ SERVER = (
         ("tests/server/test_session_faults.py",),
     ),
     Defect(
+        "lock-of-a-directory-that-is-gone",
+        "server/licorne_server/configurations/state_dir.py",
+        "        if not is_ours:\n",
+        "        if self._lock < 0:\n",
+        "two servers write into one state directory",
+        ("tests/server/configurations/test_state_dir.py",),
+    ),
+    Defect(
         "fences-before-it-knows",
         "server/licorne_server/services/session.py",
         "        if command is None:\n",

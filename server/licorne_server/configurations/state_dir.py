@@ -35,6 +35,7 @@ from licorne_server.settings import SettingsError
 
 log = structlog.get_logger(__name__)
 
+LOCK = "lock"
 INDEX = "revisions"
 TEXTS = "texts"
 NEW = ".new"
@@ -48,6 +49,10 @@ MAX_TEXT_FILE_BYTES = max(MAX_BYTES, 6 * MAX_EXTRA_BYTES + 16 * MAX_EXTRA_ENTRIE
 """No text is larger: JSON takes six bytes for a control character of an extra configuration."""
 
 OURS_ONLY = 0o700
+
+
+class _NamedFile(Damaged):
+    """A file cannot be used; the text names it."""
 
 
 class StateDir:
@@ -75,6 +80,7 @@ class StateDir:
             folders = sorted(folder for folder in self._rms.iterdir() if folder.is_dir())
             found = [self._read(folder) for folder in folders]
         except OSError as error:
+            self.close()
             raise SettingsError(f"--state-dir {self._path} cannot be used: {error}") from None
         return [revisions for revisions in found if revisions is not None]
 
@@ -86,6 +92,7 @@ class StateDir:
 
     def prepare(self, revisions: Revisions) -> None:
         """Write everything beside its place; `commit` needs no more room on the disk."""
+        self._check_locked()
         folder = self._folder(revisions.rm_id)
         texts = folder / TEXTS
         if not texts.is_dir():
@@ -102,6 +109,7 @@ class StateDir:
 
     def commit(self, revisions: Revisions) -> None:
         """Let what was prepared count, and remove texts that nothing needs any more."""
+        self._check_locked()
         folder = self._folder(revisions.rm_id)
         _put_in_place(folder / INDEX)
         _flush_folder(folder)
@@ -114,26 +122,28 @@ class StateDir:
 
     def discard(self, rm_id: RmId) -> None:
         """What was prepared does not count: nothing of it is left."""
+        self._check_locked()
         folder = self._folder(rm_id)
         index = folder / INDEX
         _beside(index).unlink(missing_ok=True)
         if index.exists():
             _remove_others(folder, needed_texts(_read(index, MAX_INDEX_BYTES)))
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
+        elif folder.is_dir():
+            _remove(folder)
 
     def drop(self, rm_id: RmId) -> None:
         """Remove all of an RM."""
+        self._check_locked()
         folder = self._folder(rm_id)
         if folder.is_dir():
             # Without its index the folder counts as never written, however far this comes.
             (folder / INDEX).unlink(missing_ok=True)
             _flush_folder(folder)
-            shutil.rmtree(folder)
+            _remove(folder)
 
     def _take_lock(self) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._lock = os.open(self._path / "lock", flags, 0o600)
+        self._lock = os.open(self._path / LOCK, flags, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -141,6 +151,23 @@ class StateDir:
             raise SettingsError(
                 f"--state-dir {self._path} cannot be used: another server uses it"
             ) from None
+        self._check_locked()
+
+    def _check_locked(self) -> None:
+        """Refuse a directory that is not the one that was locked, as another server may have it.
+
+        Raises:
+            OSError: it was removed or replaced; nothing of it may be written.
+        """
+        try:
+            is_ours = os.path.samestat(os.fstat(self._lock), os.lstat(self._path / LOCK))
+        except FileNotFoundError:
+            is_ours = False
+        if not is_ours:
+            raise OSError(
+                f"{self._path} was removed or replaced since this server locked it, and may belong "
+                "to another one now: put it back, or restart this server"
+            )
 
     def _folder(self, rm_id: RmId) -> Path:
         """The folder of an RM. No rmID leads out of the directory, and no two to one folder."""
@@ -160,19 +187,20 @@ class StateDir:
         _beside(index).unlink(missing_ok=True)
         if not index.exists():
             log.warning("half-written revisions removed", folder=str(folder))
-            shutil.rmtree(folder)
+            _remove(folder)
             return None
-        data = _read(index, MAX_INDEX_BYTES)
         try:
+            data = _read(index, MAX_INDEX_BYTES)
             needed = needed_texts(data)
             texts = {digest: _read_text(_text_file(folder, digest), digest) for digest in needed}
             revisions = decode(data, texts)
             if self._folder(revisions.rm_id) != folder:
                 raise Damaged(f"it belongs to RM {revisions.rm_id}, whose folder is another one")
         except Damaged as error:
+            what = error if isinstance(error, _NamedFile) else f"{index} is damaged: {error}"
             raise SettingsError(
-                f"{index} is damaged: {error}. Bring back a copy, or remove the folder: "
-                "the RM's registration is in force then"
+                f"{what}. Bring back a copy, or remove {folder}: the RM's registration is in "
+                "force then"
             ) from None
         _remove_others(folder, needed)
         return revisions
@@ -186,23 +214,36 @@ def _read(file: Path, most: int) -> bytes:
     """The content of a file.
 
     Raises:
-        SettingsError: it cannot be read, or is too large.
+        _NamedFile: it cannot be read, or is too large.
     """
     try:
         with file.open("rb") as stream:
             data = stream.read(most + 1)
     except OSError as error:
-        raise SettingsError(f"cannot read {file}: {error.strerror}") from None
+        raise _NamedFile(f"cannot read {file}: {error.strerror}") from None
     if len(data) > most:
-        raise SettingsError(f"{file} is damaged: it is larger than {most} bytes")
+        raise _NamedFile(f"{file} is damaged: it is larger than {most} bytes")
     return data
 
 
 def _read_text(file: Path, digest: str) -> str:
     data = _read(file, MAX_TEXT_FILE_BYTES)
     if digest_of(data) != digest:
-        raise SettingsError(f"{file} is damaged: it is not what was written")
+        raise _NamedFile(f"{file} is damaged: it is not what was written")
     return data.decode()
+
+
+def _remove(folder: Path) -> None:
+    """Remove an RM's folder.
+
+    Where an operator has put a link in its place, only the link goes, and the texts behind it.
+    """
+    if not folder.is_symlink():
+        shutil.rmtree(folder)
+        return
+    if (folder / TEXTS).is_dir():
+        _remove_others(folder, ())
+    folder.unlink()
 
 
 def _beside(file: Path) -> Path:

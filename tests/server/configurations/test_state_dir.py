@@ -2,6 +2,7 @@
 
 import json
 import resource
+import shutil
 import stat
 from collections.abc import Callable, Iterator
 from hashlib import sha256
@@ -102,6 +103,64 @@ def test_second_server_is_refused(folder: Path, opened: Opened) -> None:
     other.close()
 
 
+WRITES: dict[str, Callable[[StateDir], None]] = {
+    "write": lambda directory: directory.write(revisions_of("rm", A, B)),
+    "commit": lambda directory: directory.commit(revisions_of("rm", A, B)),
+    "discard": lambda directory: directory.discard(RmId("rm")),
+    "drop": lambda directory: directory.drop(RmId("rm")),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_directory_made_anew_under_a_server_is_not_written_by_it(
+    folder: Path, opened: Opened, write: Callable[[StateDir], None]
+) -> None:
+    """It is another server's, which has made and locked it; the first one is told so."""
+    first, _ = opened()
+    first.write(revisions_of("rm", A))
+    shutil.rmtree(folder)
+    other = StateDir(folder)
+    assert other.open() == []
+    kept = revisions_of("rm", C)
+    other.write(kept)
+    with pytest.raises(OSError, match="was removed or replaced since this server locked it"):
+        write(first)
+    other.close()
+    other = StateDir(folder)
+    assert other.open() == [kept]
+    other.close()
+
+
+def test_directory_that_is_gone_is_told_of(folder: Path, opened: Opened) -> None:
+    """Nothing is made where it was."""
+    directory, _ = opened()
+    shutil.rmtree(folder)
+    with pytest.raises(OSError, match=f"{folder} was removed or replaced"):
+        directory.write(revisions_of("rm", A))
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("cut_off", [False, True])
+def test_link_in_place_of_a_folder_is_forgotten_as_a_folder_is(
+    folder: Path, opened: Opened, tmp_path: Path, cut_off: bool
+) -> None:
+    """Also where the server ended between the index and the rest; nothing else behind it goes."""
+    directory, _ = opened()
+    directory.write(revisions_of("rm", A))
+    [here] = (folder / "rms").iterdir()
+    elsewhere = tmp_path / "elsewhere"
+    here.rename(elsewhere)
+    (elsewhere / "notes").write_text("mine")
+    here.symlink_to(elsewhere)
+    if cut_off:
+        (elsewhere / "revisions").unlink()
+    else:
+        directory.drop(RmId("rm"))
+    assert opened()[1] == []
+    assert list((folder / "rms").iterdir()) == []
+    assert [path.name for path in elsewhere.rglob("*")] == ["notes", "texts"]
+
+
 def test_prepared_does_not_count_before_it_is_committed(opened: Opened) -> None:
     """A process that ends between the two has the former revisions."""
     directory, _ = opened()
@@ -194,6 +253,8 @@ def test_damaged_files_stop_the_start(
     with pytest.raises(SettingsError) as refused:
         opened()
     assert str(file) in str(refused.value)
+    cure = f". Bring back a copy, or remove {next((folder / 'rms').iterdir())}: the RM's "
+    assert cure in str(refused.value)
 
 
 def test_missing_text_stops_the_start(folder: Path, opened: Opened) -> None:
@@ -204,7 +265,10 @@ def test_missing_text_stops_the_start(folder: Path, opened: Opened) -> None:
     file.unlink()
     with pytest.raises(SettingsError) as refused:
         opened()
-    assert str(refused.value) == f"cannot read {file}: No such file or directory"
+    assert str(refused.value) == (
+        f"cannot read {file}: No such file or directory. Bring back a copy, or remove "
+        f"{file.parent.parent}: the RM's registration is in force then"
+    )
 
 
 def test_folder_of_another_rm_stops_the_start(folder: Path, opened: Opened) -> None:
