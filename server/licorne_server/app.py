@@ -37,6 +37,7 @@ from licorne_server.http.dumps import StateDumps
 from licorne_server.logs import dropped, levels
 from licorne_server.measures import Calls
 from licorne_server.memory import Memory
+from licorne_server.pauses import Pauses
 from licorne_server.rm_log_levels import RmLogLevels
 from licorne_server.rms import Rms
 from licorne_server.scheduler_log import SchedulerLog
@@ -141,7 +142,8 @@ class Server:
             self.scheduler.refusal_of,
         )
         shortage = self.memory.shortage_for_copy
-        self.copies = Copies(self.engine, self.scheduler, self._share, shortage)
+        pauses = Pauses(settings.rms.plan_pause, lambda: self.memory.resident)
+        self.copies = Copies(self.engine, self.scheduler, self._share, shortage, pauses)
         self._history = History(self.scheduler.views, self.clock)
         self._audits = Audits(self.scheduler.views, self.clock, self._share)
         self.engine.on_failure = self._failed

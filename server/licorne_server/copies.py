@@ -2,7 +2,8 @@
 
 One copy is there at a time, and others wait for it by party. A copy is made between two rounds of
 the engine, when nothing of the RM is half changed. Everything stands still meanwhile, so that it is
-paid for like a slice of a reader: for three times as long no reader has another one. Nothing is
+paid for like a slice of a reader: for three times as long no reader has another one. Beside that
+copies are charged by how long everything stands still (`pauses.py`). Nothing is
 served from a copy, and it ends in every case: when it has answered, when its caller has gone, when
 it takes too long, and when the server stops.
 """
@@ -33,6 +34,7 @@ from licorne_server.errors import (
     new_correlation_id,
 )
 from licorne_server.party_line import PartyLine
+from licorne_server.pauses import Pauses
 from licorne_server.share import Share
 
 log = structlog.get_logger(__name__)
@@ -68,13 +70,20 @@ class Copies:
     """Copies that were made since the start."""
 
     def __init__(
-        self, engine: Engine, scheduler: Scheduler, share: Share, shortage: Callable[[int], str]
+        self,
+        engine: Engine,
+        scheduler: Scheduler,
+        share: Share,
+        shortage: Callable[[int], str],
+        pauses: Pauses,
     ) -> None:
         """Of the engine's scheduler; making one takes of the readers' `share` of time.
 
         `shortage` says in words why there is no memory for a copy, given the bytes that are
-        reckoned for its RM; while it is not empty no copy is made.
+        reckoned for its RM; while it is not empty no copy is made. `pauses` says when the next one
+        may be made.
         """
+        self._pauses = pauses
         self.made = 0
         self._share = share
         self._engine = engine
@@ -89,7 +98,7 @@ class Copies:
         )
         self._children: set[Child] = set()
         self._ending: set[asyncio.Task[str]] = set()
-        self._stopped = False
+        self._stopped = asyncio.Event()
 
     @property
     def waiting(self) -> int:
@@ -104,13 +113,15 @@ class Copies:
         `check` is called in the moment in which the copy is made, and may raise.
 
         Raises:
-            CallError: RESOURCE_EXHAUSTED for want of memory, or because too many wait; ABORTED if
-                the copy was ended before it had answered.
+            CallError: RESOURCE_EXHAUSTED for want of memory, because everybody would stand still
+                for too long, or because too many wait; ABORTED if the copy was ended before it had
+                answered.
             Defect: the question has failed; the log says how.
             Stopped: the server is about to stop.
         """
         self._check_room(rm_id)
         async with self._line.turn(party):
+            await self._paid_for()
             started: list[Child] = []
             try:
                 begin = partial(self._start, rm_id, question, check, started)
@@ -122,7 +133,7 @@ class Copies:
 
     async def stop(self) -> None:
         """End the copy. Who waits for an answer gets `Stopped`."""
-        self._stopped = True
+        self._stopped.set()
         self._line.close(Stopped())
         for child in self._children:
             _kill(child)
@@ -132,15 +143,25 @@ class Copies:
         if self._ending:
             await asyncio.wait(self._ending)
 
+    async def _paid_for(self) -> None:
+        """Wait until the copies before this one are paid for."""
+        while (seconds := self._pauses.wait()) and not self._stopped.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._stopped.wait()
+
     def _check_room(self, rm_id: RmId) -> None:
-        """Refuse a copy that the server is not to have, or has no memory for.
+        """Refuse a copy that the server is not to have, or has no time or memory for.
 
         Raises:
             CallError: RESOURCE_EXHAUSTED.
             Stopped: the server is about to stop.
         """
-        if self._stopped:
+        if self._stopped.is_set():
             raise Stopped
+        problem = self._pauses.problem()
+        if problem:
+            raise exhausted(f"no copy is made for a plan: {problem}", "PLAN_PAUSE")
         shortage = self._shortage(self._reckoned(rm_id))
         if shortage:
             text = f"no copy is made for a plan: {shortage}"
@@ -195,7 +216,8 @@ class Copies:
         check()
         begin = perf_counter()
         try:
-            child = start(partial(question, self._scheduler, self._engine.now()), CPU_SECONDS)
+            with self._pauses.measured():
+                child = start(partial(question, self._scheduler, self._engine.now()), CPU_SECONDS)
         except OSError as error:
             text = f"no copy is made for a plan: {error.strerror}"
             raise exhausted(text, "NO_COPY", RETRY_AFTER) from None
@@ -232,7 +254,7 @@ class Copies:
         Raises:
             CallError: there is none.
         """
-        if self._stopped:
+        if self._stopped.is_set():
             raise Stopped
         if told is None:
             raise aborted(f"the plan took more than {DEADLINE:g} s", "PLAN_TOO_LONG")

@@ -32,6 +32,9 @@ class RmBounds:
     """How much is kept of the events of each."""
     memory: int = 0
     """Bytes of resident memory above which the process takes no new work; 0 for any number."""
+    plan_pause: float = 0.05
+    """Seconds for which everybody may stand still for one plan, and what plans are charged by; 0
+    for any. The usual is the longest that an RM is to wait for what another does."""
     forget_after: float = 3600.0
     """Seconds without a stream and without running allocations after which an RM is forgotten;
     0 for never."""
@@ -54,6 +57,8 @@ class RmBounds:
             return f"--event-memory must be 1 or more: {self.events.memory}"
         if self.memory < 0:
             return f"--max-memory must be 0 or more: {self.memory}"
+        if not (math.isfinite(self.plan_pause) and self.plan_pause >= 0):
+            return f"--max-plan-pause must be a number of seconds from 0 up: {self.plan_pause}"
         if not (math.isfinite(self.forget_after) and self.forget_after >= 0):
             return f"--forget-after must be a number of seconds from 0 up: {self.forget_after}"
         return ""

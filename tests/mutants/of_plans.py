@@ -11,6 +11,14 @@ _OF_COPIES = ("tests/server/test_copies.py",)
 
 PLANS = (
     Defect(
+        "plans-are-free",
+        "server/licorne_server/pauses.py",
+        "self._debt += seconds",
+        "self._debt += 0.0",
+        "plans in a loop take as much of the time as readers do",
+        ("tests/server/test_pauses.py",),
+    ),
+    Defect(
         "victims-stay",
         f"{_CORE}/rehearsal.py",
         "            if told.termination not in _ASKED:\n",

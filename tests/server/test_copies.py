@@ -17,11 +17,13 @@ from licorne_server.app import Server
 from licorne_server.copied_process import Spent
 from licorne_server.copies import MOST_OF_PARTY, RETRY_AFTER, Copies, Question
 from licorne_server.errors import CallError, Defect, Stopped, failed_precondition
+from licorne_server.pauses import Pauses
 from licorne_server.share import Share
 from support.builders import node, nodes, remove_apps
 from support.shim import Shim, ask, eventually, new_allocations
 
 RM = RmId("rm")
+FREE = Pauses(0.0, lambda: 0)
 
 
 def nothing() -> None:
@@ -233,7 +235,9 @@ async def test_no_copy_is_made_when_memory_is_short(server: Server, shim: Shim) 
     """The refusal says what is short."""
     await shim.set_up()
     share = Share(lambda: False)
-    copies = Copies(server.engine, server.scheduler, share, lambda _: "the process takes 2 bytes")
+    copies = Copies(
+        server.engine, server.scheduler, share, lambda _: "the process takes 2 bytes", FREE
+    )
     with pytest.raises(CallError) as error:
         await copies.ask("me", RM, lambda *_: b"", nothing)
     assert error.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED

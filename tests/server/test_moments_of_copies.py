@@ -16,11 +16,13 @@ from licorne_core.tuning import Tuning
 from licorne_server.app import Server
 from licorne_server.copied_process import Spent
 from licorne_server.copies import Copies
+from licorne_server.pauses import Pauses
 from licorne_server.share import Share
 from support.builders import config, reload
 from support.shim import Shim, connected, eventually, serving
 
 RM = RmId("rm")
+FREE = Pauses(0.0, lambda: 0)
 
 
 def nothing() -> None:
@@ -47,7 +49,7 @@ async def test_making_a_copy_is_paid_for_as_a_slice_of_the_party(
     """Each copy takes one slice of the share that all readers have, of whoever has asked."""
     await shim.set_up()
     gauge: Any = Gauge(Share(lambda: False))
-    copies = Copies(server.engine, server.scheduler, gauge, lambda _: "")
+    copies = Copies(server.engine, server.scheduler, gauge, lambda _: "", FREE)
     for party in ("a", "b", "a"):
         assert await copies.ask(party, RM, lambda *_: b"done", nothing) == b"done"
     assert gauge.slices == [("a", True), ("b", True), ("a", True)]
@@ -60,7 +62,7 @@ async def test_no_copy_is_made_while_other_readers_have_their_slice(
     """A copy waits for its turn at the share, and then is made."""
     await shim.set_up()
     share = Share(lambda: False)
-    copies = Copies(server.engine, server.scheduler, share, lambda _: "")
+    copies = Copies(server.engine, server.scheduler, share, lambda _: "", FREE)
     held: Any = share.slice("reader")
     await held.__aenter__()
     plan = asyncio.create_task(copies.ask("me", RM, lambda *_: b"done", nothing))
@@ -108,7 +110,7 @@ async def test_no_copy_is_made_in_the_middle_of_a_large_command(
     async with serving(scheduler=scheduler) as server, connected(server) as channel:
         await Shim(channel).register()
         meddler: Any = Meddler(server)
-        copies = Copies(server.engine, scheduler, meddler, lambda _: "")
+        copies = Copies(server.engine, scheduler, meddler, lambda _: "", FREE)
 
         def queues(scheduler: Scheduler, now: float, spent: Spent) -> bytes:
             [name] = scheduler.partitions

@@ -59,7 +59,7 @@ def test_bounds_of_rms(monkeypatch: pytest.MonkeyPatch) -> None:
         *("--max-rms", "3", "--max-partitions", "4", "--max-queues", "5", "--max-nodes", "6"),
         *("--max-applications", "7", "--max-asks", "8", "--max-ended", "9"),
         *("--max-rm-memory", "512Mi", "--max-ended-memory", "3Ki"),
-        *("--max-memory", "2Gi", "--forget-after", "1.5"),
+        *("--max-memory", "2Gi", "--max-plan-pause", "0.2", "--forget-after", "1.5"),
         *("--event-seconds", "2.5", "--event-memory", "1Mi"),
     )
     each = RmCaps(
@@ -74,7 +74,7 @@ def test_bounds_of_rms(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     events = EventBounds(seconds=2.5, memory=2**20)
     assert given.rms == RmBounds(
-        number=3, each=each, events=events, memory=2 * 2**30, forget_after=1.5
+        number=3, each=each, events=events, memory=2 * 2**30, plan_pause=0.2, forget_after=1.5
     )
     assert settings().rms == RmBounds(memory=77, each=RmCaps(memory=38))
     assert settings("--max-memory", "0").rms == RmBounds(memory=0)
@@ -113,6 +113,10 @@ def test_what_is_no_size_is_named(text: str, capsys: pytest.CaptureFixture[str])
             "--event-seconds must be a number of seconds from 0 up: nan",
         ),
         (("--event-memory", "0"), "--event-memory must be 1 or more: 0"),
+        (
+            ("--max-plan-pause", "-1"),
+            "--max-plan-pause must be a number of seconds from 0 up: -1.0",
+        ),
         (("--forget-after", "inf"), "--forget-after must be a number of seconds from 0 up: inf"),
         (("--rm-token", "a"), "--rm-token: RM=FILE was expected: a"),
         (("--rm-token", "=file"), "--rm-token: RM=FILE was expected: =file"),

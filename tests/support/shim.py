@@ -15,8 +15,10 @@ from licorne_core.scheduler import Scheduler
 from licorne_server.app import Server, running
 from licorne_server.clock import Clock
 from licorne_server.errors import CallError
+from licorne_server.rm_bounds import RmBounds
 from licorne_server.settings import Address, Settings
 
+FREE_PLANS = RmBounds(plan_pause=0.0)
 LOOPBACK = Address(host="127.0.0.1", port=0)
 PATIENCE = 60.0
 """Seconds after which a test gives up on a message; never how long anything should take."""
@@ -32,8 +34,11 @@ STREAMS = {
 async def serving(
     *, scheduler: Scheduler | None = None, clock: Clock | None = None, **changes: Any
 ) -> AsyncIterator[Server]:
-    """A server on loopback without HTTP, its settings changed as wanted."""
-    settings = {"listen": LOOPBACK, "http": None, "drain": 1.0, **changes}
+    """A server on loopback without HTTP, its settings changed as wanted.
+
+    Plans are not held back by how long this process stands still, which has all tests in it.
+    """
+    settings = {"listen": LOOPBACK, "http": None, "drain": 1.0, "rms": FREE_PLANS, **changes}
     async with running(Settings(**settings), scheduler=scheduler, clock=clock) as server:
         yield server
 

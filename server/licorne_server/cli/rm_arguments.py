@@ -69,6 +69,14 @@ def add_rm_arguments(parser: argparse.ArgumentParser) -> None:
         f"({USUAL_PERCENT} %% of what the machine or the control group has)",
     )
     add(
+        "--max-plan-pause",
+        type=float,
+        default=_USUAL.plan_pause,
+        metavar="SECONDS",
+        help="plans are refused that would keep everybody waiting for longer, and charged below "
+        "that; 0 for any (%(default)s)",
+    )
+    add(
         "--forget-after",
         type=float,
         default=_USUAL.forget_after,
@@ -88,6 +96,7 @@ def rm_bounds(args: argparse.Namespace) -> RmBounds:
         each=RmCaps(**counted, memory=memory, ended_memory=args.max_ended_memory),
         events=EventBounds(seconds=args.event_seconds, memory=args.event_memory),
         memory=limit,
+        plan_pause=args.max_plan_pause,
         forget_after=args.forget_after,
     )
 

@@ -30,6 +30,7 @@ from licorne_server.http import Sources
 from licorne_server.http import Status as HttpStatus
 from licorne_server.http.dumps import StateDumps
 from licorne_server.outbox_bounds import OutboxBounds
+from licorne_server.pauses import Pauses
 from licorne_server.peer_bounds import PeerBounds
 from licorne_server.rm_bounds import RmBounds
 from licorne_server.rm_log_levels import RmLogLevels
@@ -213,7 +214,7 @@ class Site:
                 departures,
                 self._dumps,
                 changes,
-                CopiesInHere(engine, self.scheduler, share, lambda _: ""),
+                CopiesInHere(engine, self.scheduler, share, lambda _: "", Pauses(0.0, lambda: 0)),
                 share,
                 RmLogLevels(lambda rm_id: views.rm(rm_id).extra_config),
             ).handler(),

@@ -1,0 +1,90 @@
+"""What copies cost everybody: while one is made the whole process stands still.
+
+How long that takes grows with the memory of the process. So a copy is reckoned before it is made,
+by what earlier ones took for each byte. One that would keep everybody waiting for longer than a
+bound is refused. The others are charged: all together they take one part in a hundred of the time,
+after as much as the bound at once. So an RM beside finds its 99th percentile where it was, however
+many plans are asked for.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from statistics import median_low
+from time import monotonic, perf_counter
+
+USUAL_RATE = 0.040 / 1024**3
+"""Seconds for each byte of resident memory before any copy was made, as on a quiet machine."""
+
+REMEMBERED = 5
+REMEMBERED_SECONDS = 600.0
+"""How many copies are looked back at, and for how long: a busy hour must not count for ever."""
+
+PART = 0.01
+"""The part of the time that all copies together may take."""
+
+
+class Pauses:
+    """Reckons, measures and charges the pauses of copies."""
+
+    def __init__(
+        self,
+        most: float,
+        resident: Callable[[], int],
+        now: Callable[[], float] = monotonic,
+        stopwatch: Callable[[], float] = perf_counter,
+    ) -> None:
+        """None is to be longer than `most` seconds; with 0 they are neither bounded nor charged.
+
+        `resident` gives the memory of the process in bytes, `now` and `stopwatch` seconds.
+        """
+        self._most = most
+        self._resident = resident
+        self._now = now
+        self._stopwatch = stopwatch
+        # When the last copies were made, and the seconds that each took for a byte.
+        self._taken: deque[tuple[float, float]] = deque(maxlen=REMEMBERED)
+        # Seconds of pause that are not paid for yet, and since when that is so.
+        self._debt = 0.0
+        self._since = now()
+
+    def reckoned(self) -> float:
+        """The seconds that a copy would take now."""
+        since = self._now() - REMEMBERED_SECONDS
+        rates = [rate for time, rate in self._taken if time > since]
+        # Of two the lower: one copy may have been made while something else had the processor.
+        return self._resident() * median_low([USUAL_RATE, *rates])
+
+    def problem(self) -> str:
+        """Why no copy may be made; empty if one may."""
+        reckoned = self.reckoned()
+        if not self._most or reckoned <= self._most:
+            return ""
+        return (
+            f"everybody would wait for {reckoned * 1e3:.0f} ms meanwhile, as the process has "
+            f"{self._resident()} bytes, and --max-plan-pause is {self._most * 1e3:g} ms"
+        )
+
+    def wait(self) -> float:
+        """The seconds until the next copy may be made."""
+        if not self._most:
+            return 0.0
+        self._pay()
+        return max(0.0, self._debt + min(self.reckoned(), self._most) - self._most) / PART
+
+    @contextmanager
+    def measured(self) -> Iterator[None]:
+        """Inside the block a copy is made."""
+        begin = self._stopwatch()
+        try:
+            yield
+        finally:
+            seconds = self._stopwatch() - begin
+            self._pay()
+            self._debt += seconds
+            self._taken.append((self._since, seconds / max(1, self._resident())))
+
+    def _pay(self) -> None:
+        now = self._now()
+        self._debt = max(0.0, self._debt - PART * (now - self._since))
+        self._since = now
