@@ -177,12 +177,16 @@ def _application(sources: Sources, door: Door, *, on_loopback: bool) -> web.Appl
     )
     app[SHARE], app[ACCESS] = sources.share, sources.access
     app[OPENINGS] = sources.access.openings
-    app.on_response_prepare.append(_no_advertising)
+    app.on_response_prepare.append(_usual_headers)
     app.on_response_prepare.append(cors.allowed)
     return app
 
 
-async def _no_advertising(request: web.Request, response: web.StreamResponse) -> None:
-    """Name this server, and not the libraries that it uses."""
+async def _usual_headers(request: web.Request, response: web.StreamResponse) -> None:
+    """Name this server, and not the libraries that it uses.
+
+    An answer is of one moment, and of one reader: nobody keeps it, unless it says so itself.
+    """
+    response.headers.setdefault("Cache-Control", "no-store")
     response.headers["Server"] = SERVER
     response.headers["X-Content-Type-Options"] = "nosniff"

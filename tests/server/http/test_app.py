@@ -87,3 +87,20 @@ async def test_answers_do_not_say_what_they_are_made_with(site: Site) -> None:
         headers = (await site.ask(path))[1]
         assert headers["Server"] == f"licorne/{version('licorne-server')}"
         assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/ws/v1/clusters",
+        "/ws/v1/partitions",
+        "/metrics",
+        "/ui/api/apps",
+        "/ws/v1/nothing",
+        "/livez",
+    ],
+)
+async def test_nobody_on_the_way_keeps_an_answer(site: Site, path: str) -> None:
+    """What is true of one moment and one reader is not stored, errors too."""
+    _, headers, _ = await site.ask(path)
+    assert headers["Cache-Control"] == "no-store"
