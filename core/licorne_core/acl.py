@@ -52,6 +52,14 @@ class Acl:
         )
 
 
+def without_blanks_at_commas(text: str) -> str:
+    """The text as it was probably meant, where a blank beside a comma begins the groups."""
+    before, *behind = text.split(",")
+    for part in behind:
+        before = f"{before.rstrip()},{part.lstrip()}"
+    return before
+
+
 def _names(text: str, allowed: Callable[[str], bool], dropped: list[str]) -> frozenset[str]:
     names = [name for name in text.split(",") if name]
     dropped.extend(name for name in names if not allowed(name))

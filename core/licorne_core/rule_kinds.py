@@ -64,6 +64,10 @@ class RuleKind:
     fixed: Callable[[str], Part] | None = None
     parameters: Callable[[str], Mapping[str, str]] = _no_parameters
 
+    def nothing_given(self, value: str) -> str:
+        """What keeps the rule from matching where `part` is None."""
+        return f"no {self.value_names} {value} given" if self.value_names else "no queue given"
+
     @property
     def value_missing(self) -> str:
         """What is wrong with a rule that lacks its value."""

@@ -22,6 +22,7 @@ from licorne_server.access import Caller
 from licorne_server.config_thread import ConfigThread, Origin
 from licorne_server.configurations.history import Configurations, Unusable
 from licorne_server.configurations.revisions import Revision, Revisions, extra_text
+from licorne_server.configurations.warnings import tell_warnings
 from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.errors import config_refused, exhausted
@@ -141,6 +142,7 @@ class Admission:
             if isinstance(effect, RegistrationFailed):
                 return effect
         self._configurations.save(command.rm_id)
+        tell_warnings(command.rm_id, usable)
         if entry.applied is not None:
             _tell(entry.applied, entry, after)
         if then is not None:

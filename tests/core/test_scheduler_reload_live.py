@@ -283,11 +283,13 @@ def test_a_parent_becomes_a_leaf_when_those_below_have_gone() -> None:
     town.follow(TWO % "", rest=creates)
     late = [app("same", "root.a.made"), app("other", "root.a.more"), app("itself", "root.a")]
     assert refused_apps(town.do(apps(*late))) == {
-        "same": "failed to place application same: application rejected: no placement rule matched",
+        "same": "failed to place application same: application rejected: "
+        "no placement rule matched: rule 1 (provided): root.a.made is below root.a, which is to "
+        "become a leaf",
         "other": "failed to create rule based queue root.a.more for application other\n"
         "creation of queue root.a.more failed parent is already a leaf: root.a",
         "itself": "failed to place application itself: application rejected: "
-        "no placement rule matched",
+        "no placement rule matched: rule 1 (provided): root.a is no leaf",
     }
     town.want("app-0", 1)
     assert town.serve(9) == ["app-0"]

@@ -42,6 +42,14 @@ COMMANDS = (
         ("tests/core/config/test_structure.py",),
     ),
     Defect(
+        "places-inside",
+        "core/licorne_core/config/document.py",
+        "return self.line + line, self.column - 1 + column",
+        "return line, column",
+        "places in a ConfigMap are those of the text inside",
+        ("tests/core/config/test_slips.py",),
+    ),
+    Defect(
         "watch-that-knows-nothing",
         _WATCH,
         "        known = found\n",

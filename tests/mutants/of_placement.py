@@ -5,6 +5,7 @@ from mutants.defect import Defect
 _FILTERS = "core/licorne_core/placement/filters.py"
 _RULE = "core/licorne_core/placement/rule.py"
 _CHAIN = "core/licorne_core/placement/chain.py"
+_REFUSAL = "core/licorne_core/placement/refusal.py"
 
 PLACEMENT = (
     Defect(
@@ -65,11 +66,19 @@ PLACEMENT = (
     ),
     Defect(
         "below-recovery",
-        _CHAIN,
+        _REFUSAL,
         'if path == RECOVERY_PATH or path.startswith(f"{RECOVERY_PATH}."):',
         "if path == RECOVERY_PATH:",
         "rules may place below the recovery queue",
         ("tests/core/placement/test_transcripts.py", "tests/core/placement/test_chain.py"),
+    ),
+    Defect(
+        "reasons-without-end",
+        _REFUSAL,
+        "if told and length > MAX_REASONS:",
+        "if told and length > 1000 * MAX_REASONS:",
+        "a rejection repeats the reasons of a thousand rules",
+        ("tests/core/placement/test_refusal.py",),
     ),
     Defect(
         "everybody-recovers",

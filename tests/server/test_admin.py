@@ -111,6 +111,24 @@ async def test_refused_configurations_are_in_the_log(shim: Shim, admin: "AdminAs
         assert "unknown key 'submitall'" in line["reason"]
 
 
+@pytest.mark.row(28)
+async def test_warnings_are_in_the_log(shim: Shim, admin: "AdminAsyncStub") -> None:
+    """Whoever runs the server reads what is dubious in a configuration that comes into force."""
+    cpu = "partitions: [{name: default, queues: [{name: a, resources: {max: {%s: 1}}}]}]"
+    with capture_logs() as lines:
+        await shim.register(cpu % "cpu")
+        await admin.UpdateConfiguration(
+            pb.UpdateConfigurationRequest(rm_id="rm", config=cpu % "Memory")
+        )
+        await admin.UpdateConfiguration(
+            pb.UpdateConfigurationRequest(rm_id="rm", config=cpu % "memory")
+        )
+    told = [line for line in lines if line["event"] == "configuration has warnings"]
+    assert [(line["rm_id"], line["number"]) for line in told] == [("rm", 1), ("rm", 1)]
+    for line, meant in zip(told, ("vcore", "memory"), strict=True):
+        assert line["warnings"][0].endswith(f"did you mean '{meant}'?")
+
+
 @pytest.mark.row(55)
 async def test_same_configuration_changes_nothing_but_the_rest(
     shim: Shim, admin: "AdminAsyncStub"

@@ -6,8 +6,9 @@ Size and depth are bounded; aliases, anchors, tags and merge keys are refused. A
 otherwise nest deeper than the C stack, grow without bounds, or build objects.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import yaml
 
@@ -17,6 +18,8 @@ from licorne_core.errors import ConfigError, Problem
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+_INDICATORS = "*@`%"
+"""What no plain text may begin with, and people write at the beginning of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,33 +58,95 @@ class Mapping:
 Node = Scalar | Sequence | Mapping
 
 
-def read_document(text: str, report: Report) -> Node | None:
+class _Refused(Exception):
+    """The text cannot be read; the place is that in the text itself, and 0 where there is none."""
+
+    def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
+
+
+class Excerpt(NamedTuple):
+    """A text that stands inside of another one, and where it begins there.
+
+    `line` and `column` are those of the value that holds it. If it `is_block`, each of its lines is
+    one of the other text, from the line below the value on, behind `column` - 1 blanks.
+    """
+
+    text: str
+    line: int
+    column: int
+    is_block: bool
+
+    def place(self, line: int, column: int) -> tuple[int, int]:
+        """Line and column in the other text; without lines of its own, those of the value."""
+        if self.is_block and line:
+            return self.line + line, self.column - 1 + column
+        return self.line, self.column
+
+
+def read_document(text: str, report: Report, inside: Excerpt | None = None) -> Node | None:
     """The only document in the text; None when there is nothing in it but comments.
 
+    Places are those in the text around it, if the text stands `inside` of another one.
     A key that is given twice is a problem in the report. Raises `ConfigError` for a text that is
     not YAML, is too large or too deep, or uses a feature that is refused here.
     """
+    placed = _as_it_is if inside is None else inside.place
+    try:
+        return _read(text, report, placed)
+    except _Refused as refusal:
+        line, column = placed(refusal.line, refusal.column)
+        raise ConfigError([Problem(message=str(refusal), line=line, column=column)]) from None
+
+
+def _as_it_is(line: int, column: int) -> tuple[int, int]:
+    return line, column
+
+
+def _read(text: str, report: Report, placed: Callable[[int, int], tuple[int, int]]) -> Node | None:
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "replace")) > MAX_BYTES:
-        raise _refusal(f"the configuration is larger than {MAX_BYTES} bytes")
+        raise _Refused(f"the configuration is larger than {MAX_BYTES} bytes")
     if not text.isascii():
         _refuse_surrogates(text)
     try:
-        return _Builder(text, report).document()
+        return _Builder(text, report, placed).document()
     except yaml.reader.ReaderError as error:
         before = text.encode("utf-8")[: error.position].decode("utf-8", "ignore")
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        raise _refusal(f"not valid YAML: {error.reason}", line, column) from None
+        raise _Refused(f"not valid YAML: {error.reason}", line, column) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
         context = f" {error.context}" if error.context else ""
-        raise _refusal(f"not valid YAML: {error.problem}{context}", line, column) from None
+        end = _advice(text, line, column, context) if mark else ""
+        raise _Refused(f"not valid YAML: {error.problem}{context}{end}", line, column) from None
+
+
+def _advice(text: str, line: int, column: int, context: str) -> str:
+    """What to write instead, for the end of a message; empty where that is not plain."""
+    lines = text.splitlines()
+    at = lines[line - 1] if line <= len(lines) else ""
+    blanks = at[: len(at) - len(at.lstrip(" \t-"))]
+    if "\t" in blanks and column <= len(blanks) + 1:
+        return ": indent with blanks, not with tabs"
+    # The scanner has passed the star of an alias when it finds no name.
+    begins = at[column - 2 : column - 1] if context.endswith("alias") else at[column - 1 : column]
+    return _quoting(begins) if begins and begins in _INDICATORS else ""
+
+
+def _quoting(begins: str) -> str:
+    return f": put what begins with {begins} in quotes, as in '{begins}'"
 
 
 class _Builder:
     """Builds the tree from the parser's events in one pass, and counts its nodes."""
 
-    def __init__(self, text: str, report: Report) -> None:
+    def __init__(
+        self, text: str, report: Report, placed: Callable[[int, int], tuple[int, int]]
+    ) -> None:
+        self._placed = placed
         self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=_LOADER)
         self._report = report
         self._nodes = 0
@@ -104,7 +169,7 @@ class _Builder:
             raise _unwanted(f"more than {MAX_NODES} values", event)
         if depth > MAX_DEPTH:
             raise _unwanted(f"nested deeper than {MAX_DEPTH} levels", event)
-        line, column = _place(event)
+        line, column = self._placed(*_place(event))
         if isinstance(event, yaml.ScalarEvent):
             return Scalar(event.value, not event.style, line, column)
         if isinstance(event, yaml.SequenceStartEvent):
@@ -135,7 +200,7 @@ class _Builder:
 
 def _refuse_features(event: yaml.Event) -> None:
     if isinstance(event, yaml.AliasEvent):
-        raise _unwanted("aliases are not allowed", event)
+        raise _unwanted(f"aliases are not allowed{_quoting('*')}", event)
     if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
         raise _unwanted("anchors are not allowed", event)
     if getattr(event, "tag", None) is not None:
@@ -148,7 +213,7 @@ def _refuse_surrogates(text: str) -> None:
     except UnicodeEncodeError as error:
         before = text[: error.start]
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        raise _refusal("not valid UTF-8", line, column) from None
+        raise _Refused("not valid UTF-8", line, column) from None
 
 
 def _place(event: yaml.Event) -> tuple[int, int]:
@@ -156,9 +221,5 @@ def _place(event: yaml.Event) -> tuple[int, int]:
     return (mark.line + 1, mark.column + 1) if mark else (0, 0)
 
 
-def _unwanted(message: str, event: yaml.Event) -> ConfigError:
-    return _refusal(message, *_place(event))
-
-
-def _refusal(message: str, line: int = 0, column: int = 0) -> ConfigError:
-    return ConfigError([Problem(message=message, line=line, column=column)])
+def _unwanted(message: str, event: yaml.Event) -> _Refused:
+    return _Refused(message, *_place(event))

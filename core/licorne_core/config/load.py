@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 
+from licorne_core.config.config_map import configuration_in
 from licorne_core.config.document import Scalar, read_document
 from licorne_core.config.inheritance import inheriting
 from licorne_core.config.limits import check_limit_hierarchy, check_limits
@@ -69,6 +70,7 @@ def built_in() -> Configuration:
 def load(text: str, *, strict: bool = False, required: bool = False) -> Configuration:
     """Parse and validate a configuration (spec §§ 2.1 to 2.6).
 
+    Of a ConfigMap the text in it counts, with a warning; places are those in the whole text.
     A text with nothing in it, or with nothing but comments, is the built-in configuration. Where a
     configuration is `required`, as of whoever names a file or sends a text, it is a problem.
 
@@ -78,6 +80,10 @@ def load(text: str, *, strict: bool = False, required: bool = False) -> Configur
     """
     report = Report(strict=strict)
     document = read_document(text, report)
+    inner = configuration_in(document, text, report)
+    if inner is not None:
+        text = inner.text
+        document = read_document(text, report, inner)
     if document is None or (isinstance(document, Scalar) and document.plain and not document.text):
         if required:
             raise ConfigError([Problem(message=NOT_SET)])

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
-from licorne_core.acl import Acl
+from licorne_core.acl import Acl, without_blanks_at_commas
 from licorne_core.config import keys
 from licorne_core.config.caps import (
     ACL_NAMES,
@@ -134,6 +134,7 @@ def _node_sort(fields: Fields) -> NodeSortPolicy:
     weights = {}
     for name, entry in policy.children("resourceweights").items():
         weights[name] = entry.number()
+        entry.warn_of_resource(name)
         if weights[name] < 0:
             message = f"negative resource weight for {name} is not allowed"
             cursor.report.problem(message, entry.path)
@@ -176,6 +177,7 @@ def _root(partition: Fields, limits: tuple[LimitConfig, ...]) -> QueueConfig:
             message = "partition limits and root queue limits are not equivalent"
             report.problem(message, partition.path("limits"))
         return replace(root, limits=root.limits or limits)
+    _warn_beside_root(top)
     report.count(QUEUES, path)
     return QueueConfig(
         name=ROOT,
@@ -184,6 +186,20 @@ def _root(partition: Fields, limits: tuple[LimitConfig, ...]) -> QueueConfig:
         queues=_siblings(top, level=1),
         place=report.place(path),
     )
+
+
+def _warn_beside_root(top: list[_Queue]) -> None:
+    """Warn of a queue beside one called root, which then is not the root of the tree (§ 2.1.5)."""
+    others = [queue for queue in top if queue[1].text("name").lower() != ROOT]
+    if not others or len(others) == len(top):
+        return
+    cursor, fields = others[0]
+    name = shown(fields.text("name"))
+    message = (
+        f"queue '{name}' stands beside root, so that another root is put above both: they are "
+        f"root.{name} and root.root; put '{name}' into the queues of root"
+    )
+    cursor.report.warn(message, fields.path("name"))
 
 
 def _siblings(queues: list[_Queue], level: int) -> tuple[QueueConfig, ...]:
@@ -267,11 +283,20 @@ def _acl(fields: Fields, key: str) -> Acl:
     text = fields.text(key)
     if text:
         report.count(ACL_NAMES, path, 1 + text.count(",") + text.strip().count(" "))
+    joined = without_blanks_at_commas(text)
     try:
         acl = Acl.parse(text, dropped)
     except ConfigError as error:
-        report.problem(error.problems[0].message, path)
+        hint = f", did you mean '{joined}'?" if joined != text else ""
+        report.problem(f"{error.problems[0].message}{hint}", path)
         return Acl.nobody()
+    if joined != text and acl.groups:
+        users, groups = ",".join(sorted(acl.users)), ",".join(sorted(acl.groups))
+        message = (
+            f"'{shown(text)}' means users '{shown(users)}' and groups '{shown(groups)}', as groups "
+            f"stand behind a blank; write '{shown(joined)}' if all of them are users"
+        )
+        report.warn(message, path)
     for name in dropped:
         report.warn(f"'{name}' can be no user's or group's name and is ignored", path)
     return acl

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from licorne_core.config.caps import MAX_AMOUNTS
 from licorne_core.config.durations import parse_duration
+from licorne_core.config.resource_names import meant_by, not_usual
 from licorne_core.errors import ConfigError, shown
 from licorne_core.patterns import Pattern
 from licorne_core.priorities import INT32_MAX, INT32_MIN
@@ -217,6 +218,9 @@ class _Reading:
         if "" in amounts or len(amounts) < len(parts):
             self._bad(key, text, "is no list of amounts, such as vcore=10,memory=4Gi", "none")
             return ()
+        for name, meant in ((name, meant_by(name)) for name in amounts):
+            if meant:
+                self.warnings.append(f"{key}: {not_usual(name, meant)}")
         return tuple(sorted(amounts.items()))
 
     def _bad(self, key: str, text: str, why: str, instead: object) -> None:

@@ -10,6 +10,7 @@ from math import isfinite
 
 from licorne_core.config.document import Mapping, Node, Scalar, Sequence
 from licorne_core.config.report import Report
+from licorne_core.config.resource_names import not_usual
 from licorne_core.config.schema import Place
 from licorne_core.errors import ConfigError
 from licorne_core.patterns import Pattern
@@ -127,6 +128,12 @@ class Cursor:
                     self.report.problem_at(message, entries[key].path, mark.line, mark.column)
         return Fields(self, {key: entry for key, entry in entries.items() if not entry.is_null})
 
+    def warn_of_resource(self, name: str) -> None:
+        """Warn of a resource, to which the value belongs, if the name of a usual one is meant."""
+        meant = self.report.meant_resource(name)
+        if meant:
+            self.report.warn(not_usual(name, meant), self.path)
+
     def _plain(self, pattern: Pattern) -> str:
         """The text of a value without quotes that matches the pattern; otherwise an empty text."""
         if isinstance(self.node, Scalar) and self.node.plain and pattern.matches(self.node.text):
@@ -198,9 +205,12 @@ class Fields:
         amounts: dict[str, int] = {}
         for name, entry in self.children(key).items():
             entry.report.count_resource(name, entry.path)
+            entry.warn_of_resource(name)
             try:
                 amounts[name] = parse_quantity(name, entry.text())
             except ConfigError as error:
+                meant = entry.report.meant_resource(name)
+                hint = f", did you mean '{meant}'?" if meant else ""
                 entry.report.distrust(self.path(key))
-                entry.report.problem(error.problems[0].message, entry.path)
+                entry.report.problem(f"{error.problems[0].message}{hint}", entry.path)
         return amounts or None

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from licorne_core.config.caps import RESOURCE_TYPES, Cap
+from licorne_core.config.resource_names import meant_by
 from licorne_core.config.schema import Place
 from licorne_core.config.similar import Similar
 from licorne_core.errors import ConfigError, Problem
@@ -28,6 +29,7 @@ class Report:
         self._faulty: set[str] = set()
         self._counts: dict[Cap, int] = {}
         self._resource_types: set[str] = set()
+        self._meant_resources: dict[str, str] = {}
         self._similar = Similar()
 
     @property
@@ -82,6 +84,14 @@ class Report:
         """``, did you mean 'queues'?`` for a word that is much like a known one; else nothing."""
         meant = self._similar.to(word, known)
         return f", did you mean '{meant}'?" if meant else ""
+
+    def meant_resource(self, name: str) -> str:
+        """The usual resource that is probably meant by the name of another one; mostly empty."""
+        meant = self._meant_resources.get(name)
+        if meant is None:
+            meant = meant_by(name) if len(self._meant_resources) < RESOURCE_TYPES.limit else ""
+            self._meant_resources[name] = meant
+        return meant
 
     def count(self, cap: Cap, path: str, number: int = 1) -> None:
         """Count so many more of what the whole text may have so many of only.

@@ -6,16 +6,11 @@ from typing import NamedTuple
 from licorne_core.commands import NewApplication
 from licorne_core.config.schema import PlacementRuleConfig
 from licorne_core.errors import Refusal, Rejected
-from licorne_core.identity import UserGroup
 from licorne_core.ids import QueuePath
 from licorne_core.placement.identity_check import is_forced
-from licorne_core.placement.rule import build_rule
-from licorne_core.queues.access import (
-    RECOVERY_PATH,
-    may_submit,
-    stopped_above,
-    takes_applications,
-)
+from licorne_core.placement.refusal import closed_for, reasons_of
+from licorne_core.placement.rule import Miss, build_rule
+from licorne_core.queues.access import RECOVERY_PATH, stopped_above
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.tree import QueueTree
 from licorne_core.rule_kinds import PROVIDED, RECOVERY
@@ -76,36 +71,28 @@ class Placer:
 
     def _choose(self, app: NewApplication, tree: QueueTree) -> _Choice:
         """The first path of a rule that is open to the user (spec §§ 3.2-3.4)."""
-        stopped: Queue | None = None
+        results: list[QueuePath | Miss] = []
         for rule, config in zip(self._chain, self.rules, strict=False):
-            path = rule.place(app, tree)
-            if path is not None and _is_open(path, app.user, tree):
-                return _Choice(path, config.name)
-            if path is not None and stopped is None:
-                stopped = stopped_above(tree.nearest(path))
+            result = rule.place(app, tree)
+            if not isinstance(result, Miss) and closed_for(result, app.user, tree) is None:
+                return _Choice(result, config.name)
+            results.append(result)
         if is_forced(app):
             return _Choice(RECOVERY_PATH, RECOVERY)
-        if tree.get(DEFAULT_PATH) is not None and _is_open(DEFAULT_PATH, app.user, tree):
+        has_default = tree.get(DEFAULT_PATH) is not None
+        if has_default and closed_for(DEFAULT_PATH, app.user, tree) is None:
             return _Choice(DEFAULT_PATH, FALLBACK)
-        if stopped is not None:
-            raise Rejected(
-                f"application rejected: queue {stopped.path} is stopped", Refusal.NO_QUEUE
-            )
-        raise Rejected("application rejected: no placement rule matched", Refusal.NO_QUEUE)
-
-
-def _is_open(path: QueuePath, user: UserGroup, tree: QueueTree) -> bool:
-    """Whether the user may submit there, so that no further rule is asked (spec § 3.3).
-
-    A queue that exists must take applications as well. For one that does not exist, the access to
-    its nearest ancestor counts. Whether that ancestor is a leaf is not asked: this shows when
-    the queue is created, and then rejects the application (spec § 3, pitfalls).
-    """
-    if path == RECOVERY_PATH or path.startswith(f"{RECOVERY_PATH}."):
-        return False
-    queue = tree.nearest(path)
-    exists = queue.path == path
-    return may_submit(queue, user) and (takes_applications(queue) or not exists)
+        given = [result for result in results if not isinstance(result, Miss)]
+        for path in given:
+            stopped = stopped_above(tree.nearest(path))
+            if stopped is not None:
+                raise Rejected(
+                    f"application rejected: queue {stopped.path} is stopped", Refusal.NO_QUEUE
+                )
+        why = reasons_of(self.rules, results, app.user, tree)
+        if has_default:
+            why = f"{why}; {DEFAULT_PATH} {closed_for(DEFAULT_PATH, app.user, tree)}"
+        raise Rejected(f"application rejected: no placement rule matched: {why}", Refusal.NO_QUEUE)
 
 
 def _leaf_at(path: QueuePath, app: NewApplication, tree: QueueTree) -> Queue:

@@ -1,6 +1,7 @@
 """A placement rule that can be asked, whatever its kind (spec § 3.5-3.8)."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from licorne_core.commands import NewApplication
 from licorne_core.config.schema import FilterConfig, PlacementRuleConfig
@@ -15,56 +16,80 @@ Source = Callable[[NewApplication], Part | None]
 """Makes a rule's own part of the path; None where the application gives nothing for it."""
 
 
+class Miss(NamedTuple):
+    """Why a rule has no queue for an application: `why` is said of the queue at `path`, if any.
+
+    `level` is 0 for the rule itself, 1 for its parent rule, and so on.
+    """
+
+    why: str
+    path: str = ""
+    level: int = 0
+
+
+FILTERED = Miss("its filter does not let the user in")
+
+
 class Rule:
     """A placement rule with its filter and its parent rule."""
 
-    __slots__ = ("_create", "_filter", "_parent", "_source")
+    __slots__ = ("_create", "_filter", "_nothing_given", "_parent", "_source")
 
     def __init__(
-        self, source: Source, *, create: bool, only_for: FilterConfig | None, parent: "Rule | None"
+        self,
+        source: Source,
+        nothing_given: str,
+        *,
+        create: bool,
+        only_for: FilterConfig | None,
+        parent: "Rule | None",
     ) -> None:
         """A rule for those whom `only_for` admits; None admits everyone.
 
+        `nothing_given` says that the application gives nothing for the rule's own part.
         With `create` the queue need not exist. The path of `parent` comes before an unqualified
         part; without a parent, root does.
         """
+        self._nothing_given = Miss(nothing_given)
         self._source = source
         self._create = create
         self._filter = only_for
         self._parent = parent
 
-    def place(self, app: NewApplication, tree: QueueTree) -> QueuePath | None:
-        """The path that the rule has for the application; None if it does not match.
+    def place(self, app: NewApplication, tree: QueueTree) -> QueuePath | Miss:
+        """The path that the rule has for the application; a `Miss` if it does not match.
 
         Whether the user may submit there, and whether the queue takes applications, is not looked
         at. Raises Rejected, which ends the chain, for an illegal name, a path that is too long, and
         a parent rule that leads to a leaf.
         """
         if self._filter is not None and not admits(self._filter, app.user):
-            return None
+            return FILTERED
         part = self._source(app)
         if part is None:
-            return None
+            return self._nothing_given
         path = part.names
         if not part.qualified:
             above = self._path_above(app, tree)
-            if above is None:
-                return None
+            if isinstance(above, Miss):
+                return Miss(above.why, above.path, above.level + 1)
             path = f"{above}.{path}"
         check_extent(path)
         if not all(map(is_queue_name, part.names.split("."))):
             raise Rejected(_illegal(part.names), Refusal.NO_QUEUE)
         path = path.lower()
         if not self._create and tree.get(path) is None:
-            return None
+            return Miss("does not exist and create is false", path)
         return QueuePath(path)
 
-    def _path_above(self, app: NewApplication, tree: QueueTree) -> str | None:
-        """The path of the parent rule, or root without one; None if that rule does not match."""
+    def _path_above(self, app: NewApplication, tree: QueueTree) -> str | Miss:
+        """The path of the parent rule, or root without one; a `Miss` if that does not match."""
         if self._parent is None:
             return ROOT
         path = self._parent.place(app, tree)
-        queue = tree.get(path) if path is not None else None
+        if isinstance(path, Miss):
+            return path
+        queue = tree.get(path)
         if queue is not None and queue.is_leaf:
             raise Rejected(f"parent rule returned a leaf queue: {path}", Refusal.NO_QUEUE)
         return path
@@ -83,6 +108,7 @@ def build_rule(config: PlacementRuleConfig) -> Rule:
     part = kind.part
     return Rule(
         lambda app: part(app, value),
+        kind.nothing_given(value),
         create=config.create,
         only_for=config.filter,
         parent=None if config.parent is None else build_rule(config.parent),

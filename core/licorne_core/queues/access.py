@@ -34,6 +34,19 @@ def takes_applications(queue: Queue) -> bool:
     )
 
 
+def why_closed(queue: Queue) -> str:
+    """Why a queue does not take applications, said of the queue."""
+    if not queue.is_leaf:
+        return "is no leaf"
+    above = next(
+        queue
+        for queue in queue.lineage
+        if queue.state is not QueueState.ACTIVE or queue.becomes_leaf
+    )
+    state = "is to become a leaf" if above.becomes_leaf else f"is {above.state.value.lower()}"
+    return state if above is queue else f"is below {above.path}, which {state}"
+
+
 def stopped_above(queue: Queue) -> Queue | None:
     """The queue that an operator has stopped: this one, or else the nearest above it (§ 4.2)."""
     for above in queue.lineage:

@@ -22,6 +22,7 @@ from licorne_core.effects import (
 from licorne_core.ids import RmId
 from licorne_server.configurations.history import Configurations
 from licorne_server.configurations.revisions import Revision, Revisions, Source, extra_text
+from licorne_server.configurations.warnings import tell_warnings
 from licorne_server.engine import Engine
 from licorne_server.errors import CallError, aborted, config_refused, failed_precondition
 from licorne_server.undisturbed import Undisturbed
@@ -141,6 +142,7 @@ class Applier:
             by=change.by,
             comment=change.comment,
         )
+        tell_warnings(change.rm_id, config)
         return Applied(
             changed=changed,
             revision=after.current,

@@ -70,7 +70,7 @@ def validation(body: bytes) -> JsonObject:
         "allowed": True,
         "reason": "",
         "checksum": configuration.checksum,
-        "checksumMatch": _own_checksum(text) == configuration.checksum,
+        "checksumMatch": _own_checksum(configuration.text) == configuration.checksum,
     }
 
 

@@ -1,0 +1,76 @@
+"""Which resource somebody meant who wrote a name that is nearly that of a usual one."""
+
+from licorne_core.errors import shown
+
+USUAL = (
+    *("vcore", "memory", "pods", "ephemeral-storage", "nvidia.com/gpu", "amd.com/gpu"),
+    *("hugepages-1Gi", "hugepages-2Mi"),
+)
+"""The names under which resource managers report what nodes have."""
+
+LONGEST = 64
+"""Characters of a name that is looked at."""
+
+_OTHER_NAMES = {
+    **dict.fromkeys(("cpu", "cpus", "vcpu", "vcpus", "core", "cores", "millicpu"), "vcore"),
+    "mem": "memory",
+    "pod": "pods",
+}
+"""What the same is called elsewhere: Kubernetes says ``cpu``."""
+
+_QUOTA_PREFIXES = ("requests.", "limits.")
+"""What Kubernetes' quotas put in front of a name."""
+
+_HYPHENS = dict.fromkeys(map(ord, "-_ "))
+
+_LONG_ENOUGH = 5
+"""Letters of a name that is recognized by all but one: of shorter ones too many words are near."""
+
+
+def meant_by(name: str) -> str:
+    """The usual name that is probably meant; empty for a usual one, and for one of somebody's own.
+
+    Case of letters, hyphens, one letter too many, missing, wrong or swapped, and the
+    names that Kubernetes uses are seen through. Names with other digits are different names.
+    """
+    if name in USUAL or len(name) > LONGEST:
+        return ""
+    short = name.lower()
+    for prefix in _QUOTA_PREFIXES:
+        short = short.removeprefix(prefix)
+    if short in _OTHER_NAMES:
+        return _OTHER_NAMES[short]
+    squeezed = _squeezed(short)
+    for usual in USUAL:
+        if _is_slip(squeezed, _squeezed(usual.lower())):
+            return usual
+    return ""
+
+
+def not_usual(name: str, meant: str) -> str:
+    """What a warning says of a name, beside which another one was probably meant."""
+    return f"resource '{shown(name)}' says nothing about {meant}, did you mean '{meant}'?"
+
+
+def _squeezed(name: str) -> str:
+    return name.translate(_HYPHENS)
+
+
+def _is_slip(word: str, usual: str) -> bool:
+    """Whether the words are the same but for one letter, or two that changed places."""
+    if word == usual:
+        return True
+    if len(usual) < _LONG_ENOUGH or word[:1] != usual[:1]:
+        return False
+    start = 0
+    while word[start : start + 1] == usual[start : start + 1] and start < len(word):
+        start += 1
+    ours, theirs = word[start:], usual[start:]
+    if any(map(str.isdigit, ours[:1] + theirs[:1])):
+        return False
+    return (
+        ours[1:] == theirs[1:]
+        or ours[1:] == theirs
+        or ours == theirs[1:]
+        or (ours[:2] == theirs[1::-1] and ours[2:] == theirs[2:])
+    )

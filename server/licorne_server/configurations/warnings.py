@@ -1,0 +1,22 @@
+"""Lines in the log about configurations that were taken, and are probably not what was meant."""
+
+import structlog
+
+from licorne_core.config import SubmittedConfig
+from licorne_core.config.schema import Configuration
+
+log = structlog.get_logger(__name__)
+
+MOST_TOLD = 10
+"""Warnings of one configuration that its line has; the others are counted."""
+
+
+def tell_warnings(rm_id: str, config: SubmittedConfig) -> None:
+    """Say what is dubious in a configuration that has come into force; nothing if nothing is."""
+    if isinstance(config, Configuration) and config.warnings:
+        log.warning(
+            "configuration has warnings",
+            rm_id=rm_id,
+            number=len(config.warnings),
+            warnings=list(config.warnings[:MOST_TOLD]),
+        )

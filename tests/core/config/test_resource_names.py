@@ -1,0 +1,86 @@
+"""Resources under a name that is nearly a usual one, in every place that names resources."""
+
+import pytest
+
+from licorne_core.config.resource_names import USUAL, meant_by
+from support.configurations import complaint, loaded, messages, partition_text
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        *((name, "vcore") for name in ("cpu", "CPU", "vcores", "VCore", "vcor", "vocre", "cores")),
+        *((name, "memory") for name in ("Memory", "mem", "memroy", "memry", "menory", "memoryy")),
+        *((name, "pods") for name in ("pod", "Pods")),
+        *((name, "ephemeral-storage") for name in ("ephemeralStorage", "ephemeral-storge")),
+        *((name, "nvidia.com/gpu") for name in ("nvidia.com/GPU", "nvidia.com/gpus")),
+        *(("requests.cpu", "vcore"), ("limits.memory", "memory")),
+        *(("requests.nvidia.com/gpu", "nvidia.com/gpu"), ("hugepages-2mi", "hugepages-2Mi")),
+    ],
+)
+def test_slips_are_seen_through(written: str, meant: str) -> None:
+    """Case, one slip of a letter and the words of Kubernetes lead to the name that is meant."""
+    assert meant_by(written) == meant
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(*USUAL, "gpu", "licenses", "tokens", "score", "memory2", "memory-bw", "memory.high"),
+        *("pids", "storage", "hugepages-4Mi", "nvidia.com/mig-1g.5gb", "example.com/cpu", ""),
+        *("requests.licenses", "c" * 1_000),
+    ],
+)
+def test_own_names_mean_themselves(name: str) -> None:
+    """A usual name, and one that is like none of them, is taken as it is."""
+    assert meant_by(name) == ""
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        ("queues: [{name: a, resources: {guaranteed: {%s: 1}}}]", "queues[0].resources.guaranteed"),
+        ("queues: [{name: a, resources: {max: {%s: 1}}}]", "queues[0].resources.max"),
+        (
+            "queues: [{name: a, childtemplate: {resources: {max: {%s: 1}}}}]",
+            "queues[0].childtemplate.resources.max",
+        ),
+        (
+            "queues: [{name: a, limits: [{limit: l, users: [u], maxresources: {%s: 1}}]}]",
+            "queues[0].limits[0].maxresources",
+        ),
+        (
+            "limits: [{limit: l, users: [u], maxresources: {%s: 1}}]\nqueues: [{name: a}]",
+            "limits[0].maxresources",
+        ),
+        (
+            "nodesortpolicy: {resourceweights: {%s: 1}}\nqueues: [{name: a}]",
+            "nodesortpolicy.resourceweights",
+        ),
+    ],
+)
+def test_every_place_warns(body: str, path: str) -> None:
+    """Quotas, templates, limits and weights name the place and what is meant; `--strict` refuses.
+
+    With the usual name, or with one's own, nothing is said.
+    """
+    message = "resource 'cpu' says nothing about vcore, did you mean 'vcore'?"
+    (warning,) = loaded(partition_text(body % "cpu")).warnings
+    assert warning.endswith(f": partitions[0].{path}.cpu: {message}")
+    assert complaint(body % "cpu", strict=True) == message
+    for name in ("vcore", "licenses"):
+        assert messages(body % name, strict=True) == []
+
+
+def test_a_property_with_amounts_warns() -> None:
+    """The bound of losses has amounts as well."""
+    body = "queues: [{name: a, properties: {preemption.loss.limit: 'cpu=10,memory=1Gi'}}]"
+    assert complaint(body, strict=True) == (
+        "preemption.loss.limit: resource 'cpu' says nothing about vcore, did you mean 'vcore'?"
+    )
+
+
+def test_a_bad_amount_says_it_too() -> None:
+    """An amount that only the usual name could have is refused with that name."""
+    body = "queues: [{name: a, resources: {max: {cpu: 500m}}}]"
+    assert complaint(body) == "invalid suffix '500m' for cpu, did you mean 'vcore'?"
