@@ -12,17 +12,11 @@ import pytest
 import acceptance
 from licorne_server.build_info import COMPILED, build_info
 from licorne_server.cli.contexts import PATH_VARIABLE
-from licorne_server.cli.target import CONTEXT_VARIABLE, VARIABLES
 from support import seeds
+from support.surroundings import guard_default_addresses, is_meant_for_others
 
 WORLDS = 300
 """Random worlds that each property is tried on, unless --worlds says otherwise."""
-
-MEANT_FOR_OTHERS = (
-    *("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "DISABLE_RESERVATION"),
-    *(CONTEXT_VARIABLE, *VARIABLES.values()),
-)
-"""Variables of the environment that change what the commands under test do."""
 
 # A deadline would measure how busy the machine is; so does the check for slow data.
 hypothesis.settings.register_profile(
@@ -90,9 +84,9 @@ def rewrite(request: pytest.FixtureRequest) -> bool:
 def _same_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Tests and the processes they start find the same, whoever has started pytest."""
     with pytest.MonkeyPatch.context() as patch, _heard(signal.SIGINT), _heard(signal.SIGTERM):
-        for name in list(os.environ):
-            if name in MEANT_FOR_OTHERS or name.lower().endswith("_proxy"):
-                patch.delenv(name)
+        for name in filter(is_meant_for_others, list(os.environ)):
+            patch.delenv(name)
+        guard_default_addresses(patch)
         patch.setenv("TERM", "xterm")
         patch.setenv(PATH_VARIABLE, str(tmp_path_factory.mktemp("home") / "contexts.yaml"))
         yield

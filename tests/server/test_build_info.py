@@ -8,10 +8,16 @@ import pytest
 from licorne_server.__main__ import main
 from licorne_server.bench.report import environment
 from licorne_server.build_info import COMPILED, PURE, BuildInfo, build_info
+from licorne_server.cli import target, version
+from support.surroundings import CLOSED
 
 
-def test_the_version_command_says_what_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    """One line has the version, the form, the interpreter and how that was built."""
+def test_the_version_command_says_what_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line has version, form, interpreter and its build, and nothing of a server."""
+    for module in (target, version):
+        monkeypatch.setattr(module, "DEFAULT_TARGET", CLOSED)
     assert main(["version"]) == 0
     info = build_info()
     built = "with" if info.optimized else "without"

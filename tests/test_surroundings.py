@@ -1,0 +1,48 @@
+"""Tests are on their own: no settings of the terminal, and nobody's own server."""
+
+import os
+import subprocess
+import sys
+import urllib.request
+from urllib.error import URLError
+
+import grpc
+import pytest
+
+from licorne_server.__main__ import main
+from licorne_server.cli.contexts import PATH_VARIABLE
+from licorne_server.cli.healthcheck import HERE
+from licorne_server.cli.target import VARIABLES
+from support.surroundings import CLOSED, is_meant_for_others
+
+
+def test_variables_of_the_terminal_are_meant_for_others() -> None:
+    """Every variable of ours is unset, those of commands to come too, but what tests are told."""
+    assert all(map(is_meant_for_others, (*VARIABLES.values(), "LICORNE_NEW", "HTTPS_PROXY")))
+    assert not any(map(is_meant_for_others, ("LICORNE_REWRITE", "LICORNE_HELM", "HOME", "PATH")))
+
+
+def test_tests_and_their_processes_find_no_such_variable() -> None:
+    """Neither this process nor one that is started here has one, except the empty contexts."""
+    listed = "import os; print(*os.environ)"
+    child = subprocess.run([sys.executable, "-c", listed], capture_output=True, check=True)
+    for names in (os.environ, child.stdout.decode().split()):
+        ours = {name for name in names if name.startswith("LICORNE_")}
+        assert set(filter(is_meant_for_others, ours)) == {PATH_VARIABLE}
+
+
+@pytest.mark.parametrize("command", [["version"], ["queues"], ["rms"], ["healthcheck"]])
+def test_a_command_without_target_fails_the_test(command: list[str]) -> None:
+    """Whether somebody's own server listens at the usual place or not, nobody turns to it."""
+    with pytest.raises(pytest.fail.Exception, match="somebody's own server"):
+        main(command)
+
+
+def test_a_client_at_the_usual_place_fails_the_test() -> None:
+    """Channels of the client and HTTP readers are guarded too; other addresses are not."""
+    with pytest.raises(pytest.fail.Exception, match="localhost:7070"):
+        grpc.aio.insecure_channel("localhost:7070")
+    with pytest.raises(pytest.fail.Exception, match=r"127\.0\.0\.1:9080"):
+        urllib.request.urlopen(HERE[0])
+    with pytest.raises(URLError):
+        urllib.request.urlopen(f"http://{CLOSED}/")
