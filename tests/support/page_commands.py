@@ -105,7 +105,7 @@ class Shell:
             "serve": self._serve,
             "fake-rm": self._fake_rm,
             "validate-config": self._in_process,
-            "version": self._in_process,
+            "version": self._ask,
             "bench": self._bench,
             "config": self._config,
             "reload": self._reload,
