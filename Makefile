@@ -162,9 +162,10 @@ test-shim: install ## the Kubernetes shim on Licorne; needs Go, and minutes the 
 
 check: lint types imports gen-check $(if $(NPM),lint-proto) test test-browser test-deploy $(if $(GO),lint-deploy test-go) examples test-native gate ## all that CI runs
 
-lint: install ## style, banned imports and format
+lint: install ## style, banned imports, format, and code that only tests use
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
+	@$(BIN)/python tests/unused
 
 types: install ## strict typing
 	@$(BIN)/mypy

@@ -76,45 +76,9 @@ def fits_max_undefined(limit: Resources, size: Resources) -> bool:
     return all(value <= max(0, limit[name]) for name, value in size.items() if name in limit)
 
 
-def fits_actual(limit: Resources, size: Resources) -> bool:
-    """Like `fits_max_undefined`, but a limit below zero stays there."""
-    return all(value <= limit[name] for name, value in size.items() if name in limit)
-
-
-def is_greater_or_equal(left: Resources, right: Resources) -> bool:
-    """Whether every amount of left is at least that of right, over the names of both."""
-    return all(left.get(name, 0) >= right.get(name, 0) for name in left.keys() | right.keys())
-
-
-def is_strictly_greater(left: Resources, right: Resources) -> bool:
-    """`is_greater_or_equal`, and at least one amount differs."""
-    return is_greater_or_equal(left, right) and any(
-        left.get(name, 0) != right.get(name, 0) for name in left.keys() | right.keys()
-    )
-
-
-def covers_existing(left: Resources, right: Resources) -> bool:
-    """Whether left is at least right in every name that both have.
-
-    If right is empty, every amount of left must be above zero. If both have names and share none,
-    the answer is yes.
-    """
-    if not right:
-        return all(value > 0 for value in left.values())
-    shared = left.keys() & right.keys()
-    return all(left[name] >= right[name] for name in shared) if shared else bool(left)
-
-
 def is_strictly_greater_than_zero(size: Resources) -> bool:
     """Whether nothing is below zero and something is above."""
     return not has_negative(size) and any(value > 0 for value in size.values())
-
-
-def equals_existing(left: Resources | None, right: Resources | None) -> bool:
-    """Whether the names on both sides have equal amounts; never so when a side is missing."""
-    if left is None or right is None:
-        return False
-    return all(left[name] == right[name] for name in left.keys() & right.keys())
 
 
 def equals(left: Resources, right: Resources) -> bool:

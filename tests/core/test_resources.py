@@ -1,6 +1,5 @@
 """Resource arithmetic (spec § 0), compared with what unlimited integers say."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,57 +47,34 @@ def test_sum_of_many_is_adding_one_by_one(sizes: list[r.Resources]) -> None:
 def test_arithmetic_changes_no_operand(left: r.Resources, right: r.Resources) -> None:
     """Operands are values: no function writes to them."""
     before = dict(left), dict(right)
-    for function in (r.add, r.subtract, r.min_undefined, r.fits, r.covers_existing):
+    for function in (r.add, r.subtract, r.min_undefined, r.fits):
         function(left, right)
     r.without_zeros(left)
     assert (left, right) == before
 
 
 @given(SIZES, SIZES)
-def test_three_ways_to_fit(limit: r.Resources, size: r.Resources) -> None:
-    """Undefined is zero, unlimited, or unlimited with negatives kept, by the function's name."""
+def test_two_ways_to_fit(limit: r.Resources, size: r.Resources) -> None:
+    """What the limit does not define is zero, or unlimited, by the function's name."""
     assert r.fits(limit, size) == all(v <= max(0, limit.get(n, 0)) for n, v in size.items())
     shared = limit.keys() & size.keys()
     assert r.fits_max_undefined(limit, size) == all(size[n] <= max(0, limit[n]) for n in shared)
-    assert r.fits_actual(limit, size) == all(size[n] <= limit[n] for n in shared)
 
 
 @given(SIZES, SIZES)
 def test_what_fits_strictly_fits_with_undefined_unlimited(
     limit: r.Resources, size: r.Resources
 ) -> None:
-    """The strict fit is the narrowest of the three for what has no negative limit."""
+    """The strict fit is the narrower of the two."""
     if r.fits(limit, size):
         assert r.fits_max_undefined(limit, size)
-        assert r.has_negative(limit) or r.fits_actual(limit, size)
 
 
 @given(SIZES, SIZES)
-def test_greater_over_the_union(left: r.Resources, right: r.Resources) -> None:
-    """Greater or equal looks at the names of both sides; strictly so needs one that differs."""
+def test_equal_over_the_union(left: r.Resources, right: r.Resources) -> None:
+    """Equality looks at the names of both sides, an absent one being zero."""
     pairs = [(left.get(n, 0), right.get(n, 0)) for n in NAMES]
-    at_least = all(a >= b for a, b in pairs)
-    assert r.is_greater_or_equal(left, right) == at_least
-    assert r.is_strictly_greater(left, right) == (at_least and any(a > b for a, b in pairs))
     assert r.equals(left, right) == all(a == b for a, b in pairs)
-
-
-@pytest.mark.parametrize(
-    ("left", "right", "covers"),
-    [
-        ({"a": 2, "b": 0}, {"a": 1}, True),
-        ({"a": 2, "b": 0}, {"a": 2, "c": 9}, True),
-        ({"a": 2}, {"a": 3}, False),
-        ({"a": 2}, {"b": 3}, True),
-        ({}, {"b": 3}, False),
-        ({"a": 2}, {}, True),
-        ({"a": 2, "b": 0}, {}, False),
-        ({}, {}, True),
-    ],
-)
-def test_covering_what_both_have(left: r.Resources, right: r.Resources, covers: bool) -> None:
-    """Shared names count; without any both sides must have some; an empty right asks for all."""
-    assert r.covers_existing(left, right) is covers
 
 
 @given(SIZES)
@@ -119,16 +95,6 @@ def test_smaller_by_name(left: r.Resources, right: r.Resources) -> None:
         n: min(side[n] for side in (left, right) if n in side) for n in left.keys() | right.keys()
     }
     assert smaller == r.min_undefined(right, left)
-
-
-@given(SIZES, SIZES)
-def test_equality_of_what_both_have(left: r.Resources, right: r.Resources) -> None:
-    """Only shared names are compared, and a side that is missing is equal to nothing."""
-    shared = left.keys() & right.keys()
-    assert r.equals_existing(left, right) == all(left[n] == right[n] for n in shared)
-    assert not r.equals_existing(None, right)
-    assert not r.equals_existing(left, None)
-    assert not r.equals_existing(None, None)
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(NAMES), st.integers(1, 1000)), max_size=6))

@@ -199,14 +199,6 @@ CORE = (
         ("tests/core/queues/test_access.py", "tests/core/test_scheduler_reload_live.py"),
     ),
     Defect(
-        "cluster-bounds-headroom",
-        _QUOTA,
-        "return _tightest(queue.lineage[:-1])",
-        "return _tightest(queue.lineage)",
-        "the headroom in any cluster is bound by the size of this one",
-        ("tests/core/queues/test_quota.py",),
-    ),
-    Defect(
         "fair-max-upwards",
         _QUOTA,
         "for below in reversed(queue.lineage[:-1]):",

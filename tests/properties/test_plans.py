@@ -120,7 +120,7 @@ def exceeded(driver: Driver, rm: str) -> set[tuple[str, str, str, str]]:
     found = set()
     for partition in driver.views.partition_names(RmId(rm)):
         for kind in ("user", "group"):
-            for name in driver.views.usage_names(partition, kind):
+            for name in filter(None, driver.views.usage_names_in_order(partition, kind)):
                 inside: list[QueueUsage] = [driver.views.usage(partition, kind, name).queues]
                 while inside:
                     one = inside.pop()

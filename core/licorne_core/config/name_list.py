@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from licorne_core.names import is_group_name, is_pattern, is_user_name
+from licorne_core.names import is_pattern
 from licorne_core.patterns import Pattern
 
 
@@ -31,16 +31,6 @@ class NameList:
     def expression(self) -> str:
         """The regular expression as it was written; empty for a list without one."""
         return "" if self.pattern is None else self.pattern.text
-
-
-def user_list(*entries: str) -> NameList:
-    """A list of users; raises ConfigError if a pattern that stands alone does not compile."""
-    return name_list(entries, is_user_name)
-
-
-def group_list(*entries: str) -> NameList:
-    """A list of groups; raises ConfigError like `user_list`."""
-    return name_list(entries, is_group_name)
 
 
 def name_list(entries: tuple[str, ...], is_name: Callable[[str], bool]) -> NameList:

@@ -1,7 +1,5 @@
 """What a queue may have and how much of that it has, as pure functions (spec §§ 4.5-4.9)."""
 
-from collections.abc import Iterable
-
 from licorne_core import quotas
 from licorne_core.queues.queue import Queue
 from licorne_core.resources import Resources, is_zero, min_undefined, without_zeros
@@ -27,18 +25,9 @@ def headroom(queue: Queue) -> Resources:
     of the lineage has more than its maximum. Root's maximum is the size of the cluster, and only
     the types that the cluster has count there.
     """
-    return _tightest(queue.lineage)
-
-
-def max_headroom(queue: Queue) -> Resources:
-    """The headroom that the queue would have in a cluster without end."""
-    return _tightest(queue.lineage[:-1])
-
-
-def _tightest(queues: Iterable[Queue]) -> Resources:
     room: Resources = {}
-    for queue in queues:
-        room = min_undefined(room, quotas.headroom(queue))
+    for above in queue.lineage:
+        room = min_undefined(room, quotas.headroom(above))
     return room
 
 

@@ -159,19 +159,10 @@ class Views(PartitionViews):
         found = applications_of(owner, state, queue)
         return [app_report(owner, app, detail=detail) for _, app in found]
 
-    def app_ids(
-        self, partition: PartitionName, *, queue: str = "", state: str = "active"
-    ) -> list[AppId]:
-        """What `applications` would report, by the names under which `application` finds it."""
-        owner = self._registry.partition(partition)
-        if queue:
-            self.queue(partition, queue)
-        return [name for name, _ in applications_of(owner, state, queue)]
-
     def app_ids_in_order(
         self, partition: PartitionName, *, queue: str = "", state: str = "active"
     ) -> InOrder[AppId]:
-        """The same in order, for those who read many."""
+        """What `applications` would report, in order, by the names that `application` knows."""
         owner = self._registry.partition(partition)
         if queue:
             self.queue(partition, queue)
@@ -213,7 +204,7 @@ class Views(PartitionViews):
         return sorted(self._registry.partition(partition).nodes.by_id)
 
     def node_ids_in_order(self, partition: PartitionName) -> InOrder[NodeId]:
-        """The same, for those who read many."""
+        """The users (`kind` is ``user``) or groups (``group``) that have something or a limit."""
         return InOrder(self._registry.partition(partition).nodes.by_id)
 
     def node(self, partition: PartitionName, node_id: str, *, detail: bool = True) -> NodeReport:
@@ -237,13 +228,8 @@ class Views(PartitionViews):
         """
         return outstanding_shapes(scan(self._registry.partition(partition)))
 
-    def usage_names(self, partition: PartitionName, kind: str) -> list[str]:
-        """The users (`kind` is ``user``) or groups (``group``) that have something or a limit."""
-        owner = self._registry.partition(partition)
-        return owner.limits.names(kind, owner.tree.limited())
-
     def usage_names_in_order(self, partition: PartitionName, kind: str) -> InOrder[str]:
-        """The same, for those who read many."""
+        """The users (`kind` is ``user``) or groups (``group``) that have something or a limit."""
         owner = self._registry.partition(partition)
         return InOrder(owner.limits.known(kind, owner.tree.limited()))
 

@@ -185,11 +185,6 @@ def print_data(data: Any, output: str) -> None:
     (print_yaml if output == "yaml" else print_json)(data)
 
 
-def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The cells padded to the widths of their columns, two blanks between, the headers first."""
-    return padded([headers, *rows], widths_of([headers, *rows]))
-
-
 def widths_of(table: Sequence[Sequence[str]]) -> list[int]:
     """How many cells of a terminal each column needs."""
     return [max(map(cell_len, column)) for column in zip(*table, strict=True)]

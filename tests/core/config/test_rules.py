@@ -2,7 +2,8 @@
 
 import pytest
 
-from licorne_core.config.name_list import group_list, user_list
+from licorne_core.config.name_list import name_list
+from licorne_core.names import is_group_name, is_user_name
 from support.configurations import messages, partition
 
 QUEUES = """
@@ -115,7 +116,7 @@ def test_three_rules_with_parents_and_filters() -> None:
     ).placement_rules
     assert (first.name, first.create) == ("user", True)
     assert first.filter is not None
-    assert (first.filter.allow, first.filter.groups) == (True, group_list("dev*"))
+    assert (first.filter.allow, first.filter.groups) == (True, name_list(("dev*",), is_group_name))
     assert first.parent is not None
     assert (first.parent.name, first.parent.value, first.parent.create) == (
         "tag",
@@ -126,7 +127,10 @@ def test_three_rules_with_parents_and_filters() -> None:
     assert second.parent.value == "root.users"
     assert third.value == "root.default"
     assert third.filter is not None
-    assert (third.filter.allow, third.filter.users) == (False, user_list("bob", "sue"))
+    assert (third.filter.allow, third.filter.users) == (
+        False,
+        name_list(("bob", "sue"), is_user_name),
+    )
 
 
 @pytest.mark.row(73)

@@ -49,6 +49,11 @@ def want(driver: Driver, app_id: str, count: int = 9) -> None:
     driver.do(asks(*(ask(app_id, f"{app_id}{i}", vcore=1) for i in range(count))))
 
 
+def usage_names(driver: Driver, kind: str) -> list[str]:
+    """The users or groups that have something or a limit, in order."""
+    return list(filter(None, driver.views.usage_names_in_order(DEFAULT, kind)))
+
+
 def has(driver: Driver, *app_ids: str) -> int:
     """What the applications have together."""
     reports = [report for report in driver.views.applications(DEFAULT) if report.app_id in app_ids]
@@ -260,10 +265,10 @@ def test_nobody_is_kept_for_nothing() -> None:
     driver.do(remove_apps("job"))
     with pytest.raises(NotFound):
         driver.views.usage(DEFAULT, "user", "sue")
-    assert driver.views.usage_names(DEFAULT, "user") == []
+    assert usage_names(driver, "user") == []
     left = driver.views.usage(DEFAULT, "group", "dev").queues
     assert (left.allocated, left.applications) == ({}, ())
-    assert driver.views.usage_names(DEFAULT, "group") == ["dev"]
+    assert usage_names(driver, "group") == ["dev"]
     assert driver.scheduler.partitions[DEFAULT].limits.groups == {}
 
 
@@ -271,7 +276,7 @@ def test_nobody_is_kept_for_nothing() -> None:
 def test_a_limit_for_everybody_names_nobody() -> None:
     """The wildcard is no user; a user that a limit names is listed where the limit is."""
     driver = town(leaf("{users: [sue], maxresources: {vcore: 5m}}", ALL_5))
-    assert driver.views.usage_names(DEFAULT, "user") == ["sue"]
+    assert usage_names(driver, "user") == ["sue"]
     (below,) = driver.views.usage(DEFAULT, "user", "sue").queues.children
     assert (below.path, below.max) == ("root.a", {"vcore": 5})
     with pytest.raises(NotFound):

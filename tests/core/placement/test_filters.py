@@ -2,9 +2,10 @@
 
 import pytest
 
-from licorne_core.config.name_list import group_list, user_list
+from licorne_core.config.name_list import name_list
 from licorne_core.config.schema import FilterConfig
 from licorne_core.identity import UserGroup
+from licorne_core.names import is_group_name, is_user_name
 from licorne_core.placement import filters
 from support.trees import partition_config
 
@@ -16,7 +17,12 @@ def admits(
     user = UserGroup(who[0], who[1:])
     allow, deny = (
         filters.admits(
-            FilterConfig(allow=kind, users=user_list(*users), groups=group_list(*groups)), user
+            FilterConfig(
+                allow=kind,
+                users=name_list(users, is_user_name),
+                groups=name_list(groups, is_group_name),
+            ),
+            user,
         )
         for kind in (True, False)
     )

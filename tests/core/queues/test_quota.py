@@ -10,7 +10,6 @@ from licorne_core.queues.quota import (
     fair_max,
     guaranteed_in_force,
     headroom,
-    max_headroom,
     max_in_force,
     share,
 )
@@ -67,7 +66,6 @@ def test_undefined_type_is_limited_by_the_cluster_only() -> None:
     tree.root.max = {"memory": 100, "vcore": 5000}
     leaf = queue_at(tree, "root.a")
     assert headroom(leaf) == {"memory": 10, "vcore": 5000}
-    assert max_headroom(leaf) == {"memory": 10}
 
 
 def test_headroom_is_the_tightest_of_the_lineage() -> None:

@@ -49,7 +49,8 @@ def queues(world: World) -> set[str]:
 
 def names(world: World, kind: str) -> list[str]:
     """The users or groups that have something."""
-    return world.scheduler.views.usage_names(world.scheduler.views.resolve(PARTITION), kind)
+    views = world.scheduler.views
+    return list(filter(None, views.usage_names_in_order(views.resolve(PARTITION), kind)))
 
 
 def reserved(world: World) -> int:
