@@ -13,6 +13,7 @@ from licorne_server.__main__ import main
 from licorne_server.app import Server
 from licorne_server.cli.contexts import PATH_VARIABLE
 from support.shim import serving
+from support.surroundings import CLOSED
 from support.tls import FILES, SPIFFE, tls
 
 PATIENCE = 60.0
@@ -142,5 +143,5 @@ def test_wrong_usage(
     """What cannot be used is said at once, as by every command."""
     monkeypatch.setenv(PATH_VARIABLE, str(tmp_path / "contexts.yaml"))
     monkeypatch.chdir(tmp_path)
-    assert main(["fake-rm", *arguments]) == 1
+    assert main(["fake-rm", "--target", CLOSED, *arguments]) == 1
     assert message in capsys.readouterr().err
