@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.requests import ASSUMED, Request, RequestEvent, RequestState
+from licorne_core.apps.requests import ASSUMED, Request, RequestEvent, RequestState, Setback
 from licorne_core.apps.usage import note_highest
 from licorne_core.asks import Allocation, Ask
 from licorne_core.books import book, book_as_real, book_preempting, unbook, unbook_preempting
@@ -180,8 +180,11 @@ class Allocations:
         app.tally.requests -= 1
         return allocation
 
-    def ask_back(self, app: Application, request: Request, now: float) -> Allocation:
-        """Free an allocation that could not be run: it waits again, last among its equals."""
+    def ask_back(self, app: Application, request: Request, setback: Setback) -> Allocation:
+        """Free an allocation that could not be run: it waits again, last among its equals.
+
+        It is not tried before its back-off is over.
+        """
         allocation = self._end(app, request, RequestEvent.ASK_BACK)
         app.arrivals += 1
         request.arrival = app.arrivals
@@ -189,7 +192,7 @@ class Allocations:
         request.reported = False
         request.triggered = False
         request.ask = replace(request.ask, node_id=None)
-        self._asks.enter(app, request, now)
+        self._asks.set_back(app, request, setback)
         return allocation
 
     def resize(self, app: Application, request: Request, ask: Ask) -> None:

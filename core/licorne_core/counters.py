@@ -25,6 +25,8 @@ class Counters:
     rejection_time: float = 0.0
     """When an ask or allocation was rejected last, in unix seconds; 0 for never."""
     allocations_released: int = 0
+    allocations_failed_on_rm: int = 0
+    """Allocations that the RM could not run, and whose asks wait again."""
     applications_submitted: int = 0
     applications_accepted: int = 0
     applications_rejected: int = 0

@@ -21,10 +21,18 @@ def remember_completed(partition: Partition, app: Application, now: float) -> No
 def remember_rejected(partition: Partition, app: Application, now: float) -> None:
     """List a rejected application (spec § 3.12).
 
-    Of one id the latest rejection is listed. An application of that id which is accepted, before
-    or after, changes nothing about it.
+    Of one id the latest rejection is listed, until an application of that id is accepted.
     """
     _remember(partition, Due.EXPIRE_REJECTED, app.app_id, app, now)
+
+
+def forget_rejected(partition: Partition, app_id: AppId) -> None:
+    """An application of the id is accepted: its rejection is over.
+
+    One that has completed or failed stays listed: it has a name of its own (spec § 5.1.4).
+    """
+    if app_id in partition.rejected:
+        _give_way(partition, Due.EXPIRE_REJECTED, app_id)
 
 
 def forget_ended(partition: Partition, due: Due, name: AppId) -> Application:
@@ -71,9 +79,14 @@ def _make_room(partition: Partition) -> bool:
     if not oldest:
         return False
     _, due, name = min(oldest)
+    _give_way(partition, due, name)
+    return True
+
+
+def _give_way(partition: Partition, due: Due, name: AppId) -> None:
+    """It is forgotten before its time."""
     forget_ended(partition, due, name)
     partition.timers.cancel(Timer(due, name))
-    return True
 
 
 def _first(listed: dict[AppId, Application]) -> list[tuple[AppId, Application]]:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from licorne_core.apps.application import Application
+from licorne_core.apps.groups import AskGroup, group_key
 from licorne_core.apps.requests import STOPPING, TO_REPLACE, Request, RequestState
 from licorne_core.apps.states import SCHEDULABLE, AppState
 from licorne_core.errors import NotFound, shown
@@ -18,6 +19,7 @@ from licorne_core.partition import Partition
 from licorne_core.preemption.ledger import PreemptionRecord, PreemptionRule
 from licorne_core.queues.queue import Queue
 from licorne_core.reasons import (
+    AskBackOffCheck,
     Check,
     NodesCheck,
     PartitionCheck,
@@ -211,10 +213,15 @@ def _checks_before_nodes(
     for check in APPLICATION_CHECKS:
         if not (reserved and check.spares_reserved):
             yield from check.report(scene, app)
+    if request.key in app.backing_off and request.setback is not None:
+        # No pass looks at it before then.
+        failures, until = request.setback
+        yield AskBackOffCheck(key=request.key, failures=failures, until=until)
+    group = request.group or AskGroup(app, group_key(request.ask))
     for ask_check in ASK_CHECKS:
         spared = reserved and ask_check.spares_reserved
         if not spared and (ask_class.predicate is not None or not ask_check.only_with_predicate):
-            yield from ask_check.report(scene, Asking(app, request.group, request.promise))
+            yield from ask_check.report(scene, Asking(app, group, request.promise))
 
 
 def starting_checks(partition: Partition, app: Application) -> Iterator[Check]:

@@ -133,6 +133,8 @@ def _check_deadlines(partition: Partition) -> None:
         at = f"{partition.name} has to {due.value} for {name} {key}"
         if due in known:
             _require("L2", name in known[due], f"{at}, which is gone")
+        if due is Due.TRY_AGAIN:
+            _require("L2", key in partition.applications[name].backing_off, f"{at}, which is gone")
         if due is Due.UNRESERVE:
             request = partition.applications[name].requests.get(key)
             stands = request is not None and request.reservation is not None
@@ -147,6 +149,8 @@ def _check_deadlines(partition: Partition) -> None:
         first = app.deadlines.next_deadline()
         timer = partition.timers.deadline(Timer(Due.ESCALATE, app.app_id))
         _same("L1", f"{app!r}: next deadline", first, timer)
+        retries = [Timer(Due.TRY_AGAIN, app.app_id, key) for key in app.backing_off]
+        _require("L1", all(r in partition.timers for r in retries), f"{app!r}: asks that back off")
 
 
 def _check_identity(
@@ -196,7 +200,10 @@ def _check_application(partition: Partition, app: Application) -> None:
     _same("A4", f"{at}: assumed asks", len(assumed), app.assumed_count)
     others = len(app.requests) - len(pending) - len(booked)
     _same("A4", f"{at}: requests about to replace", len(app.replacing()), others)
-    _same("A4", f"{at}: waiting in groups", len(pending), sum(g.waiting for g in groups))
+    resting = {request.key: request for request in pending if request.group is None}
+    _require("A4", resting == app.backing_off, f"{at}: asks without a group back off")
+    grouped = len(pending) - len(resting)
+    _same("A4", f"{at}: waiting in groups", grouped, sum(g.waiting for g in groups))
     _same("A4", f"{at}: assumed in groups", len(assumed + matched), sum(g.assumed for g in groups))
     _same("A4", f"{at}: top priority", _top(r.ask.priority for r in pending), app.priorities.top)
     _in_range(at, app.allocated)

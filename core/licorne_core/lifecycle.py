@@ -267,6 +267,8 @@ def on_time(partition: Partition, timer: Timer, now: float) -> list[ApplicationU
     elif due is Due.ESCALATE:
         partition.escalation.on_time(app, now)
         partition.changes.app_is_due(app)
+    elif due is Due.TRY_AGAIN:
+        partition.asks.try_again(app, app.backing_off[key], now)
     elif due is Due.UNRESERVE:
         reservation = app.requests[key].reservation
         assert reservation is not None, f"{app_id} {key} has a deadline for its reservation"

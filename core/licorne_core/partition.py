@@ -81,7 +81,7 @@ class Partition:
         self.types: dict[str, None] = {}
         """The resource types heard of."""
         self.timers: Timers[Timer] = Timers()
-        self.stopping = Stopping(options.tuning.timeout_size)
+        self.stopping, self.ask_backoff = Stopping(options.tuning.timeout_size), options.ask_backoff
         self.counters = Counters()
         self.index = NodeIndex(self.nodes, options.tuning)
         self.wakeups = Wakeups(self.index, self.nodes)

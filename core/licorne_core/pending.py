@@ -2,7 +2,7 @@
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.groups import AskGroup
-from licorne_core.apps.requests import Request, RequestEvent
+from licorne_core.apps.requests import Request, RequestEvent, Setback
 from licorne_core.asks import Ask
 from licorne_core.books import book_demand, unbook_demand
 from licorne_core.placeholders import Placeholders
@@ -49,6 +49,22 @@ class PendingAsks:
             app.placeholder_came(ask)
         self.enter(app, request, now)
         return request
+
+    def set_back(self, app: Application, request: Request, setback: Setback) -> None:
+        """A request is pending again, as its RM could not run it: it is not tried for a while."""
+        leaf: Queue = app.leaf
+        request.setback = setback
+        app.rest(request)
+        book_demand(request.ask.ask_class.items, app, leaf)
+        if leaf.priorities.add(request.ask.priority):
+            settle_priority(leaf)
+        self._escalation.await_retry(request, setback.until)
+        self._changes.app_changed(app)
+
+    def try_again(self, app: Application, request: Request, now: float) -> None:
+        """Its back-off is over."""
+        self._end_rest(app, request)
+        self.enter(app, request, now)
 
     def enter(self, app: Application, request: Request, now: float) -> None:
         """A request is pending: a new one, or one that is pending again."""
@@ -103,7 +119,10 @@ class PendingAsks:
         del app.requests[request.key]
         app.holdings.ask_went(request.ask.footprint)
         app.tally.requests -= 1
-        self.leave(app, request)
+        if request.key in app.backing_off:
+            self._end_rest(app, request)
+        else:
+            self.leave(app, request)
         self._changes.app_changed(app)
         if request.reservation is not None:
             self._reservations.end(request.reservation, now)
@@ -113,6 +132,7 @@ class PendingAsks:
 
         Whoever calls this sees to its reservation.
         """
+        rests = request.key in app.backing_off
         self.withdraw(app, request, now)
         other = Request(ask, request.create_time, request.arrival)
         other.reported = request.reported
@@ -120,13 +140,26 @@ class PendingAsks:
         app.requests[ask.key] = other
         app.holdings.ask_came(ask.footprint)
         app.tally.requests += 1
-        self.enter(app, other, now)
+        other.setback = request.setback
+        if rests and other.setback is not None:
+            self.set_back(app, other, other.setback)
+        else:
+            self.enter(app, other, now)
         return other
 
     def class_went(self, app: Application, group: AskGroup) -> None:
         """Nothing of the group waits for a node or for an answer any more."""
         self._index.class_went(group.ask_class)
         app.forget_idle(group)
+
+    def _end_rest(self, app: Application, request: Request) -> None:
+        """A request does not back off any more; it may be tried again, or is not wanted."""
+        leaf: Queue = app.leaf
+        app.wake(request)
+        self._escalation.forget_retry(request)
+        unbook_demand(request.ask.ask_class.items, app, leaf)
+        if leaf.priorities.remove(request.ask.priority):
+            settle_priority(leaf)
 
     def _rank(self, group: AskGroup) -> None:
         """Rank the group by its first ask; a changed key is worth another try."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from licorne_core.commands import Hold
-from licorne_core.ids import AppId, NodeId, QueuePath
+from licorne_core.ids import AllocationKey, AppId, NodeId, QueuePath
 from licorne_core.resources import Resources, describe
 
 
@@ -102,6 +102,26 @@ class BackOffCheck:
         """One sentence."""
         asks = "1 ask" if self.threshold == 1 else f"{self.threshold} asks in a row"
         return f"application {self.app_id} backs off: {asks} found no node"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskBackOffCheck:
+    """The ask backs off, as its RM could not run what it was given, so often in a row (§ 1.4).
+
+    `until` is the end of the back-off, in unix seconds.
+    """
+
+    key: AllocationKey
+    failures: int
+    until: float
+
+    code = "ASK_BACKS_OFF"
+    passed = False
+
+    def message(self) -> str:
+        """One sentence."""
+        times = "once" if self.failures == 1 else f"{self.failures} times in a row"
+        return f"ask {self.key} backs off: it failed at the RM {times}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,6 +342,7 @@ Check = (
     | StoppedQueueCheck
     | BackOffCheck
     | RunningCheck
+    | AskBackOffCheck
     | LimitCheck
     | QueueCheck
     | GangCheck

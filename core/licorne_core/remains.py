@@ -83,8 +83,8 @@ def _let_go(app: Application, waiting: Waiting) -> Iterator[int]:
     """Let requests and groups of the application go, and it with the last of them."""
     requests, groups = app.requests, app.groups
     while requests:
-        _, request = requests.popitem()
-        if request.is_pending and request.group.heap:
+        key, request = requests.popitem()
+        if app.backing_off.pop(key, None) is None and request.is_pending and request.group.heap:
             # There is at least one place for each that is pending; which one goes is all the same.
             request.group.heap.pop()
         request.partner = request.promise = request.reservation = None

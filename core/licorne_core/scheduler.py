@@ -50,7 +50,7 @@ from licorne_core.handlers.slices import Slice
 from licorne_core.handlers.turn import decide, fire_timers
 from licorne_core.holdings_invariants import check_holdings
 from licorne_core.ids import PartitionName, RmId
-from licorne_core.options import Options
+from licorne_core.options import AskBackoff, Options
 from licorne_core.partition import Partition
 from licorne_core.registry import Registry, Rm
 from licorne_core.rm_caps import RmCaps
@@ -112,17 +112,19 @@ class Scheduler:
         *,
         default_config: Configuration | None = None,
         reservations: bool = True,
+        ask_backoff: AskBackoff | None = None,
         tuning: Tuning | None = None,
         rm_caps: RmCaps | None = None,
     ) -> None:
         """`default_config` is for RMs that register without one; None for the built-in one.
 
-        Without `reservations` no node is ever kept free for an ask (spec § 2.8). `rm_caps` is how
-        much each RM may have.
+        Without `reservations` no node is ever kept free for an ask (spec § 2.8). `ask_backoff`
+        is how long an ask waits that its RM could not run, `rm_caps` how much each RM may have.
         """
         self._options = Options(
             default_config=default_config,
             reservations=reservations,
+            ask_backoff=ask_backoff or AskBackoff(),
             tuning=tuning or Tuning(),
             rm_caps=rm_caps or RmCaps(),
         )

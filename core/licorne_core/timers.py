@@ -24,6 +24,7 @@ class Due(StrEnum):
     EXPIRE_REJECTED = "expire as rejected"
     UNRESERVE = "unreserve"
     REVIEW = "review reservations"
+    TRY_AGAIN = "try an ask again"
     CLEAN_QUEUES = "clean queues"
     INSPECT = "inspect what waits"
     ANSWER = "expect an answer"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from licorne_core.config.schema import Configuration
+from licorne_core.options import AskBackoff
 from licorne_server.cli.arguments import show_examples
 from licorne_server.cli.exit_codes import INTERRUPTED, OK
 from licorne_server.cli.http_arguments import add_http_arguments, http_settings
@@ -188,6 +189,22 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         default=os.environ.get("DISABLE_RESERVATION", "").lower() != "true",
         help="keep nodes free for asks that wait long (on, unless DISABLE_RESERVATION is true)",
     )
+    backoff = AskBackoff()
+    add(
+        "--ask-backoff",
+        type=float,
+        default=backoff.first,
+        metavar="SECONDS",
+        help="how long an ask waits that its RM could not run; twice as long after each failure "
+        "more (%(default)s)",
+    )
+    add(
+        "--ask-backoff-max",
+        type=float,
+        default=backoff.most,
+        metavar="SECONDS",
+        help="the longest of these waits (%(default)s)",
+    )
     add("--drain", type=float, default=10.0, metavar="SECONDS", help="at the end (%(default)s)")
     add(
         "--stall",
@@ -238,6 +255,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         log_level=args.log_level,
         reflection=args.reflection,
         reservations=args.reservations,
+        ask_backoff=AskBackoff(args.ask_backoff, args.ask_backoff_max),
         drain=args.drain,
         stall=args.stall,
         queue_names=args.metrics_queue_names,

@@ -97,7 +97,9 @@ class Server:
         self.settings = settings
         self.clock = clock or SystemClock()
         caps = settings.rms.each
-        self.scheduler = scheduler or Scheduler(reservations=settings.reservations, rm_caps=caps)
+        self.scheduler = scheduler or Scheduler(
+            reservations=settings.reservations, ask_backoff=settings.ask_backoff, rm_caps=caps
+        )
         self.engine = Engine(self.scheduler, self.clock)
         self.events = EventLogs(self._extra, settings.rms.events)
         default = Default(settings.default_config or built_in(), settings.config_file)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from licorne_core.config.schema import Configuration
+from licorne_core.options import AskBackoff
 from licorne_server.outbox_bounds import OutboxBounds
 from licorne_server.peer_bounds import LEAST_CONNECTIONS, PeerBounds
 from licorne_server.rm_bounds import RmBounds
@@ -124,6 +125,8 @@ class Settings:
     """Whether the reflection service is served; None: only without TLS or on loopback."""
     reservations: bool = True
     """Keep nodes free for asks that wait long (spec § 2.8)."""
+    ask_backoff: AskBackoff = AskBackoff()
+    """How long an ask is not tried that its RM could not run."""
     heartbeat: float = 10.0
     """A session on which nothing is sent for so long gets a heartbeat."""
     drain: float = 10.0
@@ -152,6 +155,12 @@ class Settings:
             seconds = getattr(self, name)
             if not (math.isfinite(seconds) and seconds >= 0):
                 raise SettingsError(f"{name} must be a number of seconds from 0 up: {seconds}")
+        first, most = self.ask_backoff
+        if not (math.isfinite(most) and 0 <= first <= most):
+            raise SettingsError(
+                f"ask_backoff must be a number of seconds from 0 up: {first}, "
+                f"and ask_backoff_max one that is not smaller: {most}"
+            )
         self._check_peers()
         for problem in (
             self.traces.problem() if self.traces else "",

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from licorne_core.asks import Ask
+from licorne_core.commands import NodeAction
 from licorne_core.ids import AllocationKey, AppId, NodeId, QueuePath
 from licorne_core.partition import Partition
 from licorne_core.views import Concern, Finding
@@ -159,6 +160,25 @@ def test_each_check_notices(
     spoil(partition)
     found = [finding.text for finding in findings(driver) if finding.concern is concern]
     assert any(each.startswith(text) for each in found)
+
+
+@pytest.mark.row(165)
+def test_more_than_there_is_is_told_until_it_fits_again() -> None:
+    """An overfull node is told while it is overfull, and its partition once all nodes together are;
+    the books are in no doubt."""
+    driver, _ = world()
+    driver.do(nodes(node("n0", vcore=6, action=NodeAction.UPDATE)))
+    assert findings(driver) == [Finding(Concern.OVERFULL, "node n0: available map[vcore:-2]")]
+    driver.do(nodes(node("n1", vcore=1, action=NodeAction.UPDATE)))
+    assert [finding.text for finding in findings(driver)] == [
+        "partition [rm1]default: available map[vcore:-6]",
+        "node n0: available map[vcore:-2]",
+        "node n1: available map[vcore:-4]",
+    ]
+    assert {finding.concern for finding in findings(driver)} == {Concern.OVERFULL}
+    driver.do(nodes(node("n0", vcore=8, action=NodeAction.UPDATE)))
+    driver.do(nodes(node("n1", vcore=5, action=NodeAction.UPDATE)))
+    assert findings(driver) == []
 
 
 @pytest.mark.parametrize("begins", range(5))

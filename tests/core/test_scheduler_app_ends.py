@@ -73,19 +73,34 @@ def test_an_application_without_an_ask_stays_new(driver: Driver) -> None:
 
 @pytest.mark.row(109)
 def test_a_rejected_application_is_shown_for_three_days(driver: Driver) -> None:
-    """It is listed with its reason until then, also when its id is accepted meanwhile."""
-    bad = apps(app("one", "nowhere"), app("two", "nowhere"))
-    reasons = refused_apps(driver.do(bad))
+    """It is listed with its reason until then, and the RM hears of its end."""
+    reasons = refused_apps(driver.do(apps(app("one", "nowhere"), app("two", "nowhere"))))
     shown = {r.app_id: r.message for r in driver.views.applications(DEFAULT, state="rejected")}
     assert shown == reasons
-    assert refused_apps(driver.do(apps(app("one", "root.a")))) == {}
     driver.wait(TERMINATED_TIME - 1)
     assert listed(driver, "rejected") == ["one", "two"]
-    assert driver.views.application(DEFAULT, AppId("one")).state == "New"
-    # Of `one` nothing is told: the id is that of a living application.
-    assert messages(driver.wait(1.0)) == [("Expired", "expireApplication")]
+    assert messages(driver.wait(1.0)) == [("Expired", "expireApplication")] * 2
     assert listed(driver, "rejected") == []
-    assert listed(driver, "active") == ["job", "one"]
+
+
+@pytest.mark.row(109)
+def test_an_id_that_is_accepted_is_not_listed_as_rejected(driver: Driver) -> None:
+    """Its rejection is over at once, and nothing more is told of it; what has ended under the id
+    stays listed beside the living application."""
+    driver.do(apps(app("one", "nowhere"), app("two", "nowhere")))
+    assert refused_apps(driver.do(apps(app("one", "root.a")))) == {}
+    assert listed(driver, "rejected") == ["two"]
+    assert driver.views.application(DEFAULT, AppId("one")).state == "New"
+    assert driver.do(remove_apps("one")) == []
+    assert messages(driver.wait(TERMINATED_TIME)) == [("Expired", "expireApplication")]
+
+    driver.do(asks(ask("job", "k", memory=1)), releases(release("job")))
+    driver.wait(30.0)
+    assert listed(driver, "completed") == ["job"]
+    driver.do(apps(app("job", "nowhere")))
+    assert refused_apps(driver.do(apps(app("job", "root.a")))) == {}
+    ended = [listed(driver, state) for state in ("active", "rejected", "completed")]
+    assert ended == [["job"], [], ["job"]]
 
 
 @pytest.mark.row(109)
@@ -179,13 +194,16 @@ def test_a_rollback_that_comes_too_late_is_ignored(driver: Driver) -> None:
 
 @pytest.mark.row(17)
 def test_a_rollback_keeps_its_place(driver: Driver) -> None:
-    """What could not be run is an ask of its old priority and age again, before younger ones."""
+    """What could not be run is an ask of its old priority and age again, before those behind it,
+    once its back-off is over."""
     driver.do(asks(ask("job", "old", memory=2, priority=1)))
     driver.now += 5
     driver.do(asks(ask("job", "young", memory=2, priority=1), ask("job", "low", memory=2)))
     failed = release("job", "old", why=TerminationType.SCHEDULING_FAILED_ON_RM)
     effects = driver.do(releases(failed))
-    assert (released(effects), states(effects, "job"), keys(effects)) == ([], [], ["old"])
+    assert (released(effects), states(effects, "job"), keys(effects)) == ([], [], ["young"])
+    assert keys(driver.wait(1.0)) == []
+    assert keys(driver.do(releases(release("job", "young")))) == ["old"]
 
 
 @pytest.mark.row(57)

@@ -86,11 +86,14 @@ def test_a_confirmation_frees_and_is_not_acknowledged(driver: Driver, why: Termi
 
 @pytest.mark.row(17)
 def test_what_the_rm_could_not_run_is_scheduled_again(driver: Driver) -> None:
-    """SCHEDULING_FAILED_ON_RM makes the allocation an ask again, with its old priority and age."""
+    """SCHEDULING_FAILED_ON_RM makes the allocation an ask again, with its old priority and age,
+    and it is tried again after a second."""
     driver.do(nodes(node("n2", memory=1)))
     failed = release("app", "k0", why=TerminationType.SCHEDULING_FAILED_ON_RM)
     effects = driver.do(releases(failed))
-    assert (released(effects), keys(effects)) == ([], ["k0"])
+    assert (released(effects), keys(effects)) == ([], [])
+    assert keys(driver.wait(0.9)) == []
+    assert keys(driver.wait(0.1)) == ["k0"]
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,18 @@ import pytest
 from licorne_core.commands import Command
 from licorne_core.effects import Effect
 from licorne_core.partition import Partition
-from licorne_core.views.audit import Finding, audit
+from licorne_core.views.audit import Concern, Finding, audit
 from support.driver import Driver
 from support.worlds import World
 from support.worlds.playing import play_watched
 
 STEPS = 7
 """Steps of the audit between two commands."""
+
+
+def _is_doubt(finding: Finding | None) -> bool:
+    """Whether books are suspected: nodes may really have too much on them."""
+    return finding is not None and finding.concern is not Concern.OVERFULL
 
 
 @pytest.mark.row(165)
@@ -27,10 +32,10 @@ def test_sound_books_are_never_suspected(part: range, monkeypatch: pytest.Monkey
     def audited(driver: Driver, command: Command) -> list[Effect]:
         effects = send(driver, command)
         for partition in driver.scheduler.partitions.values():
-            assert [finding for finding in audit(partition) if finding is not None] == []
+            assert [finding for finding in audit(partition) if _is_doubt(finding)] == []
             steps = under_way.setdefault(partition, audit(partition))
             found = list(islice(steps, STEPS))
-            assert not any(found)
+            assert not any(map(_is_doubt, found))
             if len(found) < STEPS:
                 del under_way[partition]
         return effects

@@ -48,7 +48,8 @@ class Deadline(NamedTuple):
 class Application:
     """An application's own books. Nothing here knows of queues, nodes or other applications.
 
-    Always true: a group is ranked if and only if an ask of it is pending; `pending_count`,
+    Always true: a group is ranked if and only if an ask of it is pending; every pending ask is in
+    its group, unless it is `backing_off`; `pending_count`,
     `allocation_count` and those about to replace a placeholder are all its requests.
     """
 
@@ -58,6 +59,7 @@ class Application:
         "app_id",
         "arrivals",
         "assumed_count",
+        "backing_off",
         "backoff_until",
         "blocked_by",
         "blocker",
@@ -102,6 +104,9 @@ class Application:
     """When it completed, failed or was rejected, in unix seconds; 0 before."""
     backoff_until: float
     """The end of its back-off, in unix seconds; 0 while there is none (spec § 8.3a)."""
+    backing_off: dict[AllocationKey, Request]
+    """The pending requests that its RM could not run and that are not tried for a while. They are
+    in no group, so that no pass looks at them."""
     deadlines: Timers[Deadline]
     """When it backs off no more, and when groups have asks that are old enough for a step."""
     message: str
@@ -180,6 +185,7 @@ class Application:
         self.start_time = 0.0
         self.finished_time = 0.0
         self.backoff_until = 0.0
+        self.backing_off = {}
         self.deadlines = Timers()
         self.state = AppState.NEW
         self.state_log: list[tuple[float, AppState]] = [(now, AppState.NEW)]
@@ -274,6 +280,19 @@ class Application:
         self.priorities.remove(request.ask.priority)
         return group
 
+    def rest(self, request: Request) -> None:
+        """A request is pending, and not tried for a while: nobody finds it in a group."""
+        request.group = None
+        self.backing_off[request.key] = request
+        self.pending_count += 1
+        self.priorities.add(request.ask.priority)
+
+    def wake(self, request: Request) -> None:
+        """A request that rests is to be enqueued, or not pending any more."""
+        del self.backing_off[request.key]
+        self.pending_count -= 1
+        self.priorities.remove(request.ask.priority)
+
     def forget_idle(self, group: AskGroup) -> None:
         """A few groups are kept when they are idle, as asks of the same classes keep coming."""
         group.start_afresh()
@@ -336,6 +355,8 @@ class Application:
         That is what is pending, assumed, or about to replace a placeholder.
         """
         waiting = chain.from_iterable(group.places() for group in self.groups.values())
+        if self.backing_off:
+            waiting = chain(waiting, (request.place for request in self.backing_off.values()))
         if self.assumed_count or self.replacing_count:
             others = (
                 request.place
@@ -347,7 +368,7 @@ class Application:
 
     def pending_before(self, place: Place) -> int:
         """How many of its pending asks are looked at before the one with that place."""
-        count = 0
+        count = sum(other.place < place for other in self.backing_off.values())
         for group in self.groups.values():
             if group.waiting == 1:
                 # There may be very many such groups.

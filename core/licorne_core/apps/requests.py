@@ -135,6 +135,14 @@ class Place(NamedTuple):
     request: "Request"
 
 
+class Setback(NamedTuple):
+    """How often in a row the RM could not run what an ask was given, the last time just now."""
+
+    failures: int
+    until: float
+    """The end of the ask's back-off, in unix seconds."""
+
+
 class Request:
     """An ask and what has become of it."""
 
@@ -149,6 +157,7 @@ class Request:
         "promise",
         "reported",
         "reservation",
+        "setback",
         "state",
         "triggered",
     )
@@ -166,7 +175,7 @@ class Request:
     reservation: Reservation | None
     """The node that is kept for it while it is pending (spec § 8.5)."""
     group: Any
-    """The group of asks that it belongs to (`apps/groups.py`)."""
+    """The group of asks that it belongs to (`apps/groups.py`); None while it backs off."""
     is_queued: bool
     """Whether its place is in the heap of its group, which forgets places lazily."""
     partner: "Request | None"
@@ -175,6 +184,8 @@ class Request:
     """What was promised to it, as victims were told to stop for it; None for nothing (§ 9.4)."""
     reported: bool
     """Whether the RM was told that no node takes it (spec § 8.12)."""
+    setback: Setback | None
+    """What the RM could not run of it; None once it could, or before it was tried."""
     triggered: bool
     """Whether victims were told to stop for it, which happens once (spec § 9.2)."""
 
@@ -187,6 +198,7 @@ class Request:
         self.state = PENDING
         self.allocation = None
         self.reservation = None
+        self.setback = None
         self.is_queued = False
         self.partner = None
         self.promise = None

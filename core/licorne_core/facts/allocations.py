@@ -217,6 +217,28 @@ class UserQuotaChanged:
 
 
 @dataclass(slots=True)
+class FailedOnRm:
+    """The RM could not run what an ask was given, `failures` times in a row.
+
+    The ask is not tried before `until`, in unix seconds.
+    """
+
+    time: float
+    ask: Ask
+    failures: int
+    until: float
+
+    count = 1
+
+    def records(self) -> list[EventRecord]:
+        """REQUEST, with the failures in a row and the length of the back-off."""
+        times = "once" if self.failures == 1 else f"{self.failures} times in a row"
+        delay = f"{self.until - self.time:.3f}".rstrip("0").rstrip(".")
+        text = f"Request '{self.ask.key}' failed at the RM {times} and is tried again in {delay} s"
+        return [_request(self.time, self.ask, text)]
+
+
+@dataclass(slots=True)
 class PredicatesRefused:
     """The RM refused nodes for an ask; `reasons` has the number of nodes by reason."""
 

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.gang_rules import Gone, PairEvent
-from licorne_core.apps.requests import BOOKED, Request, RequestState
+from licorne_core.apps.requests import BOOKED, Request, RequestState, Setback
 from licorne_core.apps.states import SCHEDULABLE, AppEvent, AppState
 from licorne_core.asks import Ask, AskClass
 from licorne_core.commands import ReleaseRequest, TerminationType, UpdateAllocations
 from licorne_core.effects import AllocationRejection, Effect, Release, Unfinished
 from licorne_core.errors import Refusal, Rejected
 from licorne_core.events import EventDetail
-from licorne_core.facts.allocations import Asked, Resized
+from licorne_core.facts.allocations import Asked, FailedOnRm, Resized
 from licorne_core.handlers.bounds import check_growth, check_new, check_task_group
 from licorne_core.handlers.ending import end
 from licorne_core.handlers.foreign import is_foreign, release_foreign, take_foreign
@@ -26,6 +26,7 @@ from licorne_core.handlers.quota_change import note_growth
 from licorne_core.handlers.slices import Slice
 from licorne_core.ids import AllocationKey
 from licorne_core.lifecycle import advance, after_gone, drop_ask, note_freed, placed
+from licorne_core.options import AskBackoff
 from licorne_core.partition import Partition
 from licorne_core.registry import Rm
 from licorne_core.resources import subtract
@@ -211,6 +212,9 @@ def _resize_allocation(
 ) -> None:
     """A running allocation of another size: booked whatever the limits say (§ 5.3.5)."""
     known = request.ask
+    if ask.node_id and request.state in _MAY_WAIT_AGAIN:
+        # The RM says that it runs.
+        request.setback = None
     resized = _resized(known, ask)
     if resized is known:
         return
@@ -365,7 +369,7 @@ def _free(
 
 
 def _ask_back(partition: Partition, app: Application, key: AllocationKey, now: float) -> None:
-    """An allocation that the RM could not run is a pending ask again (spec § 1.4).
+    """An allocation that the RM could not run is a pending ask again, after a while (spec § 1.4).
 
     It comes last among the asks of its priority and age. An allocation of an application that is
     neither accepted nor running stays as it is.
@@ -375,5 +379,17 @@ def _ask_back(partition: Partition, app: Application, key: AllocationKey, now: f
         return
     if request.partner is not None:
         roll_back(partition, app, request.partner, PairEvent.ENDED, now)
-    allocation = partition.allocations.ask_back(app, request, now)
+    setback = _setback(partition.ask_backoff, request, now)
+    allocation = partition.allocations.ask_back(app, request, setback)
+    partition.counters.allocations_failed_on_rm += 1
     note_freed(partition, app, allocation, EventDetail.ALLOC_CANCEL, now, ask_gone=False)
+    partition.journal.note(FailedOnRm(now, request.ask, *setback))
+
+
+def _setback(backoff: AskBackoff, request: Request, now: float) -> Setback:
+    """One failure more in a row. An allocation that stood for longer than any back-off had run."""
+    assert request.allocation is not None, f"{request!r} could not be run"
+    stood = now - request.allocation.allocation_time
+    before = request.setback
+    failures = 1 if before is None or stood > backoff.most else before.failures + 1
+    return Setback(failures, now + backoff.after(failures))

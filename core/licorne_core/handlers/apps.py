@@ -23,7 +23,7 @@ from licorne_core.effects import (
     Release,
     Unfinished,
 )
-from licorne_core.ended import remember_rejected
+from licorne_core.ended import forget_rejected, remember_rejected
 from licorne_core.errors import Refusal, Rejected
 from licorne_core.events import EventDetail
 from licorne_core.facts.apps import AppAdded, StateEntered
@@ -129,6 +129,7 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     if brought is not None:
         _bring(partition, leaf, brought, now)
     partition.counters.applications_accepted += 1
+    forget_rejected(partition, app_id)
     return app
 
 

@@ -11,7 +11,7 @@ def backs_off(app: Application, threshold: int, found: Place | None, *, asking: 
 
     The other ask is `found`, the one that could be placed; without one it is any. Asks that are not
     tried do not count, whatever nodes there are: those beyond a quota, and those that the RM has a
-    say in unless it is being asked (`asking`).
+    say in unless it is being asked (`asking`), and those that back off themselves.
     """
     # With nothing to place, the ask after the last one allowed is the one that shows it.
     enough = threshold if found is not None else threshold + 1
@@ -25,7 +25,7 @@ def backs_off(app: Application, threshold: int, found: Place | None, *, asking: 
     if found is not None or count < threshold:
         return False
     last = max(place for group in stuck for place in group.heap if waits(place))
-    return any(last < request.place for request in app.pending())
+    return any(last < request.place for request in app.pending() if request.group is not None)
 
 
 def _is_stuck(group: AskGroup, *, asking: bool) -> bool:

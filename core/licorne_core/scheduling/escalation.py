@@ -1,12 +1,14 @@
-"""What is done for asks as time passes (spec §§ 8.3a, 8.5, 9.2).
+"""What is done for asks as time passes (spec §§ 1.4, 8.3a, 8.5, 9.2).
 
-They back off, have a node reserved, or have victims told to stop.
+They back off, alone or with their application, have a node reserved, or have victims told to stop.
 
-Each application has one heap of deadlines, and the partition one timer for the first of them.
+Each application has one heap of deadlines, and the partition one timer for the first of them. An
+ask that its RM could not run has a timer of its own.
 """
 
 from licorne_core.apps.application import Application, Awaited, Deadline
 from licorne_core.apps.groups import AskGroup, PreemptionRequest, ReservationRequest
+from licorne_core.apps.requests import Request
 from licorne_core.scheduling.blockers import BackOff
 from licorne_core.scheduling.waiting import Waiting
 from licorne_core.timers import Due, Timer, Timers
@@ -46,6 +48,14 @@ class Escalation:
     def back_off(self, app: Application) -> BackOff | None:
         """The application's back-off, if there is one."""
         return self._back_offs.get(app) if app.backoff_until else None
+
+    def await_retry(self, request: Request, until: float) -> None:
+        """The RM could not run the ask, and it is not tried before then, in unix seconds."""
+        self._timers.set(Timer(Due.TRY_AGAIN, request.ask.app_id, request.key), until)
+
+    def forget_retry(self, request: Request) -> None:
+        """The ask backs off no more."""
+        self._timers.cancel(Timer(Due.TRY_AGAIN, request.ask.app_id, request.key))
 
     def want_node(self, group: AskGroup, now: float) -> None:
         """The group has found no node: its asks may have one reserved when they are old enough."""

@@ -2,6 +2,7 @@
 
 These are the checks of `invariants` that can be made in small steps while the core goes on: every
 step looks at the books as they are then, and at one node or a few requests of them.
+Beside that it finds nodes with more on them than they have: the books are sound then.
 """
 
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ class Concern(Enum):
 
     NEGATIVE_PARTITION = "negative totals of a partition"
     NEGATIVE_NODE = "negative totals of a node"
+    OVERFULL = "more on a node, or on all of a partition, than there is"
     PARTITION_SUM = "a partition is not the sum of its nodes"
     NODE_SUM = "a node is not the sum of its parts"
     NEGATIVE_SHARE = "negative totals of an application, a queue, a user or a group"
@@ -82,13 +84,16 @@ def _findings(concern: Concern, doubts: Iterator[Doubt | None]) -> Iterator[Find
 
 def _sums(partition: Partition) -> Iterator[Finding]:
     capacity: dict[str, int] = {}
+    available: dict[str, int] = {}
     allocated: dict[str, int] = {}
     for node in partition.nodes.by_id.values():
         _count(capacity, node.capacity)
+        _count(available, node.available)
         _count(allocated, node.allocated)
     allocated = subtract(allocated, sum_of(_only_on_nodes(partition)))
     root = partition.tree.root
     at = f"partition {partition.name}"
+    yield from _overfull(at, available)
     for what, booked, counted in (
         ("capacity", partition.nodes.total, capacity),
         ("allocated", root.allocated, allocated),
@@ -98,6 +103,12 @@ def _sums(partition: Partition) -> Iterator[Finding]:
         if not equals(booked, counted):
             figures = f"{what} {describe(booked)}, on its nodes {describe(counted)}"
             yield Finding(Concern.PARTITION_SUM, f"{at}: {figures}")
+
+
+def _overfull(at: str, available: Resources) -> Iterator[Finding]:
+    """A node that has shrunk, or took what existed already, may have more on it than it has."""
+    if has_negative(available):
+        yield Finding(Concern.OVERFULL, f"{at}: available {describe(available)}")
 
 
 def _only_on_nodes(partition: Partition) -> Iterator[Resources]:
@@ -119,6 +130,7 @@ def _node(partition: Partition, node: Node) -> Iterator[Finding]:
     for total in (node.capacity, node.allocated, node.occupied):
         if has_negative(total):
             yield Finding(Concern.NEGATIVE_NODE, f"{at}: {describe(total)}")
+    yield from _overfull(at, node.available)
     on_it: dict[str, int] = {}
     for held in node.allocations:
         _count(on_it, held.ask.ask_class.resources)

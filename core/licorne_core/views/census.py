@@ -31,6 +31,9 @@ WAITS_FOR_ANSWER = "WAITS_FOR_ANSWER"
 REPLACES_PLACEHOLDER = "REPLACES_PLACEHOLDER"
 """The ask is to take the place of a placeholder once that is gone (spec § 6.5)."""
 
+ASK_BACKS_OFF = "ASK_BACKS_OFF"
+"""Its RM could not run what the ask was given, and it is not tried for a while (spec § 1.4)."""
+
 KINDS = ("queue", "user", "group")
 # The codes of the checks stand here as texts: a compiled class does not give its objects' values.
 REASONS = (
@@ -40,6 +43,7 @@ REASONS = (
     "QUEUE_STOPPED",
     "APPLICATION_BACKS_OFF",
     *(f"{kind.upper()}_MAX_APPLICATIONS" for kind in KINDS),
+    ASK_BACKS_OFF,
     "WAITS_FOR_PLACEHOLDER",
     "QUEUE_MAX_EXCEEDED",
     "USER_QUOTA_EXCEEDED",
@@ -83,6 +87,9 @@ def census(partition: Partition) -> Iterator[Census | None]:
         if app.replacing_count:
             pending[app.queue_path, REPLACES_PLACEHOLDER] += app.replacing_count
         stopped = stops_all(partition, app)
+        if app.backing_off:
+            pending[app.queue_path, stopped or ASK_BACKS_OFF] += len(app.backing_off)
+            waiting += sum(one.ask.placeholder for one in app.backing_off.values())
         for number, group in enumerate(list(app.groups.values()), 1):
             if group.waiting:
                 pending[app.queue_path, stopped or stops(app, group)] += group.waiting
@@ -116,7 +123,9 @@ def waiting_by_code(partition: Partition, most: int) -> tuple[dict[str, int], bo
             found[WAITS_FOR_ANSWER] += app.assumed_count
         if app.replacing_count:
             found[REPLACES_PLACEHOLDER] += app.replacing_count
-        stopped = stops_all(partition, app) if app.groups else ""
+        stopped = stops_all(partition, app) if app.groups or app.backing_off else ""
+        if app.backing_off:
+            found[stopped or ASK_BACKS_OFF] += len(app.backing_off)
         for group in app.groups.values():
             if group.waiting:
                 found[stopped or stops(app, group)] += group.waiting

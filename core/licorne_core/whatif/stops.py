@@ -44,8 +44,8 @@ def waiting_asks(
 ) -> Iterator[Waiting]:
     """All asks that wait, by application in the order of submission; none once it may not go on.
 
-    Asks of one application and one class are stopped alike, but for those with a reservation or a
-    promise. So the checks are made once for each group of them.
+    Asks of one application and one class are stopped alike, but for those that back off or have a
+    reservation or a promise. So the checks are made once for each group of them.
     """
     for partition in partitions:
         looker = Looker(partition)
@@ -71,7 +71,8 @@ class Looker:
 
     def look(self, app: Application, request: Request) -> Check | None:
         """The first check that fails; None for none."""
-        if request.reservation is not None or request.promise is not None:
+        alone = request.reservation is not None or request.promise is not None
+        if alone or request.group is None:
             return first_failing(self._partition, app, request, nodes_check)
         if request.group not in self._by_group:
             found = first_failing(self._partition, app, request, self._nodes)

@@ -27,6 +27,7 @@ NEGATIVE = "Negative resources"
 CHECKS = {
     Concern.NEGATIVE_PARTITION: (NEGATIVE, "no total of a partition is below zero"),
     Concern.NEGATIVE_NODE: (NEGATIVE, "no total of a node is below zero"),
+    Concern.OVERFULL: (NEGATIVE, "nothing available on a node or in a partition is below zero"),
     Concern.PARTITION_SUM: (DATA, "a partition's capacity and usage are the sums of its nodes"),
     Concern.NODE_SUM: (DATA, "a node's capacity is what is allocated, occupied and available"),
     Concern.NEGATIVE_SHARE: (

@@ -161,9 +161,14 @@ class _Partition:
             ("asks_received", "Asks that came in.", counters.asks_received),
             ("asks_tried", "Times that an ask was looked at.", counters.asks_tried),
             ("allocations_recovered", "Allocations replayed.", counters.allocations_recovered),
+            (
+                "allocations_failed_at_rm",
+                "Allocations that the RM could not run.",
+                counters.allocations_failed_on_rm,
+            ),
         ):
             self._families.counter(f"licorne_{name}_total", text, _PLACE, {self._place: value})
-        self._shown.take(4 + 3 + len(AppState) + len(report.capacity) + 5)
+        self._shown.take(4 + 3 + len(AppState) + len(report.capacity) + 6)
 
     def _nodes(self) -> Iterator[None]:
         active = draining = 0

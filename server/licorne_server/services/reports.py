@@ -9,6 +9,7 @@ from licorne_core.ids import PartitionName
 from licorne_core.preemption.ledger import PreemptionRecord, QueueNumbers
 from licorne_core.reasons import (
     AnswersCheck,
+    AskBackOffCheck,
     BackOffCheck,
     Check,
     GangCheck,
@@ -295,8 +296,9 @@ def _check_message(check: Check) -> pb.Check:
         case StartingCheck() | StoppedQueueCheck():
             message.kind = "starting" if isinstance(check, StartingCheck) else "stopped"
             message.subject = check.queue
-        case BackOffCheck():
-            message.kind, message.subject = "backoff", check.app_id
+        case BackOffCheck() | AskBackOffCheck():
+            message.kind = "backoff"
+            message.subject = check.app_id if isinstance(check, BackOffCheck) else check.key
             message.until = nanoseconds(check.until)
         case RunningCheck():
             message.kind, message.subject = "running", check.subject

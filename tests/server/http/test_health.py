@@ -17,6 +17,7 @@ NAMES = [
     "Failed nodes",
     "Negative resources",
     "Negative resources",
+    "Negative resources",
     "Consistency of data",
     "Consistency of data",
     "Negative resources",

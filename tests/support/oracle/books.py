@@ -47,6 +47,8 @@ class AskRecord:
     placeholder counts as once it has ended or was told to stop (spec § 6.4), before that empty.
     `brought`: the RM put it on its node. `triggered`: victims were told to stop for it once.
     `forms` counts how often it became another one, by its size or as the RM put it on a node.
+    `failures` is how often in a row the RM could not run it, and `rests_until` how long it is not
+    looked at for that, in unix seconds; None if it is.
     """
 
     key: str
@@ -66,6 +68,8 @@ class AskRecord:
     brought: bool = False
     triggered: bool = False
     forms: int = 0
+    failures: int = 0
+    rests_until: float | None = None
 
     @property
     def is_promised(self) -> bool:
@@ -194,7 +198,7 @@ class AppRecord:
         assumed = [self.allocations[key].ask for key in self.assumed_keys()]
         matched = [self.pairs[key].ask for key in self.matched_keys()]
         self.forget_wishes()
-        others = [*self.asks.values(), *assumed, *matched]
+        others = [*self.awake(), *assumed, *matched]
         alike = [one for one in others if one.kind == ask.kind]
         if not (alike or ask.attempted):
             self.nowhere.discard(ask.kind)
@@ -203,7 +207,7 @@ class AppRecord:
 
     def forget_wishes(self) -> None:
         """Nobody wants victims for a kind of which no ask is pending."""
-        kinds = {ask.kind for ask in self.asks.values()}
+        kinds = {ask.kind for ask in self.awake()}
         self.wishes = {kind: wish for kind, wish in self.wishes.items() if kind in kinds}
 
     def wish(self, kind: Kind) -> WishRecord:
@@ -212,7 +216,17 @@ class AppRecord:
 
     def asks_in_order(self) -> list[AskRecord]:
         """The pending asks as they are looked at."""
-        return sorted(self.asks.values(), key=lambda ask: ask.place)
+        return sorted(self.awake(), key=lambda ask: ask.place)
+
+    def awake(self) -> list[AskRecord]:
+        """The pending asks that are looked at: the RM has not just failed to run them."""
+        return [ask for ask in self.asks.values() if ask.rests_until is None]
+
+    def wake(self, ask: AskRecord) -> None:
+        """One that has rested for long enough is an ask like any other."""
+        del self.asks[ask.key]
+        ask.rests_until = None
+        self.add(ask)
 
     def priority(self) -> int:
         """The highest priority it waits with; only for an application with asks."""

@@ -60,6 +60,13 @@ def _on_time(
         placeholders_overdue(partition, partition.apps[name], now)
     elif what == "review":
         partition.reviewing = True
+    elif what == "again":
+        app_id, _, key = name.partition(" ")
+        app = partition.apps.get(app_id)
+        ask = None if app is None else app.asks.get(key)
+        # It may have gone, and another of its key have come.
+        if app and ask and ask.rests_until is not None and ask.rests_until <= now:
+            app.wake(ask)
     elif what == "clean":
         partition.clean()
     elif what == "answer":

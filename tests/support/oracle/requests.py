@@ -19,6 +19,8 @@ from support.oracle.terms import PreemptionTerms
 
 TAKES_ASKS = ("New", "Accepted", "Running", "Completing", "Resuming")
 UNACKNOWLEDGED = (TerminationType.TIMEOUT, TerminationType.PREEMPTED_BY_SCHEDULER)
+FIRST_REST = 1.0
+LONGEST_REST = 60.0
 RELEASED_BY_RM = "allocation remove as per RM request"
 
 
@@ -43,6 +45,8 @@ def _take(partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts, n
             return
         partition.put_back(app, ask.key)
     if ask.key in app.allocations:
+        if ask.node_id is not None and app.allocations[ask.key].state in (ALLOCATED, PLACEHOLDER):
+            app.allocations[ask.key].ask.failures = 0
         _resize_allocation(partition, app, app.allocations[ask.key], size)
     elif ask.key in app.pairs:
         _resize_linked(partition, app.pairs[ask.key], size)
@@ -74,6 +78,7 @@ def _recover(
     record.reservation = None
     state = PLACEHOLDER if record.placeholder else ALLOCATED
     record.brought = True
+    record.failures, record.rests_until = 0, None
     record.forms += 1
     partition.book(app, record, ask.node_id, state, record.created, now)
     partition.tell_made(app, ask.key)
@@ -100,7 +105,10 @@ def _resize(
         ask.reservation.serial, ask.reservation.exclusive = fresh.serial, fresh.exclusive
     ask.attempted = False
     ask.forms += 1
-    app.add(ask)
+    if ask.rests_until is None:
+        app.add(ask)
+    else:
+        _rest(partition, app, ask, ask.rests_until)
     node_id = None if ask.reservation is None else ask.reservation.node_id
     if ask.required_node is None and node_id and not partition.nodes[node_id].holds(size):
         ask.lose_node()
@@ -190,13 +198,16 @@ def _release_of(
         if request.key in ("", key):
             partition.put_back(app, key)
     if request.termination is TerminationType.SCHEDULING_FAILED_ON_RM:
-        _ask_back(partition, app, request.key)
+        _ask_back(partition, app, request.key, now)
     else:
         _free(partition, app, request, now)
 
 
-def _ask_back(partition: PartitionOracle, app: AppRecord, key: str) -> None:
-    """The RM could not run it: the ask waits again, behind its equals."""
+def _ask_back(partition: PartitionOracle, app: AppRecord, key: str, now: float) -> None:
+    """The RM could not run it: the ask waits again, behind its equals, and rests before that.
+
+    What has run for longer than the longest rest has not failed before.
+    """
     allocation = app.allocations.get(key)
     if allocation is None or app.state not in SCHEDULABLE:
         return
@@ -211,7 +222,16 @@ def _ask_back(partition: PartitionOracle, app: AppRecord, key: str) -> None:
     allocation.ask.arrival = app.arrivals
     allocation.ask.told = allocation.ask.attempted = False
     allocation.ask.brought = allocation.ask.triggered = False
-    app.add(allocation.ask)
+    failures = 0 if now - allocation.started > LONGEST_REST else allocation.ask.failures
+    allocation.ask.failures = failures + 1
+    _rest(partition, app, allocation.ask, now + min(FIRST_REST * 2**failures, LONGEST_REST))
+
+
+def _rest(partition: PartitionOracle, app: AppRecord, ask: AskRecord, until: float) -> None:
+    """An ask is pending, and nobody looks at it before then."""
+    ask.rests_until = until
+    app.asks[ask.key] = ask
+    partition.timers.set(("again", f"{app.app_id} {ask.key}"), until)
 
 
 def _free(partition: PartitionOracle, app: AppRecord, request: ReleaseRequest, now: float) -> None:

@@ -71,7 +71,7 @@ def mark_attempted(partition: PartitionOracle, outcome: Outcome) -> None:
             (nowhere.add if found_none else nowhere.discard)(kind)
     for app_id, asks in outcome.attempted.items():
         kinds = {ask.kind for ask in asks}
-        for ask in partition.apps[app_id].asks.values():
+        for ask in partition.apps[app_id].awake():
             ask.attempted = ask.attempted or ask.kind in kinds
 
 

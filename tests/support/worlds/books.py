@@ -88,6 +88,7 @@ def _app_of_core(app: Application, now: float) -> tuple[Any, ...]:
             if request.triggered
         },
         {group: end for group, end in pauses(app).items() if end > now},
+        {key: request.setback for key, request in app.backing_off.items()},
     )
 
 
@@ -180,6 +181,11 @@ def _app_of_oracle(app: AppRecord, usage: Usage, now: float) -> tuple[Any, ...]:
             if ask.triggered
         },
         {kind: wish.paused_until for kind, wish in app.wishes.items() if wish.paused_until > now},
+        {
+            key: (ask.failures, ask.rests_until)
+            for key, ask in app.asks.items()
+            if ask.rests_until is not None
+        },
     )
 
 

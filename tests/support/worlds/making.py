@@ -82,6 +82,8 @@ class World:
             self._add(*rm.crowd.rush(rm.settings.partition(), self.now, rm.draw))
             self.now += self.rng.choice([0.0, 0.7, 2.5, 16.0])
             self._add(Tick(decisions=self.rng.choice([1, 7, 256])))
+        elif self.rng.random() < 0.04:
+            self._fail_again(rm)
         elif dice < 0.45:
             self._add(Tick(decisions=self.rng.choice([1, 1, 2, 3, 7, 256])))
         elif dice < 0.55:
@@ -91,6 +93,14 @@ class World:
             self._add(Tick(decisions=self.rng.choice([1, 7])))
         else:
             self._add(*self._rare(rm, dice))
+
+    def _fail_again(self, rm: RmMaker) -> None:
+        """The RM cannot run some of what it is given, whenever it is given that."""
+        failing = rm.failing()
+        for _ in range(self.rng.choice([2, 4, 8])):
+            self._add(failing, Tick(decisions=self.rng.choice([1, 7])))
+            self.now += self.rng.choice([0.0, 0.5, 1.0, 2.0, 4.0, 61.0])
+            self._add(Tick())
 
     def _asks_of(self, rm: RmMaker) -> list[Command]:
         """Asks of a gang, or of whoever."""

@@ -278,6 +278,13 @@ class RmMaker:
             gone.append(release(app_id, key, why=rng.choice(ENDINGS), partition=partition))
         return releases(*gone, rm=self.rm)
 
+    def failing(self) -> UpdateAllocations:
+        """Some of the latest keys cannot be run, if they have a node."""
+        partition = self.settings.any_partition()
+        keys = dict.fromkeys(self.asked[-self.rng.choice([2, 8, 30]) :])
+        why = TerminationType.SCHEDULING_FAILED_ON_RM
+        return releases(*(release(*key, why=why, partition=partition) for key in keys), rm=self.rm)
+
     def replay(self, now: float) -> list[Command]:
         """A replay with a little inside it, and mostly the right counts."""
         inside = (self.new_nodes(), self.new_apps(now), self.new_asks(now))

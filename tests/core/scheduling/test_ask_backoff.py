@@ -1,0 +1,128 @@
+"""Asks that their RM could not run back off, and the others go first (spec §§ 1.4, 1.6)."""
+
+import pytest
+
+from licorne_core.commands import TerminationType
+from licorne_core.ids import AppId, PartitionName
+from licorne_core.views import Views
+from support.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    remove_apps,
+)
+from support.driver import Driver, keys
+from support.watching import heard
+
+DEFAULT = PartitionName("[rm1]default")
+LEAF = config("[{name: a}, {name: b}]")
+
+
+@pytest.fixture
+def driver() -> Driver:
+    """A node with room for one, and an application in each of two queues."""
+    driver = Driver()
+    driver.do(register(LEAF), nodes(node("n", vcore=1)))
+    driver.do(apps(app("one", "root.a"), app("two", "root.b")))
+    return driver
+
+
+def fail(driver: Driver, key: str, app_id: str = "one") -> list[str]:
+    """The RM cannot run it; the keys of what is placed instead."""
+    why = TerminationType.SCHEDULING_FAILED_ON_RM
+    return keys(driver.do(releases(release(app_id, key, why=why))))
+
+
+def code(views: Views, key: str) -> str:
+    """The code of the first check that stops an ask."""
+    found = views.explain(DEFAULT, AppId("one"), key)
+    return next(check.code for check in found.checks if not check.passed)
+
+
+def test_each_failure_doubles_the_back_off_up_to_the_longest(driver: Driver) -> None:
+    """An ask that always fails is tried after 1, 2, 4 … s, and from then on each minute."""
+    driver.do(asks(ask("one", "k", vcore=1)))
+    for delay in (1, 2, 4, 8, 16, 32, 60, 60):
+        assert fail(driver, "k") == []
+        assert keys(driver.wait(delay - 0.5)) == []
+        assert keys(driver.wait(0.5)) == ["k"]
+
+
+def test_the_others_go_first_meanwhile(driver: Driver) -> None:
+    """Alike asks of the application are served, and so are other queues; then it has its turn."""
+    driver.do(asks(ask("one", "k1", vcore=1, priority=9)))
+    driver.do(asks(ask("one", "k2", vcore=1), ask("two", "k3", vcore=1)))
+    assert fail(driver, "k1") == ["k2"]
+    assert keys(driver.do(releases(release("one", "k2")))) == ["k3"]
+    assert keys(driver.wait(1.0)) == []
+    assert keys(driver.do(releases(release("two", "k3")))) == ["k1"]
+
+
+def test_explain_says_after_how_many_failures_and_until_when(driver: Driver) -> None:
+    """The check that stops it is its back-off, with the failures in a row and the end."""
+    driver.do(asks(ask("one", "k", vcore=1)))
+    fail(driver, "k")
+    driver.wait(1.0)
+    fail(driver, "k")
+    found = driver.views.explain(DEFAULT, AppId("one"), "k")
+    assert (found.verdict, found.summary) == (
+        "pending",
+        "ask k backs off: it failed at the RM 2 times in a row",
+    )
+    [check] = [check for check in found.checks if not check.passed]
+    assert getattr(check, "until", None) == driver.now + 2.0
+    driver.wait(2.0)
+    assert driver.views.explain(DEFAULT, AppId("one"), "k").verdict == "allocated"
+
+
+def test_those_who_watch_hear_of_each_failure(driver: Driver) -> None:
+    """A REQUEST event says how often in a row, and when it is tried again; a counter counts."""
+    driver.do(asks(ask("one", "k", vcore=1)))
+    driver.facts.clear()
+    why = TerminationType.SCHEDULING_FAILED_ON_RM
+    driver.send(releases(release("one", "k", why=why)))
+    [told] = heard(driver, "REQUEST")
+    assert "Request 'k' failed at the RM once and is tried again in 1 s" in told
+    assert driver.views.counters(DEFAULT).allocations_failed_on_rm == 1
+
+
+@pytest.mark.parametrize("how", ["long", "said", "new"])
+def test_a_count_is_forgotten_once_it_ran(driver: Driver, how: str) -> None:
+    """It ran for longer than the longest back-off, or the RM says so, or its key is a new one's."""
+    driver.do(asks(ask("one", "k", vcore=1)))
+    fail(driver, "k")
+    driver.wait(1.0)
+    if how == "long":
+        driver.wait(61.0)
+    elif how == "said":
+        driver.do(asks(ask("one", "k", vcore=1, on_node="n")))
+    else:
+        driver.do(releases(release("one", "k")))
+        driver.do(asks(ask("one", "k", vcore=1)))
+    assert fail(driver, "k") == []
+    assert keys(driver.wait(1.0)) == ["k"]
+
+
+def test_what_backs_off_can_be_changed_at_any_moment(driver: Driver) -> None:
+    """It is resized, placed by the RM, released, and removed with its application."""
+    driver.do(nodes(node("m", vcore=9)))
+    driver.do(asks(*(ask("one", key, vcore=1) for key in ("k1", "k2", "k3", "k4"))))
+    for key in ("k1", "k2", "k3", "k4"):
+        fail(driver, key)
+    assert code(driver.views, "k1") == "ASK_BACKS_OFF"
+    assert keys(driver.do(asks(ask("one", "k1", vcore=2)))) == []
+    assert code(driver.views, "k1") == "ASK_BACKS_OFF"
+    assert keys(driver.do(asks(ask("one", "k2", vcore=1, on_node="m")))) == ["k2"]
+    assert keys(driver.do(releases(release("one", "k3")))) == []
+    assert keys(driver.wait(1.0)) == ["k1", "k4"]
+    for key in ("k1", "k4"):
+        fail(driver, key)
+    driver.do(remove_apps("one"))
+    assert keys(driver.wait(60.0)) == []
