@@ -82,7 +82,7 @@ class World:
             self._add(*rm.crowd.rush(rm.settings.partition(), self.now, rm.draw))
             self.now += self.rng.choice([0.0, 0.7, 2.5, 16.0])
             self._add(Tick(decisions=self.rng.choice([1, 7, 256])))
-        elif self.rng.random() < 0.04:
+        elif not rm.crowd.share and self.rng.random() < 0.04:
             self._fail_again(rm)
         elif dice < 0.45:
             self._add(Tick(decisions=self.rng.choice([1, 1, 2, 3, 7, 256])))
