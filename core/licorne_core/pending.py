@@ -54,7 +54,10 @@ class PendingAsks:
         """A request is pending again, as its RM could not run it: it is not tried for a while."""
         leaf: Queue = app.leaf
         request.setback = setback
-        app.rest(request)
+        request.group = None
+        app.backing_off[request.key] = request
+        app.pending_count += 1
+        app.priorities.add(request.ask.priority)
         book_demand(request.ask.ask_class.items, app, leaf)
         if leaf.priorities.add(request.ask.priority):
             settle_priority(leaf)
@@ -155,7 +158,9 @@ class PendingAsks:
     def _end_rest(self, app: Application, request: Request) -> None:
         """A request does not back off any more; it may be tried again, or is not wanted."""
         leaf: Queue = app.leaf
-        app.wake(request)
+        del app.backing_off[request.key]
+        app.pending_count -= 1
+        app.priorities.remove(request.ask.priority)
         self._escalation.forget_retry(request)
         unbook_demand(request.ask.ask_class.items, app, leaf)
         if leaf.priorities.remove(request.ask.priority):

@@ -183,28 +183,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     add_peer_arguments(parser)
     add_rm_arguments(parser)
     add("--reflection", action=argparse.BooleanOptionalAction, help="(on without TLS)")
-    add(
-        "--reservations",
-        action=argparse.BooleanOptionalAction,
-        default=os.environ.get("DISABLE_RESERVATION", "").lower() != "true",
-        help="keep nodes free for asks that wait long (on, unless DISABLE_RESERVATION is true)",
-    )
-    backoff = AskBackoff()
-    add(
-        "--ask-backoff",
-        type=float,
-        default=backoff.first,
-        metavar="SECONDS",
-        help="how long an ask waits that its RM could not run; twice as long after each failure "
-        "more (%(default)s)",
-    )
-    add(
-        "--ask-backoff-max",
-        type=float,
-        default=backoff.most,
-        metavar="SECONDS",
-        help="the longest of these waits (%(default)s)",
-    )
+    _add_scheduling(parser)
     add("--drain", type=float, default=10.0, metavar="SECONDS", help="at the end (%(default)s)")
     add(
         "--stall",
@@ -228,6 +207,33 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         default="auto",
         choices=("auto", "console", "json"),
         help="auto is console on a terminal, and json elsewhere (%(default)s)",
+    )
+
+
+def _add_scheduling(parser: argparse.ArgumentParser) -> None:
+    """What the core decides by, for all RMs."""
+    add = parser.add_argument
+    add(
+        "--reservations",
+        action=argparse.BooleanOptionalAction,
+        default=os.environ.get("DISABLE_RESERVATION", "").lower() != "true",
+        help="keep nodes free for asks that wait long (on, unless DISABLE_RESERVATION is true)",
+    )
+    backoff = AskBackoff()
+    add(
+        "--ask-backoff",
+        type=float,
+        default=backoff.first,
+        metavar="SECONDS",
+        help="how long an ask waits that its RM could not run; twice as long after each failure "
+        "more (%(default)s)",
+    )
+    add(
+        "--ask-backoff-max",
+        type=float,
+        default=backoff.most,
+        metavar="SECONDS",
+        help="the longest of these waits (%(default)s)",
     )
 
 

@@ -135,17 +135,11 @@ class Server:
             settings.rms,
             shortage=lambda: self.memory.shortage,
         )
+        refusal_of = self.scheduler.refusal_of
         self.changes = Changes(
-            self.engine,
-            self.rms,
-            known,
-            self.config_thread,
-            self.clock,
-            self.scheduler.refusal_of,
+            self.engine, self.rms, known, self.config_thread, self.clock, refusal_of
         )
-        shortage = self.memory.shortage_for_copy
-        pauses = Pauses(settings.rms.plan_pause, lambda: self.memory.resident)
-        self.copies = Copies(self.engine, self.scheduler, self._share, shortage, pauses)
+        self.copies = self._copies()
         self._history = History(self.scheduler.views, self.clock)
         self._audits = Audits(self.scheduler.views, self.clock, self._share)
         self.engine.on_failure = self._failed
@@ -308,6 +302,11 @@ class Server:
         self.http_address, self.metrics_address = await self._http.open(self.settings)
         if self.http_address:
             self._history.start()
+
+    def _copies(self) -> Copies:
+        shortage = self.memory.shortage_for_copy
+        pauses = Pauses(self.settings.rms.plan_pause, lambda: self.memory.resident)
+        return Copies(self.engine, self.scheduler, self._share, shortage, pauses)
 
     def _made_of(self) -> Sources:
         """What HTTP and state dumps tell."""

@@ -53,9 +53,9 @@ MUSEUM = (
     Defect(
         "booked-where-it-was-reserved",
         _CYCLE,
-        "return leaf, app, request, found\n            if reservation.required:",
+        "return leaf, app, request, found\n            if isinstance(found, ToGiveUp):",
         "return leaf, app, request, self._nodes[reservation.node_id]\n"
-        "            if reservation.required:",
+        "            if isinstance(found, ToGiveUp):",
         "a reserved ask for which another node is found is booked on the reserved one",
         (_MUSEUM + "test_a_reserved_ask_that_goes_elsewhere_is_booked_there",),
     ),

@@ -286,7 +286,7 @@ PREEMPTION = (
     Defect(
         "reserved-node-goes-unnoticed",
         _RESERVING,
-        "        self._nodes.changed.note(node)\n",
+        "        self._wakeups.node_filled(node)\n",
         "",
         "a search counts on a node that is kept for somebody else",
         ("tests/core/scheduling/test_changed_nodes.py",),

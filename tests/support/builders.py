@@ -215,12 +215,13 @@ MANY_RESERVED = "{reservation.max.nodes: '9', application.reservation.max.nodes:
 """Properties of root with which more than one node of a small cluster may be reserved."""
 
 
-def config(queues: str, *, rest: str = "", name: str = "default", properties: str = "{}") -> str:
+def config(queues: str, *, rest: str = "", name: str = "default", properties: str = "") -> str:
     """A configuration of one partition that everybody may submit to.
 
     `queues` is a YAML list of the queues below root, in one line; `rest` are more settings of
     the partition, each in a line of its own. `properties` are those of root.
     """
     settings = "".join(f"    {line}\n" for line in rest.splitlines())
-    root = f"{{name: root, submitacl: '*', properties: {properties}, queues: {queues}}}"
+    its = f"properties: {properties}, " if properties else ""
+    root = f"{{name: root, submitacl: '*', {its}queues: {queues}}}"
     return f"partitions:\n  - name: {name}\n{settings}    queues: [{root}]\n"

@@ -280,19 +280,6 @@ class Application:
         self.priorities.remove(request.ask.priority)
         return group
 
-    def rest(self, request: Request) -> None:
-        """A request is pending, and not tried for a while: nobody finds it in a group."""
-        request.group = None
-        self.backing_off[request.key] = request
-        self.pending_count += 1
-        self.priorities.add(request.ask.priority)
-
-    def wake(self, request: Request) -> None:
-        """A request that rests is to be enqueued, or not pending any more."""
-        del self.backing_off[request.key]
-        self.pending_count -= 1
-        self.priorities.remove(request.ask.priority)
-
     def forget_idle(self, group: AskGroup) -> None:
         """A few groups are kept when they are idle, as asks of the same classes keep coming."""
         group.start_afresh()

@@ -5,9 +5,9 @@ up where its ask
 
 * is *idle*: it would not be placed if its node were empty, as a maximum, a limit or its
   application's state is in the way, and has been so for `reservation.idle.timeout`;
-* *gives way*: it would take its queue above its guarantee, and the node has room for an ask that
-  stays within the guarantee of its own queue and that no node takes, a *claim*. Claims that have no
-  room yet stand until the next review: such a reservation ends as soon as its node has room.
+* *gives way*: it would take its queue above its guarantee, and the node has room for a *claim*: an
+  ask that stays within its own queue's guarantee and that nothing but the nodes stops. A claim that
+  finds no room stands until the next review, and ends the first such reservation that has room.
 
 A node that is given up is open. The ask comes back under its old rank: it may have another node
 reserved as soon as nothing but the nodes stops it. Victims were told to stop for what was promised
@@ -16,7 +16,7 @@ reserved as soon as nothing but the nodes stops it. Victims were told to stop fo
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.groups import AskGroup
@@ -26,12 +26,17 @@ from licorne_core.ids import NodeId
 from licorne_core.nodes.node import Node
 from licorne_core.preemption import is_within_guarantee
 from licorne_core.queues.queue import Queue
+from licorne_core.ranking import Ranking
 from licorne_core.reservations import Reservation
 from licorne_core.scheduling.blockers import Blocker
 from licorne_core.scheduling.candidates import NodeIndex
 from licorne_core.scheduling.checks import Asking, Scene, application_blocker, ask_blocker
 from licorne_core.scheduling.reserved import Owner
+from licorne_core.scheduling.shelf import Shelf
 from licorne_core.scheduling.shortages import QuotaShortage
+
+Shelves = Mapping[Ranking[Any], Shelf]
+"""What leads to those who wait for something, by the ranking that it stands in."""
 
 REVIEW_TIME = 1.0
 """Seconds from one review to the next."""
@@ -153,10 +158,10 @@ class Review:
         return not is_within_guarantee(owner.leaf, owner.request.ask.ask_class.items)
 
     def _waiting_classes(self) -> dict[AskClass, None]:
-        """The classes of asks that no node takes and that stay within their queue's guarantee."""
+        """The classes of asks that only nodes stop and that stay within their queue's guarantee."""
         found: dict[AskClass, None] = {}
-        for leaf in self._next_leaves():
-            for group in self._waiting_in(leaf):
+        for leaf, shelves in self._next_leaves():
+            for group in _waiting_in(leaf, shelves):
                 ask_class = group.ask_class
                 if ask_class in found or not is_within_guarantee(leaf, ask_class.items):
                     continue
@@ -167,29 +172,25 @@ class Review:
         in_order = sorted(found, key=lambda item: (item.items, item.predicate or ""))
         return dict.fromkeys(in_order)
 
-    def _next_leaves(self) -> Iterator[Queue]:
-        """The leaves in which asks wait for nodes, from where the last review ended."""
-        shelves = self._index.waiting_for_nodes
-        leaves, parents = [], [self._root]
-        while parents:
-            queue = parents.pop()
-            shelf = shelves.get(queue.ranking)
-            if shelf is None:
-                continue
-            if queue.is_leaf:
-                leaves.append(queue)
-            else:
-                parents.extend(shelf.members)
+    def _next_leaves(self) -> Iterator[tuple[Queue, Shelves]]:
+        """The leaves in which asks wait for nodes, from where the last review ended.
+
+        They wait for a node, or for the size of the cluster.
+        """
+        leaves: list[tuple[Queue, Shelves]] = []
+        shortages = self._scene.wakeups.shortages
+        for shelves in (self._index.waiting_for_nodes, shortages.waiting_for(self._root)):
+            parents = [self._root]
+            while parents:
+                queue = parents.pop()
+                shelf = shelves.get(queue.ranking)
+                if shelf is not None and queue.is_leaf:
+                    leaves.append((queue, shelves))
+                elif shelf is not None:
+                    parents.extend(shelf.members)
         start = self._leaf_cursor if self._leaf_cursor < len(leaves) else 0
         self._leaf_cursor = start + MOST_LEAVES
         return islice(leaves, start, start + MOST_LEAVES)
-
-    def _waiting_in(self, leaf: Queue) -> Iterator[AskGroup]:
-        shelves = self._index.waiting_for_nodes
-        for app in islice(shelves[leaf.ranking].members, MOST_OF_A_LEAF):
-            shelf = shelves.get(app.ranking)
-            members: Iterable[AskGroup] = () if shelf is None else shelf.members
-            yield from islice(members, MOST_OF_A_LEAF)
 
     def _is_free_to_go(self, group: AskGroup) -> bool:
         """Whether nothing but the nodes stops the group now; it may have been tried long ago."""
@@ -199,7 +200,19 @@ class Review:
             blocker = ask_blocker(self._scene, Asking(app, group))
         if blocker is not None:
             blocker.retire_if_unused()
-        return blocker is None
+        return blocker is None or _is_cluster(blocker, app.leaf)
+
+
+def _waiting_in(leaf: Queue, shelves: Shelves) -> Iterator[AskGroup]:
+    for app in islice(shelves[leaf.ranking].members, MOST_OF_A_LEAF):
+        shelf = shelves.get(app.ranking)
+        members: Iterable[AskGroup] = () if shelf is None else shelf.members
+        yield from islice(members, MOST_OF_A_LEAF)
+
+
+def _is_cluster(blocker: Blocker, leaf: Queue) -> bool:
+    """Whether it is the size of the cluster that is in the way."""
+    return isinstance(blocker, QuotaShortage) and blocker.quota is leaf.lineage[-1]
 
 
 def holder_blocker(scene: Scene, owner: Owner) -> Blocker | None:
@@ -214,8 +227,7 @@ def holder_blocker(scene: Scene, owner: Owner) -> Blocker | None:
         blocker = ask_blocker(scene, Asking(app, request.group, request.promise), reserved=True)
     if blocker is None or blocker is scene.predicates.owed:
         return None
-    by_cluster = isinstance(blocker, QuotaShortage) and blocker.quota is owner.leaf.lineage[-1]
-    if by_cluster:
+    if _is_cluster(blocker, owner.leaf):
         blocker.retire_if_unused()
         return None
     return blocker

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import NamedTuple
 
-from support.oracle.terms import PreemptionTerms, ReservationRecord, WishRecord
+from support.oracle.terms import LimitRecord, PreemptionTerms, ReservationRecord, WishRecord
 
 Amounts = dict[str, int]
 
@@ -307,16 +307,6 @@ class NodeOrder(NamedTuple):
     kind: str
     weights: list[tuple[str, float]]
     attribute: str
-
-
-@dataclass
-class LimitRecord:
-    """What the named users, and the named groups, may have; `max` None for any amount."""
-
-    users: list[str]
-    groups: list[str]
-    max: Amounts | None
-    max_apps: int
 
 
 @dataclass

@@ -10,7 +10,8 @@ from typing import Any
 import yaml
 
 from licorne_core.commands import RegisterRm, UpdateConfiguration
-from support.oracle.books import Amounts, LimitRecord, NodeOrder, QueueRecord
+from support.oracle.books import Amounts, NodeOrder, QueueRecord
+from support.oracle.terms import LimitRecord
 
 NOT_INHERITED = ("priority.policy", "priority.offset", "preemption.policy")
 

@@ -1,6 +1,7 @@
 """Whose limit is whose, in the words of the specification (§§ 10.2-10.3)."""
 
-from support.oracle.books import LimitRecord, QueueRecord, lineage
+from support.oracle.books import QueueRecord, lineage
+from support.oracle.terms import LimitRecord
 
 
 def limit_for(queue: QueueRecord, kind: str, name: str) -> LimitRecord | None:

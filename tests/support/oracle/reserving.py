@@ -123,7 +123,7 @@ def _could_go(look: Look, app: AppRecord, ask: AskRecord) -> bool:
 
 
 def _due_and_waiting(look: Look, backing_off: Sequence[str]) -> dict[AskClass, AskRecord]:
-    """One ask of each class that no node takes and whose queue is guaranteed it."""
+    """One ask of each class that nothing but the nodes stops and whose queue is guaranteed it."""
     found: dict[AskClass, AskRecord] = {}
     for app in apps_in_order(look):
         backs_off = app.backs_off_until > look.now or app.app_id in backing_off
@@ -132,9 +132,12 @@ def _due_and_waiting(look: Look, backing_off: Sequence[str]) -> dict[AskClass, A
         for ask in app.asks_in_order():
             if ask.required_node is not None or is_replaceable(app, ask):
                 continue
-            if not (within_limits(look, app, ask) and within_maxima(look, app, ask)):
+            if not within_limits(look, app, ask):
                 continue
-            waits = may_be_asked_about(look, ask) and node_for(look, ask) is None
+            if within_maxima(look, app, ask):
+                waits = may_be_asked_about(look, ask) and node_for(look, ask) is None
+            else:
+                waits = exceeds_cluster_only(look, app, ask)
             if waits and is_due(look, app, ask):
                 found.setdefault(ask.ask_class, ask)
     return found

@@ -1,4 +1,4 @@
-"""What the oracle knows of reservations and preemption: terms, wishes, losses (spec §§ 8, 9)."""
+"""Records beside those of asks: limits, reservations, wishes, losses (spec §§ 8-10)."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -31,6 +31,16 @@ class ReservationRecord:
     serial: int = 0
     idle_since: float | None = None
     gives_way: bool = False
+
+
+@dataclass
+class LimitRecord:
+    """What the named users, and the named groups, may have; `max` None for any amount."""
+
+    users: list[str]
+    groups: list[str]
+    max: dict[str, int] | None
+    max_apps: int
 
 
 @dataclass(eq=False)

@@ -101,11 +101,6 @@ class RmMaker:
         sizes = {name: rng.choice([0, 2, 4, 4, 8]) * amount for name, amount in TYPES.items()}
         return {name: size for name, size in sizes.items() if size or rng.random() < 0.3}
 
-    def _attributes(self) -> dict[str, str]:
-        """A zone, mostly."""
-        zone = self.rng.choice(["", "a", "b", "b"])
-        return {"zone": zone} if zone else {}
-
     def new_nodes(self) -> UpdateNodes:
         """Nodes appear; those that are there already are refused."""
         rng = self.rng
@@ -117,7 +112,7 @@ class RmMaker:
                     self._node_id(),
                     rng.choice(kinds),
                     partition=partition,
-                    attributes=self._attributes(),
+                    attributes=_attributes(rng),
                     size=self._capacity(),
                 )
                 for _ in range(rng.randint(1, 6))
@@ -300,3 +295,9 @@ class RmMaker:
         """The server stops scheduling for the RM, or allows it again."""
         on = self.rng.random() < 0.4
         return SetHold(rm_id=RmId(self.rm), hold=Hold.OUTBOX_FULL, on=on)
+
+
+def _attributes(rng: Random) -> dict[str, str]:
+    """A zone, mostly."""
+    zone = rng.choice(["", "a", "b", "b"])
+    return {"zone": zone} if zone else {}
