@@ -7,6 +7,9 @@ from licorne_core.preemption import Law, Refusal
 from licorne_core.reasons import PreemptionCheck
 from licorne_core.resources import describe
 
+MOST_SPARED = 3
+"""Queues of which it is said how priorities compare there, the lowest."""
+
 UNDER_WAY = "PREEMPTION_UNDER_WAY"
 """The code of the check of an ask for which victims were told to stop."""
 
@@ -100,6 +103,7 @@ def _searched(partition: Partition, request: Request) -> PreemptionCheck:
         settled=describe(found.settled),
         guaranteed=describe(found.guaranteed),
     )
+    text += _spared(found)
     first = wants.searched_for
     if first is not None and first is not request:
         text = f"for {first.key}, which comes before it: {text}"
@@ -114,4 +118,13 @@ def _searched(partition: Partition, request: Request) -> PreemptionCheck:
         guaranteed=found.guaranteed,
         causes={out.value: count for out, count in sorted(found.out.items())},
         until=until if until > partition.cycle.turn_time else 0.0,
+    )
+
+
+def _spared(found: Refusal) -> str:
+    """Whom priority spares: both sides as children of the queue where their ways meet (law 6)."""
+    return "".join(
+        f"; in queue {one.queue} it counts as priority {one.ask}, and who is spared there "
+        f"as {one.other} or more"
+        for one in found.spared[:MOST_SPARED]
     )

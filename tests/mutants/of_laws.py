@@ -84,10 +84,18 @@ LAWS = (
     Defect(
         "priority-without-offsets",
         _LAWS,
-        "priority = offset if settings.priority_fence else priority + offset",
-        "priority = offset if settings.priority_fence else priority - offset",
+        "        priority = queue.counts_as(priority)\n    return Fence",
+        "    return Fence",
         "what makes a queue more important makes it less so",
         (_PRIORITIES,),
+    ),
+    Defect(
+        "common-ancestor-on-one-side",
+        _LAWS,
+        "        priorities[queue] = priority\n",
+        "        priorities[queue] = queue.counts_as(priority)\n",
+        "the offset of a queue that both are in raises the ask alone",
+        ("tests/core/preemption/test_priorities.py",),
     ),
     Defect(
         "offset-of-the-victim",

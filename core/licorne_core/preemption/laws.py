@@ -10,6 +10,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from licorne_core.config.properties import PreemptionPolicy
+from licorne_core.ids import QueuePath
+from licorne_core.priorities import INT32_MAX
 from licorne_core.queues.queue import Queue
 from licorne_core.resources import Items
 
@@ -76,7 +78,15 @@ class Fence(NamedTuple):
     root: Queue
     """The queue below which victims are."""
     priorities: dict[Queue, int]
-    """The ask's priority in each queue from its leaf up to `root`."""
+    """The ask's priority inside each queue from its leaf up to `root`, as its children count."""
+
+
+class Comparison(NamedTuple):
+    """Two priorities as they count in the queue where their ways up meet (law 6)."""
+
+    queue: QueuePath
+    ask: int
+    other: int
 
 
 ANY_PRIORITY = None
@@ -132,15 +142,14 @@ def exceeds_max(queue: Queue, wanted: Items) -> bool:
 
 
 def fence_of(leaf: Queue, priority: int, wanted: Items) -> Fence:
-    """Law 7: walk up until a fence, a full queue or root is reached, adding priority offsets."""
+    """Law 7: walk up until a fence, a full queue or root is reached, and note the priorities."""
     priorities: dict[Queue, int] = {}
     for queue in leaf.lineage:
-        settings = queue.settings
-        offset = settings.priority_offset
-        priority = offset if settings.priority_fence else priority + offset
         priorities[queue] = priority
+        settings = queue.settings
         if settings.preemption is PreemptionPolicy.FENCE or exceeds_max(queue, wanted):
             return Fence(queue, priorities)
+        priority = queue.counts_as(priority)
     return Fence(leaf.lineage[-1], priorities)
 
 
@@ -155,19 +164,36 @@ def beside(leaf: Queue, fence: Fence) -> tuple[Queue, ...] | None:
 def highest_priority(apart: tuple[Queue, ...], fence: Fence) -> int | Out | None:
     """Law 6: the highest priority that a victim may have, at the bottom of these queues.
 
-    Where the ways meet, the ask has the priority that it reached on its way up, and each queue on
-    the way down takes its offset off. A priority fence hides what is inside: either nothing
-    there may go, or everything whatever its priority (ANY_PRIORITY).
+    Both are compared as children of the queue where their ways meet, as the order of queues
+    compares them (spec §§ 4.10, 4.11): the settings of that queue, and of those above it, count for
+    neither. On the way down from there each queue takes its offset off. A priority fence hides
+    what is inside: either nothing there may go, or everything whatever its priority (ANY_PRIORITY).
+    So may everything if the ask counts as the highest priority that there is.
     """
-    meeting = apart[-1].parent
-    assert meeting is not None, "only root has no parent, and root is on every way"
-    priority = fence.priorities[meeting]
+    priority = fence.priorities[_meeting(apart)]
     for queue in reversed(apart):
+        if priority >= INT32_MAX:
+            return ANY_PRIORITY
         settings = queue.settings
         if settings.priority_fence:
             return Out.HIGHER_FENCE if settings.priority_offset > priority else ANY_PRIORITY
         priority -= settings.priority_offset
     return priority
+
+
+def compared(apart: tuple[Queue, ...], fence: Fence, priority: int) -> Comparison:
+    """How law 6 compares the ask to an allocation of that priority at the bottom of the queues."""
+    for queue in apart:
+        priority = queue.counts_as(priority)
+    meeting = _meeting(apart)
+    return Comparison(meeting.path, fence.priorities[meeting], priority)
+
+
+def _meeting(apart: tuple[Queue, ...]) -> Queue:
+    """The queue where the ways of the ask and of the victim meet."""
+    meeting: Queue | None = apart[-1].parent
+    assert meeting is not None, "only root has no parent, and root is on every way"
+    return meeting
 
 
 def above_guarantee(queue: Queue) -> dict[str, int]:

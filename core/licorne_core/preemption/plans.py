@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from licorne_core.ids import NodeId, QueuePath
 from licorne_core.nodes.node import Node
-from licorne_core.preemption.laws import Law, Out
+from licorne_core.preemption.laws import Comparison, Law, Out
 from licorne_core.preemption.ranks import kind_of
 from licorne_core.preemption.whatif import Victim
 from licorne_core.resources import Resources
@@ -75,6 +75,11 @@ class Refusal(NamedTuple):
     """How many leaves, or allocations of other leaves, are no candidates, and why.
 
     Of very many allocations not all are counted.
+    """
+    spared: tuple[Comparison, ...] = ()
+    """Where priority spares somebody: what the ask counts as, and the least of those spared.
+
+    By the queue where their ways meet, the lowest queue first.
     """
     until: float | None = None
     """When time alone may change it, in unix seconds; None for never.

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from licorne_core.apps.requests import MAY_GO, Request
-from licorne_core.preemption.laws import Law, Out, guaranteed, settled
+from licorne_core.ids import QueuePath
+from licorne_core.preemption.laws import Comparison, Law, Out, guaranteed, settled
 from licorne_core.preemption.plans import Refusal
 from licorne_core.preemption.ranks import seconds_run
 from licorne_core.preemption.victims import Candidates, Giver
@@ -35,9 +36,12 @@ def why_no_candidates(candidates: Candidates, entitled: Queue, wanted: Request) 
             why.count(giver)
         else:
             why.out[giver] += 1
+            if giver is Out.HIGHER_FENCE:
+                # Whatever the priority inside is, the fence's counts.
+                why.note_priority(leaf, 0)
     law = Law.NOT_ENOUGH if candidates.found else Law.NO_VICTIMS
     plain = refusal(law, entitled, wanted)
-    return plain._replace(out=dict(why.out), until=why.until())
+    return plain._replace(out=dict(why.out), spared=why.spared(), until=why.until())
 
 
 def _running(leaf: Queue) -> Iterator[Request]:
@@ -51,7 +55,7 @@ def _running(leaf: Queue) -> Iterator[Request]:
 class _Reasons:
     """Counts why leaves and allocations are no candidates, and notes when that changes."""
 
-    __slots__ = ("_candidates", "_is_cut_off", "_left", "_times", "out")
+    __slots__ = ("_candidates", "_is_cut_off", "_least", "_left", "_times", "out")
 
     def __init__(self, candidates: Candidates) -> None:
         """Nothing is counted yet."""
@@ -61,6 +65,18 @@ class _Reasons:
         self._is_cut_off = False
         self.out: Counter[Out] = Counter()
         self._times: list[float] = []
+        self._least: dict[QueuePath, Comparison] = {}
+
+    def spared(self) -> tuple[Comparison, ...]:
+        """The least of those whom their priority spares, by meeting queue, the lowest first."""
+        return tuple(sorted(self._least.values(), key=lambda one: -one.queue.count(".")))
+
+    def note_priority(self, leaf: Queue, priority: int) -> None:
+        """An allocation of that priority is spared."""
+        found = self._candidates.compared(leaf, priority)
+        least = self._least.get(found.queue)
+        if least is None or found.other < least.other:
+            self._least[found.queue] = found
 
     def until(self) -> float | None:
         """When the first of those counted becomes a candidate; now if others may any moment."""
@@ -77,6 +93,8 @@ class _Reasons:
                 judged = candidates.refusal(request, giver)
                 if judged is not None:
                     self.out[judged] += 1
+                if judged is Out.HIGHER_PRIORITY:
+                    self.note_priority(giver.leaf, request.ask.priority)
                 if judged is Out.TOO_YOUNG:
                     self._times.append(
                         candidates.now + minimum - seconds_run(request, candidates.now)

@@ -10,10 +10,12 @@ from licorne_core.config.properties import PreemptionPolicy, VictimOrder
 from licorne_core.ids import AppId, NodeId
 from licorne_core.nodes.node import Node
 from licorne_core.preemption.laws import (
+    Comparison,
     Fence,
     Out,
     above_guarantee,
     beside,
+    compared,
     highest_priority,
     is_over_guarantee,
 )
@@ -245,6 +247,12 @@ class Candidates:
         if known is None:
             known = self._givers[leaf] = self._judge_leaf(leaf)
         return known
+
+    def compared(self, leaf: Queue, priority: int) -> Comparison:
+        """How law 6 compares the ask to an allocation of a leaf inside the fence."""
+        apart = beside(leaf, self._fence)
+        assert apart, f"{leaf!r} is inside the fence, and not the ask's"
+        return compared(apart, self._fence, priority)
 
     def next_loss_change(self, leaf: Queue) -> float | None:
         """When the oldest loss of the leaf stops to count; None if nothing counts."""

@@ -136,7 +136,10 @@ class Queue(Quota):
 
     def priority(self) -> int:
         """The priority seen by the parent: the highest inside, fenced or offset (spec § 4.11)."""
-        inside = self.priorities.top
+        return self.counts_as(self.priorities.top)
+
+    def counts_as(self, inside: int) -> int:
+        """A priority inside the queue as its parent sees it (spec § 4.11)."""
         if inside == NO_PRIORITY:
             return NO_PRIORITY
         if self.settings.priority_fence:

@@ -86,7 +86,8 @@ def test_the_last_search_is_what_is_reported() -> None:
     driver.wait(5)
     refused = explained(driver, "p")
     assert (refused.code, refused.passed) == ("PREEMPTION_NO_VICTIMS", False)
-    assert refused.text == "no allocation may be a victim"
+    spared = "in queue root it counts as priority 0, and who is spared there as 5 or more"
+    assert refused.text == f"no allocation may be a victim; {spared}"
     assert explained(driver, "q").text == "for p, which comes before it: " + refused.text
 
 

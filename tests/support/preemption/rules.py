@@ -8,6 +8,7 @@ from licorne_core.config.properties import PreemptionPolicy, VictimOrder
 from support.preemption.records import Cluster, LossRecord, RequestRecord, lineage, total
 
 HOUR = 3600
+LOWEST, HIGHEST = -(2**31), 2**31 - 1
 
 
 def guarantees(cluster: Cluster, path: str) -> dict[str, int]:
@@ -53,59 +54,44 @@ class Rules:
                 return True
         return False
 
-    def eligible(self) -> dict[str, int | None]:
-        """The leaves that laws 3, 6 and 7 leave, with the highest priority; None for any."""
-        priorities: dict[str, int] = {}
-        priority = self.ask.priority
+    def eligible(self) -> list[str]:
+        """The leaves that laws 3 and 7 leave."""
         fence = "root"
         for path in self.way:
             settings = self.cluster.queue(path).settings
-            if settings.priority_fence:
-                priority = settings.priority_offset
-            else:
-                priority += settings.priority_offset
-            priorities[path] = priority
             if settings.preemption is PreemptionPolicy.FENCE or self._is_full(path):
                 fence = path
                 break
-        found: dict[str, int | None] = {}
-        if self.entitled not in lineage(fence):
-            self._walk(fence, priorities[fence], priorities, found)
-        return found
+        return [
+            queue.path
+            for queue in self.cluster.queues
+            if queue.is_leaf
+            and fence in lineage(queue.path)
+            and queue.path != self.ask.leaf
+            and self.entitled not in lineage(queue.path)
+            and queue.settings.preemption is not PreemptionPolicy.DISABLED
+        ]
+
+    def counted(self, one: RequestRecord, other: RequestRecord) -> int:
+        """The priority of one as a child of the lowest queue that it shares with the other.
+
+        The lowest priority of all passes every queue unchanged, as no asks at all do (§ 4.11). It
+        is the ask's loss only: an allocation is spared in doubt.
+        """
+        priority = one.priority
+        for path in lineage(one.leaf):
+            if path in lineage(other.leaf) or (one is self.ask and priority == LOWEST):
+                break
+            settings = self.cluster.queue(path).settings
+            priority = settings.priority_offset + (0 if settings.priority_fence else priority)
+            priority = max(LOWEST, min(HIGHEST, priority))
+        return priority
 
     def _is_full(self, path: str) -> bool:
         """Whether the ask exceeds the maximum in a type that both name."""
         if path == "root":
             return True
         return self.missing_quota(path)
-
-    def _walk(
-        self,
-        path: str,
-        priority: int | None,
-        priorities: dict[str, int],
-        found: dict[str, int | None],
-    ) -> None:
-        queue = self.cluster.queue(path)
-        if path in (self.ask.leaf, self.entitled):
-            return
-        if queue.is_leaf:
-            if queue.settings.preemption is not PreemptionPolicy.DISABLED:
-                found[path] = priority
-            return
-        for child in self.cluster.queues:
-            if child.path.rpartition(".")[0] != path:
-                continue
-            if child.path in priorities:
-                self._walk(child.path, priorities[child.path], priorities, found)
-            elif priority is None:
-                self._walk(child.path, None, priorities, found)
-            elif child.settings.priority_fence:
-                if child.settings.priority_offset <= priority:
-                    self._walk(child.path, None, priorities, found)
-            else:
-                offset = child.settings.priority_offset
-                self._walk(child.path, priority - offset, priorities, found)
 
     def apart(self, leaf: str) -> list[str]:
         """The queues from the leaf up to where its way meets the ask's."""
@@ -127,21 +113,17 @@ class Rules:
     @cached_property
     def candidates(self) -> list[RequestRecord]:
         """All that may go, the first to go first."""
-        leaves = {leaf: top for leaf, top in self.eligible().items() if self.is_over(leaf)}
-        found = [
-            one
-            for one in self.cluster.requests
-            if one.leaf in leaves and self._may_go(one, leaves[one.leaf])
-        ]
+        leaves = [leaf for leaf in self.eligible() if self.is_over(leaf)]
+        found = [one for one in self.cluster.requests if one.leaf in leaves and self._may_go(one)]
         return sorted(found, key=self._rank)
 
-    def _may_go(self, one: RequestRecord, top: int | None) -> bool:
+    def _may_go(self, one: RequestRecord) -> bool:
         settings = self.cluster.queue(one.leaf).settings
         return (
             one.state in (RequestState.ALLOCATED, RequestState.PLACEHOLDER)
             and one.required_node is None
             and bool(one.size.keys() & self.ask.size.keys())
-            and (top is None or one.priority <= top)
+            and self.counted(one, self.ask) <= self.counted(self.ask, one)
             and self.seconds(one) >= settings.preemption_minimum_runtime
             and self.keeps_losses([one])
         )
