@@ -55,6 +55,8 @@ def _underway(partition: Partition, request: Request) -> PreemptionCheck | None:
     wants = request.group.preemption_request
     if wants is not None and wants.is_asking:
         text = "the RM is being asked which victims have to go"
+        if not partition.preemption.rm_judges_victims:
+            text = "the RM is being asked about nodes on which victims would have to go"
         return PreemptionCheck(code="PREEMPTION_ASKS_RM", text=text, passed=True)
     return None
 

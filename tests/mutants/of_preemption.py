@@ -18,6 +18,7 @@ _SCENARIO = "tests/scenarios/test_scenarios.py::test_scenario"
 _SHARES = _SCENARIO + "[preemption]"
 _CORNERS = _SCENARIO + "[preemption_corners]"
 _JUDGED = _SCENARIO + "[preemption_judged]"
+_UNJUDGED = _SCENARIO + "[preemption_unjudged]"
 _OFF = _SCENARIO + "[preemption_off]"
 _KEPT = _SCENARIO + "[promises]"
 _ENDED = _SCENARIO + "[promises_that_end]"
@@ -82,10 +83,26 @@ PREEMPTION = (
     Defect(
         "rm-is-not-asked",
         "core/licorne_core/scheduling/preempting.py",
-        "return judges and request.ask.ask_class.predicate is not None",
+        "return self._rm.predicates is not None and request.ask.ask_class.predicate is not None",
         "return False",
         "the RM has no say in who has to go",
         (_JUDGED,),
+    ),
+    Defect(
+        "nodes-are-not-judged",
+        _CALLS,
+        "        if not proposal.unknown:\n",
+        "        if proposal:\n",
+        "victims go from a node before the RM has said whether it would do",
+        (_UNJUDGED,),
+    ),
+    Defect(
+        "void-consent-counts",
+        _CALLS,
+        "plan.node.node_id not in refused and check.stands(plan.node)",
+        "plan.node.node_id not in refused",
+        "victims go from a node that the RM has changed since it agreed to it",
+        ("tests/core/preemption/test_node_questions.py",),
     ),
     Defect(
         "silence-is-consent",

@@ -1,10 +1,10 @@
-"""The time for the RM's answers: it begins when questions are written, and may pass (§ 1.1)."""
+"""The RM's answers, and the time for them: it begins when questions are written (§ 1.1)."""
 
-from licorne_core.commands import NotePredicatesSent
+from licorne_core.commands import AnswerPredicates, AnswerPreemptions, NotePredicatesSent
 from licorne_core.effects import Effect
 from licorne_core.handlers.outcome import Outcome
-from licorne_core.handlers.predicates import checks_overdue
-from licorne_core.handlers.preemption import call_overdue
+from licorne_core.handlers.predicates import checks_overdue, take_answer
+from licorne_core.handlers.preemption import nodes_judged, proposal_overdue, victims_judged
 from licorne_core.partition import Partition
 from licorne_core.registry import Rm
 from licorne_core.scheduling.open_calls import Call
@@ -21,6 +21,38 @@ def note_sent(rm: Rm, command: NotePredicatesSent, now: float) -> list[Effect]:
     return []
 
 
+def answer_predicates(rm: Rm, command: AnswerPredicates, now: float) -> list[Effect]:
+    """Answers count in their order. One to a check that is not open any more is ignored."""
+    outcome = Outcome()
+    concerned: dict[Partition, None] = {}
+    for answer in command.answers:
+        name = rm.context.partition_of(answer.check)
+        partition = None if name is None else rm.find(name)
+        if partition is None:
+            rm.context.answers_late += 1
+            continue
+        concerned[partition] = None
+        check = take_answer(partition, answer, now, outcome)
+        if check is not None and check.proposal is not None:
+            refused = {refusal.node_id for refusal in answer.refused}
+            nodes_judged(partition, check, refused, now, outcome)
+    asked = [effect for each in concerned for effect in each.predicates.take_unsaid()]
+    return outcome.effects(rm.rm_id) + asked
+
+
+def answer_preemptions(rm: Rm, command: AnswerPreemptions, now: float) -> list[Effect]:
+    """The RM says who has to go. An answer to a check that is not open is ignored."""
+    outcome = Outcome()
+    for answer in command.answers:
+        name = rm.context.partition_of(answer.check)
+        partition = None if name is None else rm.find(name)
+        call = None if partition is None else partition.calls.find(answer.check)
+        if partition is not None and isinstance(call, PreemptionCall):
+            partition.calls.close(answer.check)
+            victims_judged(partition, call.proposal, answer.needed, now, outcome)
+    return outcome.effects(rm.rm_id)
+
+
 def answers_overdue(partition: Partition, last: int, now: float, outcome: Outcome) -> None:
     """The RM did not answer some of the questions that were written together, in time."""
     calls: list[Call] = []
@@ -32,5 +64,5 @@ def answers_overdue(partition: Partition, last: int, now: float, outcome: Outcom
     if checks:
         checks_overdue(partition, checks, now, outcome)
     for call in calls:
-        if isinstance(call, PreemptionCall):
-            call_overdue(partition, call, now, outcome)
+        if call.proposal is not None:
+            proposal_overdue(partition, call.proposal, now, outcome)

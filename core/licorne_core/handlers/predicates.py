@@ -6,19 +6,13 @@ from typing import NamedTuple
 from licorne_core.apps.application import Application
 from licorne_core.apps.gang_rules import PairEvent
 from licorne_core.apps.requests import Request, RequestState
-from licorne_core.commands import (
-    AnswerPredicates,
-    FailMode,
-    PredicateAnswer,
-)
-from licorne_core.effects import Effect
+from licorne_core.commands import FailMode, PredicateAnswer
 from licorne_core.handlers.outcome import Outcome
 from licorne_core.handlers.stopping import make_way
 from licorne_core.ids import NodeId
 from licorne_core.lifecycle import allocation_made
 from licorne_core.nodes.node import NO_ANSWER, Node
 from licorne_core.partition import Partition
-from licorne_core.registry import Rm
 from licorne_core.scheduling.cycle import Candidate, ToReserve
 from licorne_core.scheduling.predicate_checks import Assumed, PredicateCheck
 
@@ -109,28 +103,13 @@ def _assumed_on(partition: Partition, node: Node) -> list[tuple[Application, Req
     return found
 
 
-def answer_predicates(rm: Rm, command: AnswerPredicates, now: float) -> list[Effect]:
-    """Answers count in their order. One to a check that is not open any more is ignored."""
-    outcome = Outcome()
-    concerned: dict[Partition, None] = {}
-    for answer in command.answers:
-        name = rm.context.partition_of(answer.check)
-        partition = None if name is None else rm.find(name)
-        if partition is None:
-            rm.context.answers_late += 1
-        else:
-            concerned[partition] = None
-            _take_answer(partition, answer, now, outcome)
-    asked = [effect for each in concerned for effect in each.predicates.take_unsaid()]
-    return outcome.effects(rm.rm_id) + asked
-
-
-def _take_answer(
+def take_answer(
     partition: Partition, answer: PredicateAnswer, now: float, outcome: Outcome
-) -> None:
+) -> PredicateCheck | None:
+    """The RM has judged nodes; the check that it answers, None if that is not open any more."""
     check = partition.calls.find(answer.check)
     if not isinstance(check, PredicateCheck):
-        return
+        return None
     partition.calls.close(answer.check)
     partition.predicates.closed(check)
     was_full = partition.predicates.full
@@ -147,6 +126,7 @@ def _take_answer(
             partition.allocations.note_unknown(node)
     for assumed in settled.again:
         partition.predicates.ask_again(assumed)
+    return check
 
 
 def checks_overdue(

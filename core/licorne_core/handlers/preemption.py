@@ -1,6 +1,6 @@
 """Telling victims to stop: for asks below a guarantee, or bound to a node (spec §§ 9.4, 9.5)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -9,8 +9,8 @@ from licorne_core.apps.gang_rules import PairEvent
 from licorne_core.apps.groups import AskGroup
 from licorne_core.apps.requests import Request
 from licorne_core.apps.states import SCHEDULABLE
-from licorne_core.commands import AnswerPreemptions, FailMode, TerminationType
-from licorne_core.effects import Effect, Release
+from licorne_core.commands import FailMode, TerminationType
+from licorne_core.effects import Release
 from licorne_core.facts.preemption import VictimPreempted
 from licorne_core.handlers.outcome import Outcome
 from licorne_core.handlers.predicates import roll_back
@@ -22,10 +22,10 @@ from licorne_core.preemption.ledger import PreemptionRecord, PreemptionRule, Que
 from licorne_core.preemption.plans import Score
 from licorne_core.preemption.ranks import seconds_run
 from licorne_core.queues.queue import Queue
-from licorne_core.registry import Rm
 from licorne_core.scheduling.checks import application_blocker
 from licorne_core.scheduling.measures import stops_preemption
-from licorne_core.scheduling.preempting import PreemptionCall, ToClear, ToPreempt
+from licorne_core.scheduling.predicate_checks import PredicateCheck
+from licorne_core.scheduling.preempting import Proposal, ToClear, ToPreempt
 
 FOR_ASK = "preempting allocations to free up resources to run ask: {}"
 FOR_DAEMON = "preempting allocations to free up resources to run daemon set ask: {}"
@@ -50,20 +50,33 @@ class Choice(NamedTuple):
 
 
 def preempt(partition: Partition, found: ToPreempt, now: float, outcome: Outcome) -> None:
-    """Stop the victims of the best plan. Where the RM has a say in them it is asked first."""
+    """Stop the victims of the best plan. Where the RM has a say in the ask it is asked first."""
     leaf, app, request, plans = found
-    if partition.preemption.asks_rm(request):
-        group: AskGroup = request.group
-        wants = group.preemption_request
-        assert wants is not None, f"{request!r} has asked for victims"
-        partition.preemption.ask(partition.calls, wants, request, plans)
-        partition.escalation.ask_about_victims(wants)
+    if partition.preemption.asks_rm(request) and _ask(partition, app, request, plans):
         return
     best = plans[0]
     rule = PreemptionRule.GUARANTEE
     _stop_for(
         partition, Beneficiary(leaf, app, request, best.node, rule), best.victims, now, outcome
     )
+
+
+def _ask(partition: Partition, app: Application, request: Request, plans: tuple[Plan, ...]) -> bool:
+    """Ask the RM about the plans; False if it is known to agree to the node of the best."""
+    group: AskGroup = request.group
+    wants = group.preemption_request
+    assert wants is not None, f"{request!r} has asked for victims"
+    preemption, proposal = partition.preemption, Proposal(app, wants, request, plans)
+    if preemption.rm_judges_victims:
+        preemption.ask(partition.calls, proposal)
+    else:
+        proposal = proposal.upto_known()
+        if not proposal.unknown:
+            return False
+        partition.predicates.ask_to_preempt(proposal)
+        preemption.count_question()
+    partition.escalation.ask_about_victims(wants)
+    return True
 
 
 def clear(partition: Partition, found: ToClear, now: float, outcome: Outcome) -> None:
@@ -73,29 +86,59 @@ def clear(partition: Partition, found: ToClear, now: float, outcome: Outcome) ->
     _stop_for(partition, beneficiary, victims, now, outcome)
 
 
-def answer_preemptions(rm: Rm, command: AnswerPreemptions, now: float) -> list[Effect]:
-    """The RM says who has to go. An answer to a check that is not open is ignored."""
-    outcome = Outcome()
-    for answer in command.answers:
-        name = rm.context.partition_of(answer.check)
-        partition = None if name is None else rm.find(name)
-        call = None if partition is None else partition.calls.find(answer.check)
-        if partition is not None and isinstance(call, PreemptionCall):
-            partition.calls.close(answer.check)
-            _note_answer(partition)
-            _settle(partition, call, _choices(call, answer.needed), now, outcome)
-    return outcome.effects(rm.rm_id)
+def victims_judged(
+    partition: Partition,
+    proposal: Proposal,
+    needed: Mapping[NodeId, int],
+    now: float,
+    outcome: Outcome,
+) -> None:
+    """The RM says how far the victims of each node have to go; what it leaves out it refuses."""
+    _note_answer(partition)
+    choices = _choices(proposal.plans, needed)
+    refused = [] if choices else [plan.node for plan in proposal.plans]
+    _settle(partition, proposal, choices, refused, now, outcome)
 
 
-def call_overdue(partition: Partition, call: PreemptionCall, now: float, outcome: Outcome) -> None:
-    """The RM did not say who has to go: its fail mode says what that means."""
+def nodes_judged(
+    partition: Partition,
+    check: PredicateCheck,
+    refused: Collection[NodeId],
+    now: float,
+    outcome: Outcome,
+) -> None:
+    """The RM says which nodes of a proposal are no place for the ask, whoever goes.
+
+    What it has done to a node meanwhile makes its consent void: then it is asked again.
+    """
+    _note_answer(partition)
+    proposal: Proposal = check.proposal
+    name = (check.ask_class, False)
+    agreed = [
+        plan
+        for plan in proposal.plans
+        if (
+            plan.node.node_id not in refused and check.stands(plan.node)
+            if plan.node in check.nodes
+            else plan.node.results.get(name) == ""
+        )
+    ]
+    choices = _choices(agreed, {plan.node.node_id: plan.start for plan in agreed})
+    nodes = [node for node in check.nodes if node.node_id in refused]
+    _settle(partition, proposal, choices, nodes, now, outcome)
+
+
+def proposal_overdue(
+    partition: Partition, proposal: Proposal, now: float, outcome: Outcome
+) -> None:
+    """The RM did not say what it thinks of it: its fail mode says what that means."""
     _note_answer(partition)
     policy = partition.rm.predicates
     if policy is not None and policy.fail_mode is FailMode.OPEN:
-        needed = {plan.node.node_id: plan.start for plan in call.plans}
-        _settle(partition, call, _choices(call, needed), now, outcome)
-    elif _is_current(partition, call):
-        partition.escalation.pause(call.wants, now)
+        needed = {plan.node.node_id: plan.start for plan in proposal.plans}
+        _settle(partition, proposal, _choices(proposal.plans, needed), (), now, outcome)
+    elif _is_current(partition, proposal):
+        partition.escalation.pause(proposal.wants, now)
 
 
 def _note_answer(partition: Partition) -> None:
@@ -104,10 +147,10 @@ def _note_answer(partition: Partition) -> None:
         partition.wakeups.waiting.changed(partition.preemption.questions_open)
 
 
-def _choices(call: PreemptionCall, needed: Mapping[NodeId, int]) -> list[Choice]:
+def _choices(plans: Iterable[Plan], needed: Mapping[NodeId, int]) -> list[Choice]:
     """What the RM agrees to, the best first; a position outside a plan's victims is a refusal."""
     choices = []
-    for plan in call.plans:
+    for plan in plans:
         upto = needed.get(plan.node.node_id)
         if upto is None or not plan.start <= upto < max(len(plan.offered), plan.start + 1):
             continue
@@ -116,17 +159,21 @@ def _choices(call: PreemptionCall, needed: Mapping[NodeId, int]) -> list[Choice]
 
 
 def _settle(
-    partition: Partition, call: PreemptionCall, choices: list[Choice], now: float, outcome: Outcome
+    partition: Partition,
+    proposal: Proposal,
+    choices: list[Choice],
+    refused: Iterable[Node],
+    now: float,
+    outcome: Outcome,
 ) -> None:
     """Carry out the best choice that still stands; without any the next nodes are looked at.
 
     If the ask was served meanwhile, or is gone, it is the next one's turn at once.
     """
-    if not _is_current(partition, call):
+    if not _is_current(partition, proposal):
         return
-    app, request, wants = call.app, call.request, call.wants
-    if not choices:
-        wants.refused.update(dict.fromkeys(plan.node for plan in call.plans))
+    app, wants, request, _ = proposal
+    wants.refused.update(dict.fromkeys(refused))
     if not (choices and request.is_pending):
         partition.escalation.rank(wants, now)
         partition.changes.app_is_due(app)
@@ -163,10 +210,10 @@ def _is_allowed(partition: Partition, app: Application, group: AskGroup, now: fl
     return False
 
 
-def _is_current(partition: Partition, call: PreemptionCall) -> bool:
+def _is_current(partition: Partition, proposal: Proposal) -> bool:
     """Whether the group of the ask still waits for the answer; then it waits no more."""
-    wants = call.wants
-    known = partition.applications.get(call.app.app_id) is call.app
+    wants, app = proposal.wants, proposal.app
+    known = partition.applications.get(app.app_id) is app
     if not known or wants.group.preemption_request is not wants:
         return False
     wants.is_asking = False

@@ -35,16 +35,22 @@ def may_host(
     node: Node, request: Request, applications: Mapping[AppId, Application], now: float
 ) -> bool:
     """Whether the node could be kept for the ask, however full it is."""
+    if not is_free_for(node, request, applications, now):
+        return False
+    # What the RM refuses as a place to wait for, it refuses whatever goes.
+    return not (node.results and node.results.get((request.ask.ask_class, False)))
+
+
+def is_free_for(
+    node: Node, request: Request, applications: Mapping[AppId, Application], now: float
+) -> bool:
+    """The same, whatever the RM has said of the node."""
     if not node.schedulable:
         return False
     for reservation in node.reservations.values():
         if not yields(reservation, request, applications, now):
             return False
-    ask_class = request.ask.ask_class
-    if not node.holds(ask_class.items):
-        return False
-    # What the RM refuses as a place to wait for, it refuses whatever goes.
-    return not (node.results and node.results.get((ask_class, False)))
+    return node.holds(request.ask.ask_class.items)
 
 
 def yields(

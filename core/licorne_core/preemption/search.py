@@ -21,9 +21,9 @@ from licorne_core.apps.application import Application
 from licorne_core.apps.requests import Request
 from licorne_core.ids import AppId
 from licorne_core.nodes.book import NodeBook
-from licorne_core.nodes.node import Node
+from licorne_core.nodes.node import NO_ANSWER, Node
 from licorne_core.preemption.covering import covers, less
-from licorne_core.preemption.hosts import next_to_yield, room_lacking
+from licorne_core.preemption.hosts import is_free_for, next_to_yield, room_lacking
 from licorne_core.preemption.laws import (
     Law,
     entitled_queue,
@@ -136,6 +136,8 @@ class PreemptionSearch:
         """Why there is no plan, and when that may change by itself."""
         if hosts.exist():
             found = why_no_candidates(candidates, entitled, request)
+        elif hosts.are_refused():
+            found = refusal(Law.RM_REFUSED, entitled, request)
         else:
             found = refusal(Law.NO_NODE, entitled, request)
         reserved, applications = self._place.reserved, self._place.applications
@@ -253,6 +255,14 @@ class AskHosts:
         nodes = self._place.residents.nodes()
         return any(self.lacking(node) is not None for node in nodes)
 
+    def are_refused(self) -> bool:
+        """Whether the RM has said of one that it is no place; its silence says nothing."""
+        now, applications = self._candidates.now, self._place.applications
+        return any(
+            _is_refused(node, self._request) and is_free_for(node, self._request, applications, now)
+            for node in self._place.residents.nodes()
+        )
+
     def first(self) -> Iterator[tuple[int, Node, Vector]]:
         """The first few, by id, with the number of victims that they take at least.
 
@@ -315,3 +325,10 @@ class AskHosts:
     def _may_do(self, fewest: int, node: Node) -> bool:
         """Whether there is anything on the node that could go, if anything has to."""
         return not fewest or self._candidates.any_on(node)
+
+
+def _is_refused(node: Node, request: Request) -> bool:
+    """Whether the RM has refused the node to asks of the class."""
+    results, ask_class = node.results, request.ask.ask_class
+    said = (results.get((ask_class, allocate)) for allocate in (True, False))
+    return any(reason and reason is not NO_ANSWER for reason in said)

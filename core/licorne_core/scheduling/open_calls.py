@@ -4,6 +4,8 @@ A pass never waits for an answer. The time begins when the question is written t
 that were written together have one deadline.
 """
 
+from typing import Any
+
 from licorne_core.ids import PartitionName
 from licorne_core.rm_context import RmContext
 from licorne_core.timers import Due, Timer, Timers
@@ -12,7 +14,7 @@ from licorne_core.timers import Due, Timer, Timers
 class Call:
     """A question to the RM."""
 
-    __slots__ = ("number", "sent_with")
+    __slots__ = ("number", "proposal", "sent_with")
 
     def __init__(self, number: int) -> None:
         """It was not written yet."""
@@ -20,6 +22,8 @@ class Call:
         """Rises with every question of a registration."""
         self.sent_with = 0
         """Number of the last question that was written together with it; 0 while it is not."""
+        self.proposal: Any = None
+        """The plans by which victims are to stop, if they wait for its answer (`Proposal`)."""
 
 
 class OpenCalls:

@@ -24,6 +24,7 @@ from licorne_core.rm_context import RmContext
 from licorne_core.scheduling.blockers import Blocker
 from licorne_core.scheduling.candidates import NodeIndex
 from licorne_core.scheduling.open_calls import Call, OpenCalls
+from licorne_core.scheduling.preempting import Proposal
 
 BATCH = 1000
 """Nodes in a check at the most: where the ask would go, and what comes next."""
@@ -221,6 +222,11 @@ class PredicateChecks:
         """The check whose answer tells whether the node may be reserved for the ask."""
         check = self._open_about(request.ask.ask_class, node, allocate=False)
         return check or self._put(request, [node], allocate=False)
+
+    def ask_to_preempt(self, proposal: Proposal) -> None:
+        """Ask whether the nodes of a proposal would do for its ask, whatever goes there."""
+        check = self._put(proposal.request, proposal.unknown, allocate=False)
+        check.proposal = proposal
 
     def ask_again(self, assumed: Assumed) -> None:
         """What waits for a node that is not as it was asked about waits for another answer."""

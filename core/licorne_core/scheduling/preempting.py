@@ -27,7 +27,7 @@ MOST_SEARCHES = 10
 """Searches that the asks of a leaf may have in one turn (spec § 9.2)."""
 
 MOST_QUESTIONS = 128
-"""Asks of a partition for which the RM may be asked about victims at a time."""
+"""Asks of a partition for which the RM may be asked about victims, or their nodes, at a time."""
 
 MOST_PLANS = 10
 """Nodes about which the RM is asked at a time (spec § 9.4.5)."""
@@ -63,20 +63,40 @@ class ToClear(NamedTuple):
     victims: tuple[Victim, ...]
 
 
+class Proposal(NamedTuple):
+    """Plans for an ask that a group wants victims for, about which the RM is asked."""
+
+    app: Application
+    wants: PreemptionRequest
+    request: Request
+    plans: tuple[Plan, ...]
+
+    @property
+    def unknown(self) -> list[Node]:
+        """The nodes of the plans of which the RM has yet to say what it thinks of the ask."""
+        name = (self.request.ask.ask_class, False)
+        return [plan.node for plan in self.plans if name not in plan.node.results]
+
+    def upto_known(self) -> "Proposal":
+        """Without the plans behind the first whose node the RM is known to agree to."""
+        name = (self.request.ask.ask_class, False)
+        for index, plan in enumerate(self.plans):
+            if plan.node.results.get(name) == "":
+                return self._replace(plans=self.plans[: index + 1])
+        return self
+
+
 class PreemptionCall(Call):
-    """The RM is asked which victims of these plans have to go."""
+    """The RM is asked which victims of a proposal have to go."""
 
-    __slots__ = ("app", "plans", "request", "wants")
+    __slots__ = ()
 
-    def __init__(
-        self, number: int, wants: PreemptionRequest, request: Request, plans: tuple[Plan, ...]
-    ) -> None:
-        """For an ask that a group wants victims for."""
+    proposal: Proposal
+
+    def __init__(self, number: int, proposal: Proposal) -> None:
+        """Nothing is answered."""
         super().__init__(number)
-        self.app: Application = wants.app
-        self.wants = wants
-        self.request = request
-        self.plans = plans
+        self.proposal = proposal
 
 
 class NextTurn(Blocker):
@@ -100,7 +120,7 @@ class NextTurn(Blocker):
 
 
 class QuestionsOpen(Blocker):
-    """The RM is being asked about victims for so many asks that no more should come."""
+    """The RM is being asked for so many asks that want victims that no more should come."""
 
     __slots__ = ("_preemption",)
 
@@ -115,7 +135,7 @@ class QuestionsOpen(Blocker):
 
 
 class Preemption:
-    """The searches of one partition, and how many questions about victims are open."""
+    """The searches of one partition, and how many questions about what they found are open."""
 
     __slots__ = (
         "_next_turns",
@@ -137,7 +157,7 @@ class Preemption:
         self._next_turns: dict[Queue, NextTurn] = {}
         self._questions = 0
         self.questions_open = QuestionsOpen(self)
-        """What blocks asks about whose victims the RM would be asked, while too many are."""
+        """What blocks asks for which the RM would be asked, while it is for too many."""
         # What the effects do not say yet.
         self._unsaid: list[AskedPreemption] = []
 
@@ -180,29 +200,35 @@ class Preemption:
         return iter(self._next_turns.values())
 
     def asks_rm(self, request: Request) -> bool:
-        """Whether the RM says which victims have to go."""
-        policy = self._rm.predicates
-        judges = policy is not None and policy.judges_victims
-        return judges and request.ask.ask_class.predicate is not None
+        """Whether the RM is asked before anybody is stopped for the request (spec § 9.4.5).
 
-    def ask(
-        self,
-        calls: OpenCalls,
-        wants: PreemptionRequest,
-        request: Request,
-        plans: tuple[Plan, ...],
-    ) -> None:
+        It says which victims have to go, or else what it thinks of the nodes.
+        """
+        return self._rm.predicates is not None and request.ask.ask_class.predicate is not None
+
+    @property
+    def rm_judges_victims(self) -> bool:
+        """Whether it is asked about victims, and not only about nodes."""
+        policy = self._rm.predicates
+        return policy is not None and policy.judges_victims
+
+    def ask(self, calls: OpenCalls, proposal: Proposal) -> None:
         """Ask the RM which victims have to go."""
-        call = PreemptionCall(calls.next_number(), wants, request, plans)
+        call = PreemptionCall(calls.next_number(), proposal)
         calls.open(call)
-        self._questions += 1
-        nodes = [_asked_node(plan) for plan in plans]
+        self.count_question()
+        nodes = [_asked_node(plan) for plan in proposal.plans]
+        request = proposal.request
         asked = AskedPreemption(call.number, request.ask.app_id, request.key, nodes)
         self._unsaid.append(asked)
 
+    def count_question(self) -> None:
+        """The RM is asked for one ask more."""
+        self._questions += 1
+
     @property
     def is_asking_enough(self) -> bool:
-        """Whether so many questions about victims are open that no more should come."""
+        """Whether so many of these questions are open that no more should come."""
         return self._questions >= MOST_QUESTIONS
 
     def answered(self) -> bool:
@@ -233,7 +259,7 @@ class Preemption:
         found = self.search.find(wants.app, request, now, most=most, refused=wants.refused)
         if not isinstance(found, Refusal):
             return tuple(found)
-        if found.law is Law.RM_REFUSED:
+        if found.law is Law.RM_REFUSED and wants.refused:
             # The RM may think otherwise next time.
             return found._replace(until=now + SEARCH_INTERVAL)
         return found

@@ -174,12 +174,12 @@ class Oracle:
         partitions = self._partitions_of(command.rm_id)
         for answer in command.answers:
             for partition in partitions:
+                on_hold = bool(self.holds[command.rm_id])
                 if isinstance(answer, PredicateAnswer):
                     refused = {str(one.node_id): one.reason or "refused" for one in answer.refused}
-                    take_answer(partition, answer.check, refused, now)
+                    take_answer(partition, answer.check, refused, now, on_hold=on_hold)
                 else:
                     needed = {str(node_id): upto for node_id, upto in answer.needed.items()}
-                    on_hold = bool(self.holds[command.rm_id])
                     take_word_of_victims(partition, answer.check, needed, now, on_hold=on_hold)
 
     def _partitions_of(self, rm_id: str) -> list[PartitionOracle]:

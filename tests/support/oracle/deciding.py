@@ -23,7 +23,7 @@ from support.oracle.order import Look, apps_in_order, fit_key
 from support.oracle.replacing import Replacement, replace_one
 from support.oracle.reserving import GiveUp, claim_to, may_reserve, review
 from support.oracle.terms import WishRecord
-from support.oracle.victims import Preemption, find_plans, victims_on_required_node
+from support.oracle.victims import Plan, Preemption, find_plans, victims_on_required_node
 
 RESERVATION_AGE = 2.0
 MOST_SEARCHES = 10
@@ -181,15 +181,28 @@ def _victims(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> Pr
         outcome.postponed.append(app.app_id)
         return None
     plans = find_plans(look, app, ask)
-    judged = look.preemption.judged and ask.predicate is not None
-    if judged:
+    asked = look.preemption.asked and ask.predicate is not None
+    if asked:
         plans = [one for one in plans if one.node_id not in wish.refused]
     outcome.searches.append(Search(app.app_id, leaf.path, ask.kind, not plans))
     if not plans:
         return None
     best = plans[0]
-    asked = tuple(plans[:MOST_PLANS]) if judged else ()
-    return Preemption(app.app_id, ask.key, best.node_id, [*best.on_node, *best.elsewhere], asked)
+    found = Preemption(app.app_id, ask.key, best.node_id, [*best.on_node, *best.elsewhere])
+    return _with_question(look, ask, found, plans[:MOST_PLANS]) if asked else found
+
+
+def _with_question(look: Look, ask: AskRecord, found: Preemption, plans: list[Plan]) -> Preemption:
+    """What the RM is asked first: who goes, or about nodes up to the first that it agrees to."""
+    if look.preemption.judged:
+        return found._replace(plans=tuple(plans))
+    nodes: list[str] = []
+    for index, plan in enumerate(plans):
+        if not look.must_ask(ask, look.nodes[plan.node_id], allocate=False):
+            plans = plans[: index + 1]
+            break
+        nodes.append(plan.node_id)
+    return found._replace(plans=tuple(plans), nodes=tuple(nodes)) if nodes else found
 
 
 def _node_to_reserve(look: Look, app: AppRecord, ask: AskRecord) -> str | None:

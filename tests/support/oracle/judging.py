@@ -39,8 +39,8 @@ class Judging:
 
 def ask_who_goes(apps: Mapping[str, AppRecord], judging: Judging, decision: Preemption) -> None:
     """The RM is asked, by the check that the core asked for."""
-    app = apps[decision.app_id]
-    ask = app.asks[decision.key]
+    check = question(apps, decision)
+    app, ask = check.app, check.ask
     assert judging.said, f"the core should have asked who goes for {ask}"
     said = judging.said.pop(0)
     got = [
@@ -52,6 +52,13 @@ def ask_who_goes(apps: Mapping[str, AppRecord], judging: Judging, decision: Pree
     ]
     assert (said.app_id, said.key) == (app.app_id, ask.key), f"core asks for {said}, not {ask}"
     assert got == wanted, f"core offers {got} for {ask}, oracle {wanted}"
+    judging.open[said.check] = check
+
+
+def question(apps: Mapping[str, AppRecord], decision: Preemption) -> VictimCheck:
+    """What the RM is asked about, as it is now; the ask's kind waits for the answer."""
+    app = apps[decision.app_id]
+    ask = app.asks[decision.key]
     known = {
         (app_id, key): (apps[app_id], one.ask, one.node_id)
         for plan in decision.plans
@@ -60,7 +67,7 @@ def ask_who_goes(apps: Mapping[str, AppRecord], judging: Judging, decision: Pree
     }
     wish = app.wish(ask.kind)
     wish.asked = True
-    judging.open[said.check] = VictimCheck(app, ask, ask.forms, wish, decision.plans, known)
+    return VictimCheck(app, ask, ask.forms, wish, decision.plans, known)
 
 
 def is_current(look: Look, check: VictimCheck) -> bool:

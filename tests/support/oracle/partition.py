@@ -89,7 +89,7 @@ class PartitionOracle:
         self.creates_queues = creates_queues(config)
         self.node_order = node_order(config)
         self.preemption = PreemptionRecord(
-            preempts(config), policy is not None and policy.judges_victims
+            preempts(config), policy is not None, policy is not None and policy.judges_victims
         )
         self.as_fifo = as_fifo
 

@@ -3,7 +3,14 @@
 from licorne_core.commands import FailMode
 from support.oracle.books import AppRecord, AskRecord
 from support.oracle.feed import newly_waiting
-from support.oracle.judging import accepted, first_standing, is_current, starts, still_waits
+from support.oracle.judging import (
+    VictimCheck,
+    accepted,
+    first_standing,
+    is_current,
+    starts,
+    still_waits,
+)
 from support.oracle.lives import completing_is_over, placeholders_overdue
 from support.oracle.partition import PartitionOracle
 from support.oracle.predicates import (
@@ -21,6 +28,7 @@ from support.oracle.turns import (
     look_at,
     preempt,
 )
+from support.oracle.victims import Preemption
 
 RESERVATION_SECONDS = 3600.0
 HOLD_SECONDS = 1.0
@@ -76,7 +84,12 @@ def _on_time(
 
 
 def take_answer(
-    partition: PartitionOracle, number: int, refused: dict[str, str], now: float
+    partition: PartitionOracle,
+    number: int,
+    refused: dict[str, str],
+    now: float,
+    *,
+    on_hold: bool,
 ) -> None:
     """The RM answers. Nobody waits for some answers."""
     check = partition.checks.close(number)
@@ -91,6 +104,31 @@ def take_answer(
         if node_id != first:
             partition.nodes[node_id].changed()
     _ask_again(partition, again)
+    if check.victims is not None and is_current(look_at(partition, now), check.victims):
+        agreed = _agreed(partition, check, refused)
+        names = [node.node_id for node in check.nodes if node.node_id in refused]
+        found = accepted(check.victims, agreed)
+        _go_by(partition, check.victims, found, names, now, on_hold=on_hold)
+
+
+def _agreed(
+    partition: PartitionOracle, check: PredicateCheck, refused: dict[str, str]
+) -> dict[str, int]:
+    """The plans that the RM agrees to: it has not changed the node since, or had agreed before."""
+    assert check.victims is not None
+    name = (check.ask_class, False)
+    asked = {node.node_id: node for node in check.nodes}
+    agreed = {}
+    for node_id, start in starts(check.victims).items():
+        node = asked.get(node_id)
+        if node is None:
+            known = partition.nodes.get(node_id)
+            agrees = known is not None and known.results.get(name) == ""
+        else:
+            agrees = node_id not in refused and check.nodes[node][1] == node.narrowed
+        if agrees:
+            agreed[node_id] = start
+    return agreed
 
 
 def _give_up(partition: PartitionOracle, last: int, now: float, *, on_hold: bool) -> None:
@@ -102,6 +140,13 @@ def _give_up(partition: PartitionOracle, last: int, now: float, *, on_hold: bool
     confirmed: list[str] = []
     again: list[tuple[str, str]] = []
     together = partition.checks.sent.pop(last)
+    unsaid: dict[int, VictimCheck] = {
+        number: check
+        for number in together
+        for one in [partition.checks.open.get(number)]
+        for check in [one.victims if one else partition.judging.open.pop(number, None)]
+        if check is not None
+    }
     for number in together:
         check = partition.checks.close(number)
         if check is None:
@@ -119,9 +164,8 @@ def _give_up(partition: PartitionOracle, last: int, now: float, *, on_hold: bool
     for node_id in {*confirmed}:
         partition.nodes[node_id].changed()
     _ask_again(partition, again)
-    for number in together:
-        if number in partition.judging.open:
-            _no_word_of_victims(partition, number, now, on_hold=on_hold)
+    for asked in unsaid.values():
+        _no_word_of_victims(partition, asked, now, on_hold=on_hold)
 
 
 def take_word_of_victims(
@@ -137,12 +181,23 @@ def take_word_of_victims(
     if check is None or not is_current(look_at(partition, now), check):
         return
     found = accepted(check, needed)
-    if not found:
-        # The next nodes are looked at.
-        check.wish.refused += [plan.node_id for plan in check.plans]
-        return
-    if not still_waits(check):
-        # The next ask follows at once.
+    refused = [] if found else [plan.node_id for plan in check.plans]
+    _go_by(partition, check, found, refused, now, on_hold=on_hold)
+
+
+def _go_by(
+    partition: PartitionOracle,
+    check: VictimCheck,
+    found: list[Preemption],
+    refused: list[str],
+    now: float,
+    *,
+    on_hold: bool,
+) -> None:
+    """Carry out the first that stands of what the RM agrees to."""
+    check.wish.refused += refused
+    if not found or not still_waits(check):
+        # The next nodes are looked at, or the next ask follows at once.
         return
     standing = None if on_hold else first_standing(look_at(partition, now), check, found)
     if standing is None:
@@ -152,16 +207,16 @@ def take_word_of_victims(
 
 
 def _no_word_of_victims(
-    partition: PartitionOracle, number: int, now: float, *, on_hold: bool
+    partition: PartitionOracle, check: VictimCheck, now: float, *, on_hold: bool
 ) -> None:
     """The RM is silent: it agrees to what was proposed, or to nothing for a while."""
     assert partition.policy is not None, "a check has a deadline by a policy"
-    check = partition.judging.open[number]
-    if partition.policy.fail_mode is FailMode.OPEN:
-        take_word_of_victims(partition, number, starts(check), now, on_hold=on_hold)
+    if not is_current(look_at(partition, now), check):
         return
-    del partition.judging.open[number]
-    if is_current(look_at(partition, now), check):
+    if partition.policy.fail_mode is FailMode.OPEN:
+        found = accepted(check, starts(check))
+        _go_by(partition, check, found, [], now, on_hold=on_hold)
+    else:
         check.wish.paused_until = now + SEARCH_INTERVAL
 
 

@@ -14,6 +14,7 @@ from support.oracle.books import (
     NodeRecord,
 )
 from support.oracle.checks import takes
+from support.oracle.judging import VictimCheck
 from support.oracle.order import Look, node_key
 from support.oracle.terms import ReservationRecord
 
@@ -26,6 +27,7 @@ class PredicateCheck:
     """What the RM was asked about which nodes, as they were then, and who waits for its answer.
 
     `named` are application and key of the ask that it names. `sent`: it was written to the RM.
+    `victims` are to stop by plans that wait for the answer.
     """
 
     named: tuple[str, str]
@@ -35,6 +37,7 @@ class PredicateCheck:
     sent: bool = False
     assumed: list[tuple[str, str]] = field(default_factory=list)
     reservations: list[ReservationRecord] = field(default_factory=list)
+    victims: "VictimCheck | None" = None
 
     @property
     def is_orphaned(self) -> bool:

@@ -68,10 +68,12 @@ class LossRecord(NamedTuple):
 class PreemptionRecord:
     """What a partition knows of preemption: `searches` counts those of this turn by leaf.
 
-    `judged`: the RM says which victims have to go.
+    `asked`: the RM has a say before anybody is stopped. `judged`: it says which victims have to
+    go, and otherwise what it thinks of the nodes.
     """
 
     enabled: bool
+    asked: bool
     judged: bool
     searches: dict[str, int] = field(default_factory=dict)
     losses: list[LossRecord] = field(default_factory=list)

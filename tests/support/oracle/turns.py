@@ -11,7 +11,7 @@ from support.oracle.books import (
     PairRecord,
 )
 from support.oracle.deciding import Decision, Outcome, Search, decide
-from support.oracle.judging import ask_who_goes
+from support.oracle.judging import ask_who_goes, question
 from support.oracle.lives import note_placeholder, note_start, run, stop
 from support.oracle.order import Look
 from support.oracle.partition import PartitionOracle
@@ -106,7 +106,17 @@ def carry_out(
 ) -> bool:
     """Do what was decided; whether the RM is told of an allocation now."""
     if isinstance(decision, Preemption):
-        if decision.plans:
+        if decision.nodes:
+            check = partition.checks.next(
+                decision.app_id,
+                partition.apps[decision.app_id].asks[decision.key],
+                partition.nodes,
+                allocate=False,
+            )
+            asked = tuple(node.node_id for node in check.nodes)
+            assert asked == decision.nodes, f"core asks about {asked}, oracle {decision.nodes}"
+            check.victims = question(partition.apps, decision)
+        elif decision.plans:
             ask_who_goes(partition.apps, partition.judging, decision)
         else:
             preempt(partition, decision, now)

@@ -53,7 +53,8 @@ class Plan(NamedTuple):
 class Preemption(NamedTuple):
     """These victims are to stop so that the ask may have the node.
 
-    With `plans` the RM is asked first which victims have to go by these.
+    With `plans` the RM is asked first which victims have to go by these. Or with `nodes` too, if
+    these would do for the ask.
     """
 
     app_id: str
@@ -61,6 +62,7 @@ class Preemption(NamedTuple):
     node_id: str
     victims: list[Name]
     plans: tuple[Plan, ...] = ()
+    nodes: tuple[str, ...] = ()
 
 
 def seconds_run(allocation: AllocationRecord, now: float) -> float:

@@ -36,7 +36,8 @@ class BruteForce:
             return Law.OVER_GUARANTEE
         hosts = [node for node in self.cluster.nodes if self.may_host(node)]
         if not hosts:
-            return Law.NO_NODE
+            refused = any(self._is_free(node) and node.refused for node in self.cluster.nodes)
+            return Law.RM_REFUSED if refused and self.ask.predicate else Law.NO_NODE
         if any(self.is_enough(node, ()) for node in hosts):
             return Law.WAITS_FOR_RELEASES
         if not self.rules.candidates:
@@ -47,15 +48,19 @@ class BruteForce:
 
     def may_host(self, node: NodeRecord) -> bool:
         """Whether the node could be kept for the ask, and the RM does not mind."""
-        if not node.schedulable or any(
-            node.capacity.get(name, 0) < wanted for name, wanted in self.ask.size.items()
-        ):
-            return False
         if self.ask.predicate is not None:
             if False in node.refused:
                 return False
             if True in node.refused and self.has_room(node, ()):
                 return False
+        return self._is_free(node)
+
+    def _is_free(self, node: NodeRecord) -> bool:
+        """Whether the node could be kept for the ask, as far as the RM has no say."""
+        if not node.schedulable or any(
+            node.capacity.get(name, 0) < wanted for name, wanted in self.ask.size.items()
+        ):
+            return False
         others = [
             one
             for one in self.cluster.requests

@@ -7,7 +7,6 @@ from licorne_core.apps.groups import AskGroup
 from licorne_core.apps.requests import RequestState
 from licorne_core.partition import Partition
 from licorne_core.queues.states import QueueState
-from licorne_core.scheduling.preempting import PreemptionCall
 from support.oracle import PartitionOracle
 from support.oracle.books import AppRecord, Kind
 from support.oracle.gangs import task_groups
@@ -128,11 +127,8 @@ def unseen(partition: Partition) -> tuple[Keys, Keys, Keys]:
 def _questions(partition: Partition) -> Keys:
     """The asks for which the RM is asked about victims."""
     calls = [partition.calls.find(number) for number in partition.calls.numbers]
-    return {
-        (call.app.app_id, f"victims for {call.request.key}"): "asked"
-        for call in calls
-        if isinstance(call, PreemptionCall)
-    }
+    proposals = [call.proposal for call in calls if call is not None and call.proposal is not None]
+    return {(one.app.app_id, f"victims for {one.request.key}"): "asked" for one in proposals}
 
 
 def books_of_oracle(partition: PartitionOracle, now: float) -> dict[str, Any]:
@@ -209,7 +205,8 @@ def unseen_by_oracle(partition: PartitionOracle) -> tuple[Keys, Keys, Keys]:
         for key, one in app.allocations.items()
         if one.state in (RequestState.RELEASING.value, RequestState.PREEMPTING.value)
     }
-    checks = partition.judging.open.values()
+    open_checks = partition.checks.open.values()
+    checks = [*partition.judging.open.values(), *(c.victims for c in open_checks if c.victims)]
     asked: Keys = {(c.app.app_id, f"victims for {c.ask.key}"): "asked" for c in checks}
     return reserved, assumed, {**pairs, **stopping, **asked}
 

@@ -56,7 +56,7 @@ class RmSettings:
             return None
         fail_mode = self.rng.choice(list(FailMode))
         deadline = self.rng.choice([0.5, 2.0, 6.0])
-        judges = self.preempts and self.rng.random() < 0.8
+        judges = self.preempts and self.rng.random() < 0.6
         return PredicatePolicy(deadline=deadline, fail_mode=fail_mode, judges_victims=judges)
 
     def _extra(self) -> dict[str, str]:
