@@ -51,6 +51,7 @@ class Cluster:
         self._reservations.leave(node, now)
         self._nodes.remove(node)
         self._index.left(node)
+        self._wakeups.kept_nodes.left(node)
         self.resized()
 
     def set_schedulable(self, node: Node, *, schedulable: bool) -> bool:

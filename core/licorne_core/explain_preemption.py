@@ -20,6 +20,10 @@ _TEXTS = {
         "guaranteed: it has {settled}"
     ),
     Law.NO_NODE: "no node could be kept for it, whoever goes",
+    Law.NODES_KEPT: (
+        "the nodes where victims could go are kept for other asks; victims are searched for again "
+        "as soon as one of these is given up"
+    ),
     Law.WAITS_FOR_RELEASES: "it fits as soon as what was told to stop is gone",
     Law.NO_VICTIMS: "no allocation may be a victim",
     Law.NOT_ENOUGH: "no choice of victims makes room and leaves every queue what is its own",

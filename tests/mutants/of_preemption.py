@@ -19,6 +19,7 @@ _SHARES = _SCENARIO + "[preemption]"
 _CORNERS = _SCENARIO + "[preemption_corners]"
 _JUDGED = _SCENARIO + "[preemption_judged]"
 _UNJUDGED = _SCENARIO + "[preemption_unjudged]"
+_SIBLINGS = _SCENARIO + "[preemption_siblings]"
 _OFF = _SCENARIO + "[preemption_off]"
 _KEPT = _SCENARIO + "[promises]"
 _ENDED = _SCENARIO + "[promises_that_end]"
@@ -103,6 +104,22 @@ PREEMPTION = (
         "plan.node.node_id not in refused",
         "victims go from a node that the RM has changed since it agreed to it",
         ("tests/core/preemption/test_node_questions.py",),
+    ),
+    Defect(
+        "kept-nodes-are-not-waited-for",
+        _MEASURES,
+        "            if found.law is Law.NODES_KEPT:\n",
+        "            if found.law is None:\n",
+        "the next ask waits for 15 seconds though the node was given up before",
+        (_SIBLINGS,),
+    ),
+    Defect(
+        "own-node-is-kept-from-it",
+        "core/licorne_core/scheduling/kept_nodes.py",
+        "(ask.app_id, ask.key) if has_own else None",
+        "None if has_own else None",
+        "an ask waits for others though it has a node with victims of its own",
+        ("tests/core/preemption/test_kept_nodes.py",),
     ),
     Defect(
         "silence-is-consent",

@@ -316,10 +316,19 @@ class ReservationRequest(AgedAsks):
 class PreemptionRequest(AgedAsks):
     """The asks of a group that may have victims told to stop (spec § 9.2).
 
-    After a search in vain it pauses for a while.
+    After a search in vain it pauses for a while. If nodes are kept for others, it waits for these.
     """
 
-    __slots__ = ("is_asking", "paused_until", "refusal", "refused", "searched_at", "searched_for")
+    __slots__ = (
+        "is_asking",
+        "paused_until",
+        "refusal",
+        "refused",
+        "searched_at",
+        "searched_for",
+        "waits_for",
+        "waits_until",
+    )
 
     step = 2
 
@@ -338,9 +347,24 @@ class PreemptionRequest(AgedAsks):
         told to stop, or it was in vain."""
         self.is_asking = False
         """Whether the RM is being asked which victims have to go."""
+        self.waits_for: Any = None
+        """The kept nodes that it waits for (`scheduling/kept_nodes.py`), if it does."""
+        self.waits_until = -inf
+        """When it has waited long enough for them, in unix seconds."""
         super().__init__(group, delay, now)
 
     def qualifies(self, place: Place) -> bool:
         """Whether the ask may preempt others, and has not done so."""
         request = place.request
         return waits(place) and request.ask.allow_preempt_other and not request.triggered
+
+    def next_time(self) -> float | None:
+        """When the next ask will be old enough, or kept nodes are not waited for any more."""
+        maturing = super().next_time()
+        if self.waits_for is None:
+            return maturing
+        return self.waits_until if maturing is None else min(maturing, self.waits_until)
+
+    def has_waited(self, now: float) -> bool:
+        """Whether it has waited long enough for kept nodes."""
+        return self.waits_for is not None and now >= self.waits_until

@@ -18,6 +18,7 @@ from licorne_core.ids import NodeId
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
 from licorne_core.preemption import Plan, Victim, loss_of
+from licorne_core.preemption.hosts import is_free_for
 from licorne_core.preemption.ledger import PreemptionRecord, PreemptionRule, QueueNumbers
 from licorne_core.preemption.plans import Score
 from licorne_core.preemption.ranks import seconds_run
@@ -179,7 +180,8 @@ def _settle(
         partition.changes.app_is_due(app)
         return
     search = partition.preemption.search
-    for _, plan, upto in choices if _is_allowed(partition, app, wants.group, now) else ():
+    is_allowed = _is_allowed(partition, app, wants.group, now)
+    for _, plan, upto in choices if is_allowed else ():
         if search.stands(app, request, plan, upto, now):
             victims = plan.victims_upto(upto)
             rule = PreemptionRule.GUARANTEE
@@ -187,8 +189,19 @@ def _settle(
             _stop_for(partition, beneficiary, victims, now, outcome)
             wants.refused.clear()
             return
-    # Something has changed since the RM was asked.
-    partition.escalation.pause(wants, now)
+    # Something has changed since the RM was asked. A node that others were faster at is not found
+    # again, so that the next search comes to something else.
+    if is_allowed and any(_is_kept(partition, one.plan.node, request, now) for one in choices):
+        partition.escalation.rank(wants, now)
+        partition.changes.app_is_due(app)
+    else:
+        partition.escalation.pause(wants, now)
+
+
+def _is_kept(partition: Partition, node: Node, request: Request, now: float) -> bool:
+    """Whether the node is kept for another ask that does not give way."""
+    reserved, applications = bool(node.reservations), partition.applications
+    return reserved and not is_free_for(node, request, applications, now)
 
 
 def _is_allowed(partition: Partition, app: Application, group: AskGroup, now: float) -> bool:

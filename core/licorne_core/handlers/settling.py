@@ -60,6 +60,7 @@ def reload(act: Act, partition: Partition, config: PartitionConfig) -> Iterator[
         for group in list(app.groups.values()):
             partition.escalation.start_afresh(group)
             yield 1
+    partition.wakeups.kept_nodes.clear()
 
 
 def _settle_queues(act: Act, partition: Partition, config: PartitionConfig) -> Iterator[int]:

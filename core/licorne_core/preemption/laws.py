@@ -27,6 +27,8 @@ class Law(StrEnum):
     """No node could be kept for the ask: too small, drained, or kept for others."""
     WAITS_FOR_RELEASES = "waits for releases"
     """The ask fits somewhere as soon as what was told to stop is gone."""
+    NODES_KEPT = "nodes kept"
+    """The nodes with victims for it are kept for other asks; one of them may be given up."""
     NO_VICTIMS = "no victims"
     """No allocation may be a victim (laws 3, 5, 6 and 7)."""
     NOT_ENOUGH = "not enough"

@@ -123,9 +123,7 @@ class PreemptionSearch:
             planning = Planning(candidates, what_if, beyond)
             with_spare = request.ask.ask_class.predicate is not None
             found = planning.best(hosts, most, with_spare=with_spare)
-        if not found and refused:
-            found = refusal(Law.RM_REFUSED, leaf, request)
-        elif not found:
+        if not found:
             found = self._refusal(candidates, hosts, entitled, request)
         self.work += what_if.steps + candidates.judged + hosts.looked_at
         return found
@@ -134,10 +132,12 @@ class PreemptionSearch:
         self, candidates: Candidates, hosts: "AskHosts", entitled: Queue, request: Request
     ) -> Refusal:
         """Why there is no plan, and when that may change by itself."""
-        if hosts.exist():
-            found = why_no_candidates(candidates, entitled, request)
+        if hosts.are_kept():
+            found = refusal(Law.NODES_KEPT, entitled, request)
         elif hosts.are_refused():
             found = refusal(Law.RM_REFUSED, entitled, request)
+        elif hosts.exist():
+            found = why_no_candidates(candidates, entitled, request)
         else:
             found = refusal(Law.NO_NODE, entitled, request)
         reserved, applications = self._place.reserved, self._place.applications
@@ -255,8 +255,33 @@ class AskHosts:
         nodes = self._place.residents.nodes()
         return any(self.lacking(node) is not None for node in nodes)
 
+    def are_kept(self) -> bool:
+        """Whether one with somebody on it who may go is kept for another ask, and only that."""
+        now, applications = self._candidates.now, self._place.applications
+        for reservation in self._place.reserved:
+            node = self._reserved_node(reservation)
+            if node is None or is_free_for(node, self._request, applications, now):
+                continue
+            self.looked_at += 1
+            if next(self._candidates.on_node_by_age(node), None) is not None:
+                return True
+        return False
+
+    def _reserved_node(self, reservation: Reservation) -> Node | None:
+        """Its node, if that would be a place for the ask were it not reserved."""
+        if reservation.node_id is None:
+            return None
+        node = self._place.nodes[reservation.node_id]
+        if node in self._refused or not (node.schedulable and node.holds(self._wanted)):
+            return None
+        return None if node.results.get((self._request.ask.ask_class, False)) else node
+
     def are_refused(self) -> bool:
-        """Whether the RM has said of one that it is no place; its silence says nothing."""
+        """Whether the RM is what is in the way: it has refused the nodes; silence is no refusal."""
+        if self._refused:
+            return True
+        if self.exist():
+            return False
         now, applications = self._candidates.now, self._place.applications
         return any(
             _is_refused(node, self._request) and is_free_for(node, self._request, applications, now)

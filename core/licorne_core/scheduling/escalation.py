@@ -7,9 +7,15 @@ ask that its RM could not run has a timer of its own.
 """
 
 from licorne_core.apps.application import Application, Awaited, Deadline
-from licorne_core.apps.groups import AskGroup, PreemptionRequest, ReservationRequest
+from licorne_core.apps.groups import (
+    ANY_VERSION,
+    AskGroup,
+    PreemptionRequest,
+    ReservationRequest,
+)
 from licorne_core.apps.requests import Request
 from licorne_core.scheduling.blockers import BackOff
+from licorne_core.scheduling.kept_nodes import Kept
 from licorne_core.scheduling.waiting import Waiting
 from licorne_core.timers import Due, Timer, Timers
 
@@ -73,13 +79,22 @@ class Escalation:
     def pause(self, wants: PreemptionRequest, now: float) -> None:
         """A search for victims was in vain, or could not be used: the next one starts afresh."""
         wants.refused.clear()
+        wants.waits_for = None
         wants.paused_until = now + SEARCH_INTERVAL
         self._withdraw(wants)
         self._set_deadline(wants, wants.paused_until)
 
+    def wait_for(self, wants: PreemptionRequest, kept: Kept) -> None:
+        """Others have the nodes with victims: until they give one up no search is of use."""
+        wants.refused.clear()
+        wants.searched_at = ANY_VERSION
+        wants.waits_for, wants.waits_until = kept, kept.until
+        self._set_deadline(wants, wants.next_time())
+
     def ask_about_victims(self, wants: PreemptionRequest) -> None:
         """The RM is asked which victims have to go; nothing is searched for meanwhile."""
         wants.is_asking = True
+        wants.waits_for = None
         self._withdraw(wants)
         self._set_deadline(wants, None)
 
@@ -95,6 +110,9 @@ class Escalation:
         if isinstance(wants, PreemptionRequest) and (wants.is_asking or now < wants.paused_until):
             return
         ranking = wants.app.ranking
+        if isinstance(wants, PreemptionRequest) and wants.has_waited(now):
+            wants.waits_for = None
+            self._waiting.unpark(wants)
         wants.mature(now)
         key = wants.key()
         if key is None:

@@ -17,11 +17,13 @@ from licorne_core.apps.states import SCHEDULABLE
 from licorne_core.ids import AppId
 from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
-from licorne_core.preemption import Refusal, required_node_victims
+from licorne_core.preemption import Law, Refusal, required_node_victims
 from licorne_core.queues.queue import Queue
 from licorne_core.scheduling.blockers import Blocker
 from licorne_core.scheduling.candidates import NodeIndex
 from licorne_core.scheduling.checks import Asking, Scene, ask_blocker
+from licorne_core.scheduling.escalation import SEARCH_INTERVAL
+from licorne_core.scheduling.kept_nodes import Kept
 from licorne_core.scheduling.preempting import DOES_NOT_HELP, REASONS, ToClear, ToPreempt
 from licorne_core.scheduling.shortages import QuotaShortage
 from licorne_core.scheduling.watching import Watch
@@ -86,11 +88,15 @@ class Measures:
         if blocker is not None:
             return blocker
         preemption = self._scene.preemption
+        kept = self._kept(leaf, wants, first.request, now)
+        if kept is not None:
+            return kept
         if preemption.is_asking_enough and preemption.asks_rm(first.request):
             return preemption.questions_open
         if not preemption.has_search(leaf):
             return preemption.next_turn(leaf)
         preemption.count_search(leaf)
+        wants.waits_for = None
         if wants.searched_at != self._version or wants.searched_for is not first.request:
             found = preemption.find(wants, first.request, now)
             wants.refusal = found if isinstance(found, Refusal) else None
@@ -98,10 +104,39 @@ class Measures:
                 return ToPreempt(leaf, app, first.request, found)
             wants.group.note(REASONS.get(found.law, DOES_NOT_HELP), now)
             wants.searched_for = first.request
+            if found.law is Law.NODES_KEPT:
+                return self._wait(leaf, wants, first.request, found, now)
             # What only time can change is looked at again in any case.
             wants.searched_at = self._version if found.until is None else ANY_VERSION
         self._scene.escalation.pause(wants, now)
         return None
+
+    def _kept(
+        self, leaf: Queue, wants: PreemptionRequest, request: Request, now: float
+    ) -> Kept | None:
+        """The kept nodes that the ask waits for, or that asks like it wait for."""
+        kept: Kept | None = wants.waits_for
+        if kept is not None and now < wants.waits_until and not kept.lets_through():
+            return kept
+        kept = self._scene.wakeups.kept_nodes.find(leaf, request, now)
+        if kept is not None:
+            wants.refusal, wants.searched_for = kept.refusal, request
+            self._scene.escalation.wait_for(wants, kept)
+        return kept
+
+    def _wait(
+        self,
+        leaf: Queue,
+        wants: PreemptionRequest,
+        request: Request,
+        found: Refusal,
+        now: float,
+    ) -> Kept:
+        """It failed only because nodes are kept for others: it waits for these (spec § 9.2)."""
+        until = now + SEARCH_INTERVAL
+        kept = self._scene.wakeups.kept_nodes.note(leaf, request, found, now, until)
+        self._scene.escalation.wait_for(wants, kept)
+        return kept
 
     def to_clear(
         self,

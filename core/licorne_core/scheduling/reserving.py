@@ -209,6 +209,7 @@ class Reservations:
             if not reservation.required:
                 self._wakeups.reservation_limits.count(app, -1)
                 self._wakeups.may_reserve_again(app)
+            self._wakeups.kept_nodes.give_up(node)
             self._wakeups.node_improved(node)
             size = request.ask.ask_class.resources
             self._journal.note(ReservationEnded(now, node_id, reservation.key, size))

@@ -11,6 +11,7 @@ from licorne_core.quotas import Quota, may_run_one_more
 from licorne_core.ranking import Key
 from licorne_core.scheduling.blockers import GangWaits, RunningLimits, StoppedQueues
 from licorne_core.scheduling.candidates import NodeIndex
+from licorne_core.scheduling.kept_nodes import KeptNodes
 from licorne_core.scheduling.replacing import ReplacingApps
 from licorne_core.scheduling.reservation_limits import ReservationLimits, owners
 from licorne_core.scheduling.reserved import ReservedAsks
@@ -24,6 +25,7 @@ class Wakeups:
     __slots__ = (
         "_index",
         "gang_waits",
+        "kept_nodes",
         "replacing",
         "reservation_limits",
         "reserved",
@@ -44,6 +46,7 @@ class Wakeups:
         self.shortages = QuotaShortages()
         self.running_limits = RunningLimits()
         self.stopped_queues = StoppedQueues()
+        self.kept_nodes = KeptNodes()
 
     def clear(self) -> None:
         """Nobody waits any more."""
@@ -54,6 +57,7 @@ class Wakeups:
         self.shortages = QuotaShortages()
         self.running_limits = RunningLimits()
         self.stopped_queues = StoppedQueues()
+        self.kept_nodes = KeptNodes()
 
     def node_improved(self, node: Node) -> None:
         """The node is new, has more room, is open again, or comes earlier: who can use it?"""
@@ -64,6 +68,8 @@ class Wakeups:
             self.waiting.runnable = True
         if self.replacing.wake_on(node):
             self.waiting.runnable = True
+        for kept in self.kept_nodes.that_may_use(node):
+            self.waiting.changed(kept)
 
     def node_filled(self, node: Node) -> None:
         """The node has less room, or the RM agreed to something there: that may be a victim."""

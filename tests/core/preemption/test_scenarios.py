@@ -259,7 +259,7 @@ def test_a_lesser_reservation_gives_way(
         waits(A, 1, priority=1),
     )
     assert (victims(world, f"{A}-w1") == [f"{B}-11"]) is wanted
-    assert (victims(world, f"{A}-w1") is Law.NO_NODE) is not wanted
+    assert (victims(world, f"{A}-w1") is Law.NODES_KEPT) is not wanted
 
 
 def test_a_priority_fence_hides_what_is_inside() -> None:

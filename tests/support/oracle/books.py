@@ -272,6 +272,7 @@ class NodeRecord:
 
     `told` differs after every change that the RM knows of; till then `results` hold, empty for
     «accepted», of asks of a class that are to be allocated, or (False) to have it reserved.
+    `given_up`: which one it was of all nodes that were reserved and are no more, 0 for none.
     """
 
     node_id: str
@@ -282,6 +283,8 @@ class NodeRecord:
     told: int = 0
     narrowed: int = 0
     results: dict[tuple[AskClass, bool], str] = field(default_factory=dict)
+    reserved: bool = False
+    given_up: int = 0
 
     def changed(self, *, narrowed: bool = True) -> None:
         """The RM changed something here; not `narrowed` if something merely went."""

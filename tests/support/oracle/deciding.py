@@ -22,12 +22,13 @@ from support.oracle.gangs import is_replaceable
 from support.oracle.order import Look, apps_in_order, fit_key
 from support.oracle.replacing import Replacement, replace_one
 from support.oracle.reserving import GiveUp, claim_to, may_reserve, review
-from support.oracle.terms import WishRecord
+from support.oracle.terms import KeptRecord, Likeness, WishRecord
 from support.oracle.victims import Plan, Preemption, find_plans, victims_on_required_node
 
 RESERVATION_AGE = 2.0
 MOST_SEARCHES = 10
 MOST_PLANS = 10
+SEARCH_INTERVAL = 15.0
 
 
 class Decision(NamedTuple):
@@ -40,12 +41,25 @@ class Decision(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Victims were searched for, for an ask of this kind."""
+    """Victims were searched for, for an ask of this kind.
+
+    `kept`: of this likeness, if it was in vain because nodes are kept for others.
+    """
 
     app_id: str
     leaf: str
     kind: Kind
     in_vain: bool
+    kept: Likeness | None
+
+
+class Waits(NamedTuple):
+    """No victims were searched for, as asks of that likeness wait for kept nodes."""
+
+    app_id: str
+    kind: Kind
+    likeness: Likeness
+    until: float
 
 
 class Outcome(NamedTuple):
@@ -53,7 +67,8 @@ class Outcome(NamedTuple):
 
     `attempted` are the asks that were looked at and within the quota of their user, by application.
     `nowhere` says of each kind that was looked at whether there is no node for it. `searches` are
-    those for victims, `postponed` the applications whose leaves had too many of them in this turn.
+    those for victims, `waits` what is not searched for before a node is given up, `postponed` the
+    applications whose leaves had too many searches in this turn.
     """
 
     decision: Decision | Replacement | Preemption | GiveUp | None
@@ -61,13 +76,14 @@ class Outcome(NamedTuple):
     attempted: dict[str, list[AskRecord]]
     nowhere: dict[str, dict[Kind, bool]]
     searches: list[Search]
+    waits: list[Waits]
     postponed: list[str]
 
 
 def decide(look: Look) -> Outcome:
     """One pass over all queues; changes nothing."""
     decision = _reserved_pass(look) or replace_one(look)
-    outcome = Outcome(decision, [], {}, {}, [], [])
+    outcome = Outcome(decision, [], {}, {}, [], [], [])
     if decision is not None:
         return outcome
     for app in apps_in_order(look):
@@ -175,21 +191,51 @@ def _victims(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> Pr
     searched = [one for one in outcome.searches if one.leaf == leaf.path]
     wish = app.wishes.get(ask.kind, WishRecord())
     paused = wish.asked or look.now < wish.paused_until
-    if not may or paused or (app.app_id, ask.kind) in [(one[0], one[2]) for one in searched]:
+    tried = [(one.app_id, one.kind) for one in searched]
+    tried += [(one.app_id, one.kind) for one in outcome.waits]
+    if not may or paused or (app.app_id, ask.kind) in tried:
+        return None
+    likeness = _likeness(app, ask)
+    waits_for = wish.waits_for if look.now < wish.waits_until else None
+    if waits_for and not _is_over(look, ask, look.preemption.kept[waits_for].since):
+        return None
+    kept = look.preemption.kept.get(likeness)
+    if any(one.kept == likeness for one in outcome.searches):
+        kept = KeptRecord(look.preemption.given_up, look.now + SEARCH_INTERVAL)
+    if kept is not None and look.now < kept.until and not _is_over(look, ask, kept.since):
+        outcome.waits.append(Waits(app.app_id, ask.kind, likeness, kept.until))
         return None
     if look.preemption.searches.get(leaf.path, 0) + len(searched) >= MOST_SEARCHES:
         outcome.postponed.append(app.app_id)
         return None
-    plans = find_plans(look, app, ask)
+    plans, is_kept = find_plans(look, app, ask, wish.refused)
     asked = look.preemption.asked and ask.predicate is not None
-    if asked:
-        plans = [one for one in plans if one.node_id not in wish.refused]
-    outcome.searches.append(Search(app.app_id, leaf.path, ask.kind, not plans))
+    found = Search(app.app_id, leaf.path, ask.kind, not plans, likeness if is_kept else None)
+    outcome.searches.append(found)
     if not plans:
         return None
     best = plans[0]
-    found = Preemption(app.app_id, ask.key, best.node_id, [*best.on_node, *best.elsewhere])
-    return _with_question(look, ask, found, plans[:MOST_PLANS]) if asked else found
+    decision = Preemption(app.app_id, ask.key, best.node_id, [*best.on_node, *best.elsewhere])
+    return _with_question(look, ask, decision, plans[:MOST_PLANS]) if asked else decision
+
+
+def _likeness(app: AppRecord, ask: AskRecord) -> Likeness:
+    """What an ask has in common with those that have the same victims."""
+    has_own = ask.reservation is not None and ask.reservation.node_id is not None
+    own = (app.app_id, ask.key) if has_own else None
+    return (app.queue, ask.ask_class, ask.priority, own)
+
+
+def _is_over(look: Look, ask: AskRecord, since: int) -> bool:
+    """Whether a node that was given up after so many others is there for the ask."""
+    return any(
+        node.given_up > since
+        and node.schedulable
+        and node.node_id not in look.usage.reserved
+        and node.holds(ask.size)
+        and not refused(node, ask, allocate=False)
+        for node in look.nodes.values()
+    )
 
 
 def _with_question(look: Look, ask: AskRecord, found: Preemption, plans: list[Plan]) -> Preemption:

@@ -9,7 +9,7 @@ from support.oracle.checks import may_start, within_limits
 from support.oracle.gangs import is_replaceable
 from support.oracle.order import Look
 from support.oracle.terms import WishRecord
-from support.oracle.victims import Name, Plan, Preemption, stands
+from support.oracle.victims import Name, Plan, Preemption, search_for, stands
 
 
 @dataclass(eq=False)
@@ -110,6 +110,14 @@ def first_standing(look: Look, check: VictimCheck, found: list[Preemption]) -> P
         if same and stands(look, check.app, check.ask, one.node_id, one.victims):
             return one
     return None
+
+
+def others_were_faster(look: Look, check: VictimCheck, found: list[Preemption]) -> bool:
+    """Whether one of the nodes is kept for another ask, and nothing stops this one beside."""
+    tried = search_for(look, check.app, check.ask)
+    names = {one.node_id for one in found} & look.usage.reserved
+    taken = any(node.name in names and not tried.is_free(node) for node in tried.cluster.nodes)
+    return taken and _may_have_victims(look, check.app, check.ask)
 
 
 def still_waits(check: VictimCheck) -> bool:

@@ -105,6 +105,7 @@ class PartitionOracle:
         self.creates_queues = creates_queues(config)
         self.node_order = node_order(config)
         self.preemption.enabled = preempts(config)
+        self.preemption.kept.clear()
         for queue in self.queues.values():
             if queue.is_leaf and not queue.managed:
                 self._follow_template(queue)

@@ -8,6 +8,7 @@ from support.oracle.judging import (
     accepted,
     first_standing,
     is_current,
+    others_were_faster,
     starts,
     still_waits,
 )
@@ -199,7 +200,11 @@ def _go_by(
     if not found or not still_waits(check):
         # The next nodes are looked at, or the next ask follows at once.
         return
-    standing = None if on_hold else first_standing(look_at(partition, now), check, found)
+    look = look_at(partition, now)
+    standing = None if on_hold else first_standing(look, check, found)
+    if standing is None and not on_hold and others_were_faster(look, check, found):
+        # The next nodes are looked at.
+        return
     if standing is None:
         check.wish.paused_until = now + SEARCH_INTERVAL
     else:

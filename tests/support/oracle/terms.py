@@ -13,6 +13,17 @@ class PreemptionTerms(NamedTuple):
     cost: float
 
 
+Likeness = tuple[str, object, int, tuple[str, str] | None]
+"""Leaf, class and priority of an ask, and its name if it has a node reserved."""
+
+
+class KeptRecord(NamedTuple):
+    """Asks of one likeness had victims on kept nodes only: when so many nodes were given up."""
+
+    since: int
+    until: float
+
+
 @dataclass(eq=False)
 class ReservationRecord:
     """A node is kept for an ask, since a time in unix seconds.
@@ -47,12 +58,15 @@ class LimitRecord:
 class WishRecord:
     """Asks of one kind want victims: not before `paused_until`, nor while the RM is `asked`.
 
-    `refused` are the nodes that the RM does not want them on, whoever goes.
+    `refused` are the nodes that the RM does not want them on, whoever goes. `waits_for`: until
+    `waits_until` asks of that likeness wait for nodes that are kept for others.
     """
 
     paused_until: float = 0.0
     asked: bool = False
     refused: list[str] = field(default_factory=list)
+    waits_for: "Likeness | None" = None
+    waits_until: float = 0.0
 
 
 class LossRecord(NamedTuple):
@@ -69,7 +83,8 @@ class PreemptionRecord:
     """What a partition knows of preemption: `searches` counts those of this turn by leaf.
 
     `asked`: the RM has a say before anybody is stopped. `judged`: it says which victims have to
-    go, and otherwise what it thinks of the nodes.
+    go, and otherwise what it thinks of the nodes. `given_up` counts the nodes that are reserved no
+    more, and `kept` has who waits for that.
     """
 
     enabled: bool
@@ -77,3 +92,5 @@ class PreemptionRecord:
     judged: bool
     searches: dict[str, int] = field(default_factory=dict)
     losses: list[LossRecord] = field(default_factory=list)
+    given_up: int = 0
+    kept: dict[Likeness, KeptRecord] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from support.oracle.books import (
     NodeRecord,
     PairRecord,
 )
-from support.oracle.deciding import Decision, Outcome, Search, decide
+from support.oracle.deciding import Decision, Outcome, Search, Waits, decide
 from support.oracle.judging import ask_who_goes, question
 from support.oracle.lives import note_placeholder, note_start, run, stop
 from support.oracle.order import Look
@@ -18,7 +18,7 @@ from support.oracle.partition import PartitionOracle
 from support.oracle.predicates import PredicateCheck, check_sense
 from support.oracle.replacing import INCOMPATIBLE, Replacement
 from support.oracle.reserving import GiveUp, new_reservation, review_later
-from support.oracle.terms import LossRecord
+from support.oracle.terms import KeptRecord, LossRecord
 from support.oracle.usage import Usage
 from support.oracle.victims import Preemption, seconds_run
 
@@ -32,6 +32,11 @@ FOR_DAEMON = "preempting allocations to free up resources to run daemon set ask:
 def look_at(partition: PartitionOracle, now: float) -> Look:
     """The partition as it is."""
     usage = Usage(partition.queues, partition.apps, partition.nodes)
+    for node in partition.nodes.values():
+        if node.reserved and node.node_id not in usage.reserved:
+            partition.preemption.given_up += 1
+            node.given_up = partition.preemption.given_up
+        node.reserved = node.node_id in usage.reserved
     full = partition.waiting >= partition.most_assumed[partition.unheard]
     partition.was_full = partition.was_full or full
     return Look(
@@ -75,14 +80,31 @@ def mark_attempted(partition: PartitionOracle, outcome: Outcome) -> None:
             ask.attempted = ask.attempted or ask.kind in kinds
 
 
+def mark_waits(partition: PartitionOracle, waits: list[Waits]) -> None:
+    """Asks are like others that wait for kept nodes, and wait as long as these."""
+    for app_id, kind, likeness, until in waits:
+        wish = partition.apps[app_id].wish(kind)
+        wish.refused.clear()
+        wish.waits_for, wish.waits_until = likeness, until
+
+
 def mark_searches(partition: PartitionOracle, searches: list[Search], now: float) -> None:
-    """Victims were searched for: where that was in vain the ask's kind pauses (spec § 9.2)."""
+    """Victims were searched for: where that was in vain the ask's kind pauses (spec § 9.2).
+
+    If nodes are kept for others it waits for these, and so do asks like it.
+    """
     counts = partition.preemption.searches
     for search in searches:
         app = partition.apps[search.app_id]
         counts[app.queue] = counts.get(app.queue, 0) + 1
         wish = app.wish(search.kind)
-        if search.in_vain:
+        wish.waits_for = None
+        if search.kept is not None:
+            until = now + SEARCH_INTERVAL
+            preemption = partition.preemption
+            preemption.kept[search.kept] = KeptRecord(preemption.given_up, until)
+            mark_waits(partition, [Waits(search.app_id, search.kind, search.kept, until)])
+        elif search.in_vain:
             wish.refused.clear()
             wish.paused_until = now + SEARCH_INTERVAL
 

@@ -141,16 +141,23 @@ def search_for(look: Look, app: AppRecord, ask: AskRecord) -> BruteForce:
     return BruteForce(cluster, record)
 
 
-def find_plans(look: Look, app: AppRecord, ask: AskRecord) -> list[Plan]:
-    """The plans for an ask (spec § 9.4), each for another node, the best first."""
+def find_plans(
+    look: Look, app: AppRecord, ask: AskRecord, refused: Sequence[str]
+) -> tuple[list[Plan], bool]:
+    """The plans for an ask (spec § 9.4), each for another node, the best first.
+
+    Without any: whether nodes with victims are kept for others. None is for one of those refused.
+    """
     tried = search_for(look, app, ask)
     if tried.rules.entitled is None or not tried.rules.is_due():
-        return []
+        return [], False
     hosts = [node for node in tried.cluster.nodes if tried.may_host(node)]
     if any(tried.is_enough(node, ()) for node in hosts):
-        return []
-    plans = [plan for node in hosts if (plan := _best_on(tried, node)) is not None]
-    return sorted(plans, key=lambda plan: plan[:3])
+        return [], False
+    found = [node for node in hosts if node.name not in refused]
+    plans = [plan for node in found if (plan := _best_on(tried, node)) is not None]
+    kept = any(tried.is_kept(node) for node in tried.cluster.nodes if node.name not in refused)
+    return sorted(plans, key=lambda plan: plan[:3]), kept and not plans
 
 
 def stands(look: Look, app: AppRecord, ask: AskRecord, node_id: str, victims: list[Name]) -> bool:

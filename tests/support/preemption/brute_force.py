@@ -35,8 +35,11 @@ class BruteForce:
         if not self.rules.is_due():
             return Law.OVER_GUARANTEE
         hosts = [node for node in self.cluster.nodes if self.may_host(node)]
+        kept = any(self.is_kept(node) for node in self.cluster.nodes)
+        if not hosts and kept:
+            return Law.NODES_KEPT
         if not hosts:
-            refused = any(self._is_free(node) and node.refused for node in self.cluster.nodes)
+            refused = any(self.is_free(node) and node.refused for node in self.cluster.nodes)
             return Law.RM_REFUSED if refused and self.ask.predicate else Law.NO_NODE
         if any(self.is_enough(node, ()) for node in hosts):
             return Law.WAITS_FOR_RELEASES
@@ -44,7 +47,8 @@ class BruteForce:
             return Law.NO_VICTIMS
         legal = [gone for gone in self._sets() if self.is_legal(gone)]
         found = [best for node in hosts if (best := self._best_on(node, legal))]
-        return [plan for _, plan in sorted(found)[:most]] or Law.NOT_ENOUGH
+        failed = Law.NODES_KEPT if kept else Law.NOT_ENOUGH
+        return [plan for _, plan in sorted(found)[:most]] or failed
 
     def may_host(self, node: NodeRecord) -> bool:
         """Whether the node could be kept for the ask, and the RM does not mind."""
@@ -53,13 +57,23 @@ class BruteForce:
                 return False
             if True in node.refused and self.has_room(node, ()):
                 return False
-        return self._is_free(node)
+        return self.is_free(node)
 
-    def _is_free(self, node: NodeRecord) -> bool:
+    def is_kept(self, node: NodeRecord) -> bool:
+        """Whether somebody on the node may go, and it is kept for another ask, and only that."""
+        refused = self.ask.predicate is not None and False in node.refused
+        may_go = any(one.node == node.name for one in self.rules.candidates)
+        return may_go and self._is_large(node) and not refused and not self.is_free(node)
+
+    def _is_large(self, node: NodeRecord) -> bool:
+        """Whether the node is schedulable, and holds the ask if nothing else is there."""
+        return node.schedulable and all(
+            node.capacity.get(name, 0) >= wanted for name, wanted in self.ask.size.items()
+        )
+
+    def is_free(self, node: NodeRecord) -> bool:
         """Whether the node could be kept for the ask, as far as the RM has no say."""
-        if not node.schedulable or any(
-            node.capacity.get(name, 0) < wanted for name, wanted in self.ask.size.items()
-        ):
+        if not self._is_large(node):
             return False
         others = [
             one

@@ -93,10 +93,11 @@ def _app_of_core(app: Application, now: float) -> tuple[Any, ...]:
 
 def pauses(app: Application) -> dict[Kind, float]:
     """The ends of pauses by group: victims were searched for in vain."""
+    wanted = {kind_of(group): group.preemption_request for group in app.groups.values()}
     return {
-        kind_of(group): group.preemption_request.paused_until
-        for group in app.groups.values()
-        if group.preemption_request is not None and group.preemption_request.paused_until > 0
+        kind: wants.paused_until if wants.waits_for is None else wants.waits_until
+        for kind, wants in wanted.items()
+        if wants is not None and (wants.paused_until > 0 or wants.waits_for is not None)
     }
 
 
@@ -176,7 +177,12 @@ def _app_of_oracle(app: AppRecord, usage: Usage, now: float) -> tuple[Any, ...]:
             for key, ask in app.asks.items()
             if ask.triggered
         },
-        {kind: wish.paused_until for kind, wish in app.wishes.items() if wish.paused_until > now},
+        {
+            kind: end
+            for kind, wish in app.wishes.items()
+            for end in [wish.waits_until if wish.waits_for else wish.paused_until]
+            if end > now
+        },
         {
             key: (ask.failures, ask.rests_until)
             for key, ask in app.asks.items()

@@ -17,7 +17,7 @@ from licorne_core.scheduling.predicate_checks import MAX_ASSUMED, MAX_ASSUMED_IN
 from licorne_core.tuning import Tuning
 from support.driver import Driver, placed, released
 from support.oracle import Made, Oracle, Released
-from support.oracle.deciding import Outcome, Search
+from support.oracle.deciding import Outcome, Search, Waits
 from support.oracle.turns import (
     SEARCH_INTERVAL,
     begin_turn,
@@ -25,6 +25,7 @@ from support.oracle.turns import (
     end_turn,
     mark_attempted,
     mark_searches,
+    mark_waits,
     peek,
     send_to_rest,
 )
@@ -199,6 +200,7 @@ class _Pair:
         outcome = peek(partition, self.driver.now)
         mark_attempted(partition, outcome)
         mark_searches(partition, outcome.searches, self.driver.now)
+        mark_waits(partition, outcome.waits)
         for app_id in outcome.backing_off:
             send_to_rest(partition, app_id, self.driver.now)
         return outcome
@@ -216,6 +218,7 @@ class _Pair:
                 outcome._replace(attempted={app_id: looked_at}, nowhere={app_id: nowhere}),
             )
         mark_searches(theirs, self._searches(core, outcome), self.driver.now)
+        mark_waits(theirs, [one for one in outcome.waits if _waits_too(core, one)])
         for app_id in outcome.backing_off:
             if core.applications[AppId(app_id)].backoff_until <= self.driver.now:
                 break
@@ -259,3 +262,8 @@ def _waiting(effects: Iterable[Effect], name: str) -> list[tuple[str, str]]:
         if isinstance(effect, ContainerStatesChanged) and effect.partition == name
         for state in effect.states
     )
+
+
+def _waits_too(core: Partition, one: Waits) -> bool:
+    """Whether a tired core has come to the asks of a kind that wait for kept nodes."""
+    return pauses(core.applications[AppId(one.app_id)]).get(one.kind) == one.until
