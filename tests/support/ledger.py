@@ -104,8 +104,7 @@ class Ledger:
     ) -> None:
         """D3: those for whom the node was reserved all the time are not passed over."""
         node_id, ask_class = allocation.node_id, allocation.ask.ask_class
-        own = self._reserved.get(_key(partition, allocation))
-        if ask_class.required_node or (own is not None and own.node_id == node_id):
+        if self._may_have_all(partition, allocation):
             return
         others = {
             key: kept.reservation
@@ -116,15 +115,24 @@ class Ledger:
             and self._reserved.get(key) == kept
             and is_pending(partition.applications[AppId(key[1])], key[2])
         }
-        available = partition.nodes.by_id[node_id].available
+        node = partition.nodes.by_id[node_id]
+        # Who has more of a right to the node may have come later in the turn.
+        since = [one for one in node.allocations if self._may_have_all(partition, one)]
         for name, _ in ask_class.items:
             kept_free = sum(dict(one.items).get(name, 0) for one in others.values())
-            left = available.get(name, 0)
+            left = node.available.get(name, 0)
+            left += sum(one.ask.ask_class.resources.get(name, 0) for one in since)
             assert left >= kept_free, (
                 f"D3: {allocation.key} leaves {left} {name} on {node_id}, reserved for {others}"
             )
         closed = any(one.exclusive for one in others.values())
         assert not closed, f"D3: {allocation.key} on {node_id}, reserved for {others} alone"
+
+    def _may_have_all(self, partition: Partition, allocation: Allocation) -> bool:
+        """Whether what others have reserved on the node does not count against the ask."""
+        own = self._reserved.get(_key(partition, allocation))
+        required = allocation.ask.ask_class.required_node is not None
+        return required or (own is not None and own.node_id == allocation.node_id)
 
     def _drop_freed(self, scheduler: Scheduler) -> None:
         """Forget keys that the core says are allocated no more."""

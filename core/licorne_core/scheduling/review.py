@@ -206,8 +206,11 @@ class Review:
 def _waiting_in(leaf: Queue, shelves: Shelves) -> Iterator[AskGroup]:
     for app in islice(shelves[leaf.ranking].members, MOST_OF_A_LEAF):
         shelf = shelves.get(app.ranking)
-        members: Iterable[AskGroup] = () if shelf is None else shelf.members
-        yield from islice(members, MOST_OF_A_LEAF)
+        members: Iterable[object] = () if shelf is None else shelf.members
+        # Requests for nodes and for victims wait there as well.
+        for member in islice(members, MOST_OF_A_LEAF):
+            if isinstance(member, AskGroup):
+                yield member
 
 
 def _is_cluster(blocker: Blocker, leaf: Queue) -> bool:
