@@ -201,9 +201,7 @@ def unlink(partition: Partition, app: Application, now: float) -> None:
     partition.tally.dropped(app.state.value)
     app.tally = Tally()
     app.leaf, app.quotas = None, ()
-    # Groups know their application: without this only the garbage collector would free both.
     app.forget_groups()
-    app.ranking.clear()
     partition.rm.holdings.application_went(app.footprint)
     partition.timers.cancel(Timer(Due.COMPLETE, app.app_id))
     partition.timers.cancel(Timer(Due.PLACEHOLDERS, app.app_id))

@@ -11,7 +11,7 @@ from typing import Any
 
 from licorne_core.apps.application import Application
 from licorne_core.partition import Partition
-from licorne_core.scheduling.waiting import Waiting
+from licorne_core.scheduling.wakeups import Wakeups
 
 MOST = 1_000
 """Requests, applications, nodes, allocations and queues that are let go at a time."""
@@ -49,10 +49,13 @@ class Remains:
 
 def _take_apart(partition: Partition) -> Iterator[int]:
     """Let all things go, step by step; each step says how many things went."""
-    waiting, applications = partition.wakeups.waiting, partition.applications
+    wakeups, applications = partition.wakeups, partition.applications
+    for reservation in list(wakeups.reserved):
+        wakeups.reserved.remove(reservation)
+        yield 1
     while applications:
         _, app = applications.popitem()
-        yield from _let_go(app, waiting)
+        yield from _let_go(app, wakeups)
     yield from partition.index.clear()
     nodes = partition.nodes.by_id
     while nodes:
@@ -63,9 +66,7 @@ def _take_apart(partition: Partition) -> Iterator[int]:
         yield 1
     yield from _empty(partition.foreign)
     # The last things that know applications, groups of asks and nodes.
-    for queue in partition.tree.walk():
-        queue.applications.clear()
-        queue.ranking.clear()
+    for _ in partition.tree.take_apart():
         yield 1
     yield from _empty(partition.completed)
     yield from _empty(partition.rejected)
@@ -79,8 +80,10 @@ def _empty(things: dict[Any, Any]) -> Iterator[int]:
         yield 1
 
 
-def _let_go(app: Application, waiting: Waiting) -> Iterator[int]:
+def _let_go(app: Application, wakeups: Wakeups) -> Iterator[int]:
     """Let requests and groups of the application go, and it with the last of them."""
+    waiting = wakeups.waiting
+    wakeups.replacing.forget(app)
     requests, groups = app.requests, app.groups
     while requests:
         key, request = requests.popitem()
@@ -101,6 +104,8 @@ def _let_go(app: Application, waiting: Waiting) -> Iterator[int]:
     # An emptied dictionary keeps its memory; another one has none.
     app.requests, app.groups = {}, {}
     app.reserved.clear()
-    app.ranking.clear()
+    app.forget_groups()
+    for task_group in app.gang.groups.values():
+        task_group.free.clear()
     app.leaf, app.quotas, app.trackers = None, (), ()
     yield 1

@@ -85,6 +85,11 @@ class Timers(Generic[T]):
         """Take the name's deadline away, if it has one."""
         self._deadlines.pop(name, None)
 
+    def clear(self) -> None:
+        """No name has a deadline any more."""
+        self._deadlines = {}
+        self._heap = []
+
     def next_deadline(self) -> float | None:
         """The earliest deadline."""
         heap = self._heap

@@ -317,8 +317,8 @@ STEPS = (
     Defect(
         "silence-is-no-lesson",
         _PREDICATES,
-        "partition.predicates.is_silent = True",
-        "partition.predicates.is_silent = False",
+        "partition.predicates.owed.is_silent = True",
+        "partition.predicates.owed.is_silent = False",
         "a silent RM is asked as much as ever",
         (_TEST_PREDICATES,),
     ),

@@ -288,9 +288,15 @@ class Application:
             self.holdings.memory -= GROUP_BYTES
 
     def forget_groups(self) -> None:
-        """Nothing more is asked for."""
+        """Nothing more is asked for.
+
+        Groups know their application, and stale entries know groups: without this only the garbage
+        collector would free all of them.
+        """
         self.holdings.memory -= GROUP_BYTES * len(self.groups)
         self.groups.clear()
+        self.ranking.clear()
+        self.deadlines.clear()
 
     def take(self, request: Request, allocation: Allocation) -> None:
         """A request is booked; the last one booked is the last among its requests."""

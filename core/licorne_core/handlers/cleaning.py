@@ -20,6 +20,8 @@ def clean_queues(partition: Partition, now: float, part: Slice) -> None:
     if partition.journal.on:
         for fact in facts(_changes(removed), now):
             partition.journal.note(fact)
+    for queue in removed:
+        queue.let_go()
     if len(removed) == MOST:
         partition.timers.set(Timer(Due.CLEAN_QUEUES), now)
         part.end()

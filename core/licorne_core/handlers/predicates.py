@@ -113,7 +113,7 @@ def take_answer(
     partition.calls.close(answer.check)
     partition.predicates.closed(check)
     was_full = partition.predicates.full
-    partition.predicates.is_silent = False
+    partition.predicates.owed.is_silent = False
     _note_room(partition, was_full=was_full)
     reasons = {r.node_id: r.reason or "refused" for r in answer.refused}
     if not check.is_orphaned:
@@ -149,7 +149,7 @@ def checks_overdue(
         if not check.is_orphaned:
             partition.results.keep_silence(check, now)
         _settle(partition, check, reasons, now, outcome, settled)
-        partition.predicates.is_silent = True
+        partition.predicates.owed.is_silent = True
     for node in settled.confirmed:
         # The RM has not judged what was confirmed there, so what it still answers is void.
         partition.allocations.note_unknown(node)

@@ -113,6 +113,15 @@ class Queue(Quota):
             f"allocated {self.allocated}, pending {self.pending}>"
         )
 
+    def let_go(self) -> None:
+        """Nobody uses it any more: without this only the garbage collector would free it.
+
+        It stands in its own lineage, and stale entries know its children.
+        """
+        self.lineage = ()
+        self.applications.clear()
+        self.ranking.clear()
+
     @property
     def started_applications(self) -> int:
         """How many applications run or are about to (spec § 4.12)."""

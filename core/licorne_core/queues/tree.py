@@ -211,6 +211,16 @@ class QueueTree:
                 self._retype(above, is_leaf=True)
         return removed
 
+    def take_apart(self) -> Iterator[Queue]:
+        """Let all queues go, one after the other, as nobody uses the tree any more."""
+        while self._queues:
+            # Children were added behind their parents, so they go first.
+            _, queue = self._queues.popitem()
+            if queue.parent is not None:
+                del queue.parent.children[queue.name]
+            queue.let_go()
+            yield queue
+
     def stop(self) -> None:
         """Stop all queues, as their partition is being removed (spec § 2.7.5)."""
         for queue in self._queues.values():

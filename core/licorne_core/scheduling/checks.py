@@ -200,7 +200,7 @@ def _answers(scene: Scene, asking: Asking) -> Blocker | None:
 
 
 def _report_answers(scene: Scene, asking: Asking) -> Iterable[Check]:
-    yield AnswersCheck(waiting=scene.predicates.waiting, most=scene.predicates.most)
+    yield AnswersCheck(waiting=scene.predicates.waiting, most=scene.predicates.owed.most)
 
 
 APPLICATION_CHECKS = (

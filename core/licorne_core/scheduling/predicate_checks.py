@@ -9,7 +9,7 @@ for those that follow. So any number of asks may be assumed on one node, each wi
 own, and the confirmation of one says nothing against the answers about the others.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from typing import NamedTuple
 
 from licorne_core.apps.application import Application
@@ -110,16 +110,23 @@ class PredicateCheck(Call):
 class AnswersOwed(Blocker):
     """So many asks wait for answers of the RM that no more should."""
 
-    __slots__ = ("_checks",)
+    __slots__ = ("_waiting", "is_silent")
 
-    def __init__(self, checks: "PredicateChecks") -> None:
-        """The answers to these checks."""
+    def __init__(self, waiting: Sized) -> None:
+        """So many requests wait for answers."""
         super().__init__()
-        self._checks = checks
+        self._waiting = waiting
+        self.is_silent = False
+        """Whether the RM let the last deadline pass, and its silence counts as refusal."""
+
+    @property
+    def most(self) -> int:
+        """Requests that may wait for answers at a time."""
+        return MAX_ASSUMED_IN_SILENCE if self.is_silent else MAX_ASSUMED
 
     def lets_through(self) -> bool:
         """Whether another ask may wait."""
-        return not self._checks.full
+        return len(self._waiting) < self.most
 
 
 class PredicateChecks:
@@ -137,7 +144,6 @@ class PredicateChecks:
         "_spared",
         "_unsaid",
         "_waiting",
-        "is_silent",
         "owed",
     )
 
@@ -160,9 +166,7 @@ class PredicateChecks:
         # Of classes that were asked about for several asks: how many asks have needed no check of
         # their own since the last one.
         self._spared: dict[AskClass, int] = {}
-        self.is_silent = False
-        """Whether the RM let the last deadline pass, and its silence counts as refusal."""
-        self.owed = AnswersOwed(self)
+        self.owed = AnswersOwed(self._waiting)
         """What blocks asks while too many wait for answers."""
 
     @property
@@ -171,14 +175,9 @@ class PredicateChecks:
         return len(self._waiting)
 
     @property
-    def most(self) -> int:
-        """Requests that may wait for answers at a time."""
-        return MAX_ASSUMED_IN_SILENCE if self.is_silent else MAX_ASSUMED
-
-    @property
     def full(self) -> bool:
         """Whether so many requests wait for answers that no more should."""
-        return len(self._waiting) >= self.most
+        return not self.owed.lets_through()
 
     def is_needed(self, ask_class: AskClass, node: Node, *, allocate: bool = True) -> bool:
         """Whether the RM has to be asked before an ask of the class may go to the node.

@@ -122,16 +122,17 @@ class NextTurn(Blocker):
 class QuestionsOpen(Blocker):
     """The RM is being asked for so many asks that want victims that no more should come."""
 
-    __slots__ = ("_preemption",)
+    __slots__ = ("count",)
 
-    def __init__(self, preemption: "Preemption") -> None:
-        """The answers to the questions of this partition."""
+    def __init__(self) -> None:
+        """None is open."""
         super().__init__()
-        self._preemption = preemption
+        self.count = 0
+        """The questions of this partition that are open."""
 
     def lets_through(self) -> bool:
         """Whether it may be asked for another one."""
-        return not self._preemption.is_asking_enough
+        return self.count < MOST_QUESTIONS
 
 
 class Preemption:
@@ -139,7 +140,6 @@ class Preemption:
 
     __slots__ = (
         "_next_turns",
-        "_questions",
         "_rm",
         "_searches",
         "_unsaid",
@@ -155,8 +155,7 @@ class Preemption:
         self._rm = rm
         self._searches: dict[Queue, int] = {}
         self._next_turns: dict[Queue, NextTurn] = {}
-        self._questions = 0
-        self.questions_open = QuestionsOpen(self)
+        self.questions_open = QuestionsOpen()
         """What blocks asks for which the RM would be asked, while it is for too many."""
         # What the effects do not say yet.
         self._unsaid: list[AskedPreemption] = []
@@ -224,17 +223,17 @@ class Preemption:
 
     def count_question(self) -> None:
         """The RM is asked for one ask more."""
-        self._questions += 1
+        self.questions_open.count += 1
 
     @property
     def is_asking_enough(self) -> bool:
         """Whether so many of these questions are open that no more should come."""
-        return self._questions >= MOST_QUESTIONS
+        return not self.questions_open.lets_through()
 
     def answered(self) -> bool:
         """A question is not open any more; whether the RM may be asked again only since then."""
-        self._questions -= 1
-        return self._questions == MOST_QUESTIONS - 1
+        self.questions_open.count -= 1
+        return self.questions_open.count == MOST_QUESTIONS - 1
 
     def take_unsaid(self, partition: PartitionName) -> list[PreemptionsAsked]:
         """The questions that no effect has said yet."""

@@ -68,6 +68,8 @@ class Supplies:
         """Nobody asks for anything any more."""
         for supplies in self._by_kind.values():
             supplies.clear()
+        for pool in self._pools.values():
+            pool.close()
         self._pools.clear()
         self._changed.clear()
 
@@ -119,3 +121,4 @@ class Supplies:
         if not pool.supplies:
             del self._pools[type(supply), supply.wanted.required_node]
             self._changed.pop(pool, None)
+            pool.close()

@@ -66,6 +66,10 @@ class NodePool(Pool):
             known = [other for other in self._short if other.is_short]
             self._short = [*known[1 - MAX_SHORT :], supply]
 
+    def close(self) -> None:
+        """No supply is of this pool any more: it knows none, as they know it."""
+        self._short = []
+
     def rules_out(self, wanted: Items) -> bool:
         """Whether less was looked for in vain: then no node would do but those in `rooms`."""
         amounts = dict(wanted)
