@@ -20,10 +20,12 @@ MOST = 1_000
 class Remains:
     """The partitions that are gone and still take memory."""
 
-    __slots__ = ("_gone",)
+    __slots__ = ("_gone", "count")
 
     def __init__(self) -> None:
         """None."""
+        self.count = 0
+        """How many partitions have gone so far."""
         # How far each is taken apart.
         self._gone: deque[Iterator[int]] = deque()
 
@@ -33,6 +35,7 @@ class Remains:
 
     def add(self, partition: Partition) -> None:
         """A partition is gone; nobody uses anything of it any more."""
+        self.count += 1
         self._gone.append(_take_apart(partition))
 
     def take_apart(self) -> None:

@@ -136,6 +136,10 @@ class Scheduler:
         """All partitions by normalized name."""
         return self._registry.partitions
 
+    def count_gone(self) -> int:
+        """How many partitions have gone so far: with their RM, or replaced, or not configured."""
+        return self._registry.remains.count
+
     def refusal_of(self, rm_id: RmId, config: SubmittedConfig) -> ConfigurationRefused | None:
         """Why an update of the RM with the configuration would be refused now; None if it is taken.
 

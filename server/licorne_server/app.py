@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 import grpc
 import structlog
@@ -39,7 +40,7 @@ from licorne_server.measures import Calls
 from licorne_server.memory import Memory
 from licorne_server.pauses import Pauses
 from licorne_server.rm_log_levels import RmLogLevels
-from licorne_server.rms import Rms
+from licorne_server.rms import Rms, any_connected
 from licorne_server.scheduler_log import SchedulerLog
 from licorne_server.services.about import AboutService
 from licorne_server.services.admin import AdminService
@@ -100,12 +101,12 @@ class Server:
         self.scheduler = scheduler or Scheduler(
             reservations=settings.reservations, ask_backoff=settings.ask_backoff, rm_caps=caps
         )
-        self.engine = Engine(self.scheduler, self.clock)
+        engine = self.engine = Engine(self.scheduler, self.clock)
         self.events = EventLogs(self._extra, settings.rms.events)
         default = Default(settings.default_config or built_in(), settings.config_file)
         known = Configurations(default, Keeper(settings.state_dir), self.clock)
         self._build = build_info()
-        self._share = Share(lambda: self.engine.busy, lambda: self.engine.portions.turn)
+        self._share = Share(lambda: engine.busy, lambda: engine.portions.turn, engine.slow)
         self.tracing = tracing_of(
             settings.traces, self._build, self.clock, self._share, self.scheduler.views
         )
@@ -123,7 +124,9 @@ class Server:
         self.failed = asyncio.Event()
         self._status = Status()
         self._calls = Calls()
-        self._collector = Collector()
+        self._collector = Collector(
+            partial(any_connected, self.rms), self.scheduler.count_gone, engine.slow
+        )
         self._certificate_end = CertificateEnd(settings.tls)
         self.config_thread = ConfigThread()
         self._admission = Admission(
@@ -136,9 +139,7 @@ class Server:
             shortage=lambda: self.memory.shortage,
         )
         refusal_of = self.scheduler.refusal_of
-        self.changes = Changes(
-            self.engine, self.rms, known, self.config_thread, self.clock, refusal_of
-        )
+        self.changes = Changes(engine, self.rms, known, self.config_thread, self.clock, refusal_of)
         self.copies = self._copies()
         self._history = History(self.scheduler.views, self.clock)
         self._audits = Audits(self.scheduler.views, self.clock, self._share)
@@ -368,6 +369,7 @@ class Server:
             audit_findings=self._audits.findings,
             collections=self._collector.passes,
             collection_seconds=self._collector.seconds,
+            slow=engine.slow,
             memory=self.memory.resident,
             memory_limit=self.memory.limit,
             shortage=self.memory.level.value,

@@ -1,9 +1,9 @@
 """The engine: the one task that owns the core (DESIGN § 4).
 
 It works in rounds. A round handles the commands that wait in the inbox, lets the core decide for
-one partition, and then gives way to the rest of the event loop. Nothing is awaited between
-handling a command and routing its effects. Whoever reads the core between rounds therefore never
-sees half of a change.
+one partition after the other until its time is spent, and then gives way to the rest of the event
+loop. Nothing is awaited between handling a command and routing its effects. Whoever reads the core
+between rounds therefore never sees half of a change.
 """
 
 import asyncio
@@ -28,11 +28,9 @@ from licorne_server.clock import Clock
 from licorne_server.errors import Defect, Stopped, new_correlation_id
 from licorne_server.inbox import Entry, Inbox
 from licorne_server.portions import PortionChooser, Portions
+from licorne_server.slow_steps import SLOW_SECONDS, SlowSteps
 
 log = structlog.get_logger(__name__)
-
-SLOW_SECONDS = 0.1
-"""The log tells of every turn and every command that takes longer."""
 
 MIN_DECISIONS = 16
 MAX_DECISIONS = 512
@@ -73,6 +71,8 @@ class Engine:
     of it, which was routed."""
     on_failure: Callable[[str], None] | None
     """Called with the reason if the engine's own task ends without `stop`: nothing is handled."""
+    slow: SlowSteps
+    """Is told of every turn and every command that was slow."""
     witness: Witness | None
     """Sees every command and every tick after its effects were routed, while it looks."""
     portions: Portions
@@ -110,6 +110,7 @@ class Engine:
         self.on_failure = None
         self.on_turn = None
         self.witness = None
+        self.slow = SlowSteps()
         self.busy = False
         self.rounds = 0
         self.turns = 0
@@ -179,8 +180,12 @@ class Engine:
         while True:
             self.portions = self._chooser.choose()
             self._handle_inbox()
-            if _deadline(self._scheduler) <= self._clock.now():
+            # Turns go round the RMs: where each has little to do, all have theirs in one round.
+            stop = perf_counter() + self.portions.turn
+            while _deadline(self._scheduler) <= self._clock.now():
                 self._turn()
+                if perf_counter() >= stop:
+                    break
             deadline = _deadline(self._scheduler)
             self.busy = bool(self._inbox) or deadline <= self._clock.now()
             self.rounds += 1
@@ -230,7 +235,9 @@ class Engine:
             self._handle(entry)
             end = perf_counter()
             if end - begin > SLOW_SECONDS:
-                _tell_slow(entry.command, end - begin)
+                rm_id = None if isinstance(entry.command, OfNoRm) else entry.command.rm_id
+                name = type(entry.command).__name__
+                self.slow.note("command", end - begin, command=name, rm_id=rm_id)
             if end > stop:
                 return
             begin = end
@@ -284,7 +291,7 @@ class Engine:
             self.witness.saw(tick, effects, spent)
         if spent > SLOW_SECONDS:
             rm_ids = sorted({effect.rm_id for effect in effects})
-            log.warning("slow turn", seconds=round(spent, 3), rm_ids=rm_ids, effects=len(effects))
+            self.slow.note("turn", spent, rm_ids=rm_ids, effects=len(effects))
         if spent > self.portions.turn:
             self._decisions = max(MIN_DECISIONS, self._decisions // 2)
         elif spent < self.portions.turn / 2:
@@ -322,13 +329,6 @@ class Engine:
         except Exception:
             log.exception("hold failed", rm_id=rm_id, correlation_id=correlation_id)
         self._sink.halt(rm_id, correlation_id)
-
-
-def _tell_slow(command: Command, seconds: float) -> None:
-    """Say in the log which command has kept everybody waiting."""
-    rm_id = None if isinstance(command, OfNoRm) else command.rm_id
-    name = type(command).__name__
-    log.warning("slow command", command=name, rm_id=rm_id, seconds=round(seconds, 3))
 
 
 def _deadline(scheduler: Scheduler) -> float:

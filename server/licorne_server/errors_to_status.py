@@ -109,8 +109,14 @@ async def abort(context: Any, error: Exception) -> NoReturn:
         log.debug("caller gone", peer=context.peer())
         raise asyncio.CancelledError from None
     failure = _status(error)
+    # grpc keeps what `abort` raises in a cycle. What led to it knows the whole stream, and what
+    # waited there: without this only the garbage collector would free that.
+    error.__traceback__ = None
     try:
         await context.abort_with_status(failure.status())
+    except grpc.aio.AbortError as ended:
+        ended.__context__ = None
+        raise
     except grpc.aio.InternalError:
         raise asyncio.CancelledError from None
     raise AssertionError("abort does not return")

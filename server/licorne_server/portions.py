@@ -21,11 +21,11 @@ class Portions(NamedTuple):
     inbox: float
     """Seconds for which waiting commands are handled."""
     turn: float
-    """Seconds that a turn of the core should take."""
+    """Seconds that a turn of the core should take, and all turns of a round together."""
     rounds: int
-    """Rounds of the loop between two turns.
+    """Rounds of the loop between two rounds of the engine.
 
-    A message needs a few rounds to get in or out, and should not wait for a turn in each.
+    A message needs a few rounds to get in or out, and should not wait for turns in each.
     """
 
 

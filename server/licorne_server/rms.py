@@ -296,6 +296,11 @@ async def configuring(rms: Rms, rm_id: str, now: Callable[[], float]) -> AsyncIt
             rm.measures.configuring.observe(max(0.0, now() - begin))
 
 
+def any_connected(rms: Rms) -> bool:
+    """Whether an RM has a stream open, or may be about to have one."""
+    return any(rm.connected or rms.is_locked(rm.rm_id) for rm in rms.all())
+
+
 def _nobody_hears(_: RmId) -> None:
     """Stands for somebody who is told of RMs."""
 

@@ -3,14 +3,19 @@
 Whoever reads what the core knows has its answer made in slices, one slice of all readers at a time.
 While there is scheduling to do no slice begins for three times as long as the last one took, so
 that all readers together take at most a quarter of the loop's time, however many they are. They
-take turns by party, and the readers of one party in the order in which they came.
+take turns by party, and the readers of one party in the order in which they came. Behind a slice
+that took far too long there is a pause in any case.
 """
 
 import asyncio
+import traceback
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from time import perf_counter
+
+from licorne_server.slow_steps import SLOW_SECONDS, SlowSteps
 
 SLICE_SECONDS = 0.001
 """How long a reader works at a time, unless the turns of the engine are longer."""
@@ -18,17 +23,30 @@ SLICE_SECONDS = 0.001
 PAUSE_FACTOR = 3.0
 """How many times as long no reader works after that, while the engine is busy."""
 
+OVERRUN = 2.0
+"""How many times its length a slice may take without owing its pause to an engine that rests."""
+
+SHOWN_FRAMES = 4
+"""Functions of a reader that the log names."""
+
+_PACKAGE, _SELF = Path(__file__).parent, Path(__file__).stem
+
 
 class Share:
     """Deals out slices of the loop's time to all readers."""
 
     def __init__(
-        self, busy: Callable[[], bool], turn: Callable[[], float] = lambda: SLICE_SECONDS
+        self,
+        busy: Callable[[], bool],
+        turn: Callable[[], float] = lambda: SLICE_SECONDS,
+        slow: SlowSteps | None = None,
     ) -> None:
         """`busy` tells whether there is scheduling to do; without that there are no pauses.
 
-        `turn` gives the seconds that a turn of the engine takes: no slice is longer.
+        `turn` gives the seconds that a turn of the engine takes: no slice is longer. Those that
+        were slow all the same are told to `slow`.
         """
+        self._slow = slow or SlowSteps()
         self._busy = busy
         self._turn_seconds = turn
         # When the last slice ended.
@@ -47,8 +65,9 @@ class Share:
         """Give the caller a slice; it gets a function that tells whether the slice is over.
 
         What is made inside takes `more` seconds of the loop later, such as to send it. Work that
-        cannot end with its slice is done as a `whole`: the pause behind it is made in any case. In
-        so long a time much may come in that nobody has seen yet.
+        cannot end with its slice is done as a `whole`: the pause behind it is made in any case, as
+        it is behind a slice that took more than `OVERRUN` times its length. In so long a time much
+        may come in that nobody has seen yet.
         Nothing may be awaited inside. What is done inside counts, also if it fails. A pause is for
         whoever comes next, so nobody can leave it out by going away.
         """
@@ -59,7 +78,10 @@ class Share:
             yield lambda: perf_counter() - begin >= length
         finally:
             self._ended = perf_counter()
-            pause = self._owed(self._ended - begin + more, always=whole)
+            spent = self._ended - begin
+            if spent > SLOW_SECONDS:
+                self._slow.note("slice", spent, party=party, reader=_reader())
+            pause = self._owed(spent + more, always=whole or spent > OVERRUN * length)
             if pause:
                 asyncio.get_running_loop().call_later(pause, self._next)
             else:
@@ -122,3 +144,13 @@ class Share:
             return 0.0
         pause, self._debt = self._debt, 0.0
         return pause
+
+
+def _reader() -> list[str]:
+    """Who has had a slice: the functions that have led to it, outermost first."""
+    ours = [
+        f"{path.stem}.{frame.name}"
+        for frame in traceback.extract_stack()
+        if (path := Path(frame.filename)).is_relative_to(_PACKAGE) and path.stem != _SELF
+    ]
+    return ours[-SHOWN_FRAMES:]

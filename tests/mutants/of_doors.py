@@ -8,6 +8,7 @@ _HTTP_IDENTITY = "server/licorne_server/http/identity.py"
 _LOCK = "server/licorne_server/bounded_lock.py"
 _PLACES = "server/licorne_server/places.py"
 _REMEMBERED = "server/licorne_server/remembered.py"
+_COLLECTOR = "server/licorne_server/collector.py"
 _SHARE = "server/licorne_server/share.py"
 _STREAMS = "server/licorne_server/streams.py"
 _TOKENS = "server/licorne_server/tokens.py"
@@ -226,6 +227,22 @@ DOORS = (
         "self._debt += spent * PAUSE_FACTOR",
         "self._debt += spent",
         "readers have half of the loop's time while there is scheduling to do",
+        ("tests/server/test_share.py",),
+    ),
+    Defect(
+        "long-pass-beside-rms",
+        _COLLECTOR,
+        "self._gone() == self._last_gone or self.reckoned() > SHORT_SECONDS",
+        "self._gone() == self._last_gone",
+        "when books have gone the collector stops all RMs for as long as it takes",
+        ("tests/server/test_collector.py",),
+    ),
+    Defect(
+        "overrun-is-free",
+        _SHARE,
+        "always=whole or spent > OVERRUN * length",
+        "always=whole",
+        "a reader whose slices are far too long has all of the loop's time while the core rests",
         ("tests/server/test_share.py",),
     ),
     Defect(

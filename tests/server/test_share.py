@@ -4,9 +4,13 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from google.protobuf.empty_pb2 import Empty
+from structlog.testing import capture_logs
 
 from licorne_server import share as shares
+from licorne_server.services.paging import gathered
 from licorne_server.share import PAUSE_FACTOR, SLICE_SECONDS, Share
+from licorne_server.slow_steps import SLOW_SECONDS, SlowSteps
 
 
 class Time:
@@ -178,3 +182,32 @@ async def test_what_cannot_end_with_its_slice_is_paid_for_in_any_case(
     async with share.slice("lists"):
         time.work(SLICE_SECONDS)
     assert time.rested == pytest.approx(3 * 0.05 * PAUSE_FACTOR)
+
+
+async def test_a_slice_that_overran_owes_its_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a slice of fifty times its length nobody reads for a while, though the core rests."""
+    time, share = Time(monkeypatch), Share(no)
+    await read(share, "p", 3, lambda: time.work(50 * SLICE_SECONDS))
+    assert time.rested == pytest.approx(3 * 50 * SLICE_SECONDS * PAUSE_FACTOR)
+    time.rested = 0.0
+    await read(share, "p", 3, lambda: time.work(1.5 * SLICE_SECONDS))
+    assert time.rested == 0.0
+
+
+async def test_slow_slices_are_counted_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log says how long a slice took, whose it was, and which functions have read."""
+    time, slow = Time(monkeypatch), SlowSteps()
+    share = Share(no, slow=slow)
+
+    def slowly(seconds: float) -> Empty:
+        time.work(seconds)
+        return Empty()
+
+    with capture_logs() as lines:
+        await read(share, "10.0.0.1", 2, lambda: time.work(SLOW_SECONDS))
+        assert not lines
+        await gathered([0.08], slowly, share, "10.0.0.1")
+    told = {"party": "10.0.0.1", "reader": ["paging.gathered"], "seconds": 0.08}
+    assert lines == [{"event": "slow slice", "log_level": "warning", **told}]
+    assert slow.count["slice"] == 1
+    assert slow.seconds["slice"] == pytest.approx(0.08)

@@ -5,6 +5,7 @@ from licorne_server.http.families import Families, Labels
 from licorne_server.http.probes import Heartbeat
 from licorne_server.http.sources import Figures
 from licorne_server.measures import Calls
+from licorne_server.slow_steps import SlowSteps
 from licorne_server.tracing.counts import REASONS, TraceCounts
 
 _CALL = ("grpc_service", "grpc_method", "grpc_type")
@@ -73,9 +74,19 @@ def add_server(
     text = "Log lines that were not written."
     dropped: dict[Labels, float] = {(why,): n for why, n in figures.log_lines_dropped.items()}
     families.counter("licorne_log_lines_dropped_total", text, ("reason",), dropped)
+    _add_slow(figures.slow, families)
     _add_build(families)
     _add_traces(figures.traces, families)
     _add_calls(figures.calls, families)
+
+
+def _add_slow(steps: SlowSteps, families: Families) -> None:
+    text = "Steps that stood in the way of everybody for more than 50 ms."
+    slow: dict[Labels, float] = {(step,): n for step, n in steps.count.items()}
+    families.counter("licorne_slow_steps_total", text, ("step",), slow)
+    text = "Time that these took."
+    slow = {(step,): seconds for step, seconds in steps.seconds.items()}
+    families.counter("licorne_slow_step_seconds_total", text, ("step",), slow)
 
 
 def _add_build(families: Families) -> None:

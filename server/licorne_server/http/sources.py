@@ -13,6 +13,7 @@ from licorne_server.event_log import EventLogs
 from licorne_server.history import Sample
 from licorne_server.measures import Calls, RmMeasures
 from licorne_server.share import Share
+from licorne_server.slow_steps import SlowSteps
 from licorne_server.tracing.counts import TraceCounts
 
 
@@ -77,6 +78,8 @@ class Figures:
     """Full passes of the garbage collector that were made in idle moments."""
     collection_seconds: float = 0.0
     """What these took."""
+    slow: SlowSteps = field(default_factory=SlowSteps)
+    """Steps during which the loop stood still."""
     memory: int = 0
     """Bytes of resident memory now."""
     memory_limit: int = 0

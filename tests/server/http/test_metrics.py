@@ -214,6 +214,7 @@ async def test_server_figures(site: Site) -> None:
     """What the server says of itself and its RMs is there, as is what the process uses."""
     rm = RmFigures(rm_id=RmId("rm1"), connected=True, outbox_messages=3, outbox_bytes=99, resyncs=2)
     site.figures = Figures(rms=(rm,), inbox=1, commands=7, turns=5, turn_seconds=0.25, defects=0)
+    site.figures.slow.note("slice", 0.3)
 
     samples = await site.metrics()
 
@@ -222,6 +223,8 @@ async def test_server_figures(site: Site) -> None:
     assert samples['licorne_rm_outbox_bytes{rm="rm1"}'] == 99
     assert samples['licorne_rm_resyncs_total{rm="rm1"}'] == 2
     assert samples["licorne_inbox"] == 1
+    assert samples['licorne_slow_steps_total{step="slice"}'] == 1
+    assert samples['licorne_slow_step_seconds_total{step="slice"}'] == 0.3
     assert samples["licorne_commands_total"] == 7
     assert samples["licorne_turns_total"] == 5
     assert samples["licorne_turn_seconds_total"] == 0.25
