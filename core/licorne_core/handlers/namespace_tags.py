@@ -51,7 +51,7 @@ def apply_brought(partition: Partition, leaf: Queue, brought: TemplateConfig) ->
     leaf.brought = brought
     apply_sizes(leaf)
     if before != (leaf.max, leaf.guaranteed):
-        partition.tree.shares_stale = True
+        partition.changes.resized(leaf)
         partition.wakeups.room_in((leaf,))
         # The fair order of applications is by what they have of the guarantee (spec § 5.2).
         for app in leaf.applications.values():

@@ -49,6 +49,16 @@ def denominators(queue: Queue) -> dict[str, int]:
     return {**fair_max(queue), **(queue.guaranteed or {})}
 
 
+def derive_denominators(queue: Queue) -> None:
+    """Have the queue carry its denominators, which follow from what is above it and nothing else.
+
+    Most queues have those of their parent: one mapping for all takes less memory.
+    """
+    found, parent = denominators(queue), queue.parent
+    same = parent is not None and parent.denominators == found
+    queue.denominators = parent.denominators if parent is not None and same else found
+
+
 def share(queue: Queue) -> float:
     """The queue's share, by which siblings are ordered (spec § 4.9): 0.0 for nothing allocated.
 

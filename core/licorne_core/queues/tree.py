@@ -12,6 +12,7 @@ from licorne_core.names import ROOT
 from licorne_core.priorities import NO_PRIORITY
 from licorne_core.queues.access import may_submit, stopped_above
 from licorne_core.queues.queue import Queue
+from licorne_core.queues.quota import derive_denominators
 from licorne_core.queues.states import QueueState
 from licorne_core.queues.template import apply_template, configure
 from licorne_core.ranking import Ranking
@@ -36,8 +37,9 @@ class Visit(NamedTuple):
 class QueueTree:
     """All queues below root, by path. Paths are lower-case and begin with root.
 
-    `shares_stale` says that the denominators of shares have to be derived anew. Whatever changes
-    them, or the set of queues, sets it; the scheduling pass derives them and clears it.
+    `shares_stale` says that the denominators of all shares have to be derived anew. What changes
+    them sets it; the scheduling pass derives them and clears it. A queue that is created, or
+    removed, changes no share of another one.
     """
 
     def __init__(self, root: QueueConfig, holdings: Holdings | None = None) -> None:
@@ -142,6 +144,7 @@ class QueueTree:
         for level, name in enumerate(missing, start=1):
             queue = self._add(name, queue, is_leaf=level == len(missing), managed=False)
             apply_template(queue)
+            derive_denominators(queue)
         return queue
 
     def take_back(self, count: int) -> None:
@@ -243,7 +246,6 @@ class QueueTree:
             parent.children[name] = queue
         self._queues[queue.path] = queue
         self._holdings.queues_changed(1)
-        self.shares_stale = True
         return queue
 
     def _remove(self, queue: Queue) -> None:
@@ -257,7 +259,6 @@ class QueueTree:
         parent.ranking.discard(queue)
         del self._queues[queue.path]
         self._holdings.queues_changed(-1)
-        self.shares_stale = True
 
 
 def check_extent(path: str) -> None:

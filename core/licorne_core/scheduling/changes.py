@@ -11,7 +11,7 @@ from licorne_core.apps.states import SCHEDULABLE, AppState
 from licorne_core.asks import AskClass
 from licorne_core.config.properties import AppSortPolicy
 from licorne_core.queues.queue import Queue
-from licorne_core.queues.quota import denominators, share
+from licorne_core.queues.quota import derive_denominators, share
 from licorne_core.queues.states import QueueState
 from licorne_core.queues.tree import QueueTree
 from licorne_core.scheduling.candidates import NodeIndex
@@ -114,6 +114,11 @@ class Changes:
         self._alone.pop(leaf, None)
         for queue in leaf.lineage:
             self._rank_anew(queue)
+
+    def resized(self, leaf: Queue) -> None:
+        """A leaf has another maximum or guarantee: of all shares only its own follows from it."""
+        derive_denominators(leaf)
+        self._leaves[leaf] = None
 
     def forget(self, app: Application) -> None:
         """The application is gone; in a state-aware leaf the next one may be let in."""
@@ -246,10 +251,7 @@ class Changes:
         self._wakeups.all_keys_changed()
         queues = list(self._tree.walk())
         for queue in queues:
-            found, parent = denominators(queue), queue.parent
-            # Most queues have those of their parent: one mapping for all takes less memory.
-            known = parent is not None and parent.denominators == found
-            queue.denominators = parent.denominators if parent is not None and known else found
+            derive_denominators(queue)
         for queue in reversed(queues):
             settle_priority(queue)
             if queue.is_leaf:
