@@ -68,6 +68,8 @@ class Inbox:
         """The first answers of each RM that has sent any, up to `MOST_ANSWERS` of each."""
         taken: list[Entry] = []
         for _ in range(MOST_ANSWERS):
+            if not self._answers:
+                break
             taken += [_take_turn(self._answers) for _ in range(len(self._answers))]
         self._size -= len(taken)
         return taken

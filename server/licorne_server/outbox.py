@@ -87,8 +87,9 @@ class Outbox:
         self._unacknowledged = 0
         # What `on_hold` was told last.
         self._held = False
-        # Set when a message comes in, or by `wake`.
-        self._filled = asyncio.Event()
+        # Set when a message of these kinds comes in, or by `wake`. Each stream waits for its own:
+        # the writers of the others have nothing to look for.
+        self._filled: dict[Sequence[Kind], asyncio.Event] = {}
         self.forgotten = 0
         self.overflowed = False
         self.room = asyncio.Event()
@@ -117,7 +118,9 @@ class Outbox:
         self._order += 1
         self._lanes[_LANES[payload.kind]].append((self._order, payload, self._now()))
         self._waiting += len(payload.data) + ENTRY_COST
-        self._filled.set()
+        for kinds, filled in self._filled.items():
+            if payload.kind in kinds:
+                filled.set()
         if self._waiting > self._bounds.high:
             self.room.clear()
         if self.size > self._bounds.cap and self._unacknowledged:
@@ -138,14 +141,21 @@ class Outbox:
             return True
         return False
 
-    async def wait(self) -> None:
-        """Wait for the next message or `wake`. To be called when `peek` has just found nothing."""
-        self._filled.clear()
-        await self._filled.wait()
+    async def wait(self, kinds: Sequence[Kind]) -> None:
+        """Wait for the next message of any of these kinds, or for `wake`.
+
+        To be called when `peek` has just found nothing.
+        """
+        filled = self._filled.get(kinds)
+        if filled is None:
+            filled = self._filled[kinds] = asyncio.Event()
+        filled.clear()
+        await filled.wait()
 
     def wake(self) -> None:
         """Let those who wait look again."""
-        self._filled.set()
+        for filled in self._filled.values():
+            filled.set()
 
     def peek(self, kinds: Sequence[Kind]) -> Batch | None:
         """The next message of any of these kinds, joined with its neighbours. It stays inside."""
@@ -208,7 +218,7 @@ class Outbox:
         self.forgotten = 0
         self.overflowed = False
         self.room.set()
-        self._filled.set()
+        self.wake()
         self._check_hold()
 
     def _first(self, kinds: Sequence[Kind]) -> _Lane | None:

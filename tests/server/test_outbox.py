@@ -159,11 +159,24 @@ def test_many_small_messages_count_for_more_than_their_bytes(outbox: Outbox) -> 
 
 async def test_waiting_ends_with_the_next_message(outbox: Outbox) -> None:
     """Whoever saw nothing and waits is woken by what comes."""
-    waiting = asyncio.create_task(outbox.wait())
+    waiting = asyncio.create_task(outbox.wait(ALL))
     await asyncio.sleep(0)
     assert not waiting.done()
     outbox.put(payload(b"a"))
     await waiting
+
+
+async def test_a_message_wakes_the_writer_of_its_kind_alone(outbox: Outbox) -> None:
+    """The other streams of an RM are not bothered by what is not theirs; `wake` is for all."""
+    kinds = (Kind.NODES, Kind.APPLICATIONS, Kind.ALLOCATIONS)
+    waiting = {kind: asyncio.create_task(outbox.wait((kind,))) for kind in kinds}
+    await asyncio.sleep(0)
+    outbox.put(payload(b"a"))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert [kind for kind, task in waiting.items() if task.done()] == [Kind.ALLOCATIONS]
+    outbox.wake()
+    await asyncio.gather(*waiting.values())
 
 
 def check(number: int, items: int = 1) -> Payload:

@@ -313,7 +313,7 @@ class Conversation:
         if now < due:
             timer = self._loop.call_at(due, self._rm.outbox.wake)
             try:
-                await self._rm.outbox.wait()
+                await self._rm.outbox.wait(ALL_KINDS)
             finally:
                 timer.cancel()
             return

@@ -195,4 +195,4 @@ class SchedulerService:
             elif stream.finishing.is_set():
                 return
             else:
-                await rm.outbox.wait()
+                await rm.outbox.wait(kinds)

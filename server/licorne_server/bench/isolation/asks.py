@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import yaml
 
-from licorne.si.v1.si_pb2 import NodeInfo
+from licorne.si.v1.si_pb2 import AllocationRequest, NodeInfo
 from licorne_server.bench import workload
 from licorne_server.bench.driver import Rm
 from licorne_server.bench.isolation.attack import (
@@ -17,6 +17,7 @@ from licorne_server.bench.isolation.attack import (
     asking,
     attacker,
     churn,
+    numbers,
     wanted,
 )
 from licorne_server.bench.scenarios import Scenario
@@ -26,6 +27,7 @@ FLOOD_APPS, FLOOD_ASKS = 100, 2000
 ROUNDS = 2000
 PARTITIONS, PARTITION_ASKS, PARTITION_ROUNDS = 800, 20, 100
 SIZES = 20_000
+TAGGED, TAGGED_BATCH, TAGS = 200_000, 200, 20
 
 
 @asynccontextmanager
@@ -112,6 +114,33 @@ async def sizes(ground: Ground) -> AsyncIterator[Act]:
             await churn(ground, rm, ground.part(ROUNDS), lambda _: single)
 
         yield act
+
+
+@asynccontextmanager
+async def tagged(ground: Ground) -> AsyncIterator[Act]:
+    """200,000 asks that no node takes, each with 20 tags of 60 characters; they stay."""
+    shape = Scenario("", "", apps=1, asks=TAGGED_BATCH, nodes=1000)
+    [(_, app)] = workload.app_names(shape)
+    async with attacker(ground, shape) as rm:
+
+        async def act() -> None:
+            for number in numbers(ground, TAGGED // TAGGED_BATCH):
+                await rm.write(tagged_asks(app, number))
+                ground.acts += TAGGED_BATCH
+
+        yield act
+
+
+def tagged_asks(app: str, number: int) -> bytes:
+    """A message with many asks that are larger than any node, and have tags of their own."""
+    asks = [
+        wanted(app, f"tagged-{number:04}-{each:03}", 2 * workload.NODE_VCORE)
+        for each in range(TAGGED_BATCH)
+    ]
+    for ask in asks:
+        for tag in range(TAGS):
+            ask.allocationTags[f"tag-{tag:02}"] = f"{ask.allocationKey}-{tag:02}".ljust(60, "x")
+    return AllocationRequest(rmID=RM, allocations=asks).SerializeToString()
 
 
 def misfits(app: str, number: int) -> list[bytes]:

@@ -25,6 +25,8 @@ ATTACKS = {
     "validate": Attack("configurations of 1,000 queues validated", configurations.validate),
     "partitions": Attack("asks in 800 partitions", asks.partitions),
     "sizes": Attack("20,000 asks of as many sizes that fit nowhere", asks.sizes),
+    "tags": Attack("200,000 asks of 20 tags that fit nowhere", asks.tagged),
+    "namespaces": Attack("10,000 queues of namespaces that come and go", things.namespaces),
     "messages": Attack("messages of 8 MiB with tiny fields", messages.largest),
     "ping": Attack("PING frames of HTTP/2", http2.ping),
     "settings": Attack("SETTINGS frames of HTTP/2", http2.settings),

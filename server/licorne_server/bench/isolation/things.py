@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import grpc
 
 from licorne.si.v1.si_pb2 import (
+    AddApplicationRequest,
     ApplicationRequest,
     NodeInfo,
     RemoveApplicationRequest,
@@ -17,6 +18,13 @@ from licorne_server.bench.isolation.attack import BATCH, RM, Act, Ground
 from licorne_server.bench.scenarios import Scenario
 
 ROUNDS = 1000
+NAMESPACES = 10_000
+NAMESPACES_CONFIG = """
+partitions:
+  - name: default
+    placementrules: [{name: tag, value: namespace, create: true}]
+    queues: [{name: root, submitacl: "*"}]
+"""
 
 
 @asynccontextmanager
@@ -38,6 +46,43 @@ async def nodes(ground: Ground) -> AsyncIterator[Act]:
 
 
 @asynccontextmanager
+async def namespaces(ground: Ground) -> AsyncIterator[Act]:
+    """10,000 applications, each in a queue that is made for its namespace, come and go."""
+    names = [f"ns-{number:05}" for number in range(ground.part(NAMESPACES))]
+    async with (
+        Rm(ground.target, RM, BATCH) as rm,
+        grpc.aio.insecure_channel(ground.target, options=OPTIONS) as channel,
+    ):
+        await rm.register(NAMESPACES_CONFIG)
+        call = SchedulerStub(channel).UpdateApplication()
+        parts = [names[start : start + BATCH] for start in range(0, len(names), BATCH)]
+        added = [ApplicationRequest(rmID=RM, new=map(of_namespace, part)) for part in parts]
+        removed = [ApplicationRequest(rmID=RM, remove=map(removal, part)) for part in parts]
+
+        async def act() -> None:
+            for _ in range(ground.part(ROUNDS)):
+                await put(call, added)
+                await taken(call, len(names))
+                await put(call, removed)
+                ground.acts += len(names)
+
+        yield act
+        call.cancel()
+
+
+def of_namespace(name: str) -> AddApplicationRequest:
+    """An application of that name, in the namespace of that name."""
+    application = workload.application("", name)
+    application.tags["namespace"] = name
+    return application
+
+
+def removal(name: str) -> RemoveApplicationRequest:
+    """What removes an application."""
+    return RemoveApplicationRequest(applicationID=name)
+
+
+@asynccontextmanager
 async def applications(ground: Ground) -> AsyncIterator[Act]:
     """A thousand applications are added and removed, over and over."""
     shape = Scenario("", "", apps=ground.part(BATCH))
@@ -50,10 +95,7 @@ async def applications(ground: Ground) -> AsyncIterator[Act]:
         added = ApplicationRequest(rmID=RM, new=list(workload.applications(shape)))
         removed = ApplicationRequest(
             rmID=RM,
-            remove=[
-                RemoveApplicationRequest(applicationID=name)
-                for _, name in workload.app_names(shape)
-            ],
+            remove=[removal(name) for _, name in workload.app_names(shape)],
         )
 
         async def act() -> None:
