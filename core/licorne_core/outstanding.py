@@ -7,13 +7,12 @@ RM is not without a node.
 """
 
 from collections.abc import Iterable, Iterator
-from heapq import nsmallest
+from heapq import heappop
 from itertools import chain
 from typing import NamedTuple
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.groups import AskGroup, waits
-from licorne_core.apps.requests import Place
 from licorne_core.effects import ContainerState
 from licorne_core.partition import Partition
 from licorne_core.queues.queue import Queue
@@ -24,7 +23,8 @@ from licorne_core.scheduling.predicate_results import PredicateResults
 REASON = "request is waiting for cluster resources become available"
 
 PART = 1_000
-"""Groups that are looked at, and asks told, before others have their turn: some milliseconds."""
+"""Queues, applications, groups and asks that are looked at before others have their turn: at most
+some milliseconds."""
 
 
 class Outstanding(NamedTuple):
@@ -36,7 +36,8 @@ class Outstanding(NamedTuple):
     asks: int
 
 
-Scan = Iterator[Outstanding]
+Scan = Iterator[Outstanding | None]
+"""What is found, and a None for each look at something else."""
 
 
 def scan(partition: Partition) -> Scan:
@@ -46,10 +47,15 @@ def scan(partition: Partition) -> Scan:
     """
     rooms = _Rooms(partition.tree.root)
     for leaf in _leaves(partition.tree.root):
-        for app in _applications(leaf):
-            for group in _groups(app, partition.results):
-                asks = rooms.take(app.quotas, group.ask_class.items, group.waiting)
-                yield Outstanding(leaf, app, group, asks)
+        yield None
+        for app in () if leaf is None else _applications(leaf):
+            yield None
+            for group in () if app is None else _groups(app, partition.results):
+                if leaf is None or app is None or group is None:
+                    yield None
+                else:
+                    asks = rooms.take(app.quotas, group.ask_class.items, group.waiting)
+                    yield Outstanding(leaf, app, group, asks)
 
 
 def unreported(scanning: Scan) -> tuple[list[ContainerState], Scan | None]:
@@ -58,26 +64,33 @@ def unreported(scanning: Scan) -> tuple[list[ContainerState], Scan | None]:
     They count as reported from now on.
     """
     states: list[ContainerState] = []
-    for _ in range(PART):
-        found = next(scanning, None)
-        if found is None:
-            return states, None
-        missing = found.asks - found.group.reported
-        for place in _first_unreported(found.group, min(missing, PART - len(states))):
-            place.request.reported = True
-            found.group.reported += 1
-            app_id, key = found.app.app_id, place.request.key
-            states.append(ContainerState(app_id=app_id, key=key, reason=REASON))
-        if len(states) == PART:
-            return states, chain((found,), scanning)
-    return states, scanning
+    looks = PART
+    for found in scanning:
+        looks -= 1
+        if found is not None:
+            looks = _report(found, looks, states)
+            if looks <= 0:
+                return states, chain((found,), scanning)
+        elif looks <= 0:
+            return states, scanning
+    return states, None
 
 
-def _first_unreported(group: AskGroup, count: int) -> list[Place]:
-    if count <= 0:
-        return []
-    waiting = (place for place in group.heap if waits(place) and not place.request.reported)
-    return nsmallest(count, waiting)
+def _report(found: Outstanding, looks: int, states: list[ContainerState]) -> int:
+    """Report the first asks of a group that were not; how many looks are left then."""
+    group, app_id = found.group, found.app.app_id
+    if group.reported >= found.asks:
+        return looks
+    heap = group.unreported()
+    while heap and looks > 0 and group.reported < found.asks:
+        looks -= 1
+        place = heappop(heap)
+        request = place.request
+        if waits(place) and not request.reported:
+            request.reported = True
+            group.reported += 1
+            states.append(ContainerState(app_id=app_id, key=request.key, reason=REASON))
+    return looks
 
 
 class _Rooms:
@@ -107,33 +120,40 @@ class _Rooms:
         return room
 
 
-def _leaves(queue: Queue) -> Iterator[Queue]:
+def _leaves(queue: Queue) -> Iterator[Queue | None]:
     if queue.is_leaf:
         yield queue
         return
-    for child in queue.ranking.ordered():
-        yield from _leaves(child)
+    for child in queue.ranking.in_order():
+        yield None
+        if child is not None:
+            yield from _leaves(child)
 
 
-def _applications(leaf: Queue) -> Iterable[Application]:
+def _applications(leaf: Queue) -> Iterator[Application | None]:
     """Those that are looked at, in order where one may take what the next one wants."""
-    bounded = any(queue.max is not None for queue in leaf.lineage[:-1]) or any(
-        tracker.max is not None for app in leaf.applications.values() for tracker in app.trackers
-    )
+    bounded = any(queue.max is not None for queue in leaf.lineage[:-1])
+    applications = list(leaf.applications.values())
+    for app in () if bounded else applications:
+        if any(tracker.max is not None for tracker in app.trackers):
+            bounded = True
+            break
+        yield None
     if bounded:
-        return leaf.ranking.ordered()
-    return [app for app in leaf.applications.values() if app in leaf.ranking]
+        yield from leaf.ranking.in_order()
+    else:
+        for app in applications:
+            yield app if app in leaf.ranking else None
 
 
-def _groups(app: Application, results: PredicateResults) -> Iterator[AskGroup]:
+def _groups(app: Application, results: PredicateResults) -> Iterator[AskGroup | None]:
     """Those that were tried, found no node and may go to any, in order.
 
     A node that is passed over because the RM did not answer was not refused.
     """
     if not app.pending_count:
         return
-    ranked = app.ranking.ordered() if len(app.groups) > 1 else list(app.groups.values())
-    for group in ranked:
+    for group in app.ranking.in_order() if len(app.groups) > 1 else list(app.groups.values()):
         if (
             isinstance(group, AskGroup)
             and group.waiting
@@ -144,3 +164,5 @@ def _groups(app: Application, results: PredicateResults) -> Iterator[AskGroup]:
             and group.ask_class.required_node is None
         ):
             yield group
+        else:
+            yield None

@@ -7,9 +7,11 @@ entry. An item is *active*, or *set aside* because nothing can be done for it at
 unique, so that the order never depends on who came first.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, Generic, NamedTuple, TypeVar
+
+from licorne_core.runs import in_runs
 
 Key = tuple[Any, ...]
 T = TypeVar("T", bound=Hashable)
@@ -45,6 +47,10 @@ class _Place:
         self.active = True
         self.entry: Ranked | None = None
         """What others were shown of it under this key."""
+
+    def rank(self) -> tuple[Key, int]:
+        """What it is ordered by: no two have the same."""
+        return self.key, self.serial
 
     def show(self) -> Ranked:
         """The valid entry, which is made for the first who asks."""
@@ -186,5 +192,10 @@ class Ranking(Generic[T]):
         return None
 
     def ordered(self) -> list[T]:
-        """All items by key; for reports."""
+        """All items by key, in one go."""
         return [entry.item for entry in sorted([place.show() for place in self._places.values()])]
+
+    def in_order(self) -> Iterator[T | None]:
+        """The same one by one. Before the first is a None wherever the reader may pause."""
+        for place in in_runs(list(self._places.values()), key=_Place.rank):
+            yield None if place is None else place.item

@@ -138,6 +138,14 @@ CHECKS = (
         (_TEST_OUTSTANDING, _TEST_SCENARIO),
     ),
     Defect(
+        "reported-without-an-end",
+        _OUTSTANDING,
+        "    while heap and looks > 0 and group.reported < found.asks:\n",
+        "    while heap and group.reported < found.asks:\n",
+        "all asks of a size are reported in one turn, however many there are",
+        (_TEST_OUTSTANDING,),
+    ),
+    Defect(
         "time-begins-too-early",
         _CONVERSATION,
         "                await self._send(sealer, batch.kind, batch.data, number)\n",

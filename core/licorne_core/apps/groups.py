@@ -45,6 +45,7 @@ class AskGroup:
     """
 
     __slots__ = (
+        "_unreported",
         "app",
         "ask_class",
         "assumed",
@@ -90,6 +91,8 @@ class AskGroup:
     """Whether those who watch know the asks to exceed a queue's maximum (spec § 12.1.3)."""
     over_quota: bool
     """Whether those who watch know the asks to exceed a limit of their user or group."""
+    _unreported: list[Place] | None
+    """See `unreported`; None before somebody wants it."""
     reservation_request: "ReservationRequest | None"
     """Their request for a node to reserve, once they have found none."""
     preemption_request: "PreemptionRequest | None"
@@ -113,6 +116,7 @@ class AskGroup:
         self.over_quota = False
         self.log: dict[str, LogEntry] = {}
         self.blocker = None
+        self._unreported = None
         self.reservation_request = None
         self.preemption_request = None
 
@@ -130,6 +134,8 @@ class AskGroup:
         self.waiting += 1
         if place.request.reported:
             self.reported += 1
+        elif self._unreported is not None:
+            self._add_unreported(place, self._unreported)
         if not place.request.is_queued:
             place.request.is_queued = True
             heappush(self.heap, place)
@@ -164,7 +170,24 @@ class AskGroup:
         for place in self.heap:
             _forget(place)
         self.heap.clear()
+        self._unreported = None
         self.over_queue = self.over_quota = False
+
+    def unreported(self) -> list[Place]:
+        """A heap that has the places of all asks that are pending and were not reported.
+
+        It has others too, so whoever takes a place out looks at it. Nobody looks at all of them to
+        make it: a copy of a heap is one.
+        """
+        if self._unreported is None:
+            self._unreported = self.heap.copy()
+        return self._unreported
+
+    def _add_unreported(self, place: Place, heap: list[Place]) -> None:
+        heappush(heap, place)
+        if len(heap) > SLACK + 2 * self.waiting:
+            # Most of those who were in it went without being reported.
+            self._unreported = None
 
     def start_afresh(self) -> None:
         """Nothing of the group waits for anything: who comes later has not been looked at yet."""

@@ -4,8 +4,7 @@ While an allocation is *assumed*, or the place that it is to take is not free ye
 heard of it: it is shown as an ask.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from heapq import merge
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from licorne_core.apps.application import Application
@@ -25,12 +24,10 @@ from licorne_core.reports import (
     ReservationReport,
     TaskGroupReport,
 )
+from licorne_core.runs import RUN, in_runs
 from licorne_core.timers import Due, Timer
 from licorne_core.views.in_order import InOrder
 from licorne_core.views.nodes import reservation_report
-
-RUN = 500
-"""Requests that are looked at in one go, and asks that are put in order."""
 
 
 def applications_of(
@@ -80,7 +77,7 @@ def app_report(
 ) -> AppReport:
     """One application; with `detail` its asks and allocations too, so many of each at most."""
     shown = list(islice(_known(app), limit)) if detail else []
-    gang = app.gang
+    gang, logs = app.gang, _Logs(app)
     return AppReport(
         app_id=app.app_id,
         partition=partition.name,
@@ -108,7 +105,7 @@ def app_report(
         gang_style=gang.style.value if gang.is_wanted else "",
         placeholder_deadline=_placeholder_deadline(partition, app),
         task_groups=tuple(map(_task_group_report, gang.groups.values())),
-        asks=list(_ask_reports(app, app.asks_in_order(limit))) if detail else (),
+        asks=[logs.report(place.request) for place in app.asks_in_order(limit)] if detail else (),
         allocations=[allocation for _, allocation in shown],
         stopping={request.key: why for request, _ in shown if (why := why_stopped(request))},
     )
@@ -119,13 +116,13 @@ def asks_of(app: Application) -> Iterator[AskReport | None]:
 
     There is a None wherever the reader may pause: very many are put in order part by part.
     """
-    requests = list(app.requests.values())
-    runs: list[list[Place]] = []
-    for start in range(0, len(requests), RUN):
-        part = requests[start : start + RUN]
-        runs.append(sorted(request.place for request in part if _is_ask(request)))
-        yield None
-    yield from _ask_reports(app, (place for place in merge(*runs) if _is_ask(place.request)))
+    logs = _Logs(app)
+    for request in in_runs(list(app.requests.values()), key=_place, fits=_is_ask):
+        yield logs.report(request) if request is not None and _is_ask(request) else None
+
+
+def _place(request: Request) -> Place:
+    return request.place
 
 
 def _is_ask(request: Request) -> bool:
@@ -177,18 +174,22 @@ def _known(app: Application) -> Iterator[tuple[Request, Allocation]]:
             yield request, request.allocation
 
 
-def _ask_reports(app: Application, places: Iterable[Place]) -> Iterator[AskReport]:
-    """What there is to say of a group is made once for all of its asks: there may be very many."""
-    logs: dict[object, tuple[AskLogEntry, ...]] = {}
-    for place in places:
-        request = place.request
+class _Logs:
+    """What there is to say of groups, made once for all asks of one: there may be very many."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+        self._logs: dict[object, tuple[AskLogEntry, ...]] = {}
+
+    def report(self, request: Request) -> AskReport:
+        """One ask as it is now."""
         key = group_key(request.ask)
-        group = app.groups.get(key)
-        log = logs.get(key)
+        group = self._app.groups.get(key)
+        log = self._logs.get(key)
         if log is None:
-            log = logs[key] = () if group is None else _log(group)
+            log = self._logs[key] = () if group is None else _log(group)
         reservation = request.reservation
-        yield AskReport(
+        return AskReport(
             request.ask,
             request.create_time,
             log,

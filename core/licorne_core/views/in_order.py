@@ -1,13 +1,11 @@
 """Long lists of names in order, for readers who must not hold up others."""
 
 from collections.abc import Callable, Iterable, Iterator
-from heapq import merge
 from typing import Generic, TypeVar
 
-Name = TypeVar("Name", bound=str)
+from licorne_core.runs import in_runs
 
-RUN = 500
-"""Names that are looked at and put in order in one go."""
+Name = TypeVar("Name", bound=str)
 
 
 class InOrder(Generic[Name]):
@@ -31,11 +29,7 @@ class InOrder(Generic[Name]):
 
     def behind(self, last: str) -> Iterator[Name | None]:
         """Those behind a name, which need not be there."""
-        runs: list[list[Name]] = []
-        for start in range(0, self.count, RUN):
-            part = self._names[start : start + RUN]
-            if last:
-                part = [name for name in part if name > last]
-            runs.append(sorted(part if self._fits is None else filter(self._fits, part)))
-            yield None
-        yield from merge(*runs)
+        fits = self._fits
+        if not last:
+            return in_runs(self._names, fits=fits)
+        return in_runs(self._names, fits=lambda name: name > last and (fits is None or fits(name)))

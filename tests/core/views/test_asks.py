@@ -5,7 +5,7 @@ from dataclasses import replace
 from licorne_core.commands import PredicatePolicy
 from licorne_core.ids import PartitionName
 from licorne_core.reports import AskLogEntry
-from licorne_core.views.applications import RUN
+from licorne_core.runs import RUN
 from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.driver import START, Driver
 

@@ -1,8 +1,8 @@
 """Long lists are read in small steps: nobody waits until all names of a cluster are sorted."""
 
 from licorne_core.ids import PartitionName
+from licorne_core.runs import RUN
 from licorne_core.views import InOrder
-from licorne_core.views.in_order import RUN
 from support.builders import app, apps, ask, asks, config, node, nodes, register, remove_apps
 from support.driver import Driver
 

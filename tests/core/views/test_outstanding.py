@@ -8,6 +8,7 @@ from licorne_core.ids import AppId
 from licorne_core.outstanding import Outstanding
 from licorne_core.queues.queue import Queue
 from licorne_core.reports import OutstandingShape
+from licorne_core.runs import RUN
 from licorne_core.views.outstanding import outstanding_shapes
 
 ROOT = Queue("root", None, is_leaf=False, managed=True)
@@ -39,11 +40,11 @@ def test_sizes_are_counted_by_queue() -> None:
 
 
 def test_the_reader_may_pause_wherever_there_is_much_to_do() -> None:
-    """There is a pause for each thing that was found and for each thousand sizes to be sorted."""
+    """There is a pause for each thing that was found and for each run of sizes to be sorted."""
     what = [found(A, number % 7, vcore=1 + number) for number in range(2_500)]
     steps = list(outstanding_shapes(what))
     pauses = [step for step in steps if step is None]
-    assert len(pauses) == 2_500 + 3
+    assert len(pauses) == 2_500 + -(-2_500 // RUN)
     assert steps[: len(pauses)] == pauses
     shapes = [(shape.count, shape.resources["vcore"]) for shape in steps if shape is not None]
     assert shapes == sorted(shapes, key=lambda shape: (-shape[0], shape[1]))

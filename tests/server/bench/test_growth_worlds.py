@@ -195,6 +195,12 @@ def test_what_stands_ahead_was_sent_before() -> None:
     assert (before, waiting(world), len(world.placed)) == (SIZE, SIZE, WORK)
 
 
+def test_each_ask_that_fits_nowhere_is_reported() -> None:
+    """The time at which that is due is part of what is measured, and nothing else is counted."""
+    cost = of_cluster.reports(SIZE, WORK)
+    assert (cost.asks, cost.allocations) == (SIZE, SIZE)
+
+
 def test_reservations_stay() -> None:
     """As many nodes as the size says are reserved before and after the others are placed."""
     world = of_cluster.reservations(SIZE, WORK)

@@ -109,6 +109,13 @@ ALL = (
         note="Stretches of the line in which a size may fit what is released are looked at.",
     ),
     Dimension(
+        name="reports",
+        about="asks of one size that fit nowhere, and of which the RM is told so when that is due",
+        sizes=(1_000, 10_000, 100_000),
+        measure=of_cluster.reports,
+        note="What is counted is reports, in place of allocations.",
+    ),
+    Dimension(
         name="unplaceable",
         about="sizes that fit nowhere, and stand ahead of those that fit",
         sizes=(10, 100, 5_000),

@@ -1,9 +1,15 @@
 """Worlds in which the nodes grow, and what waits for them."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from licorne_core.asks import Ask, AskClass
-from licorne_core.commands import ReleaseRequest, UpdateAllocations
+from licorne_core.commands import Command, ReleaseRequest, UpdateAllocations
+from licorne_core.effects import ContainerStatesChanged, Effect
+from licorne_server.bench.driver import BenchError
 from licorne_server.bench.growth.world import (
     CAPACITY,
+    Cost,
     World,
     application,
     ask,
@@ -61,6 +67,31 @@ def release_each(world: World) -> None:
         one = ReleaseRequest(app_id=full.app_id, key=full.key)
         world.handle(UpdateAllocations(rm_id=world.rm_id, releases=[one]))
         world.settle()
+
+
+def reports(size: int, work: int) -> Cost:
+    """Asks of one size that fit nowhere, and the time at which the RM is told so of each.
+
+    What is counted as made are the reports.
+    """
+    world = World(config([leaf()]))
+    world.add_nodes()
+    (app,) = running(world, [application("app")])
+    world.begin()
+    told = 0
+
+    def hear(effect: Effect) -> Iterable[Command]:
+        nonlocal told
+        if isinstance(effect, ContainerStatesChanged):
+            told += len(effect.states)
+        return ()
+
+    world.hear = hear
+    world.take(asks_of([app], size, [AskClass.of({"vcore": 2 * CAPACITY["vcore"]})]))
+    world.wait(OLD_ENOUGH)
+    if told != size:
+        raise BenchError(f"{told} of {size} asks were reported")
+    return replace(world.cost(), allocations=told)
 
 
 def unplaceable(size: int, work: int) -> World:
