@@ -5,11 +5,19 @@ an earlier one stops the ask, so that all that stands in the way can be seen at 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.groups import AskGroup, group_key
-from licorne_core.apps.requests import STOPPING, TO_REPLACE, Request, RequestState
+from licorne_core.apps.groups import AskGroup, group_key, waits
+from licorne_core.apps.requests import (
+    ASSUMED,
+    PENDING,
+    STOPPING,
+    TO_REPLACE,
+    Place,
+    Request,
+    RequestState,
+)
 from licorne_core.apps.states import SCHEDULABLE, AppState
 from licorne_core.errors import NotFound, shown
 from licorne_core.explain_preemption import UNDER_WAY, preemption_check
@@ -35,8 +43,33 @@ _DROPS_ASKS = frozenset({AppState.RESUMING, AppState.FAILING})
 """In these states an application has lost its asks, as its gang has not come together in time."""
 
 
-def explain(partition: Partition, app: Application, key: str) -> Explanation:
-    """The ask's, or for an empty key the first waiting ask's, situation; raises NotFound."""
+STEP = 500
+"""Nodes, applications, groups and asks that are looked at before the reader may pause."""
+
+
+def explain(partition: Partition, app: Application, key: str) -> Iterator[Explanation | None]:
+    """The ask's, or for an empty key the first waiting ask's, situation; raises NotFound.
+
+    Before it is a None wherever the reader may pause. What changes meanwhile may be missed, but the
+    ask is one that waits, if it is explained as such.
+    """
+    while True:
+        request = yield from _request(app, key)
+        if not request.is_pending:
+            yield _explain_settled(partition, app, request)
+            return
+        asks = yield from _asks_ahead(app, request.place)
+        applications = yield from _applications_ahead(app)
+        nodes = yield from _nodes_asked(partition, request)
+        if partition.applications.get(app.app_id) is not app:
+            raise NotFound(f"application {app.app_id} is {app.state.value}")
+        if app.requests.get(request.key) is request and request.state is PENDING:
+            yield _explain_pending(partition, app, request, nodes, (asks, applications))
+            return
+
+
+def _request(app: Application, key: str) -> Generator[None, None, Request]:
+    """The ask of that key, or the first that waits in an application that is here."""
     who = f"application {app.app_id}"
     if app.state in _DROPS_ASKS:
         who = f"{who} is {app.state.value} and"
@@ -44,13 +77,32 @@ def explain(partition: Partition, app: Application, key: str) -> Explanation:
         request = app.requests.get(AllocationKey(key))
         if request is None:
             raise NotFound(f"{who} has no ask {shown(key)}")
-    else:
-        first = app.asks_in_order(1)
-        if not first:
+        return request
+    while True:
+        first: Place | None = None
+        for number, place in enumerate(_first_places(app), 1):
+            if place is not None and (first is None or place < first):
+                first = place
+            if not number % STEP:
+                yield
+        if first is None:
             raise NotFound(f"{who} has no pending ask")
-        request = first[0].request
-    if request.is_pending:
-        return _explain_pending(partition, app, request)
+        if app.requests.get(first.request.key) is first.request:
+            return first.request
+
+
+def _first_places(app: Application) -> Iterator[Place | None]:
+    """The place of the first ask of each group, and of each that has a node and is not told."""
+    for group in list(app.groups.values()):
+        yield group.first() if group.waiting else None
+    if app.assumed_count or app.replacing_count:
+        for request in list(app.requests.values()):
+            is_one = request.state is ASSUMED or request.state in TO_REPLACE
+            yield request.place if is_one else None
+
+
+def _explain_settled(partition: Partition, app: Application, request: Request) -> Explanation:
+    """The situation of a request that is not pending."""
     verdict, summary = _whereabouts(partition, request)
     return Explanation(
         app_id=app.app_id,
@@ -140,9 +192,15 @@ def _cause(record: PreemptionRecord) -> str:
     return f"{whom}, as queue {record.beneficiary_queue.path} was below its guarantee"
 
 
-def _explain_pending(partition: Partition, app: Application, request: Request) -> Explanation:
-    leaf = partition.leaf_of(app)
-    checks = checks_of(partition, app, request)
+def _explain_pending(
+    partition: Partition,
+    app: Application,
+    request: Request,
+    nodes: Check,
+    ahead: tuple[int, int],
+) -> Explanation:
+    """The situation of a pending ask, with so many asks and applications ahead of it."""
+    checks: tuple[Check, ...] = (*_checks_before_nodes(partition, app, request), nodes)
     blocking = next((check for check in checks if not check.passed), None)
     summary = "schedulable, waiting for its turn" if blocking is None else blocking.message()
     if isinstance(blocking, QueueCheck | NodesCheck):
@@ -150,7 +208,6 @@ def _explain_pending(partition: Partition, app: Application, request: Request) -
         checks += (preemption,)
         if preemption.code == UNDER_WAY:
             summary = preemption.text
-    place = request.place
     return Explanation(
         app_id=app.app_id,
         key=request.key,
@@ -158,22 +215,52 @@ def _explain_pending(partition: Partition, app: Application, request: Request) -
         verdict="waiting" if blocking is None else "pending",
         summary=summary,
         checks=checks,
-        asks_ahead=app.pending_before(place),
-        applications_ahead=_applications_ahead(app, leaf),
+        asks_ahead=ahead[0],
+        applications_ahead=ahead[1],
         is_victim=_record(partition, request) is not None,
     )
 
 
-def _applications_ahead(app: Application, leaf: Queue) -> int:
+def _asks_ahead(app: Application, place: Place) -> Generator[None, None, int]:
+    """How many pending asks of its application are looked at before the one with that place."""
+    count = looks = 0
+    for group in list(app.groups.values()):
+        for one in _places(group):
+            count += waits(one) and one < place
+            looks += 1
+            if not looks % STEP:
+                yield
+    for request in list(app.backing_off.values()):
+        count += request.place < place
+        looks += 1
+        if not looks % STEP:
+            yield
+    return count
+
+
+def _places(group: AskGroup) -> list[Place]:
+    """The places of its asks, and of others that are gone."""
+    return [group.first()] if group.waiting == 1 else group.heap.copy()
+
+
+def _applications_ahead(app: Application) -> Generator[None, None, int]:
+    """How many applications of its leaf are looked at before it."""
+    leaf = app.leaf
+    if not isinstance(leaf, Queue):
+        return 0
     key = app_key(app, leaf)
-    return sum(
-        1
-        for other in leaf.applications.values()
-        if other is not app
-        and other.pending_count
-        and other.state in SCHEDULABLE
-        and app_key(other, leaf) < key
-    )
+    count = 0
+    for number, other in enumerate(list(leaf.applications.values()), 1):
+        count += (
+            other is not app
+            and other.leaf is leaf
+            and other.pending_count > 0
+            and other.state in SCHEDULABLE
+            and app_key(other, leaf) < key
+        )
+        if not number % STEP:
+            yield
+    return count
 
 
 def checks_of(partition: Partition, app: Application, request: Request) -> tuple[Check, ...]:
@@ -234,13 +321,29 @@ def starting_checks(partition: Partition, app: Application) -> Iterator[Check]:
 
 
 def nodes_check(partition: Partition, request: Request) -> Check:
-    """Every node asked; of those out, the first cause (spec § 7.4)."""
+    """Every node asked, without a pause; of those out, the first cause (spec § 7.4)."""
+    asking = _nodes_asked(partition, request)
+    while True:
+        try:
+            next(asking)
+        except StopIteration as end:
+            check: Check = end.value
+            return check
+
+
+def _nodes_asked(partition: Partition, request: Request) -> Generator[None, None, Check]:
+    """The same, node by node."""
     ask_class, reservation = request.ask.ask_class, request.reservation
     required = ask_class.required_node
     own = None if reservation is None else reservation.node_id
     nodes = _asked_nodes(partition, required)
-    refusals = (node.refusal(ask_class, reserved=node.node_id == own) for node in nodes)
-    causes = Counter(refusal for refusal in refusals if refusal is not None)
+    causes: Counter[str] = Counter()
+    for number, node in enumerate(nodes, 1):
+        refusal = node.refusal(ask_class, reserved=node.node_id == own)
+        if refusal is not None:
+            causes[refusal] += 1
+        if not number % STEP:
+            yield
     return NodesCheck(
         total=len(nodes),
         fitting=len(nodes) - causes.total(),

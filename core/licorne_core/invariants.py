@@ -173,14 +173,16 @@ def _check_node(partition: Partition, node: Node) -> None:
         _in_range(at, total)
     low = min(node.available.values(), default=0)
     _require("A7", low >= INT64_MIN, f"{at} has {low} available")
-    assumed = 0
+    assumed = linked = 0
     for held in node.allocations:
         app = partition.applications.get(held.ask.app_id)
         request = app.requests.get(held.key) if app is not None else None
         if request is None or request.allocation is not held:
             raise InvariantBroken(f"A6: {at} has {held.key}, its application has it not")
         assumed += request.state in (RequestState.ASSUMED, RequestState.MATCHED)
+        linked += request.state is RequestState.LINKED
     _same("A4", f"{at}: assumed", assumed, node.assumed)
+    _same("A4", f"{at}: linked", linked, node.linked)
 
 
 def _check_application(partition: Partition, app: Application) -> None:

@@ -69,6 +69,7 @@ class Pairs:
         if request.allocation is not None:
             # The RM counts it as placed there.
             node = self._nodes.by_id[request.allocation.node_id]
+            node.linked += 1
             if forget_results(node):
                 self._wakeups.node_improved(node)
         self._end_question(app, request)
@@ -174,6 +175,7 @@ class Pairs:
         book_on_node(request.ask.ask_class.items, node)
         request.allocation = Allocation(request.ask, node.node_id, asked, now)
         node.allocations[request.allocation] = None
+        node.linked += request.state is RequestState.LINKED
         self._wakeups.node_filled(node)
 
     def _leave_node(self, request: Request) -> None:
@@ -182,6 +184,7 @@ class Pairs:
             node = self._nodes.by_id[allocation.node_id]
             unbook_on_node(allocation.ask.ask_class.items, node)
             del node.allocations[allocation]
+            node.linked -= request.state is RequestState.LINKED
             request.allocation = None
             self._wakeups.node_improved(node)
 

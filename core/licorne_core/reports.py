@@ -99,7 +99,6 @@ class QueueReport:
     properties: Mapping[str, str]
     counters: QueueCounters
     template: TemplateConfig | None
-    child_names: tuple[QueuePath, ...]
     children: tuple["QueueReport", ...] = ()
 
 
@@ -187,7 +186,8 @@ class AppReport:
     max_priority: int
     pending_count: int
     allocation_count: int
-    reservations: tuple[ReservationReport, ...]
+    reserved: int
+    """Asks that have a node reserved."""
     state_log: tuple[tuple[float, str], ...]
     placeholder_count: int
     """Placeholders that keep room; they are in `allocation_count`."""

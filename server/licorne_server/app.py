@@ -141,7 +141,7 @@ class Server:
         refusal_of = self.scheduler.refusal_of
         self.changes = Changes(engine, self.rms, known, self.config_thread, self.clock, refusal_of)
         self.copies = self._copies()
-        self._history = History(self.scheduler.views, self.clock)
+        self._history = History(self.scheduler.views, self.clock, self._share)
         self._audits = Audits(self.scheduler.views, self.clock, self._share)
         self.engine.on_failure = self._failed
         self._access = Access(

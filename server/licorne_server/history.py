@@ -5,10 +5,15 @@ from collections import deque
 from typing import NamedTuple
 
 from licorne_core.apps.states import AppState
+from licorne_core.ids import PartitionName
 from licorne_core.views import Views
 from licorne_server.clock import Clock
+from licorne_server.services.paging import gathered
+from licorne_server.share import Share
 
 SAMPLE_SECONDS = 60.0
+PARTY = "history"
+
 SAMPLES = 1_440
 """How many samples are kept: those of a day."""
 
@@ -24,9 +29,10 @@ class Sample(NamedTuple):
 class History:
     """The samples of the last day, the oldest first; they begin with the server."""
 
-    def __init__(self, views: Views, clock: Clock) -> None:
-        """No samples yet; `start` begins to take them."""
+    def __init__(self, views: Views, clock: Clock, share: Share) -> None:
+        """No samples yet; `start` begins to take them, in the share that readers have."""
         self._views = views
+        self._share = share
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
         self.samples: deque[Sample] = deque(maxlen=SAMPLES)
@@ -49,10 +55,18 @@ class History:
             woken.clear()
             now = self._clock.now()
             if now >= due:
-                self._take(now)
+                await self._take(now)
                 due += SAMPLE_SECONDS * (1 + (now - due) // SAMPLE_SECONDS)
 
-    def _take(self, now: float) -> None:
-        reports = self._views.partitions()
-        running = sum(report.applications.get(AppState.RUNNING.value, 0) for report in reports)
-        self.samples.append(Sample(now, running, sum(report.allocations for report in reports)))
+    async def _take(self, now: float) -> None:
+        """Add the partitions up, which may be very many, in slices."""
+        running = allocations = 0
+
+        def add(name: PartitionName) -> None:
+            nonlocal running, allocations
+            report = self._views.partition(name)
+            running += report.applications.get(AppState.RUNNING.value, 0)
+            allocations += report.allocations
+
+        await gathered(self._views.partition_names(), add, self._share, PARTY)
+        self.samples.append(Sample(now, running, allocations))

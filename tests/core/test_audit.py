@@ -146,7 +146,7 @@ def member_of_the_past(partition: Partition) -> None:
         (negative_node, Concern.NEGATIVE_NODE, "node n1: "),
         (wrong_total, Concern.PARTITION_SUM, "partition [rm1]default: capacity"),
         (wrong_usage, Concern.PARTITION_SUM, "partition [rm1]default: allocated"),
-        (wrong_node, Concern.NODE_SUM, "node n0: available"),
+        (wrong_node, Concern.NODE_SUM, "node n0: allocated"),
         (unknown_reservation, Concern.RESERVATION, "node n1 is reserved for waits of application"),
         (orphan_on_node, Concern.ORPHAN_ON_NODE, "node n0 has runs of application one"),
         (orphan_in_application, Concern.ORPHAN_IN_APPLICATION, "application one has runs on node"),

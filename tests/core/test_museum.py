@@ -23,6 +23,7 @@ from support.builders import (
     remove_apps,
 )
 from support.driver import Driver, keys, placed, refused, refused_apps, released, states
+from support.steps import last, listed
 
 DEFAULT = PartitionName("[rm1]default")
 GONE = TerminationType.TIMEOUT
@@ -56,7 +57,7 @@ def used(driver: Driver, queue: str) -> int:
 def usage(driver: Driver, kind: str, name: str) -> int:
     """The memory that a user or a group has."""
     try:
-        return driver.views.usage(DEFAULT, kind, name).queues.allocated.get("memory", 0)
+        return last(driver.views.usage(DEFAULT, kind, name)).queues.allocated.get("memory", 0)
     except NotFound:
         return 0
 
@@ -119,14 +120,16 @@ def test_a_reserved_ask_that_goes_elsewhere_is_booked_there() -> None:
     driver.do(asks(ask("small", "s1", memory=2), ask("small", "s2", memory=2)))
     driver.do(asks(ask("big", "b", memory=4)))
     driver.wait(5)
-    (reserved,) = driver.views.reservations(DEFAULT)
+    (reserved,) = listed(driver.views.reservations(DEFAULT))
     other = {"n1": "n2", "n2": "n1"}[reserved.node_id]
-    there = [k for k in ("s1", "s2") if driver.views.explain(DEFAULT, "small", k).node_id == other]
+    there = [
+        k for k in ("s1", "s2") if last(driver.views.explain(DEFAULT, "small", k)).node_id == other
+    ]
     effects = driver.do(releases(release("small", there[0])))
     assert placed(effects) == [("big", "b", other)]
     assert driver.views.node(DEFAULT, other).available.get("memory", 0) == 0
     assert driver.views.node(DEFAULT, reserved.node_id).available == {"memory": 2}
-    assert list(driver.views.reservations(DEFAULT)) == []
+    assert list(listed(driver.views.reservations(DEFAULT))) == []
 
 
 def test_a_victim_is_told_once() -> None:
@@ -231,7 +234,7 @@ def test_a_reservation_ends_with_its_ask_its_application_and_its_node(gone: str)
     driver.do(asks(*(ask("small", f"s{i}", memory=2) for i in (1, 2))))
     driver.do(asks(ask("big", "b", memory=4)))
     driver.wait(5)
-    (reserved,) = driver.views.reservations(DEFAULT)
+    (reserved,) = listed(driver.views.reservations(DEFAULT))
     if gone == "ask":
         driver.do(releases(release("big", "b")))
     elif gone == "application":
@@ -239,8 +242,12 @@ def test_a_reservation_ends_with_its_ask_its_application_and_its_node(gone: str)
     else:
         driver.do(nodes(node(reserved.node_id, NodeAction.DECOMISSION)))
         assert driver.views.partitions()[0].nodes == 1
-    assert [found.node_id for found in driver.views.reservations(DEFAULT)] in ([], ["n1"], ["n2"])
-    left = [found.node_id for found in driver.views.reservations(DEFAULT)]
+    assert [found.node_id for found in listed(driver.views.reservations(DEFAULT))] in (
+        [],
+        ["n1"],
+        ["n2"],
+    )
+    left = [found.node_id for found in listed(driver.views.reservations(DEFAULT))]
     assert reserved.node_id not in left
     if gone != "node":
         effects = driver.do(asks(*(ask("next", f"k{i}", memory=2) for i in (1, 2))))

@@ -18,6 +18,7 @@ from support.builders import (
     remove_apps,
 )
 from support.driver import Driver, keys, refused_apps
+from support.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
 QUEUES = "[{name: old}, {name: up, parent: true}, {name: stays}]"
@@ -115,11 +116,11 @@ def test_a_queue_that_is_gone_leaves_nothing() -> None:
     driver.wait(10.0)
     with pytest.raises(NotFound):
         driver.views.queue(DEFAULT, "root.old")
-    assert [queue.path for queue in driver.views.usage(DEFAULT, "user", "ann").queues.children] == [
-        "root.stays"
-    ]
+    assert [
+        queue.path for queue in last(driver.views.usage(DEFAULT, "user", "ann")).queues.children
+    ] == ["root.stays"]
     with pytest.raises(NotFound):
-        driver.views.usage(DEFAULT, "group", "dev")
+        last(driver.views.usage(DEFAULT, "group", "dev"))
     assert driver.scheduler.next_deadline() is None
 
 

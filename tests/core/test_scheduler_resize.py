@@ -8,6 +8,7 @@ from support.builders import RM, app, apps, ask, asks, config, node, nodes, regi
 from support.builders import releases as released_by
 from support.digest import digest_of
 from support.driver import Driver, keys, placed, refused
+from support.steps import last
 
 COUNTED = (
     "._registry.agenda._places['[rm1]default'].partition.allocations._asks._placeholders._counters"
@@ -54,7 +55,7 @@ def test_a_running_allocation_grows_in_all_books() -> None:
     assert town.do(asks(ask("job", "k1", vcore=15))) == []
     assert town.job().allocated == town.queue().allocated == {"vcore": 15}
     assert town.node("n1").allocated == {"vcore": 15}
-    usage = town.views.usage(town.partition, "user", "sue").queues
+    usage = last(town.views.usage(town.partition, "user", "sue")).queues
     assert usage.allocated == {"vcore": 15}
     assert keys(town.do(asks(ask("job", "k2", vcore=1)))) == [], "the queue is over its maximum"
 

@@ -19,6 +19,7 @@ from support.builders import (
     remove_apps,
 )
 from support.driver import Driver, keys, placed
+from support.steps import last
 
 AWARE = config("[{name: a, properties: {application.sort.policy: stateaware}}]")
 BACKOFF = config(
@@ -39,7 +40,7 @@ def cluster(text: str, *app_ids: str, vcore: int = 1000, count: int = 1) -> Driv
 
 def why(driver: Driver, app_id: str, key: str = "") -> str:
     """The summary of an explanation."""
-    return driver.views.explain(driver.views.resolve(f"[{RM}]default"), app_id, key).summary
+    return last(driver.views.explain(driver.views.resolve(f"[{RM}]default"), app_id, key)).summary
 
 
 @pytest.mark.row(96)

@@ -205,10 +205,21 @@ CHECKS = (
         ("tests/server/test_convert_victims.py",),
     ),
     Defect(
+        "explained-in-one-piece",
+        "core/licorne_core/explain.py",
+        "        if refusal is not None:\n"
+        "            causes[refusal] += 1\n"
+        "        if not number % STEP:\n"
+        "            yield\n",
+        "        if refusal is not None:\n            causes[refusal] += 1\n    yield\n",
+        "an explanation asks 100,000 nodes in one piece",
+        ("tests/server/test_pieces.py",),
+    ),
+    Defect(
         "seen-before-it-is-there",
         "core/licorne_core/views/nodes.py",
-        "doubtful = [item for item in node.allocations if asked or item.ask.task_group]",
-        "doubtful = [item for item in node.allocations if asked]",
+        "len(node.allocations) - node.assumed - node.linked,",
+        "len(node.allocations) - node.assumed,",
         "a node counts an allocation that the RM does not know of",
         ("tests/core/views/test_gangs.py",),
     ),

@@ -12,6 +12,7 @@ from licorne_core.views.census import REASONS, WAITS_FOR_TURN, stops, stops_all
 from properties.test_preemption_rules import Play
 from support.driver import Driver
 from support.seeds import lively
+from support.steps import last
 from support.worlds import World
 from support.worlds.playing import REST
 
@@ -40,7 +41,7 @@ def what_stops(driver: Driver, partition: PartitionName) -> Counter[str]:
         for request in app.requests.values():
             if not request.is_pending or request.reservation is not None:
                 continue
-            told = driver.views.explain(partition, app.app_id, request.key)
+            told = last(driver.views.explain(partition, app.app_id, request.key))
             failed = [check.code for check in told.checks if not check.passed]
             code = stops_all(owner, app) or stops(app, request.group)
             assert code in (failed or [WAITS_FOR_TURN]), (request, failed, code)

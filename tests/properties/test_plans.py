@@ -35,6 +35,7 @@ from support.digest import digest_of
 from support.driver import Driver, refused
 from support.obedient import let_happen
 from support.seeds import lively
+from support.steps import last
 from support.worlds import World
 from support.worlds.answering import Answers
 from support.worlds.confirming import Confirmations
@@ -121,7 +122,7 @@ def exceeded(driver: Driver, rm: str) -> set[tuple[str, str, str, str]]:
     for partition in driver.views.partition_names(RmId(rm)):
         for kind in ("user", "group"):
             for name in filter(None, driver.views.usage_names_in_order(partition, kind)):
-                inside: list[QueueUsage] = [driver.views.usage(partition, kind, name).queues]
+                inside: list[QueueUsage] = [last(driver.views.usage(partition, kind, name)).queues]
                 while inside:
                     one = inside.pop()
                     inside += one.children

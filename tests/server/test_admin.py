@@ -12,6 +12,7 @@ from licorne_core.config.caps import MAX_BYTES
 from licorne_server.app import Server
 from support.books import read_books
 from support.shim import Shim, ask, new_allocations, violations
+from support.steps import listed
 from support.wrong_configurations import WRONG
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ async def test_update_changes_the_queues(
     assert running.checksum == answer.checksum
     assert running.extra_config == {"log.level": "DEBUG"}
     partition = server.scheduler.views.resolve("[rm]default")
-    assert "root.b" in server.scheduler.views.queues(partition).child_names
+    assert "root.b" in listed(server.scheduler.views.children(partition, "root"))
 
 
 @pytest.mark.row(168)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from licorne_server.history import SAMPLES, History
+from licorne_server.share import Share
 from licorne_server.testing import VirtualClock
 from support.builders import app, apps, ask, asks, config, node, nodes, register
 from support.driver import Driver
@@ -31,7 +32,7 @@ async def clock() -> VirtualClock:
 @pytest.fixture
 async def history(driver: Driver, clock: VirtualClock) -> AsyncIterator[History]:
     """A history that has begun."""
-    history = History(driver.views, clock)
+    history = History(driver.views, clock, Share(lambda: False))
     history.start()
     # Its task has to begin before the clock moves.
     await asyncio.sleep(0)

@@ -20,6 +20,7 @@ from licorne_server.pauses import Pauses
 from licorne_server.share import Share
 from support.builders import config, reload
 from support.shim import Shim, connected, eventually, serving
+from support.steps import listed
 
 RM = RmId("rm")
 FREE = Pauses(0.0, lambda: 0)
@@ -114,7 +115,7 @@ async def test_no_copy_is_made_in_the_middle_of_a_large_command(
 
         def queues(scheduler: Scheduler, now: float, spent: Spent) -> bytes:
             [name] = scheduler.partitions
-            return str(len(scheduler.views.queues(name).child_names)).encode()
+            return str(len(listed(scheduler.views.children(name, "root")))).encode()
 
         assert await copies.ask("me", RM, queues, nothing) == b"200"
         assert (meddler.found[0], meddler.found[-1], copies.made) == (True, False, 1)

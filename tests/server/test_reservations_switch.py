@@ -8,6 +8,7 @@ from licorne_core.ids import AppId, RmId
 from licorne_server.__main__ import parser_for, settings_of
 from licorne_server.app import running
 from support.builders import apps, ask, asks, node, nodes
+from support.steps import listed
 
 
 @pytest.mark.parametrize(
@@ -44,5 +45,5 @@ async def test_reservations_can_be_switched_off(
         await server.engine.submit(asks(*small, large, rm="rm"))
         await server.engine.submit(Tick())
         (partition,) = server.scheduler.partitions
-        reserved = server.scheduler.views.reservations(partition)
+        reserved = listed(server.scheduler.views.reservations(partition))
         assert [reservation.key for reservation in reserved] == (["large"] if kept else [])

@@ -12,6 +12,7 @@ from grpc_status import rpc_status  # type: ignore[import-untyped]
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_server.app import Server
+from support.steps import listed
 
 
 def text(queue: str, **maxima: int) -> str:
@@ -120,7 +121,7 @@ def queues(server: Server, rm_id: str = "rm") -> tuple[str, ...]:
     """The queues below root that the core really has, without those that are draining."""
     views = server.scheduler.views
     partition = views.resolve(f"[{rm_id}]default")
-    names = views.queues(partition).child_names
+    names = listed(views.children(partition, "root"))
     return tuple(name for name in names if views.queue(partition, name).state == "Active")
 
 

@@ -358,14 +358,3 @@ class Application:
             )
             waiting = chain(waiting, others)
         return sorted(waiting) if limit is None else nsmallest(limit, waiting)
-
-    def pending_before(self, place: Place) -> int:
-        """How many of its pending asks are looked at before the one with that place."""
-        count = sum(other.place < place for other in self.backing_off.values())
-        for group in self.groups.values():
-            if group.waiting == 1:
-                # There may be very many such groups.
-                count += group.first() < place
-            elif group.waiting:
-                count += sum(one < place for one in group.places())
-        return count

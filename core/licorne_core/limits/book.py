@@ -55,26 +55,27 @@ class LimitBook:
 
     def known(self, kind: str, queues: Iterable[Queue]) -> set[str]:
         """The same in any order."""
-        named = {name for queue in queues for name in queue.limits.of_kind(kind)}
+        named: set[str] = set()
+        for queue in queues:
+            named.update(queue.limits.of_kind(kind))
         if kind == "user":
             named.discard(WILDCARD)
         return named | self.of_kind(kind).keys()
 
-    def with_idle(self, kind: str, name: str, queues: Iterable[Queue]) -> dict[QueuePath, Tracker]:
-        """The trackers of a user or group by queue, for reports.
+    def add_idle(
+        self, trackers: dict[QueuePath, Tracker], kind: str, name: str, queue: Queue
+    ) -> None:
+        """Where a limit of the queue names a user or group, one without usage stands in.
 
-        Where a limit names it and no application counts for it, a tracker without usage stands in.
-        The result is empty for a name that has neither (spec § 10.8).
+        `trackers` are those that there are, by queue, for reports; it is one of a name for which no
+        application counts in that queue or above (spec § 10.8).
         """
-        trackers = dict(self.of_kind(kind).get(name, {}))
-        limit_of = user_limit if kind == "user" else group_limit
-        for queue in queues:
-            if name in queue.limits.of_kind(kind) and (kind, name) != ("user", WILDCARD):
-                for above in queue.lineage:
-                    if above.path not in trackers:
-                        trackers[above.path] = Tracker(kind, name, above.path)
-                        _limit(trackers[above.path], limit_of(above, name))
-        return trackers
+        if name in queue.limits.of_kind(kind) and (kind, name) != ("user", WILDCARD):
+            limit_of = user_limit if kind == "user" else group_limit
+            for above in queue.lineage:
+                if above.path not in trackers:
+                    trackers[above.path] = Tracker(kind, name, above.path)
+                    _limit(trackers[above.path], limit_of(above, name))
 
     def leave(self, app: Application) -> None:
         """The application counts no more; trackers that no other counts for go too (§ 10.8)."""

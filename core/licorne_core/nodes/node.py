@@ -36,6 +36,7 @@ class Node:
         "foreign",
         "kept",
         "known_version",
+        "linked",
         "narrowed_version",
         "node_id",
         "occupied",
@@ -75,6 +76,8 @@ class Node:
     """Of the predicate checks: the same, but not where something went and only made room."""
     assumed: int
     """Of the predicate checks: requests that are booked here while the RM is asked about it."""
+    linked: int
+    """Requests that are booked here before their placeholders on other nodes are gone (§ 6.5)."""
     results: dict[tuple[AskClass, bool], str]
     """Of the predicate checks: what the RM said of asks of a class while the node was as it is now.
 
@@ -111,6 +114,7 @@ class Node:
         self.known_version = 0
         self.narrowed_version = 0
         self.assumed = 0
+        self.linked = 0
         self.results = {}
 
     def __repr__(self) -> str:

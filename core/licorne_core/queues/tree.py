@@ -50,6 +50,7 @@ class QueueTree:
         self.shares_stale = True
         self._holdings = holdings or Holdings()
         self._queues: dict[str, Queue] = {}
+        self._limited: dict[QueuePath, Queue] = {}
         self.root = self._add(ROOT, None, is_leaf=False, managed=True)
         self.root.max_applications = root.max_applications
 
@@ -91,8 +92,8 @@ class QueueTree:
         return self._queues.values()
 
     def limited(self) -> list[Queue]:
-        """The queues with limits for users or groups, in the order in which they were added."""
-        return [queue for queue in self._queues.values() if len(queue.limits)]
+        """The queues with limits for users or groups, in any order."""
+        return list(self._limited.values())
 
     def leaves(self) -> Iterator[Queue]:
         """The leaves, in the order of `walk`."""
@@ -186,6 +187,7 @@ class QueueTree:
             queue.managed = True
             self._retype(queue, is_leaf=queue is not self.root and _is_leaf(config))
             configure(queue, config)
+            self._note_limits(queue)
         elif queue.managed:
             queue.state = QueueState.DRAINING
             return
@@ -248,6 +250,12 @@ class QueueTree:
         self._holdings.queues_changed(1)
         return queue
 
+    def _note_limits(self, queue: Queue) -> None:
+        if len(queue.limits):
+            self._limited[queue.path] = queue
+        else:
+            self._limited.pop(queue.path, None)
+
     def _remove(self, queue: Queue) -> None:
         assert queue.is_empty, f"{queue!r} is not empty"
         assert queue.counted_priority == NO_PRIORITY, f"{queue!r} still counts among its siblings"
@@ -258,6 +266,7 @@ class QueueTree:
         del parent.children[queue.name]
         parent.ranking.discard(queue)
         del self._queues[queue.path]
+        self._limited.pop(queue.path, None)
         self._holdings.queues_changed(-1)
 
 

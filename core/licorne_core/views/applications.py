@@ -97,7 +97,7 @@ def app_report(
         max_priority=app.priorities.top,
         pending_count=app.pending_count + app.assumed_count + app.replacing_count,
         allocation_count=app.allocation_count - app.assumed_count,
-        reservations=tuple(_reservations(app)),
+        reserved=len(app.reserved),
         state_log=tuple((time, state.value) for time, state in app.state_log),
         placeholder_count=app.placeholder_count,
         placeholder_allocated=dict(app.placeholder_allocated),
@@ -159,8 +159,9 @@ def _task_group_report(group: TaskGroup) -> TaskGroupReport:
     )
 
 
-def _reservations(app: Application) -> Iterator[ReservationReport]:
-    for request in app.reserved.values():
+def reservations_of(app: Application) -> Iterator[ReservationReport]:
+    """The nodes that are reserved for asks of an application now."""
+    for request in list(app.reserved.values()):
         reservation = request.reservation
         node_id = None if reservation is None else reservation.node_id
         if reservation is not None and node_id is not None:

@@ -10,13 +10,15 @@ from enum import Enum
 from typing import NamedTuple
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.requests import TO_REPLACE, Request
+from licorne_core.apps.requests import Request
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
-from licorne_core.resources import Resources, describe, equals, has_negative, subtract, sum_of
+from licorne_core.resources import Resources, describe, has_negative
 from licorne_core.views.audit_sums import (
     Doubt,
     sums_of_application,
+    sums_of_node,
+    sums_of_partition,
     sums_of_queue,
     sums_of_tracker,
 )
@@ -51,8 +53,9 @@ class Finding(NamedTuple):
 
 def audit(partition: Partition) -> Iterator[Finding | None]:
     """What does not agree in a partition; a None after each step."""
-    yield from _sums(partition)
-    yield None
+    doubts = sums_of_partition(partition)
+    yield from _findings(Concern.PARTITION_SUM, doubts, Concern.NEGATIVE_PARTITION)
+    yield from _overfull(partition)
     for node in list(partition.nodes.by_id.values()):
         if partition.nodes.by_id.get(node.node_id) is node:
             yield from _node(partition, node)
@@ -64,7 +67,7 @@ def audit(partition: Partition) -> Iterator[Finding | None]:
                 yield from _requests(partition, app, requests[begin : begin + STEP_REQUESTS])
             yield None
         yield from _findings(Concern.APPLICATION_SUM, sums_of_application(app))
-    for queue in list(partition.tree.walk()):
+    for queue in list(partition.tree.all()):
         if partition.tree.get(queue.path) is queue:
             yield from _findings(Concern.QUEUE_SUM, sums_of_queue(queue))
     for kind in ("user", "group"):
@@ -74,82 +77,71 @@ def audit(partition: Partition) -> Iterator[Finding | None]:
                 yield from _findings(Concern.USER_SUM, sums_of_tracker(partition, tracker))
 
 
-def _findings(concern: Concern, doubts: Iterator[Doubt | None]) -> Iterator[Finding | None]:
+def _findings(
+    concern: Concern,
+    doubts: Iterator[Doubt | None],
+    negative: Concern = Concern.NEGATIVE_SHARE,
+) -> Iterator[Finding | None]:
     for doubt in doubts:
         if doubt is None:
             yield None
         else:
-            yield Finding(Concern.NEGATIVE_SHARE if doubt.negative else concern, doubt.text)
+            yield Finding(negative if doubt.negative else concern, doubt.text)
 
 
-def _sums(partition: Partition) -> Iterator[Finding]:
-    capacity: dict[str, int] = {}
-    available: dict[str, int] = {}
-    allocated: dict[str, int] = {}
-    for node in partition.nodes.by_id.values():
-        _count(capacity, node.capacity)
-        _count(available, node.available)
-        _count(allocated, node.allocated)
-    allocated = subtract(allocated, sum_of(_only_on_nodes(partition)))
-    root = partition.tree.root
-    at = f"partition {partition.name}"
-    yield from _overfull(at, available)
-    for what, booked, counted in (
-        ("capacity", partition.nodes.total, capacity),
-        ("allocated", root.allocated, allocated),
-    ):
-        if has_negative(booked):
-            yield Finding(Concern.NEGATIVE_PARTITION, f"{at}: {what} {describe(booked)}")
-        if not equals(booked, counted):
-            figures = f"{what} {describe(booked)}, on its nodes {describe(counted)}"
-            yield Finding(Concern.PARTITION_SUM, f"{at}: {figures}")
+def _overfull(partition: Partition) -> Iterator[Finding | None]:
+    """Whether the nodes have more on them than they have, in sum.
+
+    Over several steps nodes change: then it is believed when a second look finds the very same.
+    """
+    before: dict[str, int] | None = None
+    while True:
+        nodes = list(partition.nodes.by_id.values())
+        available: dict[str, int] = {}
+        for number, node in enumerate(nodes, 1):
+            for name, value in node.available.items():
+                available[name] = available.get(name, 0) + value
+            if not number % STEP_REQUESTS:
+                yield None
+        if not has_negative(available):
+            return
+        if len(nodes) < STEP_REQUESTS or available == before:
+            yield _overfilled(f"partition {partition.name}", available)
+            return
+        before = available
 
 
-def _overfull(at: str, available: Resources) -> Iterator[Finding]:
-    """A node that has shrunk, or took what existed already, may have more on it than it has."""
-    if has_negative(available):
-        yield Finding(Concern.OVERFULL, f"{at}: available {describe(available)}")
+def _overfilled(at: str, available: Resources) -> Finding:
+    return Finding(Concern.OVERFULL, f"{at}: available {describe(available)}")
 
 
-def _only_on_nodes(partition: Partition) -> Iterator[Resources]:
-    """What those take on nodes that count in no queue before they have their place (spec § 6.5)."""
-    for app in partition.applications.values():
-        if app.replacing_count:
-            for request in app.requests.values():
-                if request.state in TO_REPLACE and request.allocation is not None:
-                    yield request.allocation.ask.ask_class.resources
-
-
-def _count(total: dict[str, int], size: Resources) -> None:
-    for name, value in size.items():
-        total[name] = total.get(name, 0) + value
-
-
-def _node(partition: Partition, node: Node) -> Iterator[Finding]:
+def _node(partition: Partition, node: Node) -> Iterator[Finding | None]:
     at = f"node {node.node_id}"
     for total in (node.capacity, node.allocated, node.occupied):
         if has_negative(total):
             yield Finding(Concern.NEGATIVE_NODE, f"{at}: {describe(total)}")
-    yield from _overfull(at, node.available)
-    on_it: dict[str, int] = {}
-    for held in node.allocations:
-        _count(on_it, held.ask.ask_class.resources)
+    if has_negative(node.available):
+        # It has shrunk, or took what existed already.
+        yield _overfilled(at, node.available)
+    for number, held in enumerate(list(node.allocations), 1):
         app = partition.applications.get(held.ask.app_id)
         request = None if app is None else app.requests.get(held.key)
-        if request is None or request.allocation is not held:
+        if held in node.allocations and (request is None or request.allocation is not held):
             text = f"{at} has {held.key} of application {held.ask.app_id}, which has it not"
             yield Finding(Concern.ORPHAN_ON_NODE, text)
-    left = subtract(subtract(node.capacity, on_it), node.occupied)
-    if not equals(node.available, left):
-        figures = f"available {describe(node.available)}, by what is on it {describe(left)}"
-        yield Finding(Concern.NODE_SUM, f"{at}: {figures}")
-    for (app_id, key), reservation in node.reservations.items():
+        if not number % STEP_REQUESTS:
+            yield None
+    yield from _findings(Concern.NODE_SUM, sums_of_node(node), Concern.NEGATIVE_NODE)
+    for number, ((app_id, key), reservation) in enumerate(list(node.reservations.items()), 1):
         app = partition.applications.get(app_id)
         request = None if app is None else app.requests.get(key)
         waits = request is not None and (request.is_pending or request.promise is not None)
-        if request is None or not waits or request.reservation is not reservation:
+        stands = node.reservations.get((app_id, key)) is reservation
+        if stands and (request is None or not waits or request.reservation is not reservation):
             text = f"{at} is reserved for {key} of application {app_id}, which does not wait for it"
             yield Finding(Concern.RESERVATION, text)
+        if not number % STEP_REQUESTS:
+            yield None
 
 
 def _requests(partition: Partition, app: Application, requests: list[Request]) -> Iterator[Finding]:

@@ -4,17 +4,19 @@ What has few members is added up in one step. More of them take several steps, a
 in between; then a difference is believed only when a second look finds the very same figures.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, NamedTuple, TypeVar, cast
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.requests import BOOKED, Request
+from licorne_core.apps.requests import BOOKED, TO_REPLACE, Request
+from licorne_core.asks import Allocation
+from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
 from licorne_core.queues.queue import Queue
 from licorne_core.resources import Resources, describe, equals, has_negative
 from licorne_core.trackers import Member, Tracker
 
-STEP_MEMBERS = 1024
+STEP_MEMBERS = 256
 """Members that are added up in one step."""
 
 M = TypeVar("M")
@@ -36,8 +38,50 @@ class Doubt(NamedTuple):
     text: str
 
 
+def sums_of_partition(partition: Partition) -> Iterator[Doubt | None]:
+    """What is wrong with the totals of a partition, those of its nodes; a None after each step.
+
+    What is to replace placeholders is on nodes, and counts in no queue (spec § 6.5).
+    """
+
+    def members() -> list[Node | Application]:
+        return [*partition.nodes.by_id.values(), *partition.applications.values()]
+
+    def totals() -> list[Total[Node | Application]]:
+        return [
+            Total("capacity", partition.nodes.total, _capacity),
+            Total("allocated", partition.tree.root.allocated, _on_nodes),
+        ]
+
+    yield from _doubts(f"partition {partition.name}", members, totals)
+
+
+def _capacity(member: Node | Application) -> Iterable[Resources]:
+    return (member.capacity,) if isinstance(member, Node) else ()
+
+
+def _on_nodes(member: Node | Application) -> Iterator[Resources]:
+    """What is booked on a node, less what an application has there before it has its place."""
+    if isinstance(member, Node):
+        yield member.allocated
+    elif member.replacing_count:
+        for request in member.requests.values():
+            if request.state in TO_REPLACE and request.allocation is not None:
+                size = request.allocation.ask.ask_class.resources
+                yield {name: -value for name, value in size.items()}
+
+
+def sums_of_node(node: Node) -> Iterator[Doubt | None]:
+    """The same for a node: the allocations on it."""
+
+    def totals() -> list[Total[Allocation]]:
+        return [Total("allocated", node.allocated, lambda held: (held.ask.ask_class.resources,))]
+
+    yield from _doubts(f"node {node.node_id}", lambda: node.allocations, totals)
+
+
 def sums_of_application(app: Application) -> Iterator[Doubt | None]:
-    """What is wrong with the totals of an application; a None after each step."""
+    """The same for an application: its requests."""
 
     def totals() -> list[Total[Request]]:
         return [
@@ -46,7 +90,7 @@ def sums_of_application(app: Application) -> Iterator[Doubt | None]:
             Total("pending", app.pending_total, _pending),
         ]
 
-    yield from _doubts(f"application {app.app_id}", app.requests, totals)
+    yield from _doubts(f"application {app.app_id}", app.requests.values, totals)
 
 
 def sums_of_queue(queue: Queue) -> Iterator[Doubt | None]:
@@ -66,9 +110,9 @@ def sums_of_queue(queue: Queue) -> Iterator[Doubt | None]:
 
     at = f"queue {queue.path}"
     if queue.is_leaf:
-        yield from _doubts(at, queue.applications, of_applications)
+        yield from _doubts(at, queue.applications.values, of_applications)
     else:
-        yield from _doubts(at, queue.children, of_queues)
+        yield from _doubts(at, queue.children.values, of_queues)
 
 
 def sums_of_tracker(partition: Partition, tracker: Tracker) -> Iterator[Doubt | None]:
@@ -80,10 +124,17 @@ def sums_of_tracker(partition: Partition, tracker: Tracker) -> Iterator[Doubt | 
         return _usage(app) if tracker in app.quotas else ()
 
     at = f"{tracker.kind} {tracker.name} in {tracker.path}"
-    yield from _doubts(at, tracker.members, lambda: [Total("allocated", tracker.allocated, booked)])
-    gone = [app_id for app_id in tracker.members if app_id not in known]
-    if gone:
-        yield Doubt(False, f"{at}: counts application {gone[0]}, which is gone")
+
+    def totals() -> list[Total[Member]]:
+        return [Total("allocated", tracker.allocated, booked)]
+
+    yield from _doubts(at, tracker.members.values, totals)
+    for number, app_id in enumerate(list(tracker.members), 1):
+        if app_id not in known and app_id in tracker.members:
+            yield Doubt(False, f"{at}: counts application {app_id}, which is gone")
+            break
+        if not number % STEP_MEMBERS:
+            yield None
 
 
 def _booked(request: Request, *, kept: bool) -> Iterable[Resources]:
@@ -102,12 +153,12 @@ def _usage(app: Application) -> Iterable[Resources]:
 
 
 def _doubts(
-    at: str, members: Mapping[Any, M], totals: Callable[[], list[Total[M]]]
+    at: str, members: Callable[[], Iterable[M]], totals: Callable[[], list[Total[M]]]
 ) -> Iterator[Doubt | None]:
     """The doubts about some totals of the same members."""
     first: list[Doubt] | None = None
     while True:
-        now, every = totals(), list(members.values())
+        now, every = totals(), list(members())
         counted: list[dict[str, int]] = [{} for _ in now]
         for begin in range(0, len(every), STEP_MEMBERS):
             if begin:

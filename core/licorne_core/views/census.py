@@ -56,7 +56,7 @@ REASONS = (
 )
 """Every code that a census may have, in the order of the checks."""
 
-PART = 1_000
+PART = 500
 """Groups of one application that are looked at before others have their turn."""
 
 

@@ -1,12 +1,14 @@
 """The reading side of the core: reports made on demand, never changing anything (DESIGN § 2)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import chain
 
 from licorne_core.asks import Allocation
 from licorne_core.counters import Counters
 from licorne_core.errors import NotFound, shown
 from licorne_core.explain import explain, explain_preempted
-from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
+from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId
 from licorne_core.outstanding import scan
 from licorne_core.preemption.ledger import PreemptionRecord
 from licorne_core.registry import Registry
@@ -32,14 +34,15 @@ from licorne_core.views.applications import (
     applications_of,
     asks_of,
     find_application,
+    reservations_of,
 )
 from licorne_core.views.audit import Finding, audit
 from licorne_core.views.census import census, waiting_by_code
 from licorne_core.views.in_order import InOrder
-from licorne_core.views.nodes import node_report, reservations
+from licorne_core.views.nodes import allocations_on, find_node, node_report, reservations
 from licorne_core.views.outstanding import outstanding_shapes
 from licorne_core.views.partitions import partition_report, placement_report, rm_report
-from licorne_core.views.queues import queue_report
+from licorne_core.views.queues import children_of, level_by_level, queue_report
 from licorne_core.views.standing import Standing, standing
 from licorne_core.views.usage import usage_report
 
@@ -70,8 +73,8 @@ class PartitionViews:
     def partition_names(self, rm_id: RmId | None = None) -> list[PartitionName]:
         """The names of all partitions, or of those of one RM, for those who read one by one."""
         rms = self._registry.rms
-        chosen = list(rms.values()) if rm_id is None else [rms[rm_id]] if rm_id in rms else []
-        return [name for rm in chosen for name in rm.partitions]
+        chosen = rms.values() if rm_id is None else [rms[rm_id]] if rm_id in rms else []
+        return list(chain.from_iterable(rm.partitions for rm in chosen))
 
     def partition(self, name: PartitionName) -> PartitionReport:
         """One partition."""
@@ -144,6 +147,23 @@ class Views(PartitionViews):
             raise NotFound(f"queue {shown(path)} not found")
         return queue_report(queue, owner.quota_clock, subtree=subtree)
 
+    def children(self, partition: PartitionName, path: str) -> Iterator[QueuePath | None]:
+        """The paths of the queues just below one, by name.
+
+        Before the first is a None wherever the reader may pause.
+        """
+        queue = self._registry.partition(partition).tree.get(path)
+        if queue is None:
+            raise NotFound(f"queue {shown(path)} not found")
+        return children_of(queue)
+
+    def level_by_level(self, partition: PartitionName) -> Iterator[QueuePath | None]:
+        """The paths of all queues, those nearest to root first, and of one parent by name.
+
+        There is a None wherever the reader may pause. A queue may be gone when it is read.
+        """
+        return level_by_level(self._registry.partition(partition).tree.root)
+
     def applications(
         self,
         partition: PartitionName,
@@ -199,6 +219,10 @@ class Views(PartitionViews):
         """
         return allocations_of(find_application(self._registry.partition(partition), app_id))
 
+    def reservations_of(self, partition: PartitionName, app_id: str) -> Iterator[ReservationReport]:
+        """The nodes reserved for asks of one application, made as somebody walks through."""
+        return reservations_of(find_application(self._registry.partition(partition), app_id))
+
     def node_ids(self, partition: PartitionName) -> list[NodeId]:
         """The ids of all nodes, sorted, for those who read node by node."""
         return sorted(self._registry.partition(partition).nodes.by_id)
@@ -210,15 +234,27 @@ class Views(PartitionViews):
     def node(self, partition: PartitionName, node_id: str, *, detail: bool = True) -> NodeReport:
         """One node with what is on it."""
         owner = self._registry.partition(partition)
-        node = owner.nodes.by_id.get(NodeId(node_id))
-        if node is None:
-            raise NotFound(f"node {shown(node_id)} not found")
-        return node_report(owner, node, detail=detail)
+        return node_report(owner, find_node(owner, node_id), detail=detail)
+
+    def allocations_on(
+        self, partition: PartitionName, node_id: str
+    ) -> Iterator[tuple[Allocation, str] | None]:
+        """All allocations on a node, made like those of an application."""
+        owner = self._registry.partition(partition)
+        return allocations_on(owner, find_node(owner, node_id))
+
+    def foreign_on(self, partition: PartitionName, node_id: str) -> list[Allocation]:
+        """What other schedulers run on a node."""
+        owner = self._registry.partition(partition)
+        return list(find_node(owner, node_id).foreign.values())
 
     def reservations(
         self, partition: PartitionName, *, start: str = ""
-    ) -> Iterator[ReservationReport]:
-        """All reservations by node id and then by time, from the node `start` on."""
+    ) -> Iterator[ReservationReport | None]:
+        """All reservations by node id and then by time, from the node `start` on.
+
+        There is a None wherever the reader may pause.
+        """
         return reservations(self._registry.partition(partition), start)
 
     def outstanding(self, partition: PartitionName) -> Iterator[OutstandingShape | None]:
@@ -233,27 +269,42 @@ class Views(PartitionViews):
         owner = self._registry.partition(partition)
         return InOrder(owner.limits.known(kind, owner.tree.limited()))
 
-    def usage(self, partition: PartitionName, kind: str, name: str) -> UsageReport:
-        """What a user or a group has and may have, queue by queue."""
-        owner = self._registry.partition(partition)
-        trackers = owner.limits.with_idle(kind, name, owner.tree.limited())
-        if not trackers:
-            raise NotFound(f"{kind} {shown(name)} not found")
-        return usage_report(owner, name, trackers)
+    def usage(self, partition: PartitionName, kind: str, name: str) -> Iterator[UsageReport | None]:
+        """What a user or a group has and may have, queue by queue.
 
-    def explain(self, partition: PartitionName, app_id: str, key: str = "") -> Explanation:
-        """Why an ask is pending, or where it went; a victim of preemption is known for long."""
+        There is a None wherever the reader may pause, and the report at the end.
+        """
+        return usage_report(self._registry.partition(partition), kind, name)
+
+    def usages(
+        self, partition: PartitionName, kind: str, names: Iterable[str | None]
+    ) -> Iterator[UsageReport | None]:
+        """The same of many, each read when its turn comes; who is gone by then is left out."""
+        for name in names:
+            yield None
+            if name is not None:
+                with suppress(NotFound):
+                    yield from self.usage(partition, kind, name)
+
+    def explain(
+        self, partition: PartitionName, app_id: str, key: str = ""
+    ) -> Iterator[Explanation | None]:
+        """Why an ask is pending, or where it went; a victim of preemption is known for long.
+
+        There is a None wherever the reader may pause, and the explanation at the end.
+        """
         owner = self._registry.partition(partition)
         app = owner.applications.get(AppId(app_id))
         if app is None or key not in app.requests:
             record = owner.ledger.find(AppId(app_id), AllocationKey(key))
             if record is not None:
-                return explain_preempted(record)
+                yield explain_preempted(record)
+                return
         if app is None:
             gone = find_application(owner, app_id)
             why = f": {gone.message}" if gone.message else ""
             raise NotFound(f"application {app_id} is {gone.state.value}{why}")
-        return explain(owner, app, key)
+        yield from explain(owner, app, key)
 
     def preemptions(
         self,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from licorne_core.apps.requests import SHOWN_AS_ASKS, Request
 from licorne_core.asks import Allocation
+from licorne_core.errors import NotFound, shown
 from licorne_core.explain import why_stopped
 from licorne_core.ids import AllocationKey, AppId, NodeId
 from licorne_core.nodes.node import Node
@@ -11,6 +12,15 @@ from licorne_core.nodes.sorting import utilization
 from licorne_core.partition import Partition
 from licorne_core.reports import NodeReport, ReservationReport
 from licorne_core.reservations import Reservation
+from licorne_core.runs import RUN, in_runs
+
+
+def find_node(partition: Partition, node_id: str) -> Node:
+    """A node of the partition; raises NotFound."""
+    node = partition.nodes.by_id.get(NodeId(node_id))
+    if node is None:
+        raise NotFound(f"node {shown(node_id)} not found")
+    return node
 
 
 def node_report(partition: Partition, node: Node, *, detail: bool) -> NodeReport:
@@ -27,7 +37,7 @@ def node_report(partition: Partition, node: Node, *, detail: bool) -> NodeReport
         occupied=dict(node.occupied),
         available=dict(node.available),
         utilization=utilization(node, partition.nodes.order.policy),
-        allocation_count=len(known) if detail else _count(partition, node),
+        allocation_count=len(node.allocations) - node.assumed - node.linked,
         foreign_count=len(node.foreign),
         reservations=tuple(_in_order(node)),
         allocations=[allocation for _, allocation in known] if detail else (),
@@ -36,15 +46,19 @@ def node_report(partition: Partition, node: Node, *, detail: bool) -> NodeReport
     )
 
 
-def _count(partition: Partition, node: Node) -> int:
-    """How many allocations the RM knows.
+def allocations_on(partition: Partition, node: Node) -> Iterator[tuple[Allocation, str] | None]:
+    """All allocations on a node that the RM knows, and why it was told to stop each, if it was.
 
-    It is asked of every node of large clusters, so that few requests are looked up.
+    There is a None wherever the reader may pause.
     """
-    asked = bool(partition.predicates.waiting)
-    doubtful = [item for item in node.allocations if asked or item.ask.task_group]
-    known = sum(_request(partition, item).state not in SHOWN_AS_ASKS for item in doubtful)
-    return len(node.allocations) - len(doubtful) + known
+    for number, allocation in enumerate(list(node.allocations), 1):
+        app = partition.applications.get(allocation.ask.app_id)
+        request = None if app is None else app.requests.get(allocation.key)
+        here = request is not None and request.allocation is allocation
+        if request is not None and here and request.state not in SHOWN_AS_ASKS:
+            yield allocation, why_stopped(request)
+        elif not number % RUN:
+            yield None
 
 
 def _known(partition: Partition, node: Node) -> Iterator[tuple[Request, Allocation]]:
@@ -68,16 +82,22 @@ def _stopping(
             yield (allocation.ask.app_id, allocation.key), why
 
 
-def reservations(partition: Partition, start: str = "") -> Iterator[ReservationReport]:
+def reservations(partition: Partition, start: str = "") -> Iterator[ReservationReport | None]:
     """All that stand, by node id and then by time, from the node `start` on.
 
-    A node's are looked at when its turn comes.
+    A node's are looked at when its turn comes. There is a None wherever the reader may pause.
     """
     nodes = partition.nodes.by_id
-    reserved = (name for name, node in nodes.items() if node.reservations and name >= start)
-    for node_id in sorted(reserved):
+
+    def fits(node_id: NodeId) -> bool:
         node = nodes.get(node_id)
-        if node is not None:
+        return node is not None and bool(node.reservations) and node_id >= start
+
+    for node_id in in_runs(list(nodes), fits=fits):
+        node = None if node_id is None else nodes.get(node_id)
+        if node is None:
+            yield None
+        else:
             yield from _in_order(node)
 
 

@@ -1,5 +1,7 @@
 """Queues: what they are, have and may have."""
 
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import replace
 
 from licorne_core.ids import QueuePath
@@ -7,12 +9,13 @@ from licorne_core.preemption.quota_change import QuotaClock, is_above_max
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.quota import current_share, headroom
 from licorne_core.reports import QueueReport
+from licorne_core.runs import in_runs
 
 
 def queue_report(queue: Queue, clock: QuotaClock, *, subtree: bool) -> QueueReport:
     """One queue, with all below it when wanted."""
     settings = queue.settings
-    children = [queue.children[name] for name in sorted(queue.children)]
+    below = [queue.children[name] for name in sorted(queue.children)] if subtree else []
     return QueueReport(
         path=queue.path,
         parent=queue.parent.path if queue.parent else "",
@@ -46,6 +49,24 @@ def queue_report(queue: Queue, clock: QuotaClock, *, subtree: bool) -> QueueRepo
         properties=dict(queue.properties),
         counters=replace(queue.counters),
         template=queue.template,
-        child_names=tuple(QueuePath(child.path) for child in children),
-        children=tuple(queue_report(child, clock, subtree=True) for child in children if subtree),
+        children=tuple(queue_report(child, clock, subtree=True) for child in below),
     )
+
+
+def children_of(queue: Queue) -> Iterator[QueuePath | None]:
+    """The paths of the queues just below, by name, with a None wherever the reader may pause."""
+    for name in in_runs(list(queue.children)):
+        yield None if name is None else QueuePath(f"{queue.path}.{name}")
+
+
+def level_by_level(root: Queue) -> Iterator[QueuePath | None]:
+    """The paths of all queues, level by level, with a None wherever the reader may pause."""
+    waiting = deque([root])
+    while waiting:
+        queue = waiting.popleft()
+        yield QueuePath(queue.path)
+        for name in in_runs(list(queue.children)):
+            child = None if name is None else queue.children.get(name)
+            if child is not None:
+                waiting.append(child)
+            yield None

@@ -1,63 +1,96 @@
 """What users and groups have, for those who look (spec §§ 10, 12.4)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterator, Mapping
 
 from licorne_core.apps.application import Application
-from licorne_core.ids import QueuePath
+from licorne_core.errors import NotFound, shown
+from licorne_core.ids import AppId, QueuePath
 from licorne_core.partition import Partition
 from licorne_core.reports import QueueUsage, UsageReport
 from licorne_core.resources import EMPTY, Resources, charge
+from licorne_core.runs import in_runs
 from licorne_core.trackers import Tracker
 
+STEP = 500
+"""Queues and applications that are looked at before the reader may pause."""
 
-def usage_report(
-    partition: Partition, name: str, trackers: Mapping[QueuePath, Tracker]
-) -> UsageReport:
-    """The report on one user or group, made from its trackers in all queues."""
-    root = QueuePath("root")
-    members = [partition.applications[app_id] for app_id in trackers[root].members]
-    below: dict[str, list[QueuePath]] = {}
-    for path in sorted(trackers):
-        below.setdefault(path.rpartition(".")[0], []).append(path)
-    return UsageReport(
-        name=name,
-        groups={app.app_id: app.group for app in members},
-        queues=_queue_usage(root, trackers, below, _booked(members)),
-    )
+_ROOT = QueuePath("root")
 
 
-def _booked(members: Iterable[Application]) -> dict[str, dict[str, int]]:
-    """What the applications have in each queue and below, by its path.
+def usage_report(partition: Partition, kind: str, name: str) -> Iterator[UsageReport | None]:
+    """The report on one user or group, made from its trackers in all queues.
+
+    Before it is a None wherever the reader may pause. What changes meanwhile may be missed.
+
+    Raises:
+        NotFound: neither an application counts for it nor a limit names it.
+    """
+    limits = partition.limits
+    trackers = dict(limits.of_kind(kind).get(name, {}))
+    for number, queue in enumerate(partition.tree.limited(), 1):
+        limits.add_idle(trackers, kind, name, queue)
+        if not number % STEP:
+            yield None
+    if not trackers:
+        raise NotFound(f"{kind} {shown(name)} not found")
+    groups: dict[AppId, str] = {}
+    booked: dict[str, dict[str, int]] = {}
+    for number, app_id in enumerate(list(trackers[_ROOT].members), 1):
+        app = partition.applications.get(app_id)
+        if app is not None:
+            groups[app_id] = app.group
+            _book(booked, app)
+        if not number % STEP:
+            yield None
+    yield from _add_up(booked)
+    queues = yield from _tree(trackers, booked)
+    yield UsageReport(name=name, groups=groups, queues=queues)
+
+
+def _book(booked: dict[str, dict[str, int]], app: Application) -> None:
+    """Add what an application has to its queue's."""
+    here = booked.setdefault(app.queue_path, {})
+    charge(here, tuple(app.allocated.items()))
+    charge(here, tuple(app.placeholder_allocated.items()))
+
+
+def _add_up(booked: dict[str, dict[str, int]]) -> Iterator[None]:
+    """Add what leaves have to all queues above them.
 
     Every one is looked at once: there may be very many, in queues that are deep.
     """
-    found: dict[str, dict[str, int]] = {}
-    for app in members:
-        booked = found.setdefault(app.queue_path, {})
-        charge(booked, tuple(app.allocated.items()))
-        charge(booked, tuple(app.placeholder_allocated.items()))
-    for leaf in list(found):
+    for number, leaf in enumerate(list(booked), 1):
         above = leaf.rpartition(".")[0]
         while above:
-            charge(found.setdefault(above, {}), tuple(found[leaf].items()))
+            charge(booked.setdefault(above, {}), tuple(booked[leaf].items()))
             above = above.rpartition(".")[0]
-    return found
+        if not number % STEP:
+            yield
 
 
-def _queue_usage(
-    path: QueuePath,
-    trackers: Mapping[QueuePath, Tracker],
-    below: Mapping[str, list[QueuePath]],
-    booked: Mapping[str, Resources],
-) -> QueueUsage:
-    tracker = trackers[path]
-    return QueueUsage(
-        path=path,
-        allocated=booked.get(path, EMPTY),
-        applications=tuple(tracker.applications),
-        max=dict(tracker.max or {}),
-        max_applications=tracker.max_applications,
-        children=tuple(
-            _queue_usage(child, trackers, below, booked) for child in below.get(path, [])
-        ),
-    )
+def _tree(
+    trackers: Mapping[QueuePath, Tracker], booked: Mapping[str, Resources]
+) -> Generator[None, None, QueueUsage]:
+    """The usage in root, and in all queues below: these by name."""
+    paths: list[QueuePath] = []
+    for number, path in enumerate(in_runs(list(trackers)), 1):
+        if path is not None:
+            paths.append(path)
+        if path is None or not number % STEP:
+            yield
+    # The last by name first, so that what is below a queue was made before it.
+    below: dict[str, list[QueueUsage]] = {}
+    for number, path in enumerate(reversed(paths), 1):
+        tracker = trackers[path]
+        usage = QueueUsage(
+            path=path,
+            allocated=booked.get(path, EMPTY),
+            applications=tuple(tracker.applications),
+            max=dict(tracker.max or {}),
+            max_applications=tracker.max_applications,
+            children=tuple(reversed(below.pop(path, []))),
+        )
+        below.setdefault(path.rpartition(".")[0], []).append(usage)
+        if not number % STEP:
+            yield
+    return below[""][0]

@@ -330,7 +330,9 @@ class Simulation:
         """Look at the queues and at the reserved nodes, and do so again."""
         views = self._scheduler.views
         samples = self._samples
-        reserved = {each.node_id for each in views.reservations(self._partition)}
+        reserved = {
+            each.node_id for each in views.reservations(self._partition) if each is not None
+        }
         samples.reserved.append(len(reserved))
         samples.backlog.append((self._now - START, len(self._waiting)))
         for queue in _leaves(views.queues(self._partition)):

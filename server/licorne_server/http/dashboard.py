@@ -6,8 +6,7 @@ from functools import partial
 from aiohttp import web
 
 from licorne_core.errors import NotFound
-from licorne_core.ids import NodeId, PartitionName
-from licorne_core.reports import PartitionReport
+from licorne_core.ids import NodeId, PartitionName, rm_of
 from licorne_core.views import Views
 from licorne_server.convert_out import nanoseconds
 from licorne_server.history import Sample
@@ -71,15 +70,15 @@ def _containers_json(sample: Sample) -> JsonObject:
 
 def node_utilizations(views: Views) -> Rows:
     """An entry for each partition; its nodes are read one by one."""
-    return Rows(views.partitions(), partial(_utilizations_json, views))
+    return Rows(views.partition_names(), partial(_utilizations_json, views))
 
 
-def _utilizations_json(views: Views, report: PartitionReport) -> JsonObject:
+def _utilizations_json(views: Views, partition: PartitionName) -> JsonObject:
     return {
-        "clusterId": report.rm_id,
-        "partition": rest_name(views, report.name),
+        "clusterId": rm_of(partition),
+        "partition": rest_name(views, partition),
         "utilizations": Rows(
-            _by_resource(views, report.name, views.node_ids_in_order(report.name)), lambda row: row
+            _by_resource(views, partition, views.node_ids_in_order(partition)), lambda row: row
         ),
     }
 

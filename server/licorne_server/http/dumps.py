@@ -8,10 +8,12 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from licorne_core.errors import NotFound
-from licorne_core.reports import PartitionReport, RmReport
+from licorne_core.ids import PartitionName
+from licorne_core.reports import RmReport
 from licorne_core.views import Views
 from licorne_server.config_thread import Origin
 from licorne_server.convert_out import nanoseconds
@@ -72,9 +74,7 @@ class StateDumps:
     ) -> JsonObject:
         """The dump of these RMs, whose lists are read while it is sent."""
         sources, views = self._sources, self._sources.views
-        known = {rm.rm_id for rm in asked}
-        partitions = [report for report in views.partitions() if report.rm_id in known]
-        names = [report.name for report in partitions]
+        names = list(chain.from_iterable(rm.partitions for rm in asked))
         return {
             "timestamp": nanoseconds(sources.now()),
             "logLevel": sources.log_level().upper(),
@@ -83,10 +83,10 @@ class StateDumps:
             "eventStreams": [_event_streams(sources, rm) for rm in asked],
             "clusterInfo": json_cluster.clusters(views, sources.started_time, names),
             "partitions": json_cluster.partitions(views, names),
-            "placementRules": Rows(partitions, partial(_rules, views)),
-            "queues": Rows(partitions, partial(_queues, views)),
-            "nodes": Rows(partitions, partial(_nodes, views)),
-            "applications": Rows(_applications(views, partitions), _application),
+            "placementRules": Rows(names, partial(_rules, views)),
+            "queues": Rows(names, partial(_queues, views)),
+            "nodes": Rows(names, partial(_nodes, views)),
+            "applications": Rows(_applications(views, names), _application),
             "appHistory": history_of_applications(sources.history),
             "containerHistory": history_of_containers(sources.history),
         }
@@ -114,34 +114,41 @@ def _event_streams(sources: Sources, rm: RmReport) -> JsonObject:
     return {"rmId": rm.rm_id, "readers": readers}
 
 
-def _rules(views: Views, report: PartitionReport) -> JsonObject:
-    rules = json_cluster.placement_rules(views.placement(report.name))
-    return {"partition": rest_name(views, report.name), "rules": rules}
+def _rules(views: Views, partition: PartitionName) -> JsonObject:
+    rules = json_cluster.placement_rules(views.placement(partition))
+    return {"partition": rest_name(views, partition), "rules": rules}
 
 
-def _queues(views: Views, report: PartitionReport) -> JsonObject:
-    return json_queues.queue_tree(views, report.name, "root")
+def _queues(views: Views, partition: PartitionName) -> JsonObject:
+    return json_queues.queue_tree(views, partition, "root")
 
 
-def _nodes(views: Views, report: PartitionReport) -> JsonObject:
-    nodes = json_nodes.nodes(views, report.name)
-    return {"partitionName": rest_name(views, report.name), "nodesInfo": nodes}
+def _nodes(views: Views, partition: PartitionName) -> JsonObject:
+    nodes = json_nodes.nodes(views, partition)
+    return {"partitionName": rest_name(views, partition), "nodesInfo": nodes}
 
 
-def _applications(
-    views: Views, partitions: list[PartitionReport]
-) -> Iterator[tuple[Callable[[Any], JsonObject | None], Any]]:
-    """The applications of all states, each with the function that makes its row."""
-    for report in partitions:
+_Row = tuple[Callable[[Any], JsonObject | None], Any]
+
+
+def _applications(views: Views, partitions: list[PartitionName]) -> Iterator[_Row | None]:
+    """The applications of all states, each with the function that makes its row.
+
+    There is a None for each partition: very many of them may have none.
+    """
+    for partition in partitions:
+        yield None
         for state in STATES:
             try:
-                rows = json_apps.applications(views, report.name, state=state)
+                rows = json_apps.applications(views, partition, state=state)
             except NotFound:
                 break  # the partition has gone meanwhile
             for name in rows.items:
                 yield rows.to_json, name
 
 
-def _application(item: tuple[Callable[[Any], JsonObject | None], Any]) -> JsonObject | None:
+def _application(item: _Row | None) -> JsonObject | None:
+    if item is None:
+        return None
     to_json, name = item
     return to_json(name)

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from aiohttp import web
 
 from licorne_core.commands import Hold
 from licorne_core.errors import NotFound
-from licorne_core.ids import RmId
+from licorne_core.ids import PartitionName
 from licorne_core.reports import RmReport
 from licorne_core.views import Concern, Views
 from licorne_server.http.sources import Sources, Status
@@ -18,6 +19,8 @@ from licorne_server.http.units import rms_named
 RECENT_SECONDS = 300.0
 """How long a rejected ask counts. For ever, as in the older core, one mistake of an RM would make
 the scheduler look ill until its next start."""
+
+_MINUTES = f"{RECENT_SECONDS / 60:.0f} minutes"
 
 SHOWN = 10
 """How many findings a diagnosis names."""
@@ -109,20 +112,26 @@ class HealthReads:
 def _pieces(views: Views, rms: tuple[RmReport, ...], status: Status, now: float) -> Iterator[str]:
     """The answer's JSON; before it an empty piece for each step, so that slices can end."""
     by_concern = {concern: Found() for concern in Concern}
+    rejected, failed = Found(), Found()
+    if status.failure:
+        failed.add(status.failure)
     for rm in rms:
+        halted = False
         for name in rm.partitions:
-            try:
-                findings = views.audit(name)
-            except NotFound:
-                continue
-            for finding in findings:
-                if finding is None:
-                    yield ""
-                else:
-                    by_concern[finding.concern].add(finding.text)
+            yield ""
+            with suppress(NotFound):
+                for finding in views.audit(name):
+                    if finding is None:
+                        yield ""
+                    else:
+                        by_concern[finding.concern].add(finding.text)
+                _look_for_rejected(views, name, now, rejected)
+                halted = halted or Hold.DEFECT.value in views.partition(name).holds
+        if halted:
+            failed.add(f"RM {rm.rm_id} is not scheduled until it registers again")
     checks = [
-        _rejected_asks(views, rms, now),
-        _failures(views, rms, status),
+        Check("Scheduling errors", f"no ask was rejected in the last {_MINUTES}", rejected),
+        Check("Internal errors", "nothing has failed inside the scheduler", failed),
         _failed_nodes(rms),
         *(Check(*CHECKS[concern], found) for concern, found in by_concern.items()),
     ]
@@ -131,27 +140,11 @@ def _pieces(views: Views, rms: tuple[RmReport, ...], status: Status, now: float)
     yield json.dumps(answer, separators=(",", ":"))
 
 
-def _rejected_asks(views: Views, rms: tuple[RmReport, ...], now: float) -> Check:
-    found = Found()
-    for rm in rms:
-        for partition in views.partitions(RmId(rm.rm_id)):
-            counters = views.counters(partition.name)
-            ago = now - counters.rejection_time
-            if counters.rejection_time and ago < RECENT_SECONDS:
-                found.add(f"partition {partition.name} rejected an ask {max(0.0, ago):.0f} s ago")
-    minutes = f"{RECENT_SECONDS / 60:.0f} minutes"
-    return Check("Scheduling errors", f"no ask was rejected in the last {minutes}", found)
-
-
-def _failures(views: Views, rms: tuple[RmReport, ...], status: Status) -> Check:
-    found = Found()
-    if status.failure:
-        found.add(status.failure)
-    for rm in rms:
-        halted = any(Hold.DEFECT.value in p.holds for p in views.partitions(RmId(rm.rm_id)))
-        if halted:
-            found.add(f"RM {rm.rm_id} is not scheduled until it registers again")
-    return Check("Internal errors", "nothing has failed inside the scheduler", found)
+def _look_for_rejected(views: Views, partition: PartitionName, now: float, found: Found) -> None:
+    counters = views.counters(partition)
+    ago = now - counters.rejection_time
+    if counters.rejection_time and ago < RECENT_SECONDS:
+        found.add(f"partition {partition} rejected an ask {max(0.0, ago):.0f} s ago")
 
 
 def _failed_nodes(rms: tuple[RmReport, ...]) -> Check:

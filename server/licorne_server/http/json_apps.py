@@ -6,7 +6,7 @@ from licorne_core.ids import AppId, PartitionName
 from licorne_core.reports import AppReport, AskReport, TaskGroupReport
 from licorne_core.views import Views
 from licorne_server.convert_out import nanoseconds
-from licorne_server.http.stream import JsonObject, Rows
+from licorne_server.http.stream import JsonObject, Rows, array_of
 from licorne_server.http.units import milliseconds, point_in_time, rest_name, times
 
 
@@ -55,8 +55,10 @@ def application_json(views: Views, name: str, app: AppReport) -> JsonObject:
         "maxRequestPriority": app.max_priority,
         **_times_json(app),
         "placeholderData": [_task_group_json(group) for group in app.task_groups],
-        "hasReserved": bool(app.reservations),
-        "reservations": [reservation.key for reservation in app.reservations],
+        "hasReserved": app.reserved > 0,
+        "reservations": array_of(
+            reservation.key for reservation in views.reservations_of(app.partition, name)
+        ),
         "resourceHistory": {},
         "requests": Rows(views.asks(app.partition, name), ask_row),
         "allocations": Rows(views.allocations(app.partition, name), allocation_row),

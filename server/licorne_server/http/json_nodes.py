@@ -21,14 +21,15 @@ def nodes(views: Views, partition: PartitionName) -> Rows:
     def row(node_id: NodeId | None) -> JsonObject | None:
         if node_id is None:
             return None
-        return _node_json(views, queues, views.node(partition, node_id))
+        return _node_json(views, queues, views.node(partition, node_id, detail=False))
 
     return Rows(views.node_ids_in_order(partition), row)
 
 
 def single_node(views: Views, partition: PartitionName, node_id: str) -> JsonObject:
     """A node and what is on it; raises NotFound."""
-    return _node_json(views, _Queues(views, partition), views.node(partition, node_id))
+    queues = _Queues(views, partition)
+    return _node_json(views, queues, views.node(partition, node_id, detail=False))
 
 
 class _Queues:
@@ -51,11 +52,11 @@ class _Queues:
 def _node_json(views: Views, queues: _Queues, node: NodeReport) -> JsonObject:
     partition = rest_name(views, node.partition)
 
-    def allocation_row(allocation: Allocation) -> JsonObject:
-        app_id = allocation.ask.app_id
-        common: JsonObject = {"partition": partition, "queueName": queues.of(app_id)}
-        stopping = node.stopping.get((app_id, allocation.key), "")
-        return allocation_json(common, allocation, stopping)
+    def allocation_row(item: tuple[Allocation, str] | None) -> JsonObject | None:
+        if item is None:
+            return None
+        queue = queues.of(item[0].ask.app_id)
+        return allocation_json({"partition": partition, "queueName": queue}, *item)
 
     foreign_row = partial(allocation_json, {"partition": partition, "queueName": ""})
     return {
@@ -72,6 +73,6 @@ def _node_json(views: Views, queues: _Queues, node: NodeReport) -> JsonObject:
         "schedulable": node.schedulable,
         "isReserved": bool(node.reservations),
         "reservations": [reservation.key for reservation in node.reservations],
-        "allocations": Rows(node.allocations, allocation_row),
-        "foreignAllocations": Rows(node.foreign, foreign_row),
+        "allocations": Rows(views.allocations_on(node.partition, node.node_id), allocation_row),
+        "foreignAllocations": Rows(views.foreign_on(node.partition, node.node_id), foreign_row),
     }

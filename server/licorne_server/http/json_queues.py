@@ -1,22 +1,23 @@
 """Queues as REST shows them (spec § 12.4, corrected by § 14)."""
 
-from functools import partial
-
 from licorne_core.config.properties import PreemptionPolicy
 from licorne_core.config.schema import TemplateConfig
-from licorne_core.ids import PartitionName
+from licorne_core.ids import PartitionName, QueuePath
 from licorne_core.reports import QueueReport
 from licorne_core.views import Views
 from licorne_server.convert_out import nanoseconds
-from licorne_server.http.stream import JsonObject, Rows
+from licorne_server.http.stream import JsonObject, Rows, array_of
 from licorne_server.http.units import duration, percentages, rest_name, times
 
 
 def queue_tree(views: Views, partition: PartitionName, path: str) -> JsonObject:
     """A queue with all below it; each queue is read when its row is made."""
-    report = views.queue(partition, path)
-    below = partial(queue_tree, views, partition)
-    return {**queue_json(views, partition, report), "children": Rows(report.child_names, below)}
+
+    def below(child: QueuePath | None) -> JsonObject | None:
+        return None if child is None else queue_tree(views, partition, child)
+
+    shown = queue_json(views, partition, views.queue(partition, path))
+    return {**shown, "children": Rows(views.children(partition, path), below)}
 
 
 def single_queue(views: Views, partition: PartitionName, path: str) -> JsonObject:
@@ -32,7 +33,7 @@ def queue_json(views: Views, partition: PartitionName, queue: QueueReport) -> Js
         "status": queue.state,
         "partition": rest_name(views, partition) if is_root else "",
         "parent": queue.parent,
-        "childNames": list(queue.child_names),
+        "childNames": array_of(views.children(partition, queue.path)),
         "isLeaf": queue.is_leaf,
         "isManaged": queue.is_managed,
         "properties": dict(queue.properties),

@@ -4,13 +4,11 @@ The names are made of the paths of queues, and of two paths the same name may co
 ``root.a_b``. Then the name has the sum of both.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Protocol, TypeVar
 
 from licorne_core.errors import NotFound
-from licorne_core.ids import QueuePath
 from licorne_core.reports import Census, PartitionReport, QueueReport
 from licorne_core.views import Views
 from licorne_server.http.families import Families, Labels
@@ -68,19 +66,22 @@ class QueueMetrics:
 
         `shows` tells whether a resource is shown; with `names` the other form is added as well.
         """
-        waiting = deque([QueuePath("root")])
         seen: set[str] = set()
-        while waiting and len(seen) < MAX_QUEUES and room.has_room():
+        for path in self._views.level_by_level(self._report.name):
             yield
+            if path is None:
+                continue
+            if len(seen) >= MAX_QUEUES:
+                room.truncated = True
+            if room.truncated or not room.has_room():
+                break
             try:
-                queue = self._views.queue(self._report.name, waiting.popleft())
+                queue = self._views.queue(self._report.name, path)
             except NotFound:
                 continue  # a dynamic queue that was cleaned away since its parent was looked at
             seen.add(queue.path)
             count = self._queue(queue, shows, names=names)
             room.take(count * 2 if names else count)
-            waiting.extend(queue.child_names)
-        room.truncated |= bool(waiting)
         yield from self._pending(seen)
 
     def _queue(self, queue: QueueReport, shows: Callable[[str], bool], *, names: bool) -> int:

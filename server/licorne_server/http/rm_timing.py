@@ -62,19 +62,22 @@ def gather_timing(rms: Sequence[RmFigures], families: Families) -> Iterator[None
         _counts(str(rm.rm_id), rm.measures, families)
     for rm in rms[:MAX_RMS]:
         yield
-        _histograms(str(rm.rm_id), [rm.measures], families)
+        yield from _histograms(str(rm.rm_id), [rm.measures], families)
     others = [rm.measures for rm in rms[MAX_RMS:]]
     if others:
         yield
-        _histograms(OTHERS, others, families)
+        yield from _histograms(OTHERS, others, families)
 
 
-def _histograms(rm: str, measured: list[RmMeasures], families: Families) -> None:
+def _histograms(rm: str, measured: list[RmMeasures], families: Families) -> Iterator[None]:
+    """Add the histograms of RMs together, one at a step: there may be a thousand RMs."""
     for key, (name, text) in HISTOGRAMS.items():
         families.histogram(name, text, ("rm",), {(rm,): _together(measured, key)})
+        yield
     for name, key, text in OLDER_HISTOGRAMS:
         older = _together(measured, key).coarser(OLDER)
         families.histogram(name, text, ("rm",), {(rm,): older})
+        yield
     # Queues and applications are kept in order, and there is no sorting to be timed.
     nothing: dict[Labels, Histogram] = {(rm, level): Histogram(OLDER) for level in ("app", "queue")}
     families.histogram(SORTING, "Always empty: nothing is sorted.", ("rm", "level"), nothing)

@@ -12,7 +12,7 @@ import struct
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 import structlog
@@ -28,6 +28,7 @@ from licorne_server.share import Share
 log = structlog.get_logger(__name__)
 
 JsonObject = dict[str, object]
+T = TypeVar("T")
 
 CHUNK = 32 * 1024
 """Bytes that are sent at once."""
@@ -69,6 +70,28 @@ class Verbatim:
     """A value that is JSON already, in pieces."""
 
     pieces: Iterable[str]
+
+
+def array_of(values: Iterable[str | None]) -> Verbatim:
+    """A long list of texts; where there is a None in place of one the slice may end."""
+    texts = (None if value is None else _encode(value) for value in values)
+    return Verbatim(_enclosed("[", texts, "]"))
+
+
+def object_of(members: Iterable[tuple[str, str]]) -> Verbatim:
+    """An object with very many texts."""
+    return Verbatim(_enclosed("{", (f"{_encode(k)}:{_encode(v)}" for k, v in members), "}"))
+
+
+def _enclosed(begin: str, items: Iterable[str | None], end: str) -> Iterator[str]:
+    separator = begin
+    for item in items:
+        if item is None:
+            yield ""
+        else:
+            yield separator + item
+            separator = ","
+    yield begin + end if separator == begin else end
 
 
 def fragments(value: JsonObject | Rows | Verbatim) -> Iterator[str]:
@@ -147,7 +170,22 @@ def _take(
     return False, room
 
 
-async def send_json(request: web.Request, value: JsonObject | Rows) -> web.StreamResponse:
+def made(steps: Iterable[T | None], to_json: Callable[[T], JsonObject | Rows]) -> Verbatim:
+    """The JSON of what is made in steps: a None stands for each, and the value for the last."""
+
+    def pieces() -> Iterator[str]:
+        for value in steps:
+            if value is None:
+                yield ""
+            else:
+                yield from fragments(to_json(value))
+
+    return Verbatim(pieces())
+
+
+async def send_json(
+    request: web.Request, value: JsonObject | Rows | Verbatim
+) -> web.StreamResponse:
     """Answer with JSON."""
     body = sliced(fragments(value), request.app[SHARE], reader_of(request))
     return await send(request, "application/json; charset=utf-8", body)

@@ -7,7 +7,17 @@ from aiohttp import web
 from licorne_core.reports import QueueUsage, UsageReport
 from licorne_core.views import Views
 from licorne_server.http.sources import Sources
-from licorne_server.http.stream import JsonObject, Rows, send_json, slice_for
+from licorne_server.http.stream import (
+    JsonObject,
+    Rows,
+    Verbatim,
+    array_of,
+    fragments,
+    made,
+    object_of,
+    send_json,
+    slice_for,
+)
 from licorne_server.http.units import partition_named
 
 _Show = Callable[[UsageReport], JsonObject]
@@ -49,32 +59,32 @@ class UsageReads:
     async def _all(self, request: web.Request, kind: str, show: _Show) -> web.StreamResponse:
         partition = partition_named(self._views, request.match_info["partition"])
 
-        def row(name: str | None) -> JsonObject | None:
-            return None if name is None else show(self._views.usage(partition, kind, name))
+        def row(report: UsageReport | None) -> JsonObject | None:
+            return None if report is None else show(report)
 
         async with slice_for(request):
             names = self._views.usage_names_in_order(partition, kind)
-        return await send_json(request, Rows(names, row))
+        return await send_json(request, Rows(self._views.usages(partition, kind, names), row))
 
     async def _one(self, request: web.Request, kind: str, show: _Show) -> web.StreamResponse:
         partition = partition_named(self._views, request.match_info["partition"])
-        report = self._views.usage(partition, kind, request.match_info["name"])
-        return await send_json(request, show(report))
+        steps = self._views.usage(partition, kind, request.match_info["name"])
+        return await send_json(request, made(steps, show))
 
 
 def _user(report: UsageReport) -> JsonObject:
     return {
         "userName": report.name,
-        "groups": {app_id: group for app_id, group in report.groups.items() if group},
-        "queues": _queue(report.queues),
+        "groups": object_of((app_id, group) for app_id, group in report.groups.items() if group),
+        "queues": Verbatim(fragments(_queue(report.queues))),
     }
 
 
 def _group(report: UsageReport) -> JsonObject:
     return {
         "groupName": report.name,
-        "applications": list(report.groups),
-        "queues": _queue(report.queues),
+        "applications": array_of(report.groups),
+        "queues": Verbatim(fragments(_queue(report.queues))),
     }
 
 
@@ -82,8 +92,8 @@ def _queue(usage: QueueUsage) -> JsonObject:
     return {
         "queuePath": usage.path,
         "resourceUsage": dict(usage.allocated),
-        "runningApplications": list(usage.applications),
+        "runningApplications": array_of(usage.applications),
         "maxResources": dict(usage.max),
         "maxApplications": usage.max_applications,
-        "children": [_queue(child) for child in usage.children],
+        "children": Rows(usage.children, _queue),
     }

@@ -25,6 +25,7 @@ MAX_PAGE_BYTES = 1024 * 1024
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
+R = TypeVar("R")
 
 
 class Page(Generic[T, M]):
@@ -90,10 +91,10 @@ async def filled(page: Page[T, M], share: Share, party: str) -> Page[T, M]:
 
 
 async def gathered(
-    items: Iterable[T], to_row: Callable[[T], M], share: Share, party: str
-) -> list[M]:
+    items: Iterable[T], to_row: Callable[[T], R], share: Share, party: str
+) -> list[R]:
     """A list that has no pages, made in slices of a party; what is gone by then is left out."""
-    rest, rows, more = iter(items), list[M](), True
+    rest, rows, more = iter(items), list[R](), True
     while more:
         async with share.slice(party) as over:
             more = _gather(rest, to_row, rows, over)
@@ -101,7 +102,7 @@ async def gathered(
 
 
 def _gather(
-    rest: Iterator[T], to_row: Callable[[T], M], rows: list[M], over: Callable[[], bool]
+    rest: Iterator[T], to_row: Callable[[T], R], rows: list[R], over: Callable[[], bool]
 ) -> bool:
     """Make rows until the slice is over; whether there may be more."""
     for item in rest:
@@ -112,26 +113,30 @@ def _gather(
     return False
 
 
-def queues_after(views: Views, partition: PartitionName, path: str) -> Iterator[QueueReport]:
+def queues_after(views: Views, partition: PartitionName, path: str) -> Iterator[QueueReport | None]:
     """The queues that come after a path, or all for the empty one: parents first, then by name.
 
-    There need not be a queue of that path any more. A queue is read when its turn comes.
+    There need not be a queue of that path any more. A queue is read when its turn comes. There is a
+    None wherever the reader may pause.
     """
     behind = _names(path)
-    waiting = [views.queue(partition, "root").path]
-    while waiting:
-        names = _names(waiting[-1])
-        whole_branch_before = names < behind and names != behind[: len(names)]
-        try:
-            report = None if whole_branch_before else views.queue(partition, waiting[-1])
-        except NotFound:
-            report = None
-        waiting.pop()
-        if report is None:
-            continue
-        waiting += reversed(report.child_names)
-        if names > behind:
-            yield report
+    levels: list[Iterator[str | None]] = [iter(["root"])]
+    while levels:
+        for here in levels[-1]:
+            names = _names(here or "")
+            whole_branch_before = names < behind and names != behind[: len(names)]
+            if here is None or whole_branch_before:
+                yield None
+                continue
+            try:
+                report = views.queue(partition, here)
+                levels.append(views.children(partition, here))
+            except NotFound:
+                continue
+            yield report if names > behind else None
+            break
+        else:
+            levels.pop()
 
 
 def _names(path: str) -> tuple[str, ...]:
@@ -164,7 +169,7 @@ _Place = tuple[str, float, str, str]
 
 def reservations_after(
     views: Views, partition: PartitionName, token: str
-) -> Iterator[ReservationReport]:
+) -> Iterator[ReservationReport | None]:
     """The reservations that come after the one that a token names, or all for the empty token.
 
     That reservation need not exist any more.
@@ -176,7 +181,7 @@ def reservations_after(
         return views.reservations(partition)
     behind = _read_token(token)
     found = views.reservations(partition, start=behind[0])
-    return (report for report in found if _place(report) > behind)
+    return (report if report and _place(report) > behind else None for report in found)
 
 
 def reservation_token(report: ReservationReport) -> str:

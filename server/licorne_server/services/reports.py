@@ -1,6 +1,6 @@
 """The core's reports as messages of `licorne.v1.State`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
 from licorne.v1 import state_pb2 as pb
@@ -113,7 +113,7 @@ def application_message(report: AppReport) -> pb.Application:
         ],
         backoff_deadline=nanoseconds(report.backoff_until),
         group=report.group,
-        reservations=len(report.reservations),
+        reservations=report.reserved,
         start_time=nanoseconds(report.start_time),
         placeholder_count=report.placeholder_count,
         placeholder_allocated=amounts(report.placeholder_allocated),
@@ -243,24 +243,31 @@ def reservation_message(report: ReservationReport) -> pb.Reservation:
     )
 
 
-def usage_message(report: UsageReport) -> pb.Usage:
-    """What one user or group has, queue by queue."""
-    return pb.Usage(
-        name=report.name,
-        application_groups={str(app_id): group for app_id, group in report.groups.items()},
-        root=_queue_usage_message(report.queues),
-    )
+def usage_messages(reports: Iterable[UsageReport | None]) -> Iterator[pb.Usage | None]:
+    """What each user or group has, queue by queue; a None wherever the reader may pause."""
+    for report in reports:
+        if report is None:
+            yield None
+            continue
+        message = pb.Usage(name=report.name)
+        for app_id, group in report.groups.items():
+            message.application_groups[app_id] = group
+            yield None
+        for _ in _fill_usage(message.root, report.queues):
+            yield None
+        yield message
 
 
-def _queue_usage_message(usage: QueueUsage) -> pb.QueueUsage:
-    return pb.QueueUsage(
-        queue=usage.path,
-        allocated=amounts(usage.allocated),
-        running_applications=usage.applications,
-        max=amounts(usage.max),
-        max_applications=usage.max_applications,
-        children=map(_queue_usage_message, usage.children),
-    )
+def _fill_usage(message: pb.QueueUsage, usage: QueueUsage) -> Iterator[None]:
+    """Fill a message queue by queue."""
+    message.queue = usage.path
+    message.allocated.update(amounts(usage.allocated))
+    message.running_applications.extend(usage.applications)
+    message.max.update(amounts(usage.max))
+    message.max_applications = usage.max_applications
+    yield
+    for child in usage.children:
+        yield from _fill_usage(message.children.add(), child)
 
 
 def outstanding_message(shape: OutstandingShape) -> pb.OutstandingShape:

@@ -15,6 +15,7 @@ from licorne.v1 import state_pb2 as pb
 from licorne_core.asks import Allocation
 from licorne_core.errors import NotFound, shown
 from licorne_core.ids import DEFAULT_PARTITION, AppId, NodeId, PartitionName, RmId, rm_of
+from licorne_core.reports import Explanation
 from licorne_core.views import Views
 from licorne_server.access import Access
 from licorne_server.errors import invalid_argument
@@ -43,7 +44,7 @@ from licorne_server.services.reports import (
     preemption_message,
     queue_message,
     reservation_message,
-    usage_message,
+    usage_messages,
 )
 from licorne_server.services.rm_reports import rm_message
 from licorne_server.share import Share
@@ -133,13 +134,15 @@ class StateService:
             self._access.check_read(context, request.rm_id)
         caller = self._access.caller(context)
 
-        def row(name: PartitionName) -> pb.Partition:
-            return partition_message(self._views.partition(name))
+        response = pb.ListPartitionsResponse()
+
+        def add(name: PartitionName) -> None:
+            if self._access.may_read(caller, rm_of(name)):
+                response.partitions.append(partition_message(self._views.partition(name)))
 
         names = self._views.partition_names(RmId(request.rm_id) if request.rm_id else None)
-        visible = [name for name in names if self._access.may_read(caller, rm_of(name))]
-        rows = await gathered(visible, row, self._share, caller.party)
-        return pb.ListPartitionsResponse(partitions=rows)
+        await gathered(names, add, self._share, caller.party)
+        return response
 
     async def _queues(self, request: pb.ListQueuesRequest, context: Any) -> Message:
         """A page of the tree; its token is the path of the last queue."""
@@ -204,14 +207,18 @@ class StateService:
     async def _explain(self, request: pb.ExplainRequest, context: Any) -> Message:
         _check_given("application_id", request.application_id)
         partition = self._partition(request.partition, context)
-        async with self._slice(context):
-            report = self._views.explain(partition, request.application_id, request.allocation_key)
+
+        def row(report: Explanation) -> pb.ExplainResponse:
             message = explain_message(report)
             if report.is_victim:
                 record = self._views.preemption(partition, report.app_id, report.key)
                 assert record is not None, f"{report.key} is a victim, and has a record"
                 message.preemption.CopyFrom(preemption_message(partition, record))
             return message
+
+        steps = self._views.explain(partition, request.application_id, request.allocation_key)
+        page = await self._filled(Page(steps, row, size=1), context)
+        return page.rows[0]
 
     async def _usage(self, request: pb.ListUsageRequest, context: Any) -> Message:
         """One user or group, or a page of them in order of their names; its token is the last."""
@@ -221,16 +228,20 @@ class StateService:
             raise invalid_argument(f"kind {request.kind} is none of {known}", "kind")
         partition = self._partition(request.partition, context)
 
-        def row(name: str) -> pb.Usage:
-            return usage_message(self._views.usage(partition, kind, name))
+        if request.name:
+            found = self._views.usage(partition, kind, request.name)
+        else:
+            async with self._slice(context):
+                names = self._views.usage_names_in_order(partition, kind)
+            found = self._views.usages(partition, kind, names.behind(request.page_token))
 
-        async with self._slice(context):
-            if request.name:
-                return pb.ListUsageResponse(usages=[row(request.name)])
-            names = self._views.usage_names_in_order(partition, kind)
-        behind = names.behind(request.page_token)
-        page = await self._filled(Page(behind, row, size=request.page_size), context)
-        return pb.ListUsageResponse(usages=page.rows, next_page_token=page.last or "")
+        def row(message: pb.Usage) -> pb.Usage:
+            return message
+
+        items = usage_messages(found)
+        page = await self._filled(Page(items, row, size=request.page_size), context)
+        token = page.last.name if page.last else ""
+        return pb.ListUsageResponse(usages=page.rows, next_page_token=token)
 
     async def _reservations(self, request: pb.ListReservationsRequest, context: Any) -> Message:
         """A page of reservations by node and time; its token names the last of them."""

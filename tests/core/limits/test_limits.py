@@ -17,6 +17,7 @@ from support.builders import (
     reload,
 )
 from support.driver import Driver, keys, placed, states
+from support.steps import last
 
 ROOMY = nodes(node("n1", vcore=1_000_000, memory=1_000_000))
 
@@ -141,7 +142,7 @@ def test_one_application_too_many_for_the_queue_waits() -> None:
     assert keys(effects) == ["k0"]
     assert states(effects, "s1") == ["Accepted"]
     partition = driver.views.resolve(f"[{RM}]default")
-    why = driver.views.explain(partition, "s1")
+    why = last(driver.views.explain(partition, "s1"))
     assert "1 of 1 applications run for queue root.p.a" in why.summary
     assert keys(driver.do(releases(release("s0", "k0")))) == ["k1"]
 
@@ -153,7 +154,7 @@ def test_a_raised_limit_lets_the_waiting_ask_in() -> None:
     driver = started(text, app("s", "root.a", user="sue"))
     driver.do(asks(ask("s", "k1", vcore=1), ask("s", "k2", vcore=1)))
     assert used(driver, "s") == 1
-    why = driver.views.explain(driver.views.resolve("default"), "s")
+    why = last(driver.views.explain(driver.views.resolve("default"), "s"))
     assert "exceeds the limit of user sue in queue root" in why.summary
     assert keys(driver.do(reload(text.replace("1m", "2m")))) == ["k2"]
 

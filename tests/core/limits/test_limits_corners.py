@@ -18,6 +18,7 @@ from support.builders import (
     remove_apps,
 )
 from support.driver import Driver, keys, placed
+from support.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
 SUE_1 = "{users: [sue], maxresources: {vcore: 1m}}"
@@ -62,7 +63,7 @@ def has(driver: Driver, *app_ids: str) -> int:
 
 def group(driver: Driver, app_id: str) -> str:
     """The group that an application of sue's counts for."""
-    return driver.views.usage(DEFAULT, "user", "sue").groups[app_id]  # type: ignore[index]
+    return last(driver.views.usage(DEFAULT, "user", "sue")).groups[app_id]  # type: ignore[index]
 
 
 @pytest.mark.row(156, 157)
@@ -132,7 +133,8 @@ def test_one_of_two_leaves_a_group_with_what_it_has() -> None:
     want(driver, "bob", 3)
     driver.do(reload(config(both % (groups("dev"), groups("ops")))))
     used = {
-        name: driver.views.usage(DEFAULT, "group", name).queues.allocated for name in ("dev", "ops")
+        name: last(driver.views.usage(DEFAULT, "group", name)).queues.allocated
+        for name in ("dev", "ops")
     }
     assert used == {"dev": {"vcore": 2}, "ops": {"vcore": 3}}
 
@@ -264,9 +266,9 @@ def test_nobody_is_kept_for_nothing() -> None:
     want(driver, "job")
     driver.do(remove_apps("job"))
     with pytest.raises(NotFound):
-        driver.views.usage(DEFAULT, "user", "sue")
+        last(driver.views.usage(DEFAULT, "user", "sue"))
     assert usage_names(driver, "user") == []
-    left = driver.views.usage(DEFAULT, "group", "dev").queues
+    left = last(driver.views.usage(DEFAULT, "group", "dev")).queues
     assert (left.allocated, left.applications) == ({}, ())
     assert usage_names(driver, "group") == ["dev"]
     assert driver.scheduler.partitions[DEFAULT].limits.groups == {}
@@ -277,10 +279,10 @@ def test_a_limit_for_everybody_names_nobody() -> None:
     """The wildcard is no user; a user that a limit names is listed where the limit is."""
     driver = town(leaf("{users: [sue], maxresources: {vcore: 5m}}", ALL_5))
     assert usage_names(driver, "user") == ["sue"]
-    (below,) = driver.views.usage(DEFAULT, "user", "sue").queues.children
+    (below,) = last(driver.views.usage(DEFAULT, "user", "sue")).queues.children
     assert (below.path, below.max) == ("root.a", {"vcore": 5})
     with pytest.raises(NotFound):
-        driver.views.usage(DEFAULT, "user", "*")
+        last(driver.views.usage(DEFAULT, "user", "*"))
 
 
 def test_usage_is_known_where_nothing_was_limited() -> None:
@@ -288,12 +290,12 @@ def test_usage_is_known_where_nothing_was_limited() -> None:
     driver = town(leaf(), app("s0", "root.a", user="sue"), app("s1", "root.a", user="sue"))
     want(driver, "s0", 1)
     want(driver, "s1", 1)
-    usage = driver.views.usage(DEFAULT, "user", "sue").queues
+    usage = last(driver.views.usage(DEFAULT, "user", "sue")).queues
     assert usage.allocated == usage.children[0].allocated == {"vcore": 2}
     driver.do(reload(leaf(SUE_3)))
     want(driver, "s0", 5)
     assert has(driver, "s0", "s1") == 3
     driver.do(reload(leaf()))
     assert has(driver, "s0", "s1") == 6
-    usage = driver.views.usage(DEFAULT, "user", "sue").queues
+    usage = last(driver.views.usage(DEFAULT, "user", "sue")).queues
     assert usage.allocated == usage.children[0].allocated == {"vcore": 6}

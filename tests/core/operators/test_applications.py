@@ -26,6 +26,7 @@ from support.builders import (
     releases,
 )
 from support.driver import Driver, asked, keys, placed, refused, released, states
+from support.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
 WHY = "too expensive"
@@ -221,6 +222,6 @@ def test_explain_says_why_it_is_being_stopped() -> None:
     """The allocation is shown as stopping, because of the operator."""
     driver = working()
     driver.do(kill("app"))
-    report = driver.views.explain(DEFAULT, AppId("app"), "k0")
+    report = last(driver.views.explain(DEFAULT, AppId("app"), "k0"))
     assert report.verdict == "stopping"
     assert report.summary.endswith("an operator has stopped its application")

@@ -17,6 +17,7 @@ from support.builders import (
     register,
 )
 from support.driver import Driver, asked, placed
+from support.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
 
@@ -96,7 +97,7 @@ def test_explain_says_that_nodes_are_drained() -> None:
     driver = cluster()
     driver.do(drain("n1"), nodes(node("n2", NodeAction.DRAIN_NODE)))
     driver.do(asks(ask("app", "k", vcore=1)))
-    report = driver.views.explain(DEFAULT, AppId("app"), "k")
+    report = last(driver.views.explain(DEFAULT, AppId("app"), "k"))
     assert report.summary == "fits on none of 2 nodes: 1 drained, 1 unschedulable"
     assert driver.views.node(DEFAULT, NodeId("n1")).drained
     assert not driver.views.node(DEFAULT, NodeId("n2")).drained

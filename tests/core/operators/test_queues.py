@@ -24,6 +24,7 @@ from support.builders import (
     stop,
 )
 from support.driver import Driver, asked, keys, placed, refused_apps, released
+from support.steps import last, listed
 
 DEFAULT = PartitionName("[rm1]default")
 QUEUES = "[{name: up, queues: [{name: a}, {name: b}]}, {name: c}]"
@@ -115,7 +116,7 @@ def test_explain_says_who_has_stopped_it() -> None:
     """The first check that fails is the queue, with a code of its own."""
     driver = cluster()
     driver.do(stop("root.up"), asks(ask("a", "k", vcore=1)))
-    report = driver.views.explain(DEFAULT, AppId("a"), "k")
+    report = last(driver.views.explain(DEFAULT, AppId("a"), "k"))
     assert report.summary == "queue root.up is stopped by an operator"
     assert [check.code for check in report.checks if not check.passed] == ["QUEUE_STOPPED"]
 
@@ -136,9 +137,9 @@ def test_its_reservations_end() -> None:
     driver.do(nodes(node("n2", NodeAction.CREATE_DRAIN, vcore=10)))
     driver.do(asks(ask("c", "first", vcore=6)), asks(ask("a", "large", vcore=8)))
     driver.wait(5)
-    assert [kept.key for kept in driver.views.reservations(DEFAULT)] == ["large"]
+    assert [kept.key for kept in listed(driver.views.reservations(DEFAULT))] == ["large"]
     driver.do(stop("root.up"))
-    assert not list(driver.views.reservations(DEFAULT))
+    assert not list(listed(driver.views.reservations(DEFAULT)))
     assert keys(driver.do(asks(ask("c", "small", vcore=2)))) == ["small"]
 
 

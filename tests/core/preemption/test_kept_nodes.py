@@ -20,6 +20,7 @@ from support.builders import (
 )
 from support.driver import Driver, placed, released
 from support.obedient import let_happen
+from support.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
 POOR = "{name: poor, resources: {guaranteed: {memory: 9000}}}"
@@ -144,7 +145,7 @@ def test_explain_says_that_nodes_are_kept() -> None:
     poor(driver, 3, many_apps=True)
     driver.wait(5)
     for number in (1, 2):
-        shown = driver.views.explain(DEFAULT, f"poor{number:03}", f"p{number:03}")
+        shown = last(driver.views.explain(DEFAULT, f"poor{number:03}", f"p{number:03}"))
         assert shown.checks[-1].code == "PREEMPTION_NODES_KEPT"
         assert "for p" not in shown.checks[-1].message()
 

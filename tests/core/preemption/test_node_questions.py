@@ -30,6 +30,7 @@ from support.builders import (
     releases,
 )
 from support.driver import Driver, asked, released
+from support.steps import last
 
 NODES = 15
 
@@ -109,7 +110,7 @@ def test_silence_counts_by_the_fail_mode(fail_mode: FailMode, stopped: list[str]
     effects = driver.wait(10)
     assert [key for _, key, *_ in released(effects)] == stopped
     if not stopped:
-        shown = driver.views.explain(PartitionName("[rm1]default"), "poor", "p").checks[-1]
+        shown = last(driver.views.explain(PartitionName("[rm1]default"), "poor", "p")).checks[-1]
         assert "refuse" not in shown.message()
         (again,) = asked(driver.wait(15))
         assert again.nodes == check.nodes

@@ -13,6 +13,7 @@ from support.driver import Driver
 from support.preemption.asking import refusal, victims
 from support.preemption.records import Cluster, QueueRecord
 from support.preemption.scenes import cluster, parent, queue, runs, waits
+from support.steps import last
 
 OFFSETS = (-5, 0, 5)
 FENCES = (False, True)
@@ -132,8 +133,8 @@ def test_explain_says_what_both_sides_count_as() -> None:
     driver.do(asks(ask("rich", "r", policy="s", memory=1)))
     driver.do(asks(ask("poor", "p", policy="o", priority=4, memory=1)))
     driver.wait(5)
-    last = driver.views.explain(PartitionName("[rm1]default"), "poor", "p").checks[-1]
-    assert last.message() == (
+    shown = last(driver.views.explain(PartitionName("[rm1]default"), "poor", "p")).checks[-1]
+    assert shown.message() == (
         "no allocation may be a victim; in queue root it counts as priority 6, "
         "and who is spared there as 7 or more"
     )

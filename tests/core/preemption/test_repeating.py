@@ -10,6 +10,7 @@ from support.driver import START, Driver, released
 from support.preemption.asking import refusal
 from support.preemption.records import Hold
 from support.preemption.scenes import NOW, A, B, cluster, queue, runs, waits
+from support.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
 QUEUES = "[{name: rich, properties: {%s}}, {name: poor, resources: {guaranteed: {memory: 4}}}]"
@@ -36,7 +37,7 @@ def searches(driver: Driver, key: str) -> int:
 
 def explained(driver: Driver, key: str) -> PreemptionCheck:
     """What preemption does for the ask."""
-    checks = driver.views.explain(DEFAULT, "poor", key).checks
+    checks = last(driver.views.explain(DEFAULT, "poor", key)).checks
     (check,) = [check for check in checks if isinstance(check, PreemptionCheck)]
     return check
 
@@ -103,5 +104,5 @@ def test_what_is_kept_for_an_ask_is_the_summary() -> None:
     driver = crowded()
     driver.do(asks(ask("poor", "p", policy="o", priority=5, memory=1)))
     assert [key for _, key, *_ in released(driver.wait(5))] == ["r0"]
-    summary = driver.views.explain(DEFAULT, "poor", "p").summary
+    summary = last(driver.views.explain(DEFAULT, "poor", "p")).summary
     assert summary == "node n1 is kept for it, and waits for the end of rich/r0"

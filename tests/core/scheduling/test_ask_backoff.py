@@ -19,6 +19,7 @@ from support.builders import (
     remove_apps,
 )
 from support.driver import Driver, keys
+from support.steps import last
 from support.watching import heard
 
 DEFAULT = PartitionName("[rm1]default")
@@ -42,7 +43,7 @@ def fail(driver: Driver, key: str, app_id: str = "one") -> list[str]:
 
 def code(views: Views, key: str) -> str:
     """The code of the first check that stops an ask."""
-    found = views.explain(DEFAULT, AppId("one"), key)
+    found = last(views.explain(DEFAULT, AppId("one"), key))
     return next(check.code for check in found.checks if not check.passed)
 
 
@@ -71,7 +72,7 @@ def test_explain_says_after_how_many_failures_and_until_when(driver: Driver) -> 
     fail(driver, "k")
     driver.wait(1.0)
     fail(driver, "k")
-    found = driver.views.explain(DEFAULT, AppId("one"), "k")
+    found = last(driver.views.explain(DEFAULT, AppId("one"), "k"))
     assert (found.verdict, found.summary) == (
         "pending",
         "ask k backs off: it failed at the RM 2 times in a row",
@@ -79,7 +80,7 @@ def test_explain_says_after_how_many_failures_and_until_when(driver: Driver) -> 
     [check] = [check for check in found.checks if not check.passed]
     assert getattr(check, "until", None) == driver.now + 2.0
     driver.wait(2.0)
-    assert driver.views.explain(DEFAULT, AppId("one"), "k").verdict == "allocated"
+    assert last(driver.views.explain(DEFAULT, AppId("one"), "k")).verdict == "allocated"
 
 
 def test_those_who_watch_hear_of_each_failure(driver: Driver) -> None:

@@ -13,6 +13,7 @@ from licorne_core.scheduling.back_off import backs_off
 from licorne_core.trackers import Tracker
 from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.driver import Driver, keys
+from support.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
 
@@ -93,7 +94,7 @@ def test_a_back_off_spares_asks_that_have_a_node_reserved() -> None:
     )
     core.wait(3)
     core.do(asks(ask("own", "small", vcore=1)))
-    assert "backs off" in core.views.explain(DEFAULT, "own", "small").summary
+    assert "backs off" in last(core.views.explain(DEFAULT, "own", "small")).summary
     assert keys(core.do(releases(release("fill", "f1")))) == ["big"]
-    assert "backs off" in core.views.explain(DEFAULT, "own", "small").summary
+    assert "backs off" in last(core.views.explain(DEFAULT, "own", "small")).summary
     assert keys(core.wait(9)) == ["small"]

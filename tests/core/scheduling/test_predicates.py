@@ -32,6 +32,7 @@ from support.builders import (
     remove_apps,
 )
 from support.driver import Driver, asked, placed, refused, released, states
+from support.steps import last
 
 ONE_LEAF = config("[{name: a}]")
 POLICY = PredicatePolicy(deadline=2.0)
@@ -151,7 +152,7 @@ def test_a_check_has_no_deadline_before_it_is_written() -> None:
     assert (asked(core.wait(1.9)), asked(core.wait(0.2))) == ([], [])
     explain = core.views.explain
     (partition,) = core.scheduler.partitions
-    verdicts = [explain(partition, "one", f"k{n}").verdict for n in range(3)]
+    verdicts = [last(explain(partition, "one", f"k{n}")).verdict for n in range(3)]
     assert verdicts == ["allocated", "pending", "assumed"]
     assert placed(core.do(answer(third))) == [("one", "k2", "n1")]
 
@@ -174,7 +175,7 @@ def test_silence_is_no_reason() -> None:
     core.do(asks(ask("one", "k", vcore=4, predicate="p")))
     core.wait(3)
     (partition,) = core.scheduler.partitions
-    assert "1 no answer in time" in core.views.explain(partition, "one", "k").summary
+    assert "1 no answer in time" in last(core.views.explain(partition, "one", "k")).summary
     assert not [fact for fact in core.facts if isinstance(fact, PredicatesRefused)]
 
 
@@ -243,7 +244,7 @@ def test_only_so_many_asks_wait_for_answers(monkeypatch: pytest.MonkeyPatch) -> 
     effects = core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(3))))
     (check,) = asked(effects)
     (partition,) = core.scheduler.partitions
-    verdicts = [core.views.explain(partition, "one", f"k{n}").verdict for n in range(3)]
+    verdicts = [last(core.views.explain(partition, "one", f"k{n}")).verdict for n in range(3)]
     assert verdicts == ["assumed", "assumed", "pending"]
     assert [key for _, key, _ in placed(core.do(answer(check)))] == ["k0", "k1", "k2"]
 
@@ -265,9 +266,9 @@ def test_asks_that_are_not_asked_about_send_nobody_to_rest(monkeypatch: pytest.M
     core.do(asks(ask("one", "nowhere", vcore=1, required_node="gone", predicate="q")))
     core.do(asks(ask("two", "assumed", vcore=1, predicate="p")))
     assert asked(core.do(asks(ask("one", "behind", vcore=1, predicate="q")))) == []
-    assert "backs off" not in core.views.explain(partition, "one", "behind").summary
+    assert "backs off" not in last(core.views.explain(partition, "one", "behind")).summary
     core.do(releases(release("two", "assumed")))
-    assert "backs off" in core.views.explain(partition, "one", "behind").summary
+    assert "backs off" in last(core.views.explain(partition, "one", "behind")).summary
 
 
 @pytest.mark.parametrize("how", ["release", "all", "resize", "place", "failed", "node", "app"])
@@ -310,7 +311,7 @@ def test_reasons_are_counted_and_explained() -> None:
     (check,) = asked(core.do(answer(check, n1="taint")))
     core.do(answer(check, n2="taint"))
     (partition,) = core.scheduler.partitions
-    explanation = core.views.explain(partition, "one", "k")
+    explanation = last(core.views.explain(partition, "one", "k"))
     (nodes_check,) = [check for check in explanation.checks if isinstance(check, NodesCheck)]
     assert nodes_check.causes == {"full: vcore": 1, "refused: taint": 2}
     assert "2 refused: taint" in explanation.summary

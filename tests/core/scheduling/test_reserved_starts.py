@@ -18,6 +18,7 @@ from support.builders import (
     remove_apps,
 )
 from support.driver import START, Driver, asked, placed, states
+from support.steps import last
 
 AWARE = config("[{name: a, properties: {application.sort.policy: stateaware}}, {name: f}]")
 ONE_EACH = "limits: [{limit: one, users: ['*'], maxapplications: 1}]"
@@ -89,7 +90,7 @@ def test_a_reserved_ask_starts_no_application_too_many() -> None:
     driver.do(asks(ask("small", "s", vcore=1)))
     effects = driver.do(releases(release("fill", "f1"), release("fill", "f2")))
     assert placed(effects) == []
-    summary = driver.views.explain(DEFAULT, "big", "big").summary
+    summary = last(driver.views.explain(DEFAULT, "big", "big")).summary
     assert "1 of 1 applications" in summary, summary
     effects = driver.do(remove_apps("small"))
     assert [key for _, key, _ in placed(effects)] == ["big"]
@@ -110,7 +111,7 @@ def test_an_application_that_backs_off_may_go() -> None:
     properties = "{application.unschedasks.backoff: '1', application.unschedasks.backoff.delay: 9s}"
     driver = reserving(config(f"[{{name: a, properties: {properties}}}, {{name: f}}]"), "big")
     driver.do(asks(ask("big", "huge", vcore=9, priority=2), ask("big", "small", vcore=1)))
-    assert "backs off" in driver.views.explain(DEFAULT, "big", "small").summary
+    assert "backs off" in last(driver.views.explain(DEFAULT, "big", "small")).summary
     driver.do(remove_apps("big"))
     driver.wait(60)
     assert list(driver.scheduler.partitions[DEFAULT].applications) == ["fill"]

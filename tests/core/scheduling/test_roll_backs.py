@@ -32,6 +32,7 @@ from support.builders import (
     releases,
 )
 from support.driver import Driver, asked, keys, placed, released
+from support.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
 DEADLINE = 10.0
@@ -101,7 +102,7 @@ def test_the_latest_is_taken_back_when_the_node_has_less_room(how: str) -> None:
     assert accept_all(core, [*effects, *accept(core, checks)]) == (
         ["new", "k1"] if how == "placement" else ["k1"]
     )
-    assert core.views.explain(DEFAULT, "one", "k2").verdict == "pending"
+    assert last(core.views.explain(DEFAULT, "one", "k2")).verdict == "pending"
 
 
 @pytest.mark.parametrize("how", SQUEEZES)
@@ -111,7 +112,7 @@ def test_silence_that_counts_as_consent_means_the_node_as_it_is(how: str) -> Non
     core.do(SQUEEZES[how])
     assert keys(core.wait(DEADLINE - 0.5)) == []
     assert keys(core.wait(2 * DEADLINE)) == ["k1"]
-    assert core.views.explain(DEFAULT, "one", "k2").verdict == "pending"
+    assert last(core.views.explain(DEFAULT, "one", "k2")).verdict == "pending"
 
 
 def test_all_that_does_not_fit_is_taken_back() -> None:
@@ -142,7 +143,7 @@ def test_what_is_taken_back_waits_in_its_old_place() -> None:
     core.do(nodes(node("n1", NodeAction.UPDATE, vcore=8)))
     assert assumed(core) == ["k1", "k2"]
     accept(core, checks)
-    assert core.views.explain(DEFAULT, "one", "k3").verdict == "pending"
+    assert last(core.views.explain(DEFAULT, "one", "k3")).verdict == "pending"
 
 
 @pytest.mark.parametrize("fail_mode", FailMode)
@@ -184,6 +185,6 @@ def test_what_is_taken_back_gives_its_room_to_others() -> None:
     """On the node, in the queue and in the application, at once."""
     core, checks = assuming()
     core.do(asks(ask("there", "plain", vcore=3)))
-    assert core.views.explain(DEFAULT, "there", "plain").verdict == "pending"
+    assert last(core.views.explain(DEFAULT, "there", "plain")).verdict == "pending"
     assert keys(core.do(releases(release("one", "k1")))) == ["plain"]
     assert accept_all(core, accept(core, checks)) == ["k2"]

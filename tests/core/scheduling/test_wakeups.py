@@ -29,6 +29,7 @@ from support.builders import (
     remove_apps,
 )
 from support.driver import START, Driver, asked, keys, placed
+from support.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
 AWARE = config("[{name: a, properties: {application.sort.policy: stateaware}}]")
@@ -318,7 +319,7 @@ def test_the_end_of_a_back_off_is_a_try_for_the_whole_application() -> None:
         reservations=False,
     )
     core.do(asks(*(ask("own", f"k{size}", vcore=size) for size in (6, 7, 8))))
-    assert "backs off" in core.views.explain(DEFAULT, "own", "k6").summary
+    assert "backs off" in last(core.views.explain(DEFAULT, "own", "k6")).summary
     assert placed(core.do(releases(release("fill", "f1")))) == []
     assert keys(core.wait(6)) == ["k6"]
 

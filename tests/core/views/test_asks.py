@@ -8,6 +8,7 @@ from licorne_core.reports import AskLogEntry
 from licorne_core.runs import RUN
 from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.driver import START, Driver
+from support.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
 
@@ -72,7 +73,7 @@ def test_what_is_assumed_is_an_ask() -> None:
     [shown] = driver.views.partitions()
     holding, other = [driver.views.node(DEFAULT, name) for name in driver.views.node_ids(DEFAULT)]
 
-    explained = driver.views.explain(DEFAULT, "one")
+    explained = last(driver.views.explain(DEFAULT, "one"))
 
     assert [(item.ask.key, item.assumed_node) for item in report.asks] == [("k1", "n1"), ("k3", "")]
     assert [item.key for item in report.allocations] == ["k2"]
@@ -107,7 +108,7 @@ def test_an_application_that_is_counted_is_not_said_to_be_kept_by_its_own_place(
     occupied = replace(ask("", "other", on_node="n1", vcore=8), tags={"foreign": "default"})
     driver.do(asks(occupied), asks(ask("one", "k", vcore=5, created=START - 10)))
     assert driver.views.application(DEFAULT, "one").asks[0].reserved_node == "n1"
-    explanation = driver.views.explain(DEFAULT, "one", "k")
+    explanation = last(driver.views.explain(DEFAULT, "one", "k"))
     assert [check.code for check in explanation.checks if not check.passed] == [
         "NO_NODE_FITS",
         "PREEMPTION_NOT_ALLOWED",
@@ -129,8 +130,8 @@ def test_what_is_ahead_of_an_ask_is_counted_right() -> None:
         (number for number in range(len(sizes)) if number not in (1, 2)),
         key=lambda number: (-wanted[number].priority, number),
     )
-    ahead = [driver.views.explain(DEFAULT, "one", f"k{n}").asks_ahead for n in order]
+    ahead = [last(driver.views.explain(DEFAULT, "one", f"k{n}")).asks_ahead for n in order]
     assert ahead == [*range(len(order))]
-    assert driver.views.explain(DEFAULT, "one", "").key == f"k{order[0]}"
+    assert last(driver.views.explain(DEFAULT, "one", "")).key == f"k{order[0]}"
     listed = driver.views.application(DEFAULT, "one", limit=3).asks
     assert [report.ask.key for report in listed] == [f"k{n}" for n in order[:3]]

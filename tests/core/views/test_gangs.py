@@ -22,6 +22,7 @@ from support.builders import (
     releases,
 )
 from support.driver import START, Driver, asked
+from support.steps import last
 from support.victims import victim
 
 CONFIG = """
@@ -73,7 +74,7 @@ def shown(driver: Driver) -> AppReport:
 
 def explained(driver: Driver, key: str) -> Explanation:
     """The situation of one of its requests."""
-    return driver.views.explain(NAME, "gang", key)
+    return last(driver.views.explain(NAME, "gang", key))
 
 
 def groups(driver: Driver) -> list[tuple[str, int, int, int]]:

@@ -8,6 +8,7 @@ from licorne_core.partition import Partition
 from licorne_core.preemption.ledger import PreemptionRule
 from support.builders import app, apps, ask, asks, node, nodes, register
 from support.driver import Driver
+from support.steps import last
 from support.victims import TIME, victim
 
 CONFIG = """
@@ -72,7 +73,7 @@ def test_a_victim_that_is_gone_is_explained(
 ) -> None:
     """For whom and by which rule, whether its application is still there or not."""
     partition.ledger.note(victim("v", app_id, rule=rule, released=TIME))
-    explained = driver.views.explain(NAME, app_id, "v")
+    explained = last(driver.views.explain(NAME, app_id, "v"))
     assert (explained.verdict, explained.queue, explained.node_id) == (
         "preempted",
         "root.low",
@@ -87,17 +88,17 @@ def test_a_key_that_is_there_again_was_a_victim(driver: Driver, partition: Parti
     driver.do(asks(ask("low", "waits", vcore=99), ask("low", "never", vcore=99)))
     for key in ("there", "waits"):
         partition.ledger.note(victim(key, released=TIME))
-    explained = driver.views.explain(NAME, "low", "there")
+    explained = last(driver.views.explain(NAME, "low", "there"))
     assert (explained.verdict, explained.summary) == ("allocated", "allocated on node n1")
     assert explained.is_victim
-    assert driver.views.explain(NAME, "low", "waits").is_victim
-    assert not driver.views.explain(NAME, "low", "never").is_victim
+    assert last(driver.views.explain(NAME, "low", "waits")).is_victim
+    assert not last(driver.views.explain(NAME, "low", "never")).is_victim
 
 
 def test_what_never_was_is_not_found(driver: Driver, partition: Partition) -> None:
     """An unknown key, or an unknown application, is the error that it was."""
     partition.ledger.note(victim("v"))
     with pytest.raises(NotFound, match="application low has no ask w"):
-        driver.views.explain(NAME, "low", "w")
+        last(driver.views.explain(NAME, "low", "w"))
     with pytest.raises(NotFound, match="application nobody not found"):
-        driver.views.explain(NAME, "nobody", "v")
+        last(driver.views.explain(NAME, "nobody", "v"))

@@ -5,6 +5,7 @@ import pytest
 from licorne_core.ids import PartitionName
 from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.driver import START, Driver
+from support.steps import listed
 
 DEFAULT = PartitionName("[rm1]default")
 
@@ -26,27 +27,29 @@ def driver() -> Driver:
 
 def test_everybody_shows_a_reservation(driver: Driver) -> None:
     """A reservation is shown by its node, by its application and by its ask."""
-    [found] = driver.views.reservations(DEFAULT)
+    [found] = listed(driver.views.reservations(DEFAULT))
     assert (found.node_id, found.app_id, found.key) == ("n1", "app-2", "k3")
     assert (found.time, found.required) == (START + 2, False)
     reserved, free = [driver.views.node(DEFAULT, name) for name in driver.views.node_ids(DEFAULT)]
     assert (reserved.reservations, free.reservations) == ((found,), ())
     report = driver.views.application(DEFAULT, "app-2")
-    assert report.reservations == (found,)
+    assert report.reserved == 1
+    assert list(driver.views.reservations_of(DEFAULT, "app-2")) == [found]
     assert [ask.reserved_node for ask in report.asks] == ["n1"]
     other = driver.views.application(DEFAULT, "app-1")
-    assert other.reservations == ()
+    assert other.reserved == 0
+    assert list(driver.views.reservations_of(DEFAULT, "app-1")) == []
     assert [ask.reserved_node for ask in other.asks] == [""]
 
 
 def test_nothing_of_a_reservation_is_left(driver: Driver) -> None:
     """Once the ask is placed, no report speaks of its reservation."""
     driver.do(releases(release("app-1", "k1")))
-    assert list(driver.views.reservations(DEFAULT)) == []
+    assert listed(driver.views.reservations(DEFAULT)) == []
     names = driver.views.node_ids(DEFAULT)
     assert all(driver.views.node(DEFAULT, name).reservations == () for name in names)
     report = driver.views.application(DEFAULT, "app-2")
-    assert (report.reservations, report.allocation_count) == ((), 1)
+    assert (report.reserved, report.allocation_count) == (0, 1)
 
 
 def test_reservations_are_by_node_and_time(driver: Driver) -> None:
@@ -54,27 +57,28 @@ def test_reservations_are_by_node_and_time(driver: Driver) -> None:
     driver.do(asks(ask("app-3", "late", vcore=5, required_node="n2")))
     driver.wait(1)
     driver.do(asks(ask("app-1", "later", vcore=5, required_node="n2")))
-    found = list(driver.views.reservations(DEFAULT))
+    found = listed(driver.views.reservations(DEFAULT))
     assert [(item.node_id, item.key) for item in found] == [
         ("n1", "k3"),
         ("n2", "late"),
         ("n2", "later"),
     ]
     assert [item.required for item in found] == [False, True, True]
-    assert [item.key for item in driver.views.reservations(DEFAULT, start="n2")] == [
+    assert [item.key for item in listed(driver.views.reservations(DEFAULT, start="n2"))] == [
         "late",
         "later",
     ]
-    assert list(driver.views.reservations(DEFAULT, start="n3")) == []
+    assert listed(driver.views.reservations(DEFAULT, start="n3")) == []
 
 
 def test_a_node_that_goes_while_others_read_is_no_harm(driver: Driver) -> None:
     """What ends before its turn has come is passed over."""
     driver.do(asks(ask("app-3", "late", vcore=5, required_node="n2")))
     reading = driver.views.reservations(DEFAULT)
-    assert next(reading).node_id == "n1"
+    first = next(report for report in reading if report is not None)
+    assert first.node_id == "n1"
     driver.do(releases(release("app-3", "late")))
-    assert list(reading) == []
+    assert listed(reading) == []
 
 
 def test_queues_name_who_is_about_to_run(driver: Driver) -> None:

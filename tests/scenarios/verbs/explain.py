@@ -2,13 +2,14 @@
 
 from licorne_core.ids import PartitionName
 from scenarios.stage import Line, Stage
+from support.steps import last
 
 
 def run(stage: Stage, line: Line) -> list[str]:
     """Print the verdict and every check."""
     name = PartitionName(f"[{stage.rm}]{line.take('partition', 'default')}")
     app_id, key = line.words
-    explanation = stage.driver.views.explain(name, app_id, key)
+    explanation = last(stage.driver.views.explain(name, app_id, key))
     marks = ((" ok " if check.passed else "STOP", check.message()) for check in explanation.checks)
     return [
         f"{explanation.verdict}: {explanation.summary}",

@@ -2,6 +2,7 @@
 
 from licorne_core.ids import PartitionName
 from scenarios.stage import Line, Stage
+from support.steps import listed
 
 
 def run(stage: Stage, line: Line) -> list[str]:
@@ -9,5 +10,5 @@ def run(stage: Stage, line: Line) -> list[str]:
     name = PartitionName(f"[{stage.rm}]{line.take('partition', 'default')}")
     return [
         f"{reservation.node_id} for {reservation.app_id}/{reservation.key}"
-        for reservation in stage.driver.views.reservations(name)
+        for reservation in listed(stage.driver.views.reservations(name))
     ]

@@ -5,6 +5,7 @@ from licorne_core.ids import PartitionName
 from licorne_core.reports import QueueUsage
 from scenarios.printing import amounts, maximum
 from scenarios.stage import Line, Stage
+from support.steps import last
 
 
 def run(stage: Stage, line: Line) -> list[str]:
@@ -12,7 +13,7 @@ def run(stage: Stage, line: Line) -> list[str]:
     partition = PartitionName(f"[{stage.rm}]{line.take('partition', 'default')}")
     kind, name = line.words
     try:
-        return _shown(stage.driver.views.usage(partition, kind, name).queues)
+        return _shown(last(stage.driver.views.usage(partition, kind, name)).queues)
     except NotFound as error:
         return [str(error)]
 

@@ -20,6 +20,7 @@ from licorne_server.bench.growth.world import (
     leaf,
     place,
 )
+from support.steps import last, listed
 
 SIZE, WORK = 3, 30
 PARTITION = "[bench]default"
@@ -56,7 +57,7 @@ def names(world: World, kind: str) -> list[str]:
 def reserved(world: World) -> int:
     """How many nodes are reserved."""
     views = world.scheduler.views
-    found: Iterable[object] = views.reservations(views.resolve(PARTITION))
+    found: Iterable[object] = listed(views.reservations(views.resolve(PARTITION)))
     return len(list(found))
 
 
@@ -137,7 +138,7 @@ def test_users_and_groups(build: Callable[[int, int], World], kind: str) -> None
     found = names(world, kind)
     assert len(found) == SIZE
     views = world.scheduler.views
-    usages = [views.usage(views.resolve(PARTITION), kind, name) for name in found]
+    usages = [last(views.usage(views.resolve(PARTITION), kind, name)) for name in found]
     assert all(usage.queues.max for usage in usages)
 
 

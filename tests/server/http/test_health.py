@@ -101,7 +101,7 @@ async def test_books_that_disagree_are_told(busy: Site) -> None:
     partition.nodes.by_id[NodeId("n0")].available["vcore"] = 5
     found = await failed(busy)
     assert list(found) == ["Consistency of data"]
-    assert found["Consistency of data"].startswith("node n0: available")
+    assert found["Consistency of data"].startswith("node n0: allocated")
 
 
 @pytest.mark.row(165)

@@ -76,16 +76,19 @@ class Board:
         """What is known of the queues of a partition is still so; none of them has to be put."""
         self._unchanged.add(partition)
 
-    def end(self) -> None:
-        """End the round: what was neither put nor kept is gone, and what changed is new."""
-        lost = [
-            key
-            for key, entry in self._entries.items()
-            if entry.round != self._round and key.partition not in self._unchanged
-        ]
-        for key in lost:
-            del self._entries[key]
-            self._gone[key] = self.version + 1
+    def end(self) -> Iterator[None]:
+        """End the round: what was neither put nor kept is gone, and what changed is new.
+
+        The caller walks through, and may pause at every step.
+        """
+        lost = False
+        for number, (key, entry) in enumerate(tuple(self._entries.items()), 1):
+            if entry.round != self._round and key.partition not in self._unchanged:
+                lost = True
+                del self._entries[key]
+                self._gone[key] = self.version + 1
+            if not number % PART:
+                yield
         while len(self._gone) > MAX_GONE:
             oldest = next(iter(self._gone))
             self._kept = max(self._kept, self._gone.pop(oldest))

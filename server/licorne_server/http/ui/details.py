@@ -6,13 +6,13 @@ from aiohttp import web
 from google.protobuf.json_format import MessageToDict
 
 from licorne_core.ids import PartitionName
-from licorne_core.reports import RmReport
+from licorne_core.reports import Explanation, RmReport
 from licorne_core.views import Views
 from licorne_server.http import json_nodes, json_queues
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import JsonObject, send_bytes, send_json, slice_for
 from licorne_server.http.ui.heat import Heats
-from licorne_server.http.ui.pages import Maker
+from licorne_server.http.ui.pages import Found, Maker
 from licorne_server.http.ui.paths import API
 from licorne_server.http.ui.rows import application_detail, preemption_row, usage_detail
 from licorne_server.http.units import partition_named
@@ -52,21 +52,27 @@ class DetailReads:
         partition, app = self._partition(request), request.match_info["app"]
         maker = Maker.of(request)
         report = await maker.once(lambda: self._views.application(partition, app, detail=False))
-        return await send_json(
-            request, {**application_detail(app, report), "refresh": maker.refresh}
-        )
+        detail = application_detail(app, report, self._views.reservations_of(partition, app))
+        return await send_json(request, {**detail, "refresh": maker.refresh})
 
     async def explain(self, request: web.Request) -> web.StreamResponse:
         """Why an ask is where it is: `State.Explain` under its JSON names; `key` names the ask."""
         partition, app = self._partition(request), request.match_info["app"]
         key = request.query.get("key", "")
         maker = Maker.of(request)
-        report = await maker.once(lambda: self._views.explain(partition, app, key))
-        record = self._views.preemption(partition, report.app_id, report.key)
-        shown = MessageToDict(explain_message(report), always_print_fields_with_no_presence=True)
-        if report.is_victim and record is not None:
-            shown["victim"] = preemption_row(record)
-        return await send_json(request, {**shown, "node": report.node_id, "refresh": maker.refresh})
+
+        def row(report: Explanation) -> JsonObject:
+            record = self._views.preemption(partition, report.app_id, report.key)
+            message = explain_message(report)
+            shown = MessageToDict(message, always_print_fields_with_no_presence=True)
+            if report.is_victim and record is not None:
+                shown["victim"] = preemption_row(record)
+            return {**shown, "node": report.node_id}
+
+        found = Found(self._views.explain(partition, app, key), row, 1)
+        await maker.all(found.go_on)
+        (shown,) = found.rows
+        return await send_json(request, {**shown, "refresh": maker.refresh})
 
     async def node(self, request: web.Request) -> web.StreamResponse:
         """One node as REST shows it, with what is on it."""
@@ -80,8 +86,10 @@ class DetailReads:
         partition, kind = self._partition(request), request.match_info["kind"]
         name = request.match_info["name"]
         maker = Maker.of(request)
-        report = await maker.once(lambda: self._views.usage(partition, kind, name))
-        return await send_json(request, {**usage_detail(report), "refresh": maker.refresh})
+        found = Found(self._views.usage(partition, kind, name), usage_detail, 1)
+        await maker.all(found.go_on)
+        (shown,) = found.rows
+        return await send_json(request, {**shown, "refresh": maker.refresh})
 
     async def heat(self, request: web.Request) -> web.StreamResponse:
         """All nodes in short form. All viewers get the same answer for as long as it is fresh."""

@@ -166,11 +166,11 @@ class Feed:
             now = (figures.commands, figures.turns, figures.rms)
             spent = 0.0
             if now != whole and loop.time() - whole_at >= WHOLE_SECONDS:
-                spent = await self._look(looker.look(whole=True))
+                spent = await self._look(looker.look(figures.rms, whole=True))
                 looked = whole = now
                 whole_at = loop.time()
             elif now != looked:
-                spent = await self._look(looker.look(whole=False))
+                spent = await self._look(looker.look(figures.rms, whole=False))
                 looked = now
             await asyncio.sleep(max(LOOK_SECONDS, spent * BUDGET))
 

@@ -90,8 +90,9 @@ class Search:
     ) -> Iterator[tuple[str, PartitionName, str | None]]:
         """All names in a partition, and None wherever the reader may pause."""
         views = self._views
+        yield "", partition, None
         with suppress(NotFound):
-            for path in self._paths(partition):
+            for path in views.level_by_level(partition):
                 yield "queue", partition, path
             for state in APP_STATES:
                 for app in views.app_ids_in_order(partition, state=state):
@@ -101,10 +102,3 @@ class Search:
             for kind in ("user", "group"):
                 for name in views.usage_names_in_order(partition, kind):
                     yield kind, partition, name
-
-    def _paths(self, partition: PartitionName) -> Iterator[str]:
-        waiting = ["root"]
-        for path in waiting:
-            with suppress(NotFound):
-                waiting += self._views.queue(partition, path).child_names
-                yield path

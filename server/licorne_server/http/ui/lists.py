@@ -141,12 +141,14 @@ class ListReads:
         views, partition = self._views, self._partition(request)
         kind, text = one_of(request, "kind", ("user", "group")), wanted(request)
 
-        def row(name: str) -> JsonObject | None:
-            return usage_row(views.usage(partition, kind, name)) if text in name.lower() else None
-
         maker = Maker.of(request)
         names = await maker.once(lambda: views.usage_names_in_order(partition, kind))
-        return await _by_name(request, maker, names, row)
+        behind = names.behind(request.query.get("after", ""))
+        wanted_names = (name if name and text in name.lower() else None for name in behind)
+        found = Found(views.usages(partition, kind, wanted_names), usage_row, limit_of(request))
+        await maker.all(found.go_on)
+        following = found.last.name if found.last else ""
+        return await _send(request, maker, found, {"next": following, "total": names.count})
 
     async def preemptions(self, request: web.Request) -> web.StreamResponse:
         """Victims below the number `before`, latest first; `q` is looked for in ids and keys."""

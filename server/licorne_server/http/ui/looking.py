@@ -1,6 +1,6 @@
 """Looks at everything that the page shows live: RMs, partitions and queues (spec § 12.4)."""
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -46,8 +46,8 @@ class Looker:
         # What was seen of each partition, and by what one would tell that something has happened.
         self._seen: dict[PartitionName, tuple[object, _Seen]] = {}
 
-    def look(self, *, whole: bool) -> Iterator[None]:
-        """Look once, with a stop wherever the reader may pause.
+    def look(self, rms: Sequence[RmFigures], *, whole: bool) -> Iterator[None]:
+        """Look once, with a stop wherever the reader may pause; `rms` are the figures of now.
 
         Counters tell whether a partition was idle. Some changes are not counted, such as that a
         queue was stopped: a `whole` look passes by nothing.
@@ -56,11 +56,12 @@ class Looker:
         board.begin()
         seen = {} if whole else self._seen
         self._seen = {}
-        figures = {item.rm_id: item for item in sources.figures().rms}
-        rms = sources.views.rms()
+        figures = {item.rm_id: item for item in rms}
         yield
-        rooms = shares({rm.rm_id: rm.counts.queues for rm in rms}, MAX_QUEUES)
-        for rm in rms:
+        reports = sources.views.rms()
+        yield
+        rooms = shares({rm.rm_id: rm.counts.queues for rm in reports}, MAX_QUEUES)
+        for rm in reports:
             room = rooms[rm.rm_id]
             of_rm = figures.get(rm.rm_id) or RmFigures(rm_id=rm.rm_id, connected=False)
             row = rm_row(rm, of_rm.connected, of_rm.since, sources.views.caps)
@@ -70,7 +71,7 @@ class Looker:
             for name in rm.partitions:
                 with suppress(NotFound):
                     room -= yield from self._look_at(rm, name, seen.get(name), room)
-        board.end()
+        yield from board.end()
 
     def _put_events(self, rm_id: RmId) -> None:
         """Which events there are: viewers that show them fetch what is new."""
@@ -107,14 +108,14 @@ class Looker:
     ) -> Generator[None, None, _Seen]:
         """Put the queues level by level, as many as there is room for."""
         shown = 0
-        waiting = ["root"]
-        for path in waiting:
+        for path in self._sources.views.level_by_level(name):
+            yield
+            if path is None:
+                continue
             if shown == room:
                 return _Seen(shown, cut=True)
             with suppress(NotFound):
                 queue = self._sources.views.queue(name, path)
                 self._board.put(Key("queues", rm_id, name, queue.path), queue_row(name, queue))
-                waiting += queue.child_names
                 shown += 1
-            yield
         return _Seen(shown, cut=False)

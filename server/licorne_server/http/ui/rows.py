@@ -3,9 +3,10 @@
 Times are in milliseconds since 1970, which JavaScript holds exactly; 0 stands for none.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping
 
-from licorne_core.ids import PartitionName
+from licorne_core.ids import AppId, PartitionName
 from licorne_core.preemption.ledger import PreemptionRecord
 from licorne_core.reports import (
     AppReport,
@@ -18,7 +19,7 @@ from licorne_core.reports import (
     UsageReport,
 )
 from licorne_core.rm_caps import RmCaps, RmCounts
-from licorne_server.http.stream import JsonObject
+from licorne_server.http.stream import JsonObject, Rows, Verbatim
 from licorne_server.http.units import milliseconds
 
 
@@ -117,7 +118,9 @@ def application_row(name: str, app: AppReport) -> JsonObject:
     }
 
 
-def application_detail(name: str, app: AppReport) -> JsonObject:
+def application_detail(
+    name: str, app: AppReport, reservations: Iterable[ReservationReport]
+) -> JsonObject:
     """One application with all but its asks and allocations, which come in pages."""
     return {
         **application_row(name, app),
@@ -129,7 +132,7 @@ def application_detail(name: str, app: AppReport) -> JsonObject:
         "maxAllocated": dict(app.max_allocated),
         "maxPriority": app.max_priority,
         "stateLog": [{"time": milliseconds(time), "state": state} for time, state in app.state_log],
-        "reservations": [reservation_row(reservation) for reservation in app.reservations],
+        "reservations": Rows(reservations, reservation_row),
         "gangStyle": app.gang_style,
         "placeholderCount": app.placeholder_count,
         "placeholderAsk": dict(app.placeholder_ask),
@@ -206,9 +209,18 @@ def usage_detail(usage: UsageReport) -> JsonObject:
     """A user or a group: applications, each with the group that it counts for, and queues."""
     return {
         "name": usage.name,
-        "applications": [[app, group] for app, group in usage.groups.items()],
-        "queues": list(_queues_of(usage.queues)),
+        "applications": Verbatim(_pairs(usage.groups)),
+        "queues": Rows(_queues_of(usage.queues), lambda row: row),
     }
+
+
+def _pairs(groups: Mapping[AppId, str]) -> Iterator[str]:
+    """A list of pairs as JSON."""
+    separator = "["
+    for pair in groups.items():
+        yield separator + json.dumps(pair, separators=(",", ":"))
+        separator = ","
+    yield "]" if groups else "[]"
 
 
 def _queues_of(usage: QueueUsage) -> Iterator[JsonObject]:

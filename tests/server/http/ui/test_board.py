@@ -12,7 +12,7 @@ def look(board: Board, **values: int) -> None:
     board.begin()
     for name, value in values.items():
         board.put(Key("queues", name[0], "p", name), {"name": name, "value": value})
-    board.end()
+    list(board.end())
 
 
 def since(board: Board, version: int, *visible: str) -> dict[str, Any]:

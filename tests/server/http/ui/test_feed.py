@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 
 import pytest
@@ -11,6 +11,7 @@ from aiohttp import web
 from licorne_core.ids import PartitionName
 from licorne_core.reports import QueueReport
 from licorne_server.http import Sources, stream
+from licorne_server.http.sources import RmFigures
 from licorne_server.http.ui import feed, looking, renderings
 from licorne_server.http.ui.board import Board, Visible
 from licorne_server.share import Share
@@ -24,9 +25,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     looks: list[bool] = []
     real = looking.Looker.look
 
-    def look(looker: looking.Looker, *, whole: bool) -> Iterator[None]:
+    def look(looker: looking.Looker, rms: Sequence[RmFigures], *, whole: bool) -> Iterator[None]:
         looks.append(whole)
-        return real(looker, whole=whole)
+        return real(looker, rms, whole=whole)
 
     monkeypatch.setattr(looking.Looker, "look", look)
     return looks
@@ -103,7 +104,7 @@ async def test_a_message_is_made_in_its_turn_among_readers(town: Site) -> None:
         rm_state=town.rm_state,
         share=share,
     )
-    list(looking.Looker(sources, board := Board()).look(whole=True))
+    list(looking.Looker(sources, board := Board()).look((), whole=True))
     made = renderings.Renderings(share)
     async with share.slice("somebody else"):
         waiting = asyncio.ensure_future(made.since(board, 0, renderings.EVERYBODY))
@@ -125,7 +126,7 @@ async def test_viewers_who_may_see_less_are_told_less(town: Site) -> None:
         rm_state=town.rm_state,
         share=share,
     )
-    list(looking.Looker(sources, board := Board()).look(whole=True))
+    list(looking.Looker(sources, board := Board()).look((), whole=True))
     made = renderings.Renderings(share)
     mine = renderings.Audience("mine", "me", lambda rm_id: rm_id == RM)
     everything, own, again = await asyncio.gather(
@@ -288,13 +289,13 @@ async def test_idle_partitions_are_passed_by(town: Site, monkeypatch: pytest.Mon
         return real(partition, path)
 
     monkeypatch.setattr(views, "queue", noted)
-    list(looker.look(whole=True))
+    list(looker.look((), whole=True))
     assert set(read) == {f"[{RM}]default", "[idle]default"}
     read.clear()
     town.driver.do(asks(ask("runner", "r2", vcore=1000, memory=10)))
-    list(looker.look(whole=False))
+    list(looker.look((), whole=False))
     assert set(read) == {f"[{RM}]default"}
     assert "".join(board.since(0, None)).count('"path"') == 5
     read.clear()
-    list(looker.look(whole=True))
+    list(looker.look((), whole=True))
     assert set(read) == {f"[{RM}]default", "[idle]default"}
