@@ -181,8 +181,7 @@ def _check_node(partition: Partition, node: Node) -> None:
             raise InvariantBroken(f"A6: {at} has {held.key}, its application has it not")
         assumed += request.state in (RequestState.ASSUMED, RequestState.MATCHED)
         linked += request.state is RequestState.LINKED
-    _same("A4", f"{at}: assumed", assumed, node.assumed)
-    _same("A4", f"{at}: linked", linked, node.linked)
+    _same("A4", f"{at}: assumed, linked", (assumed, linked), (node.assumed, node.linked))
 
 
 def _check_application(partition: Partition, app: Application) -> None:

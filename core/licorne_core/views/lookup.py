@@ -132,7 +132,45 @@ class PartitionViews:
         return None if rm is None else standing(rm, partition, app_id, key)
 
 
-class Views(PartitionViews):
+class NodeViews(PartitionViews):
+    """Nodes, with what is on them and what they are kept for."""
+
+    def node_ids(self, partition: PartitionName) -> list[NodeId]:
+        """The ids of all nodes, sorted, for those who read node by node."""
+        return sorted(self._registry.partition(partition).nodes.by_id)
+
+    def node_ids_in_order(self, partition: PartitionName) -> InOrder[NodeId]:
+        """The same, for those who read many."""
+        return InOrder(self._registry.partition(partition).nodes.by_id)
+
+    def node(self, partition: PartitionName, node_id: str, *, detail: bool = True) -> NodeReport:
+        """One node with what is on it."""
+        owner = self._registry.partition(partition)
+        return node_report(owner, find_node(owner, node_id), detail=detail)
+
+    def allocations_on(
+        self, partition: PartitionName, node_id: str
+    ) -> Iterator[tuple[Allocation, str] | None]:
+        """All allocations on a node, made like those of an application."""
+        owner = self._registry.partition(partition)
+        return allocations_on(owner, find_node(owner, node_id))
+
+    def foreign_on(self, partition: PartitionName, node_id: str) -> list[Allocation]:
+        """What other schedulers run on a node."""
+        owner = self._registry.partition(partition)
+        return list(find_node(owner, node_id).foreign.values())
+
+    def reservations(
+        self, partition: PartitionName, *, start: str = ""
+    ) -> Iterator[ReservationReport | None]:
+        """All reservations by node id and then by time, from the node `start` on.
+
+        There is a None wherever the reader may pause.
+        """
+        return reservations(self._registry.partition(partition), start)
+
+
+class Views(NodeViews):
     """Finds what is asked for and has it reported; what is not there raises NotFound by name."""
 
     def queues(self, partition: PartitionName) -> QueueReport:
@@ -222,40 +260,6 @@ class Views(PartitionViews):
     def reservations_of(self, partition: PartitionName, app_id: str) -> Iterator[ReservationReport]:
         """The nodes reserved for asks of one application, made as somebody walks through."""
         return reservations_of(find_application(self._registry.partition(partition), app_id))
-
-    def node_ids(self, partition: PartitionName) -> list[NodeId]:
-        """The ids of all nodes, sorted, for those who read node by node."""
-        return sorted(self._registry.partition(partition).nodes.by_id)
-
-    def node_ids_in_order(self, partition: PartitionName) -> InOrder[NodeId]:
-        """The users (`kind` is ``user``) or groups (``group``) that have something or a limit."""
-        return InOrder(self._registry.partition(partition).nodes.by_id)
-
-    def node(self, partition: PartitionName, node_id: str, *, detail: bool = True) -> NodeReport:
-        """One node with what is on it."""
-        owner = self._registry.partition(partition)
-        return node_report(owner, find_node(owner, node_id), detail=detail)
-
-    def allocations_on(
-        self, partition: PartitionName, node_id: str
-    ) -> Iterator[tuple[Allocation, str] | None]:
-        """All allocations on a node, made like those of an application."""
-        owner = self._registry.partition(partition)
-        return allocations_on(owner, find_node(owner, node_id))
-
-    def foreign_on(self, partition: PartitionName, node_id: str) -> list[Allocation]:
-        """What other schedulers run on a node."""
-        owner = self._registry.partition(partition)
-        return list(find_node(owner, node_id).foreign.values())
-
-    def reservations(
-        self, partition: PartitionName, *, start: str = ""
-    ) -> Iterator[ReservationReport | None]:
-        """All reservations by node id and then by time, from the node `start` on.
-
-        There is a None wherever the reader may pause.
-        """
-        return reservations(self._registry.partition(partition), start)
 
     def outstanding(self, partition: PartitionName) -> Iterator[OutstandingShape | None]:
         """How many asks quota would admit and no node takes, by size, the most frequent first.
