@@ -8,7 +8,6 @@ _GROUPS = "core/licorne_core/apps/groups.py"
 _HOSTS = "core/licorne_core/preemption/hosts.py"
 _MEASURES = "core/licorne_core/scheduling/measures.py"
 _PROMISES = "core/licorne_core/scheduling/promises.py"
-_QUOTA_CHANGE = "core/licorne_core/preemption/quota_change.py"
 _QUOTAS = "core/licorne_core/quotas.py"
 _REFUSALS = "core/licorne_core/handlers/predicates.py"
 _REQUIRED = "core/licorne_core/preemption/required_node.py"
@@ -27,8 +26,6 @@ _REFUSED = _SCENARIO + "[promises_refused]"
 _RESIZED = _SCENARIO + "[promises_resized]"
 _RESTING = _SCENARIO + "[promises_that_rest]"
 _DAEMONS = _SCENARIO + "[required_node]"
-_MAXIMA = _SCENARIO + "[quota_change]"
-_TIMES = _SCENARIO + "[quota_change_times]"
 _OTHERS = "tests/core/test_museum.py::test_the_next_ask_has_other_victims"
 
 PREEMPTION = (
@@ -356,54 +353,5 @@ PREEMPTION = (
         "",
         "one daemon has another one stopped",
         (_DAEMONS,),
-    ),
-    # Changed maxima
-    Defect(
-        "below-its-maximum",
-        _QUOTA_CHANGE,
-        "excess = _staying(queue, name) - bound",
-        "excess = _staying(queue, name) - bound + 1",
-        "a queue loses more than it has above its maximum",
-        (_MAXIMA,),
-    ),
-    Defect(
-        "maximum-counts-what-is-going",
-        _QUOTA_CHANGE,
-        "return queue.allocated.get(name, 0) - queue.preempting.get(name, 0)",
-        "return queue.allocated.get(name, 0)",
-        "a queue loses once more what it is losing already",
-        (_TIMES,),
-    ),
-    Defect(
-        "longer-delay-counts-from-now",
-        _QUOTA_CHANGE,
-        "return start + (after.delay - before.delay)",
-        "return now + after.delay",
-        "every configuration update puts the enforcement of a maximum off",
-        (_TIMES,),
-    ),
-    Defect(
-        "enforced-for-ever",
-        _QUOTA_CHANGE,
-        "        for queue in due:\n            del self._starts[queue]\n",
-        "",
-        "a maximum is enforced again every second",
-        (_MAXIMA, _TIMES),
-    ),
-    Defect(
-        "maximum-of-vital-ones",
-        _QUOTA_CHANGE,
-        "        ask.priority,\n        max(0.0, now - request.create_time) // _HOUR,",
-        "        -ask.priority,\n        max(0.0, now - request.create_time) // _HOUR,",
-        "the most important go first when a maximum is enforced",
-        (_MAXIMA,),
-    ),
-    Defect(
-        "growth-is-overlooked",
-        _QUOTA_CHANGE,
-        "if delay and queue not in self._starts and is_above_max(queue):",
-        "if delay and queue in self._starts and is_above_max(queue):",
-        "what is put into a queue by force stays above its maximum",
-        (_MAXIMA,),
     ),
 )

@@ -12,6 +12,7 @@ from mutants.of_gangs import GANGS
 from mutants.of_intake import INTAKE
 from mutants.of_laws import LAWS
 from mutants.of_logs import LOGS
+from mutants.of_maxima import MAXIMA
 from mutants.of_metrics import METRICS
 from mutants.of_museum import MUSEUM
 from mutants.of_page import PAGE
@@ -36,6 +37,7 @@ ALL = [
     *GANGS,
     *LAWS,
     *PREEMPTION,
+    *MAXIMA,
     *PLANS,
     *MUSEUM,
     *WIRE,

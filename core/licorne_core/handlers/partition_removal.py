@@ -19,6 +19,7 @@ from licorne_core.ids import PartitionName
 from licorne_core.lifecycle import advance, end_placeholder_time, note_freed
 from licorne_core.partition import Partition
 from licorne_core.queues.changes import facts, snapshot
+from licorne_core.queues.tree import stop
 from licorne_core.registry import Registry, Rm
 
 PARTITION_REMOVED = "PartitionRemoved"
@@ -34,7 +35,7 @@ def remove_partition(act: Act, registry: Registry, rm: Rm, name: PartitionName) 
     It is there until the last step.
     """
     partition = rm.partitions[name]
-    partition.tree.stop()
+    stop(partition.tree)
     yield PARTITION
     while partition.applications or partition.nodes.by_id:
         part = Slice(rm.slice_size)

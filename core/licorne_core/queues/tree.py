@@ -226,11 +226,6 @@ class QueueTree:
             queue.let_go()
             yield queue
 
-    def stop(self) -> None:
-        """Stop all queues, as their partition is being removed (spec § 2.7.5)."""
-        for queue in self._queues.values():
-            queue.state = QueueState.STOPPED
-
     def _retype(self, queue: Queue, *, is_leaf: bool) -> None:
         """Make a queue a leaf or a parent; one with children becomes a leaf once they are gone."""
         queue.becomes_leaf = is_leaf and bool(queue.children)
@@ -287,3 +282,9 @@ def check_extent(path: str) -> None:
 
 def _is_leaf(config: QueueConfig) -> bool:
     return not config.parent and not config.queues
+
+
+def stop(tree: QueueTree) -> None:
+    """Stop all queues, as their partition is being removed (spec § 2.7.5)."""
+    for queue in tree.all():
+        queue.state = QueueState.STOPPED

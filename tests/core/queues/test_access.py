@@ -5,7 +5,7 @@ import pytest
 from licorne_core.identity import UserGroup
 from licorne_core.ids import QueuePath
 from licorne_core.queues.access import RECOVERY_PATH, may_submit, takes_applications
-from licorne_core.queues.tree import QueueTree
+from licorne_core.queues.tree import QueueTree, stop
 from support.trees import ANN, queue_at, reload_tree, root_config, tree_of
 
 BOB = UserGroup("bob", ("guests",))
@@ -76,5 +76,5 @@ def test_only_active_leaves_take_applications() -> None:
 def test_a_stopped_tree_takes_nothing() -> None:
     """Once a partition is being removed no queue takes applications."""
     tree: QueueTree = tree_of("- {name: a}")
-    tree.stop()
+    stop(tree)
     assert not any(takes_applications(queue) for queue in tree.walk())

@@ -4,7 +4,7 @@ import pytest
 
 from licorne_core.ids import QueuePath
 from licorne_core.queues.reload import check_reload
-from licorne_core.queues.tree import QueueTree
+from licorne_core.queues.tree import QueueTree, stop
 from support.trees import (
     ANN,
     check_tree,
@@ -214,7 +214,7 @@ def test_a_stopped_queue_stays_stopped_as_long_as_it_is_there() -> None:
     """A configuration that keeps a queue, or a dynamic one, does not start it."""
     tree = tree_of(TWO)
     tree.create(QueuePath("root.users.ann"), ANN)
-    tree.stop()
+    stop(tree)
     follow(tree, TWO)
     assert all(line.endswith("Stopped") for line in outline(tree))
 
@@ -222,7 +222,7 @@ def test_a_stopped_queue_stays_stopped_as_long_as_it_is_there() -> None:
 def test_a_stopped_queue_that_leaves_the_configuration_drains() -> None:
     """It must be able to end; if it comes back it is active."""
     tree = tree_of("- {name: a}\n- {name: b}")
-    tree.stop()
+    stop(tree)
     follow(tree, "- {name: b}")
     assert outline(tree)[1] == "root.a leaf managed Draining"
     follow(tree, "- {name: a}\n- {name: b}")

@@ -7,7 +7,7 @@ from licorne_core.identity import UserGroup
 from licorne_core.ids import QueuePath
 from licorne_core.queues.access import RECOVERY_PATH
 from licorne_core.queues.states import QueueState
-from licorne_core.queues.tree import MAX_LEVELS, MAX_PATH_LENGTH, QueueTree
+from licorne_core.queues.tree import MAX_LEVELS, MAX_PATH_LENGTH, QueueTree, stop
 from support.trees import (
     ANN,
     check_tree,
@@ -214,6 +214,6 @@ def test_stop_reaches_every_queue() -> None:
     """All queues of a stopped partition are Stopped, and nothing can be created."""
     tree = tree_of(OPEN)
     create(tree, "root.a.x")
-    tree.stop()
+    stop(tree)
     assert {queue.state for queue in tree.walk()} == {QueueState.STOPPED}
     assert refusal(tree, "root.a.y").startswith("cannot add a child queue")
