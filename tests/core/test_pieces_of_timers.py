@@ -6,7 +6,13 @@ from typing import NamedTuple
 
 import pytest
 
-from licorne_core.commands import Command, NotePredicatesSent, PredicatePolicy, Tick
+from licorne_core.commands import (
+    Command,
+    NotePredicatesSent,
+    PredicatePolicy,
+    TerminationType,
+    Tick,
+)
 from licorne_core.effects import Effect, PredicatesAsked, Unfinished
 from licorne_core.scheduler import Scheduler
 from licorne_core.timers import Due
@@ -98,6 +104,34 @@ def _unanswered(n: int) -> Iterator[Command]:
     yield asks(*(ask("one", f"k{n}", vcore=1, predicate=f"p{n}") for n in range(n)))
 
 
+def _old_together(n: int) -> Iterator[Command]:
+    """Asks of one size that a full node could hold, and that are old enough at the same time."""
+    yield register(config("[{name: a}]"))
+    yield nodes(node("n1", vcore=20), node("n2", vcore=20))
+    yield apps(app("one", "root.a"))
+    yield asks(ask("one", "f1", vcore=1, on_node="n1"), ask("one", "f2", vcore=1, on_node="n2"))
+    yield asks(*(ask("one", f"k{number}", vcore=20) for number in range(n)))
+
+
+def _reserved(n: int) -> Iterator[Command]:
+    """Full nodes, each reserved for an ask that requires it."""
+    yield register(config("[{name: a}, {name: b}]"))
+    yield nodes(node("free", vcore=1), *(node(f"n{number}", vcore=1) for number in range(n)))
+    yield apps(app("one", "root.a"), app("two", "root.b"))
+    yield asks(*(ask("one", f"f{number}", vcore=1, on_node=f"n{number}") for number in range(n)))
+    yield asks(*(ask("two", f"k{n}", vcore=1, required_node=f"n{n}") for n in range(n)))
+
+
+def _failed(n: int) -> Iterator[Command]:
+    """Allocations that the RM could not run."""
+    yield register(config("[{name: a}]"))
+    yield nodes(node("n1", vcore=n))
+    yield apps(app("one", "root.a"))
+    yield asks(*(ask("one", f"k{number}", vcore=1, on_node="n1") for number in range(n)))
+    why = TerminationType.SCHEDULING_FAILED_ON_RM
+    yield releases(*(release("one", f"k{number}", why=why) for number in range(n)))
+
+
 SCENES: dict[Due, Callable[[int], Iterator[Command]]] = {
     Due.COMPLETE: _completing,
     Due.PLACEHOLDERS: _gang,
@@ -109,12 +143,14 @@ SCENES: dict[Due, Callable[[int], Iterator[Command]]] = {
     Due.INSPECT: _asks,
     Due.ANSWER: _unanswered,
     Due.RETRY: _unanswered,
+    Due.ESCALATE: _old_together,
+    Due.REVIEW: _reserved,
+    Due.UNRESERVE: _reserved,
+    Due.TRY_AGAIN: _failed,
 }
 
 
 LEFT_OUT = {
-    Due.ESCALATE: "asks of one size that become old enough together are moved in one go so far",
-    Due.UNRESERVE: "each reservation has a deadline of its own, and a tick fires so many of them",
     Due.QUOTA: "how many victims are looked for is bounded by the tests of preemption",
 }
 """Deadlines that have no scene, and why."""

@@ -15,6 +15,12 @@ from licorne_core.asks import Ask, AskClass
 SLACK: Final = 64
 """Places of asks that are gone that a group may keep, beside one for each that waits."""
 
+MATURED_AT_ONCE: Final = 256
+"""Asks of a group that become ready in one step."""
+
+NEXT_STEP: Final = 0.001
+"""Seconds until the next step, where more of them are old enough."""
+
 MAX_REASONS = 16
 """Reasons that a group keeps, the latest: an RM may find ever new words for a refusal."""
 
@@ -294,17 +300,22 @@ class AgedAsks:
         return None if first is None else (*first[:3], self.step)
 
     def mature(self, now: float) -> None:
-        """Those that have become old enough are ready."""
+        """Those that have become old enough are ready; of very many, the oldest first."""
         young = self._young
-        while young and young[0][0] + self._age <= now:
+        for _ in range(MATURED_AT_ONCE):
+            if not young or young[0][0] + self._age > now:
+                break
             heappush(self._ready, heappop(young)[1])
 
-    def next_time(self) -> float | None:
-        """When the next ask will be old enough, in unix seconds."""
+    def next_time(self, now: float) -> float | None:
+        """When the next ask will be old enough, in unix seconds; or when more become ready."""
         young = self._young
         while young and not self.qualifies(young[0][1]):
             heappop(young)
-        return young[0][0] + self._age if young else None
+        if not young:
+            return None
+        at: float = young[0][0] + self._age
+        return at if at > now else now + NEXT_STEP
 
     def _fill(self, now: float) -> None:
         places = [place for place in self.group.heap if self.qualifies(place)]
@@ -381,9 +392,9 @@ class PreemptionRequest(AgedAsks):
         request = place.request
         return waits(place) and request.ask.allow_preempt_other and not request.triggered
 
-    def next_time(self) -> float | None:
+    def next_time(self, now: float) -> float | None:
         """When the next ask will be old enough, or kept nodes are not waited for any more."""
-        maturing = super().next_time()
+        maturing = super().next_time(now)
         if self.waits_for is None:
             return maturing
         return self.waits_until if maturing is None else min(maturing, self.waits_until)

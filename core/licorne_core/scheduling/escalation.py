@@ -84,12 +84,12 @@ class Escalation:
         self._withdraw(wants)
         self._set_deadline(wants, wants.paused_until)
 
-    def wait_for(self, wants: PreemptionRequest, kept: Kept) -> None:
+    def wait_for(self, wants: PreemptionRequest, kept: Kept, now: float) -> None:
         """Others have the nodes with victims: until they give one up no search is of use."""
         wants.refused.clear()
         wants.searched_at = ANY_VERSION
         wants.waits_for, wants.waits_until = kept, kept.until
-        self._set_deadline(wants, wants.next_time())
+        self._set_deadline(wants, wants.next_time(now))
 
     def ask_about_victims(self, wants: PreemptionRequest) -> None:
         """The RM is asked which victims have to go; nothing is searched for meanwhile."""
@@ -122,7 +122,7 @@ class Escalation:
             if entry is None or entry.key != key:
                 self._waiting.unpark(wants)
                 ranking.put(wants, key)
-        self._set_deadline(wants, wants.next_time())
+        self._set_deadline(wants, wants.next_time(now))
 
     def forget_group(self, group: AskGroup) -> None:
         """Nothing of the group is pending any more."""

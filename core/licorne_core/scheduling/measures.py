@@ -121,7 +121,7 @@ class Measures:
         kept = self._scene.wakeups.kept_nodes.find(leaf, request, now)
         if kept is not None:
             wants.refusal, wants.searched_for = kept.refusal, request
-            self._scene.escalation.wait_for(wants, kept)
+            self._scene.escalation.wait_for(wants, kept, now)
         return kept
 
     def _wait(
@@ -135,7 +135,7 @@ class Measures:
         """It failed only because nodes are kept for others: it waits for these (spec § 9.2)."""
         until = now + SEARCH_INTERVAL
         kept = self._scene.wakeups.kept_nodes.note(leaf, request, found, now, until)
-        self._scene.escalation.wait_for(wants, kept)
+        self._scene.escalation.wait_for(wants, kept, now)
         return kept
 
     def to_clear(
