@@ -2,12 +2,14 @@
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import hypothesis
 import pytest
+import structlog
 
 import acceptance
 from licorne_server.build_info import COMPILED, build_info
@@ -88,6 +90,8 @@ def _same_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
             patch.delenv(name)
         guard_default_addresses(patch)
         patch.setenv("TERM", "xterm")
+        # Servers inside the test process log beside what a command prints, whatever they log.
+        structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.__stderr__))
         patch.setenv(PATH_VARIABLE, str(tmp_path_factory.mktemp("home") / "contexts.yaml"))
         yield
 
