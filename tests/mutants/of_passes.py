@@ -3,6 +3,7 @@
 from mutants.defect import Defect
 
 _RESERVED = "core/licorne_core/scheduling/reserved.py"
+_REVIEW = "core/licorne_core/scheduling/review.py"
 _FOREMOST = "core/licorne_core/scheduling/foremost.py"
 _GROUPS = "core/licorne_core/apps/groups.py"
 _ESCALATION = "core/licorne_core/scheduling/escalation.py"
@@ -16,6 +17,7 @@ _TEST_ESCALATION = "tests/core/scheduling/test_escalation.py"
 _TEST_RANKING = "tests/core/test_ranking.py"
 _TEST_PREDICATES = "tests/core/scheduling/test_predicates.py"
 _TEST_RESERVATIONS = "tests/core/scheduling/test_reservations.py"
+_TEST_REVIEW = "tests/core/scheduling/test_review.py"
 _TEST_RESERVED = "tests/core/scheduling/test_reserved.py"
 _TEST_WAKEUPS = "tests/core/scheduling/test_wakeups.py"
 _TEST_DECISIONS = "tests/properties/test_decisions.py::test_decides_as_the_oracle_does"
@@ -224,5 +226,46 @@ PASSES = (
         "pass",
         "what is inside a parked application waits for something, too",
         (_TEST_WAKEUPS,),
+    ),
+    # Reviews of reservations
+    Defect(
+        "reserved-in-vain",
+        _REVIEW,
+        "            if since is not None and now - since >= owner",
+        "            if since is not None and now - since > 3600.0 + owner",
+        "a node stays reserved for an ask that a maximum stops",
+        (_TEST_REVIEW, "tests/properties/test_reserved_in_vain.py"),
+    ),
+    Defect(
+        "reserved-in-a-full-cluster",
+        _REVIEW,
+        "    if _is_cluster(blocker, owner.leaf):\n",
+        "    if False:\n",
+        "large asks lose their nodes as soon as the cluster is full",
+        (_TEST_REVIEW,),
+    ),
+    Defect(
+        "guaranteed-asks-give-way",
+        _REVIEW,
+        "return not is_within_guarantee(owner.leaf, owner.request.ask.ask_class.items)",
+        "return True",
+        "an ask within its queue's guarantee loses its node to another one",
+        (_TEST_REVIEW,),
+    ),
+    Defect(
+        "reserved-without-end",
+        "core/licorne_core/scheduling/reservation_limits.py",
+        "return most is None or self.reserved(owner) < most",
+        "return most is None or self.reserved(owner) <= most",
+        "one node more is reserved than may be",
+        (_TEST_REVIEW,),
+    ),
+    Defect(
+        "beside-nothing",
+        "core/licorne_core/nodes/node.py",
+        "if kept and left - kept.get(name, 0) < value:",
+        "if kept and left - kept.get(name, 0) < 0:",
+        "others take what is reserved",
+        (_TEST_REVIEW, _TEST_RESERVATIONS),
     ),
 )
