@@ -95,6 +95,8 @@ def _first_places(app: Application) -> Iterator[Place | None]:
     """The place of the first ask of each group, and of each that has a node and is not told."""
     for group in list(app.groups.values()):
         yield group.first() if group.waiting else None
+    for request in list(app.backing_off.values()):
+        yield request.place
     if app.assumed_count or app.replacing_count:
         for request in list(app.requests.values()):
             is_one = request.state is ASSUMED or request.state in TO_REPLACE

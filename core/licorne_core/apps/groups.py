@@ -15,11 +15,8 @@ from licorne_core.asks import Ask, AskClass
 SLACK: Final = 64
 """Places of asks that are gone that a group may keep, beside one for each that waits."""
 
-MATURED_AT_ONCE: Final = 256
-"""Asks of a group that become ready in one step."""
-
-NEXT_STEP: Final = 0.001
-"""Seconds until the next step, where more of them are old enough."""
+MATURED_AT_ONCE, NEXT_STEP = 256, 0.001
+"""Asks of a group that become ready in one step, and seconds until more of them do."""
 
 MAX_REASONS = 16
 """Reasons that a group keeps, the latest: an RM may find ever new words for a refusal."""
@@ -312,10 +309,8 @@ class AgedAsks:
         young = self._young
         while young and not self.qualifies(young[0][1]):
             heappop(young)
-        if not young:
-            return None
-        at: float = young[0][0] + self._age
-        return at if at > now else now + NEXT_STEP
+        at = young[0][0] + self._age if young else None
+        return at if at is None or at > now else now + NEXT_STEP
 
     def _fill(self, now: float) -> None:
         places = [place for place in self.group.heap if self.qualifies(place)]

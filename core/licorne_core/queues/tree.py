@@ -152,6 +152,7 @@ class QueueTree:
         """Remove the last `count` queues that were created; nobody has come into them."""
         for queue in reversed(self.newest(count)):
             self._remove(queue)
+            queue.let_go()
 
     def visits(self, root: QueueConfig) -> Iterator[Visit]:
         """All queues of the tree and of a configuration, each parent before its children by name.

@@ -31,6 +31,7 @@ one question: would it let somebody through now? The kinds, and what changes the
     RunningLimit          accepted applications      an application of the quota stops running
     StoppedQueue          who comes first in it      an operator starts the queue
     BackOff               one application            its deadline has come
+    ReservationLimit      asks that want a node      a reservation ends, or the bound rises
     AnswersOwed           asks with a predicate      an answer comes, or an assumed ask goes
     NextTurn              asks that preempt others   another turn begins
     Supply                a shape or an ask class    a node changes so that it would do
@@ -49,7 +50,8 @@ change costs the more the more sizes wait.
 
 Asks with a node reserved come before all others (`reserved.py`), then applications whose
 placeholders make way for real asks (`replacing.py`). They use the same blockers. Those that were
-woken have rankings of their own from root down, under the same keys (`foremost.py`).
+woken have rankings of their own from root down, under the same keys (`foremost.py`). A pass that
+finds nothing ends with a review of the reservations, once a second (`review.py`).
 
 Time (`escalation.py`): each application has one heap of deadlines. At a deadline its back-off ends,
 or an ask of a group that found no node is old enough to have one reserved, or to preempt others. A

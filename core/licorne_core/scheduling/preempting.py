@@ -91,8 +91,6 @@ class PreemptionCall(Call):
 
     __slots__ = ()
 
-    proposal: Proposal
-
     def __init__(self, number: int, proposal: Proposal) -> None:
         """Nothing is answered."""
         super().__init__(number)

@@ -50,6 +50,9 @@ MOST_LEAVES = 256
 MOST_OF_A_LEAF = 16
 """Applications of a leaf, and ask groups of an application, that it looks at."""
 
+MOST_GROUPS = 1024
+"""Ask groups that it looks at in all."""
+
 MOST_CLASSES = 32
 """Ask classes for which it looks for a node."""
 
@@ -124,7 +127,11 @@ class Review:
 
     def gives_way(self, reservation: Reservation) -> bool:
         """Whether the reservation ends for a claim that has room on its node by now."""
-        return reservation.gives_way and bool(self._claims) and self._is_claimed(reservation)
+        if not (reservation.gives_way and self._claims):
+            return False
+        # Victims may have been told to stop for it since.
+        promise = self._scene.wakeups.reserved.owner(reservation).request.promise
+        return promise is None and self._is_claimed(reservation)
 
     def _is_claimed(self, reservation: Reservation) -> bool:
         """Whether there is a claim to its node. A claim is made good once."""
@@ -160,15 +167,19 @@ class Review:
     def _waiting_classes(self) -> dict[AskClass, None]:
         """The classes of asks that only nodes stop and that stay within their queue's guarantee."""
         found: dict[AskClass, None] = {}
-        for leaf, shelves in self._next_leaves():
-            for group in _waiting_in(leaf, shelves):
-                ask_class = group.ask_class
-                if ask_class in found or not is_within_guarantee(leaf, ask_class.items):
-                    continue
-                if self._is_free_to_go(group):
-                    found[ask_class] = None
-                    if len(found) == MOST_CLASSES:
-                        break
+        waiting = (
+            (leaf, group)
+            for leaf, shelves in self._next_leaves()
+            for group in _waiting_in(leaf, shelves)
+        )
+        for leaf, group in islice(waiting, MOST_GROUPS):
+            ask_class = group.ask_class
+            if ask_class in found or not is_within_guarantee(leaf, ask_class.items):
+                continue
+            if self._is_free_to_go(group):
+                found[ask_class] = None
+                if len(found) == MOST_CLASSES:
+                    break
         in_order = sorted(found, key=lambda item: (item.items, item.predicate or ""))
         return dict.fromkeys(in_order)
 

@@ -57,7 +57,7 @@ class Wakeups:
         self.shortages = QuotaShortages()
         self.running_limits = RunningLimits()
         self.stopped_queues = StoppedQueues()
-        self.kept_nodes = KeptNodes()
+        self.kept_nodes.clear()
 
     def node_improved(self, node: Node) -> None:
         """The node is new, has more room, is open again, or comes earlier: who can use it?"""
@@ -106,8 +106,10 @@ class Wakeups:
             self._changed_limit(owner)
 
     def cluster_grew(self, root: Queue) -> None:
-        """There are more nodes, of which a part may be reserved."""
+        """There are more nodes, of which a part may be reserved, for root and each application."""
         self._changed_limit(root)
+        for limit in list(self.reservation_limits):
+            self._changed_limit(limit.owner)
 
     def _changed_limit(self, owner: Application | Queue) -> None:
         limit = self.reservation_limits.find(owner)

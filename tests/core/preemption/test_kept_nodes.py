@@ -22,6 +22,8 @@ from support.driver import Driver, placed, released
 from support.obedient import let_happen
 from support.steps import last
 
+pytestmark = pytest.mark.pure
+
 DEFAULT = PartitionName("[rm1]default")
 POOR = "{name: poor, resources: {guaranteed: {memory: 9000}}}"
 

@@ -307,3 +307,28 @@ def test_a_drained_node_is_claimed_by_nobody() -> None:
     core.do(asks(ask("base", "fills", vcore=6, on_node="n2"), ask("due", "small", vcore=2)))
     assert placed(core.wait(10)) == []
     assert reserved(core)["big"] == "n1"
+
+
+def test_an_application_may_have_more_nodes_reserved_as_the_cluster_grows() -> None:
+    """Its own bound is half of what root may have, which follows the number of nodes."""
+    core = cluster("[{name: base}, {name: a}]", 10, properties="")
+    core.do(asks(*(ask("a", f"k{number}", vcore=8) for number in range(3))))
+    core.wait(5)
+    assert len(reserved(core)) == 1
+    core.do(nodes(*(node(f"m{number}", vcore=1) for number in range(30))))
+    assert len(reserved(core)) == 2
+
+
+def test_a_review_hears_a_bounded_number_of_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In however many leaves they wait."""
+    monkeypatch.setattr(review, "MOST_CLASSES", 2)
+    due = "resources: {guaranteed: {vcore: 99m}}"
+    leaves = ", ".join(f"{{name: d{n}, {due}}}" for n in range(5))
+    core = cluster(f"[{{name: base}}, {{name: other}}, {leaves}]")
+    core.do(asks(ask("other", "big", vcore=9)))
+    core.wait(3)
+    core.do(asks(*(ask("base", f"f{n}", vcore=6, on_node=f"n{n}") for n in (1, 2))))
+    core.do(asks(*(ask(f"d{n}", "k", vcore=1 + n) for n in range(5))))
+    core.wait(2)
+    (partition,) = core.scheduler.partitions.values()
+    assert len(partition.cycle.review._claims) == 2
