@@ -101,7 +101,7 @@ def _let_go(app: Application, wakeups: Wakeups) -> Iterator[int]:
             if item is not None:
                 waiting.unpark(item)
         group.app = group.reservation_request = group.preemption_request = None
-        group.heap.clear()
+        group.let_go()
         yield 1
     waiting.unpark(app)
     # An emptied dictionary keeps its memory; another one has none.

@@ -43,7 +43,10 @@ def what_stops(driver: Driver, partition: PartitionName) -> Counter[str]:
                 continue
             told = last(driver.views.explain(partition, app.app_id, request.key))
             failed = [check.code for check in told.checks if not check.passed]
-            code = stops_all(owner, app) or stops(app, request.group)
+            rests = request.key in app.backing_off
+            code = stops_all(owner, app) or (
+                "ASK_BACKS_OFF" if rests else stops(app, request.group)
+            )
             assert code in (failed or [WAITS_FOR_TURN]), (request, failed, code)
             assert (app.queue_path, code) in found.pending
             first += code in (failed or [WAITS_FOR_TURN])[:1]

@@ -177,11 +177,7 @@ class AskGroup:
         self.over_queue = self.over_quota = False
 
     def unreported(self) -> list[Place]:
-        """A heap that has the places of all asks that are pending and were not reported.
-
-        It has others too, so whoever takes a place out looks at it. Nobody looks at all of them to
-        make it: a copy of a heap is one.
-        """
+        """A heap with the places of all pending asks that were not reported, and with others."""
         if self._unreported is None:
             self._unreported = self.heap.copy()
         return self._unreported
@@ -199,6 +195,11 @@ class AskGroup:
         self.refused_at = -inf
         if self.log:
             self.log.clear()
+
+    def let_go(self) -> None:
+        """Nobody uses the group any more: it knows no asks, as these know it."""
+        self.heap.clear()
+        self._unreported = None
 
     def first(self) -> Place:
         """The first ask that is pending; only for a group that has one."""
