@@ -174,7 +174,7 @@ def crowds(args: argparse.Namespace, progress: Progress) -> Iterator[Line]:
             about=f"{rms} RMs, one RM with as many asks, and a flood beside them",
             settings=settings(options),
             measure=partial(manyrms.many, options),
-            holds=manyrms.holds,
+            holds=partial(manyrms.holds, rms),
         )
 
 

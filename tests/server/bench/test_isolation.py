@@ -157,20 +157,31 @@ def test_figures_are_those_of_the_waits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "worst", "holds"), [(3.0, 100.0, True), (3.1, 1.0, False), (1.0, 100.1, False)]
+    ("alone", "beside", "worst", "holds"),
+    [
+        (1.0, 25.0, 50.0, True),
+        (10.0, 30.0, 50.0, True),
+        (1.0, 25.1, 26.0, False),
+        (10.0, 30.1, 31.0, False),
+        (1.0, 2.0, 50.1, False),
+    ],
 )
-def test_the_target_beside_an_attack(ratio: float, worst: float, holds: bool) -> None:
-    """The 99th percentile is within three times that alone, and the worst wait within 100 ms."""
-    assert neighbour.holds({"p99_ratio": ratio, "beside_worst_ms": worst}) is holds
+def test_the_target_beside_an_attack(
+    alone: float, beside: float, worst: float, holds: bool
+) -> None:
+    """The 99th percentile is within three times that alone or 25 ms, the worst within 50 ms."""
+    run = {"alone_p99_ms": alone, "beside_p99_ms": beside, "beside_worst_ms": worst}
+    assert neighbour.holds(run) is holds
 
 
 @pytest.mark.parametrize(
-    ("many", "flooded", "holds"), [(1.5, 3.0, True), (1.6, 1.0, False), (1.0, 3.1, False)]
+    ("rms", "many", "flooded", "holds"),
+    [(100, 1.0, 10.0, True), (10, 1.0, 10.1, False), (500, 250.0, 900.0, True)]
+    + [(500, 250.1, 1.0, False)],
 )
-def test_the_target_of_many_rms(many: float, flooded: float, holds: bool) -> None:
-    """Within one and a half times one RM with as many asks, and three times beside a flood."""
-    run = {"many_p99_ratio": many, "flooded_p99_ratio": flooded}
-    assert manyrms.holds(run) is holds
+def test_the_target_of_many_rms(rms: int, many: float, flooded: float, holds: bool) -> None:
+    """Up to 100 RMs wait 10 ms beside a flood, and 500 wait 250 ms without one."""
+    assert manyrms.holds(rms, {"many_p99_ms": many, "flooded_p99_ms": flooded}) is holds
 
 
 def test_the_largest_messages_are_as_large_as_the_server_takes() -> None:

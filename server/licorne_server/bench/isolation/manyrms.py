@@ -37,7 +37,10 @@ partitions:
   - name: default
     queues: [{name: root, submitacl: "*", queues: [{name: q0000}]}]
 """
-MOST_RATIO, MOST_RATIO_FLOODED = 1.5, 3.0
+FEW_RMS, MOST_P99_MS = 100, 10.0
+"""Up to so many RMs, the 99th percentile beside a flood."""
+MOST_P99_MS_OF_MANY = 250.0
+"""With more of them, without a flood."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +148,8 @@ async def together(members: list[Member], number: int, rate: float) -> list[floa
     return list(chain.from_iterable(await asyncio.gather(*trickles)))
 
 
-def holds(run: Run) -> bool:
-    """Whether the target holds."""
-    return run["many_p99_ratio"] <= MOST_RATIO and run["flooded_p99_ratio"] <= MOST_RATIO_FLOODED
+def holds(rms: int, run: Run) -> bool:
+    """Whether the target for so many RMs holds."""
+    if rms <= FEW_RMS:
+        return run["flooded_p99_ms"] <= MOST_P99_MS
+    return run["many_p99_ms"] <= MOST_P99_MS_OF_MANY
