@@ -9,8 +9,8 @@ import asyncio
 PART = 64 * 1024
 """So much work is done before everything else gets a turn of the loop: some milliseconds."""
 
-FIELD = 16
-"""Work of looking at one field."""
+FIELD = 64
+"""Work of looking at one field: about two microseconds where nothing is compiled."""
 
 FIELDS = PART // FIELD
 """Fields that are looked at in one part."""

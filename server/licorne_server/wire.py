@@ -131,14 +131,18 @@ def skim(raw: bytes, wanted: Container[int] = (), most: int = MAX_ITEMS, begin: 
         if tag & 0x87 == LENGTH and position < last and raw[position + 1] < 0x80 and tag > 7:
             value = position + 2
             position = value + raw[position + 1]
-            number, kind = tag >> 3, LENGTH
+            number = tag >> 3
             if position > stop:
                 raise Malformed(f"field {number} ends behind the message")
+            if number in wanted:
+                found.append((number, begin, value, position))
+        elif tag & 0x87 == VARINT and position < last and raw[position + 1] < 0x80 and tag > 7:
+            position += 2
         else:
             number, kind, _, value, position = field_at(raw, position, stop)
+            if kind == LENGTH and number in wanted:
+                found.append((number, begin, value, position))
         count += 1
-        if kind == LENGTH and number in wanted:
-            found.append((number, begin, value, position))
     return Skimmed(count, found, position)
 
 
