@@ -176,8 +176,12 @@ def test_the_target_beside_an_attack(
 
 @pytest.mark.parametrize(
     ("rms", "many", "flooded", "holds"),
-    [(100, 1.0, 10.0, True), (10, 1.0, 10.1, False), (500, 250.0, 900.0, True)]
-    + [(500, 250.1, 1.0, False)],
+    [
+        (100, 1.0, 10.0, True),
+        (10, 1.0, 10.1, False),
+        (500, 250.0, 900.0, True),
+        (500, 250.1, 1.0, False),
+    ],
 )
 def test_the_target_of_many_rms(rms: int, many: float, flooded: float, holds: bool) -> None:
     """Up to 100 RMs wait 10 ms beside a flood, and 500 wait 250 ms without one."""
