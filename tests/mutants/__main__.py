@@ -71,8 +71,8 @@ def copy(source: Path, target: Path) -> None:
 
 def run(defects: Sequence[Defect], trees: SimpleQueue[Path], jobs: int) -> int:
     """Try the defects and say what became of each, in their order."""
-    tests = sorted({test for defect in defects for test in defect.tests})
     tree = trees.get()
+    tests = sorted({test for defect in defects for test in defect.tests_in(tree)})
     code, output = play(tree, tests)
     trees.put(tree)
     if code != PASSED:
@@ -102,14 +102,15 @@ def run(defects: Sequence[Defect], trees: SimpleQueue[Path], jobs: int) -> int:
 def tried(defect: Defect, tree: Path) -> str:
     """What becomes of a defect in this copy: killed, survived, or why that cannot be said."""
     try:
-        before = defect.plant(tree)
+        tests = defect.tests_in(tree)
+        path, before = defect.plant(tree)
     except DoesNotApply as error:
         print(error, file=sys.stderr)
         return "does not apply"
     try:
-        code, output = play(tree, defect.tests)
+        code, output = play(tree, tests)
     finally:
-        write(tree / defect.file, before)
+        write(path, before)
     if code in (PASSED, FAILED):
         return "killed" if code == FAILED else "survived"
     # Not even collected, cut off from outside, no such test: that is nobody's judgement.

@@ -1,8 +1,19 @@
 """What a planted defect is, and how it is put into a tree of sources."""
 
+import ast
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import cache_from_source
 from pathlib import Path
+
+from mutants.operators import Code, Operator
+
+PACKAGES = ("core/licorne_core", "server/licorne_server", "clients/python/licorne")
+"""Where the sources are. What was generated is below `v1` and `si` of the client."""
+GENERATED = ("clients/python/licorne/v1", "clients/python/licorne/si")
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class DoesNotApply(Exception):
@@ -13,44 +24,122 @@ class DoesNotApply(Exception):
 class Defect:
     """A slip that a programmer could make, and the tests that have to notice it.
 
-    `old` occurs exactly once in the file; with `new` in its place the file still parses.
+    `where` is a function, a method or a constant: `excess`, `Waiting.park`, `IPV6_PREFIX`. The
+    module is looked up. If several have one of that name, a folder or module stands before it, as
+    in `quotas:excess`. Tests are looked up by file: `test_waiting`, `core/test_gangs::test_name`.
     """
 
     name: str
-    file: str
-    old: str
-    new: str
+    where: str
+    operator: Operator
     wrong: str
     """What is wrong then, in a sentence."""
     tests: tuple[str, ...]
-    """Files, or tests of a file as pytest names them."""
+    nth: int | None = None
+    """Which place of the function it is, from 1; none if there is one only."""
 
-    def changed(self, tree: Path) -> str:
-        """The file with the defect.
+    def changed(self, tree: Path) -> tuple[Path, str]:
+        """The file it belongs into, and its text with the defect.
 
         Raises:
-            DoesNotApply: there is no one place for it, or no such file.
+            DoesNotApply: there is no one place for it.
         """
-        path = tree / self.file
-        if not path.is_file():
-            raise DoesNotApply(f"{self.file} is not there")
-        source = path.read_text(encoding="utf-8")
-        found = source.count(self.old)
-        if found != 1:
-            raise DoesNotApply(f"{self.file} has {found} times {self.old!r}")
-        changed = source.replace(self.old, self.new)
+        path, node = definition(tree, self.where)
+        source = _sources(tree)[path]
+        places = list(self.operator.find(Code(source, node)))
+        nth = self.nth or 1
+        if nth > len(places) or (self.nth is None and len(places) > 1):
+            where = f"{self.where} in {path.relative_to(tree)}"
+            raise DoesNotApply(f"{where} has {len(places)} places where {self.operator.shown}")
+        start, end, new = places[nth - 1]
+        changed = source[:start] + new + source[end:]
         try:
-            compile(changed, self.file, "exec")
+            compile(changed, str(path), "exec")
         except SyntaxError as error:
-            raise DoesNotApply(f"{self.file} does not parse with {self.new!r}: {error}") from None
-        return changed
+            raise DoesNotApply(
+                f"{self.where} does not parse if {self.operator.shown}: {error}"
+            ) from None
+        return path, changed
 
-    def plant(self, tree: Path) -> str:
-        """Put it into the tree; the text of the file before."""
-        path = tree / self.file
-        before = path.read_text(encoding="utf-8")
-        write(path, self.changed(tree))
-        return before
+    def plant(self, tree: Path) -> tuple[Path, str]:
+        """Put it into the tree; the file and its text before."""
+        path, changed = self.changed(tree)
+        write(path, changed)
+        return path, _sources(tree)[path]
+
+    def tests_in(self, tree: Path) -> list[str]:
+        """The tests as pytest wants them, from the tree.
+
+        Raises:
+            DoesNotApply: there is no such file, or there are several.
+        """
+        return [_test(tree, test) for test in self.tests]
+
+
+def definition(tree: Path, where: str) -> tuple[Path, ast.stmt]:
+    """The file and the one definition of a qualified name.
+
+    Raises:
+        DoesNotApply: there is none, or there are several.
+    """
+    room, _, name = where.rpartition(":")
+    last = re.escape(name.rpartition(".")[2])
+    might = re.compile(rf"\b(?:def|class) {last}\b|^\s*{last}\b.*=", re.MULTILINE)
+    found = [
+        (path, node)
+        for path, text in _sources(tree).items()
+        if might.search(text)
+        and (not room or room in (*path.relative_to(tree).parent.parts, path.stem))
+        for node in _named(ast.parse(text).body, name)
+    ]
+    if len(found) != 1:
+        files = ", ".join(str(path.relative_to(tree)) for path, _ in found) or "no file"
+        raise DoesNotApply(f"{where} is defined in {files}")
+    return found[0]
+
+
+def _named(body: list[ast.stmt], name: str) -> Iterator[ast.stmt]:
+    """What a body defines under a name with full stops."""
+    first, _, rest = name.partition(".")
+    for node in body:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() if node.name == first:
+                if rest:
+                    yield from _named(node.body, rest)
+                else:
+                    yield node
+            case (
+                ast.Assign(targets=[ast.Name(id=known)]) | ast.AnnAssign(target=ast.Name(id=known))
+            ):
+                if known == name:
+                    yield node
+
+
+@cache
+def _sources(tree: Path) -> dict[Path, str]:
+    """Every file of the packages that a person wrote, and its text without a defect."""
+    generated = tuple(tree / folder for folder in GENERATED)
+    return {
+        path: path.read_text(encoding="utf-8")
+        for package in PACKAGES
+        for path in sorted((tree / package).rglob("*.py"))
+        if not any(path.is_relative_to(folder) for folder in generated)
+    }
+
+
+def _test(tree: Path, test: str) -> str:
+    """A test, or all of a file, as pytest wants it."""
+    file, colons, function = test.partition("::")
+    found = [
+        path for path in (tree / "tests").rglob(f"{Path(file).name}.py") if path.match(f"{file}.py")
+    ]
+    if len(found) != 1:
+        raise DoesNotApply(f"{len(found)} files of tests are called {file}")
+    if function and f"def {function.partition('[')[0]}(" not in found[0].read_text(
+        encoding="utf-8"
+    ):
+        raise DoesNotApply(f"{file} has no {function}")
+    return f"{found[0].relative_to(tree)}{colons}{function}"
 
 
 def write(path: Path, text: str) -> None:

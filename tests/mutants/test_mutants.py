@@ -8,9 +8,20 @@ from pathlib import Path
 import pytest
 
 from mutants.defect import Defect, DoesNotApply
+from mutants.operators import Operator, drop, negate, never, returns, swap, without
 from mutants.planted import ALL
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+SOURCE = '''\
+class Door:
+    def opens(self, key, lock=None):
+        """Whether it opens."""
+        if key is None:
+            raise ValueError
+        if lock and key < lock or self.is_ajar:
+            self.note(key)
+        return min(key, 3) + self.age
+'''
 
 
 def test_names_tell_defects_apart() -> None:
@@ -21,42 +32,96 @@ def test_names_tell_defects_apart() -> None:
 
 @pytest.mark.parametrize("defect", ALL, ids=lambda defect: defect.name)
 def test_every_defect_can_be_planted(defect: Defect) -> None:
-    """The old text occurs once, the new one parses, and the tests that must notice are there."""
-    assert defect.changed(ROOT) != (ROOT / defect.file).read_text(encoding="utf-8")
-    assert defect.tests
-    for test in defect.tests:
-        file, _, function = test.partition("::")
-        assert (ROOT / file).is_file(), test
-        assert f"def {function.partition('[')[0]}" in (ROOT / file).read_text(encoding="utf-8")
+    """There is one place for it, the source parses with it, and its tests are there."""
+    path, changed = defect.changed(ROOT)
+    assert changed != path.read_text(encoding="utf-8")
+    assert defect.tests_in(ROOT)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "problem"),
+    ("operator", "before", "after"),
     [
-        ("x = 1", "x = 2", "file.py has 2 times 'x = 1'"),
-        ("y = 1", "y = 2", "file.py has 0 times 'y = 1'"),
-        ("z = 1", "z = (", "file.py does not parse"),
+        (swap("<", "<="), "key < lock", "key <= lock"),
+        (swap("is None", "is not None"), "key is None", "key is not None"),
+        (swap("min", "max"), "min(key, 3)", "max(key, 3)"),
+        (never("is_ajar"), "if lock and key < lock or self.is_ajar", "if False"),
+        (negate("None"), "if key is None", "if not (key is None)"),
+        (returns("0"), "return min(key, 3) + self.age", "return 0"),
+        (drop("note"), "self.note(key)", "pass"),
+        (drop("ValueError"), "raise ValueError", "pass"),
+        (without("is_ajar"), "lock and key < lock or self.is_ajar", "(lock and key < lock)"),
+        (without("age"), "min(key, 3) + self.age", "(min(key, 3))"),
+        (without("3"), "min(key, 3)", "min(key)"),
+    ],
+    ids=lambda value: value.shown if isinstance(value, Operator) else "",
+)
+def test_an_operator_changes_one_place(
+    tmp_path: Path, operator: Operator, before: str, after: str
+) -> None:
+    """Each kind of slip changes what it says, and nothing beside."""
+    defect = planted_in(tmp_path, SOURCE, "Door.opens", operator)
+    assert defect.changed(tmp_path)[1] == SOURCE.replace(before, after)
+
+
+def test_the_nth_place_is_taken(tmp_path: Path) -> None:
+    """Where an operator applies several times, the defect says to which."""
+    defect = planted_in(tmp_path, SOURCE, "Door.opens", swap("key", "lock"), nth=4)
+    assert defect.changed(tmp_path)[1] == SOURCE.replace("note(key)", "note(lock)")
+
+
+@pytest.mark.parametrize(
+    ("where", "operator", "problem"),
+    [
+        ("Door.shuts", drop("note"), "Door.shuts is defined in no file"),
+        ("opens", drop("note"), "opens is defined in no file"),
+        ("Door.opens", drop("knock"), "has 0 places where the statement with knock is left out"),
+        ("Door.opens", swap("key", "lock"), "has 5 places where key becomes lock"),
+        ("Door.opens", swap("<", "("), "Door.opens does not parse if < becomes ("),
     ],
 )
-def test_what_does_not_apply_is_named(tmp_path: Path, old: str, new: str, problem: str) -> None:
-    """A defect whose place has changed is reported, not passed over."""
-    (tmp_path / "file.py").write_text("x = 1\nx = 1\nz = 1\n", encoding="utf-8")
-    defect = Defect("slip", "file.py", old, new, "it is wrong", ("test_file.py",))
+def test_what_does_not_apply_is_named(
+    tmp_path: Path, where: str, operator: Operator, problem: str
+) -> None:
+    """A defect whose place is gone or ambiguous is reported, not passed over."""
+    defect = planted_in(tmp_path, SOURCE, where, operator)
     with pytest.raises(DoesNotApply) as refused:
         defect.plant(tmp_path)
-    assert str(refused.value).startswith(problem)
+    assert problem in str(refused.value)
+
+
+def test_a_module_tells_namesakes_apart(tmp_path: Path) -> None:
+    """Of two functions of one name the one in the module or folder that is named is meant."""
+    for name in ("doors", "windows"):
+        file = tmp_path / "core/licorne_core" / name / "parts.py"
+        file.parent.mkdir(parents=True)
+        file.write_text("def opens():\n    return True\n", encoding="utf-8")
+    either = Defect("slip", "opens", returns("False"), "it is shut", ("test_file",))
+    with pytest.raises(DoesNotApply, match=r"opens is defined in .*doors.*, .*windows"):
+        either.plant(tmp_path)
+    one = Defect("slip", "windows:opens", returns("False"), "it is shut", ("test_file",))
+    assert one.plant(tmp_path)[0].parent.name == "windows"
 
 
 def test_a_planted_defect_is_there_at_once(tmp_path: Path) -> None:
     """Python runs the changed file even if it has compiled the former one in the same second."""
-    (tmp_path / "file.py").write_text("x = 1\n", encoding="utf-8")
+    defect = planted_in(tmp_path, "x = 1\n", "x", swap("1", "2"))
+    folder = tmp_path / "core/licorne_core"
     shown = [sys.executable, "-c", "import file; print(file.x)"]
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
 
     def printed() -> str:
-        return subprocess.check_output(shown, cwd=tmp_path, env=env, text=True)
+        return subprocess.check_output(shown, cwd=folder, env=env, text=True)
 
     before = printed()
-    defect = Defect("slip", "file.py", "x = 1", "x = 2", "it is wrong", ("test_file.py",))
-    assert defect.plant(tmp_path) == "x = 1\n"
+    assert defect.plant(tmp_path) == (folder / "file.py", "x = 1\n")
     assert (before, printed()) == ("1\n", "2\n")
+
+
+def planted_in(
+    tree: Path, source: str, where: str, operator: Operator, nth: int | None = None
+) -> Defect:
+    """A defect of a tree that has one file."""
+    file = tree / "core/licorne_core/file.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(source, encoding="utf-8")
+    return Defect("slip", where, operator, "it is wrong", ("test_file",), nth)

@@ -1,0 +1,84 @@
+"""Predicate checks: what the RM said, for whom it counts, and what an autoscaler hears."""
+
+from mutants.defect import Defect
+from mutants.operators import drop, never, returns, swap, without
+
+PREDICATES = (
+    Defect(
+        "accepted-on-the-first-alone",
+        "predicates:_counts",
+        without("1"),
+        "whoever is alone on a further node of a check is asked about again",
+        (
+            "scheduling/test_predicates",
+            "test_predicate_results",
+            "test_decisions::test_decides_as_the_oracle_does",
+        ),
+    ),
+    Defect(
+        "one-check-for-all",
+        "PredicateChecks.ask",
+        without("assumed"),
+        "the RM judges a second ask on a node as if the first was not there",
+        (
+            "scheduling/test_predicates",
+            "test_predicate_results",
+            "test_decisions::test_decides_as_the_oracle_does",
+        ),
+    ),
+    Defect(
+        "known-while-assumed",
+        "PredicateChecks.is_needed",
+        returns("(ask_class, allocate) not in node.results"),
+        "an ask is placed by an older result though another is assumed on the node meanwhile",
+        (
+            "scheduling/test_predicates",
+            "test_predicate_results",
+            "test_decisions::test_decides_as_the_oracle_does",
+        ),
+        nth=2,
+    ),
+    Defect(
+        "unknown-beside-the-first",
+        "take_answer",
+        never("first"),
+        "the RM's answers count on a node where it does not know of an allocation",
+        (
+            "test_predicate_results",
+            "test_decisions::test_decides_as_the_oracle_does",
+        ),
+    ),
+    Defect(
+        "silence-wants-nodes",
+        "_groups",
+        without("is_silent_about"),
+        "an autoscaler adds nodes because the RM did not answer",
+        (
+            "scheduling/test_outstanding",
+            "scenarios/test_scenarios::test_scenario",
+        ),
+    ),
+    Defect(
+        "reported-without-an-end",
+        "_report",
+        without("looks"),
+        "all asks of a size are reported in one turn, however many there are",
+        ("scheduling/test_outstanding",),
+    ),
+    Defect(
+        "time-never-begins",
+        "Conversation.write",
+        drop("_note_sent"),
+        "an RM that does not answer blocks its asks for ever",
+        ("test_time_of_checks",),
+        nth=2,
+    ),
+    Defect(
+        "values-do-not-count",
+        "convert_asks:_digest",
+        swap("value", "value and 1"),
+        "asks for different zones share results",
+        ("test_convert_callbacks",),
+        nth=1,
+    ),
+)

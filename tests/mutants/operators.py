@@ -1,0 +1,219 @@
+"""The slips that can be planted: small changes of a function, told by operator and word.
+
+None of them quotes a line, so that code can be moved, renamed around and laid out anew. A *word* is
+a name, an attribute, a keyword or a text in quotes; a piece of code *mentions* it.
+"""
+
+import ast
+import io
+import tokenize
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+Edit = tuple[int, int, str]
+"""From here to there in the source: this instead."""
+Find = Callable[["Code"], Iterator[Edit]]
+
+_LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One kind of slip, and the places of a piece of code to which it applies, in their order."""
+
+    shown: str
+    find: Find
+
+
+class Code:
+    """A function, class or assignment in its file, with offsets instead of lines and columns."""
+
+    def __init__(self, source: str, node: ast.stmt) -> None:
+        self.node = node
+        self._lines = source.splitlines(keepends=True)
+        self._starts = [0]
+        for line in self._lines:
+            self._starts.append(self._starts[-1] + len(line))
+        self._source = source
+
+    def span(self, node: ast.stmt | ast.expr) -> tuple[int, int]:
+        """Where a node begins and ends."""
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        end = self._offset(node.end_lineno, node.end_col_offset)
+        return self._offset(node.lineno, node.col_offset), end
+
+    def text(self, node: ast.expr) -> str:
+        """A node as it is written."""
+        start, end = self.span(node)
+        return self._source[start:end]
+
+    def tokens(self) -> list[tuple[int, int, str]]:
+        """Start, end and text of every token but layout and comments."""
+        first, last = self.node.lineno, self.node.end_lineno
+        assert last is not None
+        return [
+            (
+                self._starts[token.start[0] - 1] + token.start[1],
+                self._starts[token.end[0] - 1] + token.end[1],
+                token.string,
+            )
+            for token in tokenize.generate_tokens(io.StringIO(self._source).readline)
+            if first <= token.start[0] <= last and token.type not in _LAYOUT
+        ]
+
+    def _offset(self, line: int, column: int) -> int:
+        """The offset of a line and a column in bytes, as `ast` counts them."""
+        before = self._lines[line - 1].encode()[:column]
+        return self._starts[line - 1] + len(before.decode())
+
+
+def swap(old: str, new: str) -> Operator:
+    """Tokens with spaces between them become others: `<` becomes `<=`, `min` becomes `max`."""
+    wanted = old.split()
+
+    def find(code: Code) -> Iterator[Edit]:
+        tokens = code.tokens()
+        for first in range(len(tokens) - len(wanted) + 1):
+            run = tokens[first : first + len(wanted)]
+            if [text for _, _, text in run] == wanted:
+                yield run[0][0], run[-1][1], new
+
+    return Operator(f"{old} becomes {new}", find)
+
+
+def never(word: str) -> Operator:
+    """A condition that mentions the word never holds."""
+    return _of_conditions(f"the condition with {word} never holds", word, lambda _: "False")
+
+
+def negate(word: str) -> Operator:
+    """A condition that mentions the word holds where it did not."""
+    return _of_conditions(f"the condition with {word} is negated", word, "not ({})".format)
+
+
+def returns(value: str) -> Operator:
+    """A return gives this value."""
+
+    def find(code: Code) -> Iterator[Edit]:
+        for node in _in_order(code.node):
+            if isinstance(node, ast.Return) and node.value is not None:
+                yield *code.span(node.value), value
+
+    return Operator(f"it returns {value}", find)
+
+
+def drop(word: str) -> Operator:
+    """The smallest statement that mentions the word is left out, with all that is inside."""
+
+    def find(code: Code) -> Iterator[Edit]:
+        for node in _in_order(code.node):
+            if (
+                isinstance(node, ast.stmt)
+                and node is not code.node
+                and _mentions_itself(node, word)
+            ):
+                yield *code.span(node), "pass"
+
+    return Operator(f"the statement with {word} is left out", find)
+
+
+def without(word: str) -> Operator:
+    """An operand, element or argument that mentions the word is left out; the smallest there is."""
+
+    def find(code: Code) -> Iterator[Edit]:
+        for node in _in_order(code.node):
+            parts = _parts(node)
+            for part in parts:
+                inner = any(
+                    _mentions(one, word) for below in ast.walk(part) for one in _parts(below)
+                )
+                if _mentions(part, word) and not inner:
+                    yield _left_out(code, node, parts, part)
+
+    return Operator(f"the part with {word} is left out", find)
+
+
+def _of_conditions(shown: str, word: str, made: Callable[[str], str]) -> Operator:
+    """Changes one condition."""
+
+    def find(code: Code) -> Iterator[Edit]:
+        for node in _in_order(code.node):
+            conditions: list[ast.expr] = []
+            if isinstance(node, ast.If | ast.While | ast.IfExp):
+                conditions = [node.test]
+            elif isinstance(node, ast.comprehension):
+                conditions = node.ifs
+            for condition in conditions:
+                if _mentions(condition, word):
+                    yield *code.span(condition), made(code.text(condition))
+
+    return Operator(shown, find)
+
+
+def _left_out(code: Code, node: ast.AST, parts: list[ast.expr], gone: ast.expr) -> Edit:
+    """What is left of a node without one of its parts."""
+    if isinstance(node, ast.BoolOp | ast.BinOp):
+        assert isinstance(node, ast.expr)
+        word = " or " if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) else " and "
+        return *code.span(
+            node
+        ), f"({word.join(code.text(part) for part in parts if part is not gone)})"
+    # With the comma after it, or before the last one.
+    number = parts.index(gone)
+    start, end = code.span(gone)
+    if number + 1 < len(parts):
+        end, _ = code.span(parts[number + 1])
+    elif number:
+        _, start = code.span(parts[number - 1])
+    return start, end, ""
+
+
+def _parts(node: ast.AST) -> list[ast.expr]:
+    """The parts of which one can be left out."""
+    match node:
+        case ast.BoolOp():
+            return node.values
+        case ast.BinOp():
+            return [node.left, node.right]
+        case ast.Tuple() | ast.List() | ast.Set():
+            return node.elts
+        case ast.Call():
+            return node.args
+    return []
+
+
+def _in_order(root: ast.AST) -> Iterator[ast.AST]:
+    """Every node below, in the order of the text."""
+    for child in ast.iter_child_nodes(root):
+        yield child
+        yield from _in_order(child)
+
+
+def _mentions_itself(statement: ast.stmt, word: str) -> bool:
+    """Whether a statement mentions a word outside the statements in it."""
+    inside = ast.stmt | ast.excepthandler | ast.match_case
+    return any(
+        _mentions(head, word)
+        for head in ast.iter_child_nodes(statement)
+        if not isinstance(head, inside)
+    )
+
+
+def _mentions(root: ast.AST, word: str) -> bool:
+    """Whether the word stands in a node."""
+    return any(word in _words(node) for node in ast.walk(root))
+
+
+def _words(node: ast.AST) -> tuple[object, ...]:
+    """The words of which one node consists, without those below."""
+    match node:
+        case ast.Name():
+            return (node.id,)
+        case ast.Attribute():
+            return (node.attr,)
+        case ast.keyword():
+            return (node.arg,)
+        case ast.Constant():
+            return (node.value if isinstance(node.value, str) else repr(node.value),)
+    return ()
