@@ -41,6 +41,9 @@ class Site:
     share: Share = field(default_factory=lambda: Share(lambda: False))
     """The time that all readers have together."""
 
+    paths: list[str] = field(default_factory=list)
+    """Each path that is served; where it has parameters, as a regular expression."""
+
     async def rm_state(self, rm_id: str) -> str:
         """What an RM adds to a dump."""
         self.asked.append(rm_id)
@@ -48,14 +51,25 @@ class Site:
         return self.states.get(rm_id, "null")
 
     async def ask(
-        self, path: str, *, method: str = "GET", body: bytes | None = None, **headers: str
+        self,
+        path: str,
+        *,
+        method: str = "GET",
+        body: bytes | None = None,
+        follow: bool = True,
+        **headers: str,
     ) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body as they came; the path is sent as it is written here."""
+        """Status, headers and body as they came; the path is sent as it is written here.
+
+        A redirection is followed, unless its own answer is wanted.
+        """
         names = {"Accept-Encoding": "identity"}
         names |= {name.replace("_", "-"): value for name, value in headers.items()}
         url = URL(self.address + path, encoded=True)
         data = None if body is None else io.BytesIO(body)
-        async with self.client.request(method, url, data=data, headers=names) as answer:
+        async with self.client.request(
+            method, url, data=data, headers=names, allow_redirects=follow
+        ) as answer:
             return answer.status, dict(answer.headers), await answer.read()
 
     async def get(self, path: str) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from licorne_server.__main__ import main
+from licorne_server.clock import Clock
 from licorne_server.testing import FakeRM, serve
 
 CONFIG = """\
@@ -73,10 +74,12 @@ class Town:
 
 
 @asynccontextmanager
-async def busy_town(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Town]:
+async def busy_town(
+    capsys: pytest.CaptureFixture[str], clock: Clock | None = None
+) -> AsyncIterator[Town]:
     """`blue` runs 4 of the 6 asks of an application in root.prod: its maximum."""
     async with AsyncExitStack() as stack:
-        served = await stack.enter_async_context(serve(CONFIG))
+        served = await stack.enter_async_context(serve(CONFIG, clock=clock))
         blue = await stack.enter_async_context(FakeRM(served.target, rm_id="blue"))
         green = await stack.enter_async_context(FakeRM(served.target, rm_id="green"))
         await blue.add_nodes(2)

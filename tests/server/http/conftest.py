@@ -38,6 +38,10 @@ async def site() -> AsyncIterator[Site]:
         )
         host, port = await server.start("127.0.0.1", 0)
         site.address = f"http://{host}:{port}"
+        [listener] = server._listeners
+        for resource in listener._runner.app.router.resources():
+            info = resource.get_info()
+            site.paths.append(info["path"] if "path" in info else info["pattern"].pattern)
         yield site
         events.close()
         await server.stop()

@@ -1,0 +1,199 @@
+"""Every command with its words and options, and what it prints about one small scene.
+
+The recordings are in ``data/recorded``. ``pytest --rewrite`` writes them anew.
+"""
+
+import argparse
+import asyncio
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from licorne_server.__main__ import COMMANDS, main, parser_for
+from licorne_server.cli import apps, event_filters
+from licorne_server.cli.contexts import PATH_VARIABLE
+from licorne_server.cli.parser import ForCommands, commands_of
+from licorne_server.cli.target import VARIABLES
+from licorne_server.testing import VirtualClock
+from support.recorded import compact, compare
+from support.town import CONFIG, busy_town
+
+FILES = {
+    "wider.yaml": CONFIG.replace("vcore: 4", "vcore: 5"),
+    "broken.yaml": CONFIG.replace("vcore: 4", "vcore: four"),
+    "job.yaml": """\
+application: job
+user: ann
+queue: root.prod
+asks:
+  - {name: driver, resources: {vcore: 1}, priority: 5}
+  - {name: exec, count: 2, resources: {vcore: 500m}}
+""",
+}
+GIVEN = """\
+validate-config wider.yaml
+validate-config broken.yaml
+queues
+queues -o wide
+queues -o json
+queues root.prod
+apps
+apps -o wide
+apps -o json
+apps shop
+nodes
+nodes -o wide
+nodes -o json
+nodes node-1
+rms
+rms -o json
+users
+users --groups
+users -o json
+users ann
+explain shop
+explain shop -o json
+explain idle
+events --app shop
+events --app idle -o json
+log-level
+config get --rm blue
+config history --rm blue
+config history --rm blue -o json
+config validate wider.yaml --rm blue
+config diff wider.yaml --rm blue
+config plan wider.yaml --rm blue
+submit job.yaml --rm blue --dry-run
+submit job.yaml --rm blue --dry-run -o json
+nodes drain node-2 --rm blue
+nodes undrain node-2 --rm blue
+queues stop root.dev --rm blue --yes
+queues start root.dev --rm blue
+apps kill idle --rm blue --yes
+rms forget green
+rms forget nobody
+config apply wider.yaml --rm blue --yes
+config apply broken.yaml --rm blue --yes
+config rollback --rm blue --yes
+config history --rm blue
+reload
+context list
+context set here
+context show here
+context use here
+context list
+context delete here
+queues root.nowhere
+apps nobody
+nodes nothing
+explain nobody
+queues --nonsense
+"""
+NOT_RECORDED = {
+    "serve": "does not end",
+    "healthcheck": "says nothing but by its exit code",
+    "version": "says which version runs",
+    "demo": "plays in a time of its own",
+    "bench": "measures",
+    "fake-rm": "does not end",
+    "state-dump": "what REST says, which is recorded",
+    "top": "draws screens, of which there are goldens",
+    "completion": "a script for a shell",
+}
+"""Commands of which only the help is recorded, and why."""
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder with the files that commands are given, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in FILES.items():
+        Path(name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+async def test_commands_print_as_recorded(
+    rewrite: bool,
+    files: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Each command prints and exits as it did, in every form that programs read."""
+    clock = VirtualClock()
+    for module in (apps, event_filters):
+        monkeypatch.setattr(module, "time", SimpleNamespace(time=clock.now))
+    monkeypatch.setenv(PATH_VARIABLE, str(files / "contexts.yaml"))
+    said: list[str] = []
+    async with busy_town(capsys, clock) as town:
+        monkeypatch.setenv(VARIABLES["target"], town.shell.target)
+        capsys.readouterr()
+        for line in GIVEN.splitlines():
+            code = await asyncio.to_thread(exit_code, line.split())
+            captured = capsys.readouterr()
+            said += ["", f"$ licorne {line}", *printed(code, captured.out, captured.err)]
+    compare("commands", said[1:], rewrite=rewrite)
+
+
+def exit_code(words: Sequence[str]) -> int | str | None:
+    """That of a command, if it ends the process as well."""
+    try:
+        return main(words)
+    except SystemExit as ended:
+        return ended.code
+
+
+def printed(code: int | str | None, out: str, err: str) -> Iterator[str]:
+    """What a command printed, without what differs from run to run."""
+    is_json = out.startswith(("{", "["))
+    for text in (compact(json.loads(out)) if is_json else out, err):
+        steady = re.sub(r"127\.0\.0\.1:\d+", "HOST:PORT", text).replace(str(Path.cwd()), "HERE")
+        yield from (line.rstrip() for line in steady.splitlines())
+    if code:
+        yield f"exit code {code}"
+
+
+def test_every_command_is_recorded_or_left_out() -> None:
+    """A command that is new is played here, or it is said why not."""
+    played = [line.split() for line in GIVEN.splitlines()]
+    missing = [
+        " ".join(words)
+        for words, parser in parsers()
+        if words
+        and words[0] not in NOT_RECORDED
+        and not dict(commands_of(parser))
+        and not any(line[: len(words)] == list(words) for line in played)
+    ]
+    assert missing == []
+
+
+def test_help_is_as_recorded(rewrite: bool) -> None:
+    """Each command takes the words and options that it took, and says the same of them."""
+    said: list[str] = []
+    for words, parser in parsers():
+        said += ["", " ".join(("$ licorne", *words, "--help")), parser.description or ""]
+        formatter = parser._get_formatter()
+        for action in parser._actions:
+            if action.help == argparse.SUPPRESS:
+                continue
+            if isinstance(action, ForCommands):
+                said += [f"  {one.dest}: {one.help}" for one in action._choices_actions]
+                continue
+            names = [*action.option_strings, formatter._format_args(action, action.dest.upper())]
+            text = formatter._expand_help(action) if action.help else ""
+            said.append(f"  {' '.join(filter(None, names))}: {text}".rstrip(": "))
+        said += (parser.epilog or "").splitlines()
+    compare("help", said[1:], rewrite=rewrite)
+
+
+def parsers() -> Iterator[tuple[tuple[str, ...], argparse.ArgumentParser]]:
+    """Every command by its words, those below behind their parent."""
+    below: list[tuple[tuple[str, ...], argparse.ArgumentParser]]
+    below = [((), parser_for("serve", *COMMANDS))]
+    while below:
+        words, parser = below.pop(0)
+        yield words, parser
+        below[:0] = [((*words, name), child) for name, (_, child) in commands_of(parser)]

@@ -1,0 +1,236 @@
+"""Every path of the HTTP listener and every metric, as they were recorded over one small scene.
+
+The recordings are in ``data/recorded``. ``pytest --rewrite`` writes them anew.
+"""
+
+import json
+import re
+from functools import partial
+
+import pytest
+
+from licorne_core.effects import Happened
+from licorne_core.errors import Refusal
+from licorne_core.ids import PartitionName, RmId
+from licorne_server.history import Sample
+from licorne_server.http import Figures
+from licorne_server.http.sources import RmFigures
+from licorne_server.http.ui.paths import STATIC
+from licorne_server.measures import RmMeasures
+from licorne_server.measures.calls import Calls, Method
+from support.builders import (
+    RM,
+    app,
+    apps,
+    ask,
+    asks,
+    drain,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+)
+from support.driver import START
+from support.http_site import Site
+from support.recorded import compact, compare
+from support.victims import victim
+
+CONFIG = """
+partitions:
+  - name: default
+    placementrules: [{name: provided, create: false}, {name: user, create: true}]
+    limits:
+      - {limit: users, users: [ann], maxresources: {vcore: 9}, maxapplications: 3}
+      - {limit: groups, groups: [dev], maxresources: {vcore: 8}}
+    queues:
+      - name: root
+        submitacl: '*'
+        queues:
+          - name: prod
+            properties: {priority.offset: '5'}
+            resources: {guaranteed: {vcore: 2}, max: {vcore: 4, memory: 64Gi}}
+          - name: dev
+            maxapplications: 2
+"""
+OTHERS = "partitions: [{name: default, queues: [{name: root, submitacl: '*'}]}]"
+GI = 2**30
+PARTITION = "/ws/v1/partition/default"
+UI = "/ui/api/partition/default"
+ASKED = (
+    "/livez",
+    "/readyz",
+    "/ws/v1/clusters",
+    "/ws/v1/config",
+    "/ws/v1/validate-conf",
+    "/ws/v1/partitions",
+    f"{PARTITION}/placementrules",
+    f"{PARTITION}/queues",
+    f"{PARTITION}/queue/root.prod",
+    f"{PARTITION}/preemptions",
+    f"{PARTITION}/nodes",
+    f"{PARTITION}/node/n2",
+    f"{PARTITION}/queue/root.prod/applications",
+    f"{PARTITION}/queue/root.dev/applications/active",
+    f"{PARTITION}/queue/root.prod/application/shop",
+    f"{PARTITION}/applications/rejected",
+    f"{PARTITION}/applications/completed",
+    f"{PARTITION}/application/gang",
+    f"{PARTITION}/usage/users",
+    f"{PARTITION}/usage/user/ann",
+    f"{PARTITION}/usage/groups",
+    f"{PARTITION}/usage/group/dev",
+    "/ws/v1/events/batch?count=12",
+    "/ws/v1/history/apps",
+    "/ws/v1/history/containers",
+    "/ws/v1/scheduler/node-utilizations",
+    "/ws/v1/scheduler/healthcheck",
+    "/ws/v1/fullstatedump",
+    "/ws/v1/stack",
+    "/debug/pprof",
+    "/debug/pprof/",
+    "/debug/pprof/heap",
+    "/",
+    "/ui/",
+    f"{UI}/applications",
+    f"{UI}/application/shop/asks",
+    f"{UI}/application/shop/allocations",
+    f"{UI}/nodes",
+    f"{UI}/usage",
+    f"{UI}/preemptions",
+    f"{UI}/queue/root.prod",
+    f"{UI}/application/shop",
+    f"{UI}/application/shop/explain?key=shop-1",
+    f"{UI}/node/n1",
+    f"{UI}/heat",
+    f"{UI}/usage/user/ann",
+    "/ui/api/config?rm=rm1",
+    "/ui/api/events?rm=rm1&limit=3",
+    "/ui/api/search?q=shop",
+    f"{PARTITION}/queue/root.nowhere",
+    f"{PARTITION}/application/nobody",
+    f"{PARTITION}/applications/running",
+    "/ws/v1/partition/nowhere/queues",
+)
+"""What is asked, in this order."""
+POSTED = ("/ws/v1/validate-conf",)
+"""These get the scene's configuration."""
+OF_THE_LIBRARY = ("process_", "python_")
+"""Metrics that the client library of Prometheus makes."""
+NOT_RECORDED = {
+    "/debug/fullstatedump": "all that the other paths say, once more",
+    "/debug/stack": "what the process does at the moment",
+    "/debug/pprof/goroutine": "the same",
+    "/debug/pprof/cmdline": "how the tests were started",
+    "/debug/pprof/profile": "what the process does for a time",
+    "/metrics": "recorded by metrics, without values",
+    "/ws/v1/metrics": "the same",
+    "/ws/v1/events/stream": "does not end",
+    "/ui/api/feed": "does not end",
+    "/ui": "a file of the page",
+    **dict.fromkeys(STATIC, "a file of the page"),
+    **{
+        f"/debug/pprof/{name}": "as heap is"
+        for name in ("allocs", "block", "mutex", "symbol", "threadcreate", "trace")
+    },
+}
+"""Paths that the recording leaves out, and why."""
+
+
+@pytest.fixture
+def scene(site: Site) -> Site:
+    """A full queue, a gang, a drained node, a victim, and applications of each kind of end."""
+    driver = site.driver
+    driver.do(register(CONFIG))
+    site.events.begin(RmId(RM))
+    driver.do(
+        nodes(
+            node("n1", attributes={"zone": "a"}, vcore=6000, memory=64 * GI),
+            node("n2", vcore=4000, memory=32 * GI),
+        ),
+        apps(
+            app("shop", "root.prod", groups=["dev"], tags={"team": "web"}),
+            app("idle", "root.dev", user="bob"),
+            app("over", "root.dev", user="bob"),
+            app("lost", "root.nowhere.else", user="bob"),
+            app("gang", "root.fleet", user="eve", gang={"vcore": 2000}),
+        ),
+    )
+    driver.do(asks(ask("over", "over-1", vcore=1000)), releases(release("over", "over-1")))
+    driver.wait(31.5)
+    member = partial(ask, "gang", vcore=1000, memory=GI, group="workers")
+    driver.do(
+        asks(*(ask("shop", f"shop-{n}", priority=n, vcore=1000, memory=GI) for n in range(1, 6))),
+        asks(member("p1", placeholder=True), member("p2", placeholder=True), member("r1")),
+        drain("n2"),
+    )
+    driver.wait(2.5)
+    site.events.add(Happened(rm_id=RmId(RM), facts=list(driver.facts)))
+    driver.do(register(OTHERS, "rm2"), nodes(node("m1", vcore=8000), rm="rm2"))
+    driver.scheduler.partitions[PartitionName("[rm1]default")].ledger.note(victim("v"))
+    site.history += [Sample(START, 2, 30), Sample(START + 60, 1, 0)]
+    calls = Calls()
+    calls.begin(Method("licorne.v1.State", "ListNodes", "unary"))
+    calls.end(Method("licorne.v1.State", "ListNodes", "unary"), "OK", 0.25)
+    measures = RmMeasures()
+    measures.rejections["application", Refusal.INVALID] += 1
+    site.figures = Figures(
+        calls=calls,
+        log_lines_dropped={"queue": 1},
+        rms=(
+            RmFigures(rm_id=RmId(RM), connected=True, since=START, measures=measures),
+            RmFigures(rm_id=RmId("rm2"), connected=False, since=START),
+        ),
+    )
+    return site
+
+
+async def test_paths_answer_as_recorded(scene: Site, rewrite: bool) -> None:
+    """Each path has the status, the kind of content and the body that it had."""
+    said: list[str] = []
+    for path in ASKED:
+        method, given = ("POST", CONFIG.encode()) if path in POSTED else ("GET", None)
+        status, headers, body = await scene.ask(path, method=method, body=given, follow=False)
+        kind = headers["Content-Type"]
+        said += ["", f"> {method} {path}", f"{status} {kind}"]
+        if "Location" in headers:
+            said.append(f"Location: {headers['Location']}")
+        if kind.startswith("application/json"):
+            said.append(compact(json.loads(body)))
+        elif body:
+            said.append(body.decode().rstrip())
+    compare("rest", said[1:], rewrite=rewrite)
+
+
+def test_every_path_is_recorded_or_left_out(site: Site) -> None:
+    """A path that is new is asked here, or it is said why not."""
+    asked = {path.partition("?")[0] for path in ASKED}
+    missing = [
+        str(path)
+        for path in site.paths
+        if path not in NOT_RECORDED and not any(re.fullmatch(path, one) for one in asked)
+    ]
+    assert missing == []
+
+
+async def test_metrics_are_as_recorded(scene: Site, rewrite: bool) -> None:
+    """Each metric has the name, the type, the labels and the help that it had."""
+    _, _, body = await scene.ask("/metrics")
+    kinds: dict[str, str] = {}
+    texts: dict[str, str] = {}
+    labels: dict[str, set[str]] = {}
+    for line in body.decode().splitlines():
+        if line.startswith("# HELP "):
+            _, _, name, texts[name] = line.split(" ", 3)
+        elif line.startswith("# TYPE "):
+            _, _, name, kinds[name] = line.split(" ", 3)
+        else:
+            sample, _, rest = line.rpartition(" ")[0].partition("{")
+            name = sample if sample in kinds else sample.rpartition("_")[0]
+            labels.setdefault(name, set()).update(re.findall(r'(\w+)="', rest))
+    said = [
+        f"{name}{{{', '.join(sorted(labels.get(name, ())))}}} {kind}: {texts[name]}"
+        for name, kind in kinds.items()
+        if not name.startswith(OF_THE_LIBRARY)
+    ]
+    compare("metrics", said, rewrite=rewrite)

@@ -1,0 +1,45 @@
+"""What a surface said when somebody looked at it last: the files in ``data/recorded``.
+
+A difference is either a slip, or a change that is wanted: ``pytest --rewrite`` writes it down.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from difflib import unified_diff
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).parent.parent / "data" / "recorded"
+WIDTH = 110
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def compare(name: str, said: Iterable[str], *, rewrite: bool) -> None:
+    """Hold lines against a file, or write them there. The identity of a log differs each time."""
+    file, found = FOLDER / f"{name}.txt", UUID.sub("UUID", "\n".join((*said, "")))
+    if rewrite:
+        file.write_text(found, encoding="utf-8")
+    recorded = file.read_text(encoding="utf-8").splitlines()
+    difference = list(unified_diff(recorded, found.splitlines(), "recorded", "said", lineterm=""))
+    if difference:
+        pytest.fail("\n".join([*difference, "if that is wanted: pytest --rewrite"]), pytrace=False)
+
+
+def compact(value: Any, indent: str = "") -> str:
+    """JSON in the order of keys, with a line for each value that fits into one."""
+    line = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    if len(indent) + len(line) <= WIDTH or not isinstance(value, dict | list) or not value:
+        return line
+    deeper = indent + " "
+    if isinstance(value, dict):
+        inside = [
+            f"{json.dumps(key)}: {compact(item, deeper)}" for key, item in sorted(value.items())
+        ]
+    else:
+        inside = [compact(item, deeper) for item in value]
+    first, last = "{}" if isinstance(value, dict) else "[]"
+    lines = ",\n".join(deeper + item for item in inside)
+    return f"{first}\n{lines}\n{indent}{last}"
