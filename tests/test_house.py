@@ -1,11 +1,14 @@
-"""The rules of the house that no linter knows: sizes, docstrings of tests, banned builtins."""
+"""The rules of the house that no linter knows: sizes, ratchets, docstrings of tests, builtins."""
 
 import ast
+import tomllib
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from ratchets import MEASURES, OF_PURE, TABLE
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("core", "server", "clients/python", "clients/conformance", "docs", "proto", "tests")
@@ -15,6 +18,8 @@ MAX_FUNCTION_LINES = 70
 MAX_METHODS = 20
 # They reach outside, or differ from run to run.
 BANNED_BUILTINS = {"open", "print", "input", "id"}
+SLACK = 0.02
+"""By this share a number may be below that of the table of ratchets."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -114,3 +119,27 @@ def test_core_calls_no_builtin_that_reaches_outside() -> None:
         and node.func.id in BANNED_BUILTINS
     ]
     assert_none(offenders, "builtins that the core may not call:")
+
+
+def test_the_table_of_ratchets_is_that_of_what_is_measured() -> None:
+    """Each number of the table has its measure, and the other way round."""
+    assert list(tomllib.loads(TABLE.read_text(encoding="utf-8"))) == list(MEASURES)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.pure] * (name in OF_PURE)) for name in MEASURES],
+)
+def test_what_may_only_become_less_has_not_become_more(name: str, rewrite: bool) -> None:
+    """No number is above that of the table, and the table follows what has become less."""
+    table = TABLE.read_text(encoding="utf-8")
+    most: int = tomllib.loads(table)[name]
+    found = MEASURES[name]()
+    if rewrite and found < most:
+        before, after = (f'"{name}" = {number}\n' for number in (most, found))
+        TABLE.write_text(table.replace(before, after), encoding="utf-8")
+        return
+    where = TABLE.relative_to(ROOT)
+    assert found <= most, f"{name}: {found}, and {where} has {most}: find what to leave out instead"
+    if found < most * (1 - SLACK):
+        pytest.fail(f"{name}: {found}, well done; write that into {where}, which has {most}", False)

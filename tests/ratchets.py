@@ -1,0 +1,98 @@
+"""What of the house may only become less, as it is now; ``ratchets.toml`` has what it may be."""
+
+import ast
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+
+from support.one_ask import Trace, trace_one_ask
+
+ROOT = Path(__file__).resolve().parent.parent
+TABLE = Path(__file__).parent / "ratchets.toml"
+CORE = ROOT / "core" / "licorne_core"
+SERVER = ROOT / "server" / "licorne_server"
+CLIENT = ROOT / "clients" / "python" / "licorne"
+GENERATED = (CLIENT / "v1", CLIENT / "si")
+CLI, BENCH, PAGE = SERVER / "cli", SERVER / "bench", SERVER / "http" / "ui"
+WAITING_ROOM = CORE / "scheduling"
+WAKERS = {"changes", "wakeups"}
+"""Who is told what has changed, so that others are looked at again."""
+WAKING = {"unpark", "unpark_all", "wake"}
+"""What wakes without them."""
+A_FIELD = re.compile(
+    r"""\.headroom\b|\bheadroom=|^\s+headroom: |["'](headroom|HEADROOM)["']|\bheadroom = \d+;""",
+    re.MULTILINE,
+)
+"""Where a queue's report has a field, fills it, shows it or reads it."""
+
+
+def _files(folder: Path, *apart: Path) -> list[Path]:
+    """The Python files that a person wrote below a folder."""
+    apart = (*apart, *GENERATED)
+    return [
+        path
+        for path in sorted(folder.rglob("*.py"))
+        if not any(path.is_relative_to(other) for other in apart)
+    ]
+
+
+def _lines(files: Iterable[Path]) -> int:
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files)
+
+
+def _entries(package: Path) -> int:
+    """Modules and folders side by side at the top of a package."""
+    return sum(
+        path.is_dir() if path.suffix != ".py" else path.name != "__init__.py"
+        for path in package.iterdir()
+        if not path.name.startswith((".", "__pycache__"))
+    )
+
+
+def _files_of_a_field() -> int:
+    """How many files of the product know of the headroom that a queue's report has."""
+    shown = [*(ROOT / "proto").rglob("*.proto"), *PAGE.rglob("*.js")]
+    files = [*_files(CORE), *_files(SERVER), *_files(CLIENT), *shown]
+    return sum(A_FIELD.search(path.read_text(encoding="utf-8")) is not None for path in files)
+
+
+def _wake_calls() -> int:
+    """How often the core says outside of its waiting room who may be woken."""
+    calls = (
+        node.func
+        for path in _files(CORE, WAITING_ROOM)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    )
+    return sum(call.attr in WAKING or _receiver(call) in WAKERS for call in calls)
+
+
+def _receiver(call: ast.Attribute) -> str:
+    """The name of that on which a method is called, without what it belongs to."""
+    name = (
+        call.value.attr if isinstance(call.value, ast.Attribute) else getattr(call.value, "id", "")
+    )
+    return str(name).lstrip("_")
+
+
+@cache
+def _one_ask() -> Trace:
+    return trace_one_ask((CORE, SERVER))
+
+
+MEASURES: dict[str, Callable[[], int]] = {
+    "lines of the core": lambda: _lines(_files(CORE)),
+    "lines of the server": lambda: _lines(_files(SERVER, CLI, BENCH, PAGE)),
+    "lines of the command line": lambda: _lines(_files(CLI)),
+    "lines of the tests": lambda: _lines(_files(ROOT / "tests")),
+    "modules of the product": lambda: len([*_files(CORE), *_files(SERVER), *_files(CLIENT)]),
+    "entries of the core": lambda: _entries(CORE),
+    "entries of the server": lambda: _entries(SERVER),
+    "modules of one ask": lambda: len(_one_ask().modules),
+    "calls of one ask": lambda: _one_ask().calls,
+    "files of a queue's field": _files_of_a_field,
+    "wake calls outside scheduling": _wake_calls,
+}
+OF_PURE = {"modules of one ask", "calls of one ask"}
+"""What can be counted while Python runs the sources."""

@@ -1,0 +1,105 @@
+"""The way of one ask through the product, from the bytes that come in to those that go out."""
+
+import gc
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from licorne.si.v1 import si_pb2 as si
+from licorne_core.scheduler import Scheduler
+from support.wire.connection import WHOLE, Connection
+from support.wire.site import OK, Site
+from support.wire.still import stillness
+
+CONFIG = """
+partitions:
+  - name: default
+    queues: [{name: root, submitacl: '*', queues: [{name: leaf}]}]
+"""
+WARM = 20
+"""So many asks have gone the same way before."""
+INSIDE = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>"})
+"""No calls of their own in newer versions of Python."""
+
+
+@dataclass
+class Trace:
+    """The calls of Python functions of the product, and the modules that have them."""
+
+    calls: int = 0
+    modules: set[str] = field(default_factory=set)
+
+
+def trace_one_ask(folders: Sequence[Path]) -> Trace:
+    """What one more ask of a warm session calls that gets its allocation; files below `folders`."""
+    trace, below = Trace(), tuple(map(str, folders))
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_name not in INSIDE and code.co_filename.startswith(below):
+            trace.calls += 1
+            trace.modules.add(code.co_filename)
+
+    with stillness():
+        site = Site(scheduler=Scheduler())
+        try:
+            connection = _session(site)
+            for number in range(WARM):
+                _ask(connection, number)
+                _go(site, connection)
+            _ask(connection, WARM)
+            gc.disable()
+            sys.setprofile(note)
+            try:
+                _go(site, connection)
+            finally:
+                sys.setprofile(None)
+                gc.enable()
+            told = list(connection.answers(WHOLE, connection.lines[WHOLE]))
+        finally:
+            site.close()
+    [answer] = told
+    assert isinstance(answer, si.AllocationResponse)
+    assert [made.allocationKey for made in answer.new] == [f"k{WARM}"]
+    return trace
+
+
+def _session(site: Site) -> Connection:
+    """One RM with a node and an application, whose session has begun."""
+    connection = Connection(site, "rm", lambda _: None)
+    assert connection.open_session(CONFIG, is_asked=False) == OK
+    assert connection.talk is not None
+    room = si.Resource(resources={"vcore": si.Quantity(value=100_000)})
+    node = si.NodeInfo(nodeID="n", action=si.NodeInfo.CREATE, schedulableResource=room)
+    user = si.UserGroupInformation(user="ann", groups=["dev"])
+    app = si.AddApplicationRequest(
+        applicationID="app", queueName="root.leaf", partitionName="default", ugi=user
+    )
+    connection.number({"nodes": si.NodeRequest(nodes=[node])})
+    connection.number({"applications": si.ApplicationRequest(new=[app])})
+    connection.talk.replayed = {"nodes": 1, "applications": 1, "allocations": 0}
+    connection.number({"replay_end": connection.talk.end_replay(miscounted=False)})
+    _go(site, connection)
+    return connection
+
+
+def _ask(connection: Connection, number: int) -> None:
+    """Put an ask on its way, and hear what was answered to the former one."""
+    list(connection.answers(WHOLE, connection.lines[WHOLE]))
+    size = si.Resource(resources={"vcore": si.Quantity(value=1)})
+    ask = si.Allocation(
+        allocationKey=f"k{number}",
+        applicationID="app",
+        partitionName="default",
+        resourcePerAlloc=size,
+    )
+    connection.number({"allocations": si.AllocationRequest(allocations=[ask])})
+
+
+def _go(site: Site, connection: Connection) -> None:
+    """Let everything arrive and be dealt with."""
+    connection.flow(())
+    site.rest()
