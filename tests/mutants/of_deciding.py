@@ -106,7 +106,10 @@ DECIDING = (
         "Allocations.ask_back",
         drop("arrival"),
         "an ask that could not be run stays first of its equals",
-        ("test_wakeups",),
+        (
+            "test_decisions::test_decides_as_the_oracle_does",
+            "scenarios/test_scenarios::test_scenario",
+        ),
     ),
     Defect(
         "end-frees-no-place",

@@ -56,24 +56,6 @@ GANGS = (
         ("core/test_gangs::test_placeholders_that_wait_time_out_when_the_others_are_replaced",),
     ),
     Defect(
-        "timeout-drops-real-asks",
-        "placeholders_overdue",
-        without("placeholder"),
-        "an application that runs loses its real asks when time is up",
-        (
-            "scenarios/test_scenarios::test_scenario[recovery_of_gangs]",
-            "scenarios/test_scenarios::test_scenario[gang_corners]",
-        ),
-        nth=2,
-    ),
-    Defect(
-        "decides-in-the-middle",
-        "Partition.is_runnable",
-        without("end"),
-        "placeholders that are about to be stopped are replaced",
-        ("core/test_gangs::test_nothing_is_decided_in_the_middle_of_a_timeout",),
-    ),
-    Defect(
         "soft-fails",
         "ON_TIMEOUT",
         swap("RESUME", "FAIL"),
