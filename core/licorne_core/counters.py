@@ -42,6 +42,10 @@ class Counters:
     """Placeholders that ended in another way, or were told to."""
     reservations_made: int = 0
     """Nodes reserved for asks that found none, or that require them."""
+    reservations_idle: int = 0
+    """Of these, given up as a maximum or a limit stopped the ask for too long."""
+    reservations_yielded: int = 0
+    """Of these, given up for an ask within its queue's guarantee."""
     checks_overdue: int = 0
     """Predicate checks that the RM did not answer in time."""
     work: int = 0

@@ -4,8 +4,8 @@ The checks are those of the pass in its order (`scheduling/checks.py`); here non
 an earlier one stops the ask, so that all that stands in the way can be seen at once.
 """
 
-from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.groups import AskGroup, group_key, waits
@@ -20,9 +20,16 @@ from licorne_core.apps.requests import (
 )
 from licorne_core.apps.states import SCHEDULABLE, AppState
 from licorne_core.errors import NotFound, shown
+from licorne_core.explain_nodes import (
+    STEP,
+    Holders,
+    bound_of,
+    nodes_asked,
+    nodes_check,
+    why_not_there,
+)
 from licorne_core.explain_preemption import UNDER_WAY, preemption_check
-from licorne_core.ids import AllocationKey, NodeId
-from licorne_core.nodes.node import Node
+from licorne_core.ids import AllocationKey
 from licorne_core.partition import Partition
 from licorne_core.preemption.ledger import PreemptionRecord, PreemptionRule
 from licorne_core.queues.queue import Queue
@@ -36,15 +43,12 @@ from licorne_core.reasons import (
     StateCheck,
 )
 from licorne_core.reports import Explanation
+from licorne_core.reservations import HolderReason, Reservation
 from licorne_core.scheduling.checks import APPLICATION_CHECKS, ASK_CHECKS, Asking
 from licorne_core.scheduling.order import app_key
 
 _DROPS_ASKS = frozenset({AppState.RESUMING, AppState.FAILING})
 """In these states an application has lost its asks, as its gang has not come together in time."""
-
-
-STEP = 500
-"""Nodes, applications, groups and asks that are looked at before the reader may pause."""
 
 
 def explain(partition: Partition, app: Application, key: str) -> Iterator[Explanation | None]:
@@ -60,10 +64,18 @@ def explain(partition: Partition, app: Application, key: str) -> Iterator[Explan
             return
         asks = yield from _asks_ahead(app, request.place)
         applications = yield from _applications_ahead(app)
-        nodes = yield from _nodes_asked(partition, request)
+        holders = Holders(partition.wakeups.reserved)
+        nodes = yield from nodes_asked(partition, request, holders)
+        largest = yield from holders.largest()
         if partition.applications.get(app.app_id) is not app:
             raise NotFound(f"application {app.app_id} is {app.state.value}")
         if app.requests.get(request.key) is request and request.state is PENDING:
+            nodes = replace(
+                nodes,
+                reserved_for=tuple(of.report(why_waits(partition, of.shown)) for of in largest),
+                more_queues=len(holders) - len(largest),
+                bound=bound_of(partition, request),
+            )
             yield _explain_pending(partition, app, request, nodes, (asks, applications))
             return
 
@@ -322,41 +334,18 @@ def starting_checks(partition: Partition, app: Application) -> Iterator[Check]:
         yield StartingCheck(queue=leaf.path, ahead=ahead)
 
 
-def nodes_check(partition: Partition, request: Request) -> Check:
-    """Every node asked, without a pause; of those out, the first cause (spec § 7.4)."""
-    asking = _nodes_asked(partition, request)
-    while True:
-        try:
-            next(asking)
-        except StopIteration as end:
-            check: Check = end.value
-            return check
+def why_waits(partition: Partition, reservation: Reservation) -> HolderReason:
+    """Why the ask of a reservation does not run on its node.
 
-
-def _nodes_asked(partition: Partition, request: Request) -> Generator[None, None, Check]:
-    """The same, node by node."""
-    ask_class, reservation = request.ask.ask_class, request.reservation
-    required = ask_class.required_node
-    own = None if reservation is None else reservation.node_id
-    nodes = _asked_nodes(partition, required)
-    causes: Counter[str] = Counter()
-    for number, node in enumerate(nodes, 1):
-        refusal = node.refusal(ask_class, reserved=node.node_id == own)
-        if refusal is not None:
-            causes[refusal] += 1
-        if not number % STEP:
-            yield
-    return NodesCheck(
-        total=len(nodes),
-        fitting=len(nodes) - causes.total(),
-        required_node=required,
-        reserved_node=own,
-        causes=dict(sorted(causes.items())),
-    )
-
-
-def _asked_nodes(partition: Partition, required: NodeId | None) -> list[Node]:
-    if required is None:
-        return list(partition.nodes.by_id.values())
-    node = partition.nodes.by_id.get(required)
-    return [] if node is None else [node]
+    A cluster that is full as a whole is no reason, as in a review: the room would be on the node.
+    """
+    node_id = reservation.node_id
+    if node_id is None:
+        return HolderReason("RESERVATION_ENDED", "its reservation has ended", {})
+    _, app, request = partition.wakeups.reserved.owner(reservation)
+    if not request.is_pending:
+        return HolderReason("WAITS_FOR_ANSWER", _whereabouts(partition, request)[1], {})
+    for check in _checks_before_nodes(partition, app, request):
+        if not check.passed and not (isinstance(check, QueueCheck) and check.is_root):
+            return HolderReason(check.code, check.message(), {})
+    return why_not_there(partition.nodes.by_id[node_id], request.ask.ask_class)

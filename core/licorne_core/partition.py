@@ -87,14 +87,14 @@ class Partition:
         self.wakeups = Wakeups(self.index, self.nodes)
         self.changes = Changes(self.tree, self.index, self.wakeups)
         self.escalation = Escalation(self.wakeups.waiting, self.timers)
+        ground = Ground(self.nodes, self.index, self.changes, self.wakeups)
         self.reservations = Reservations(
-            self.nodes, self.changes, self.wakeups, self.escalation, self.timers, self.journal
+            ground, self.escalation, self.timers, self.journal, self.counters
         )
         self.calls = OpenCalls(name, rm, self.timers)
         """The questions to the RM that are open."""
         self.predicates = PredicateChecks(name, rm, self.index, self.calls)
         self.results = PredicateResults(self.index, self.timers)
-        ground = Ground(self.nodes, self.index, self.changes, self.wakeups)
         keeping = Placeholders(self.wakeups, self.counters)
         self.asks = PendingAsks(ground, keeping, self.escalation, self.reservations)
         self.allocations = Allocations(ground, self.asks, keeping, self.reservations, self.counters)

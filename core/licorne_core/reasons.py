@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from licorne_core.commands import Hold
 from licorne_core.ids import AllocationKey, AppId, NodeId, QueuePath
+from licorne_core.reservations import QueueReservations, ReservationBound
 from licorne_core.resources import Resources, describe
 
 
@@ -309,6 +310,8 @@ class NodesCheck:
     operator said, ``reserved`` for another ask,
     ``too small: T`` where all of the node would not do, ``full: T`` where only what is
     available would not, ``refused: R`` where the RM said R. `reserved_node` is kept for the ask.
+    `reserved_for` has the queues with most of the ``reserved`` nodes, and `more_queues` counts the
+    others. `bound` keeps the ask from having a node reserved.
     """
 
     total: int
@@ -316,6 +319,9 @@ class NodesCheck:
     required_node: NodeId | None = None
     reserved_node: NodeId | None = None
     causes: Mapping[str, int] = field(default_factory=dict)
+    reserved_for: tuple[QueueReservations, ...] = ()
+    more_queues: int = 0
+    bound: ReservationBound | None = None
 
     code = "NO_NODE_FITS"
 
@@ -330,9 +336,23 @@ class NodesCheck:
             return f"fits on {self.fitting} of {self.total} nodes"
         if self.required_node is not None and not self.total:
             return f"required node {self.required_node} is not registered"
-        counts = ", ".join(f"{count} {cause}" for cause, count in sorted(self.causes.items()))
+        holders = self._holders()
+        counts = ", ".join(
+            f"{count} {cause}" + (holders if cause == "reserved" else "")
+            for cause, count in sorted(self.causes.items())
+        )
         kept = f"; node {self.reserved_node} is reserved for it" if self.reserved_node else ""
-        return f"fits on none of {self.total} nodes" + (f": {counts}" if counts else "") + kept
+        bound = "" if self.bound is None else f"; {self.bound.message()}"
+        return (
+            f"fits on none of {self.total} nodes" + (f": {counts}" if counts else "") + kept + bound
+        )
+
+    def _holders(self) -> str:
+        """For whom nodes are reserved, in brackets; empty for nobody."""
+        parts = [f"{of.nodes} for {of.queue}: {of.reason.text}" for of in self.reserved_for]
+        if self.more_queues:
+            parts.append(f"others for {self.more_queues} more queues")
+        return f" ({'; '.join(parts)})" if parts else ""
 
 
 Check = (

@@ -12,6 +12,7 @@ from licorne_core.config.schema import PlacementRuleConfig, TemplateConfig
 from licorne_core.counters import QueueCounters
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId
 from licorne_core.reasons import Check
+from licorne_core.reservations import HolderReason
 from licorne_core.resources import Resources
 from licorne_core.rm_caps import RmCounts
 
@@ -104,13 +105,23 @@ class QueueReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationReport:
-    """A node is kept free for an ask since `time`; a `required` one may go to no other node."""
+    """Room on a node is kept for an ask since `time`; a `required` one may go to no other node.
+
+    `kept` is what others leave free there, or all of the node if it is `exclusive`. Since
+    `idle_since` the ask could not have the node if it were empty, as reviews found; 0 if it could.
+    `reason` says why it does not run, where that was asked for.
+    """
 
     node_id: NodeId
     app_id: AppId
     key: AllocationKey
+    queue: QueuePath
     time: float
     required: bool
+    kept: Resources
+    exclusive: bool
+    idle_since: float
+    reason: HolderReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +237,10 @@ class NodeReport:
     utilization: float
     allocation_count: int
     foreign_count: int
-    reservations: tuple[ReservationReport, ...]
+    reserved: int
+    """How many reservations it has."""
+    kept: Resources
+    """What others have to leave free for these."""
     allocations: Sequence[Allocation] = ()
     foreign: Sequence[Allocation] = ()
     stopping: Mapping[tuple[AppId, AllocationKey], str] = field(default_factory=dict)
@@ -288,6 +302,11 @@ class Census:
     placeholders: int
     """Placeholders that keep room."""
     reservations: int
+    reserved_nodes: Mapping[tuple[QueuePath, str], int]
+    """Nodes that are reserved for asks of a queue, by whether these are ``able`` to run if their
+    nodes were empty, or are ``idle`` as a review found."""
+    reserved: Mapping[tuple[QueuePath, str], Mapping[str, int]]
+    """What is kept free on these nodes."""
     preemptions: Mapping[str, int]
     """Victims so far, by the rule by which they had to go."""
 

@@ -72,6 +72,7 @@ CALLS: dict[str, list[dict[str, Any]]] = {
     "Explain": [
         {"application_id": "one", "allocation_key": "like0"},
         {"application_id": "one", "allocation_key": "on0"},
+        {"application_id": "one", "allocation_key": "beside"},
         {"application_id": "one"},
     ],
     "ListUsage": [
@@ -142,15 +143,19 @@ PATHS: dict[str, list[str]] = {
     "/ui/api/partition/{partition}/application/{app}/allocations": [
         f"{_U}/application/one/allocations?limit=500"
     ],
-    "/ui/api/partition/{partition}/nodes": [f"{_U}/nodes?limit=500"],
+    "/ui/api/partition/{partition}/nodes": [
+        f"{_U}/nodes?limit=500",
+        f"{_U}/nodes?limit=500&state=reserved",
+    ],
     "/ui/api/partition/{partition}/usage": [f"{_U}/usage?limit=500", f"{_U}/usage?kind=group"],
     "/ui/api/partition/{partition}/preemptions": [f"{_U}/preemptions"],
     "/ui/api/partition/{partition}/queue/{queue}": [f"{_U}/queue/root", f"{_U}/queue/root.one"],
     "/ui/api/partition/{partition}/application/{app}": [f"{_U}/application/one"],
     "/ui/api/partition/{partition}/application/{app}/explain": [
-        f"{_U}/application/one/explain?key=like0"
+        f"{_U}/application/one/explain?key=like0",
+        f"{_U}/application/one/explain?key=beside",
     ],
-    "/ui/api/partition/{partition}/node/{node}": [f"{_U}/node/big"],
+    "/ui/api/partition/{partition}/node/{node}": [f"{_U}/node/big", f"{_U}/node/n0"],
     "/ui/api/partition/{partition}/heat": [f"{_U}/heat"],
     "/ui/api/partition/{partition}/usage/{kind}/{name}": [f"{_U}/usage/user/{USER}"],
     "/ui/api/config": ["/ui/api/config?rm=rm1"],

@@ -1,6 +1,7 @@
 """`licorne.v1.State` over the wire: reserved nodes, and what asks say of themselves."""
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import grpc
@@ -64,12 +65,38 @@ async def test_a_reservation_is_shown_by_all_it_concerns(
     assert (found.node_id, found.application_id, found.allocation_key) == ("n1", "app", "r")
     assert found.required
     assert found.time > 10**18
+    assert (found.queue, dict(found.kept), found.exclusive) == ("root.ns", {"vcore": 60}, False)
+    assert found.idle_since == 0
+    assert found.reason.code == "WAITS_FOR_ROOM"
+    assert found.reason.message == "waits for room on the node"
+    assert dict(found.reason.lacks) == {"vcore": 10}
     nodes = (await state.ListNodes(pb.ListNodesRequest())).nodes
     assert [list(item.reservations) for item in nodes] == [[], [found], []]
     app = await state.GetApplication(pb.GetApplicationRequest(application_id="app"))
     assert app.reservations == 1
     shown = {item.allocation_key: (item.required_node, item.reserved_node) for item in app.asks}
     assert shown == {"k3": ("", ""), "k4": ("", ""), "r": ("n1", "n1")}
+
+
+async def test_an_ask_is_told_for_whom_nodes_are_reserved(
+    state: "StateAsyncStub", calls: tuple[Call, Call, Call], shim: Shim
+) -> None:
+    """`Explain` has the queues with nodes, amounts and reasons beside the counts of causes."""
+    await reserve(state, calls, "r", "n1")
+    await shim.ask(calls[0], *(ask(key, vcore=50, priority=1) for key in ("fill0", "fill1")))
+    await new_allocations(calls[0], 2)
+    await shim.ask(calls[0], ask("late", vcore=50, priority=1))
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            with suppress(grpc.aio.AioRpcError):
+                request = pb.ExplainRequest(application_id="app", allocation_key="late")
+                found = await state.Explain(request)
+                break
+    check = next(check for check in found.checks if check.kind == "nodes")
+    [kept] = check.reserved_for
+    assert (kept.queue, kept.nodes, kept.idle, dict(kept.kept)) == ("root.ns", 1, 0, {"vcore": 60})
+    assert kept.reason.code == "WAITS_FOR_ROOM"
+    assert check.more_queues == 0
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 4])

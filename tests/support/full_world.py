@@ -29,7 +29,9 @@ def _commands(n: int) -> Iterator[Command]:
         "    queues:\n"
         f"      - {{name: root, submitacl: '*', limits: [{many}], queues: [{queues}]}}\n"
     )
-    yield nodes(node("big", vcore=BIG), *(node(f"n{number}", vcore=10) for number in range(n)))
+    yield nodes(
+        node("big", vcore=BIG), *(node(f"n{number}", vcore=11, gpu=1) for number in range(n))
+    )
     yield nodes(*(node(f"lost{number}", partition="nowhere", vcore=10) for number in range(n)))
     mine = (app(f"a{number}", f"root.q{number}", user=USER, groups=[GROUP]) for number in range(n))
     yield apps(app("one", "root.one", user=USER, groups=[GROUP]), *mine)
@@ -42,6 +44,9 @@ def _commands(n: int) -> Iterator[Command]:
         *(ask("one", f"fill{number}", vcore=10, on_node=f"n{number}") for number in range(n)),
         *(_foreign(number) for number in range(n)),
         *(ask("one", f"at{number}", vcore=5, required_node=f"n{number}") for number in range(n)),
+        *(ask("one", f"shared{number}", vcore=5, required_node="n0") for number in range(n)),
+        *(ask(f"a{number}", "own", vcore=5, required_node=f"n{number}") for number in range(n)),
+        ask("one", "beside", vcore=1, gpu=1),
         *(ask("one", f"like{number}", vcore=2 * BIG) for number in range(n)),
         *(ask("one", f"size{number}", vcore=2 * BIG + 1 + number) for number in range(n)),
     )

@@ -2531,11 +2531,15 @@ type Node struct {
 	Utilization     float64           `protobuf:"fixed64,8,opt,name=utilization,proto3" json:"utilization,omitempty"`
 	AllocationCount uint32            `protobuf:"varint,9,opt,name=allocation_count,json=allocationCount,proto3" json:"allocation_count,omitempty"`
 	Attributes      map[string]string `protobuf:"bytes,10,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Asks that the node is reserved for.
+	// Asks that the node is reserved for, the first 16; ListReservations has all.
 	Reservations []*Reservation `protobuf:"bytes,11,rep,name=reservations,proto3" json:"reservations,omitempty"`
 	ForeignCount uint32         `protobuf:"varint,12,opt,name=foreign_count,json=foreignCount,proto3" json:"foreign_count,omitempty"`
 	// Whether an operator keeps new allocations off it, whatever its RM says (Admin.SetNodeSchedulable).
-	Drained       bool `protobuf:"varint,13,opt,name=drained,proto3" json:"drained,omitempty"`
+	Drained bool `protobuf:"varint,13,opt,name=drained,proto3" json:"drained,omitempty"`
+	// How many asks the node is reserved for.
+	ReservationCount uint32 `protobuf:"varint,14,opt,name=reservation_count,json=reservationCount,proto3" json:"reservation_count,omitempty"`
+	// What other asks have to leave free for all of these.
+	Kept          map[string]int64 `protobuf:"bytes,15,rep,name=kept,proto3" json:"kept,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2661,6 +2665,20 @@ func (x *Node) GetDrained() bool {
 	return false
 }
 
+func (x *Node) GetReservationCount() uint32 {
+	if x != nil {
+		return x.ReservationCount
+	}
+	return 0
+}
+
+func (x *Node) GetKept() map[string]int64 {
+	if x != nil {
+		return x.Kept
+	}
+	return nil
+}
+
 type Reservation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
@@ -2668,7 +2686,18 @@ type Reservation struct {
 	AllocationKey string                 `protobuf:"bytes,3,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
 	Time          int64                  `protobuf:"varint,4,opt,name=time,proto3" json:"time,omitempty"`
 	// Whether the ask may go to no other node.
-	Required      bool `protobuf:"varint,5,opt,name=required,proto3" json:"required,omitempty"`
+	Required bool `protobuf:"varint,5,opt,name=required,proto3" json:"required,omitempty"`
+	// The queue of the ask.
+	Queue string `protobuf:"bytes,6,opt,name=queue,proto3" json:"queue,omitempty"`
+	// What other asks have to leave free on the node.
+	Kept map[string]int64 `protobuf:"bytes,7,rep,name=kept,proto3" json:"kept,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Other asks have to leave all of the node (property reservation.exclusive).
+	Exclusive bool `protobuf:"varint,8,opt,name=exclusive,proto3" json:"exclusive,omitempty"`
+	// Since when the ask could not have the node if it were empty, in nanoseconds since 1970; 0 if it
+	// could. Such a reservation is given up after reservation.idle.timeout.
+	IdleSince int64 `protobuf:"varint,9,opt,name=idle_since,json=idleSince,proto3" json:"idle_since,omitempty"`
+	// Why the ask does not run.
+	Reason        *HolderReason `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2738,6 +2767,106 @@ func (x *Reservation) GetRequired() bool {
 	return false
 }
 
+func (x *Reservation) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *Reservation) GetKept() map[string]int64 {
+	if x != nil {
+		return x.Kept
+	}
+	return nil
+}
+
+func (x *Reservation) GetExclusive() bool {
+	if x != nil {
+		return x.Exclusive
+	}
+	return false
+}
+
+func (x *Reservation) GetIdleSince() int64 {
+	if x != nil {
+		return x.IdleSince
+	}
+	return 0
+}
+
+func (x *Reservation) GetReason() *HolderReason {
+	if x != nil {
+		return x.Reason
+	}
+	return nil
+}
+
+// Why an ask that a node is reserved for does not run there.
+type HolderReason struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The code of the check that stops it, "WAITS_FOR_ROOM", "NODE_REFUSED" (the RM says so, or the node
+	// is out for another cause), "WAITS_FOR_TURN", "WAITS_FOR_ANSWER" (of its RM) or
+	// "RESERVATION_ENDED" (while the report was made).
+	Code    string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// For "WAITS_FOR_ROOM": what has to become free on the node.
+	Lacks         map[string]int64 `protobuf:"bytes,3,rep,name=lacks,proto3" json:"lacks,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HolderReason) Reset() {
+	*x = HolderReason{}
+	mi := &file_licorne_v1_state_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HolderReason) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HolderReason) ProtoMessage() {}
+
+func (x *HolderReason) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HolderReason.ProtoReflect.Descriptor instead.
+func (*HolderReason) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *HolderReason) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *HolderReason) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *HolderReason) GetLacks() map[string]int64 {
+	if x != nil {
+		return x.Lacks
+	}
+	return nil
+}
+
 type ListReservationsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Partition     string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
@@ -2749,7 +2878,7 @@ type ListReservationsRequest struct {
 
 func (x *ListReservationsRequest) Reset() {
 	*x = ListReservationsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[29]
+	mi := &file_licorne_v1_state_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2761,7 +2890,7 @@ func (x *ListReservationsRequest) String() string {
 func (*ListReservationsRequest) ProtoMessage() {}
 
 func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[29]
+	mi := &file_licorne_v1_state_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2774,7 +2903,7 @@ func (x *ListReservationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsRequest.ProtoReflect.Descriptor instead.
 func (*ListReservationsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{29}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListReservationsRequest) GetPartition() string {
@@ -2809,7 +2938,7 @@ type ListReservationsResponse struct {
 
 func (x *ListReservationsResponse) Reset() {
 	*x = ListReservationsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[30]
+	mi := &file_licorne_v1_state_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2821,7 +2950,7 @@ func (x *ListReservationsResponse) String() string {
 func (*ListReservationsResponse) ProtoMessage() {}
 
 func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[30]
+	mi := &file_licorne_v1_state_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2834,7 +2963,7 @@ func (x *ListReservationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReservationsResponse.ProtoReflect.Descriptor instead.
 func (*ListReservationsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{30}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListReservationsResponse) GetReservations() []*Reservation {
@@ -2865,7 +2994,7 @@ type ListUsageRequest struct {
 
 func (x *ListUsageRequest) Reset() {
 	*x = ListUsageRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[31]
+	mi := &file_licorne_v1_state_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2877,7 +3006,7 @@ func (x *ListUsageRequest) String() string {
 func (*ListUsageRequest) ProtoMessage() {}
 
 func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[31]
+	mi := &file_licorne_v1_state_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2890,7 +3019,7 @@ func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageRequest.ProtoReflect.Descriptor instead.
 func (*ListUsageRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{31}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListUsageRequest) GetPartition() string {
@@ -2939,7 +3068,7 @@ type ListUsageResponse struct {
 
 func (x *ListUsageResponse) Reset() {
 	*x = ListUsageResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[32]
+	mi := &file_licorne_v1_state_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2951,7 +3080,7 @@ func (x *ListUsageResponse) String() string {
 func (*ListUsageResponse) ProtoMessage() {}
 
 func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[32]
+	mi := &file_licorne_v1_state_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2964,7 +3093,7 @@ func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageResponse.ProtoReflect.Descriptor instead.
 func (*ListUsageResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{32}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListUsageResponse) GetUsages() []*Usage {
@@ -2994,7 +3123,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_licorne_v1_state_proto_msgTypes[33]
+	mi := &file_licorne_v1_state_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3006,7 +3135,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[33]
+	mi := &file_licorne_v1_state_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3019,7 +3148,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{33}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Usage) GetName() string {
@@ -3060,7 +3189,7 @@ type QueueUsage struct {
 
 func (x *QueueUsage) Reset() {
 	*x = QueueUsage{}
-	mi := &file_licorne_v1_state_proto_msgTypes[34]
+	mi := &file_licorne_v1_state_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3072,7 +3201,7 @@ func (x *QueueUsage) String() string {
 func (*QueueUsage) ProtoMessage() {}
 
 func (x *QueueUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[34]
+	mi := &file_licorne_v1_state_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3085,7 +3214,7 @@ func (x *QueueUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueUsage.ProtoReflect.Descriptor instead.
 func (*QueueUsage) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{34}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *QueueUsage) GetQueue() string {
@@ -3139,7 +3268,7 @@ type ListOutstandingRequest struct {
 
 func (x *ListOutstandingRequest) Reset() {
 	*x = ListOutstandingRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[35]
+	mi := &file_licorne_v1_state_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3151,7 +3280,7 @@ func (x *ListOutstandingRequest) String() string {
 func (*ListOutstandingRequest) ProtoMessage() {}
 
 func (x *ListOutstandingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[35]
+	mi := &file_licorne_v1_state_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3164,7 +3293,7 @@ func (x *ListOutstandingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOutstandingRequest.ProtoReflect.Descriptor instead.
 func (*ListOutstandingRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{35}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListOutstandingRequest) GetPartition() string {
@@ -3184,7 +3313,7 @@ type ListOutstandingResponse struct {
 
 func (x *ListOutstandingResponse) Reset() {
 	*x = ListOutstandingResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[36]
+	mi := &file_licorne_v1_state_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3196,7 +3325,7 @@ func (x *ListOutstandingResponse) String() string {
 func (*ListOutstandingResponse) ProtoMessage() {}
 
 func (x *ListOutstandingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[36]
+	mi := &file_licorne_v1_state_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3209,7 +3338,7 @@ func (x *ListOutstandingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOutstandingResponse.ProtoReflect.Descriptor instead.
 func (*ListOutstandingResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{36}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListOutstandingResponse) GetShapes() []*OutstandingShape {
@@ -3232,7 +3361,7 @@ type OutstandingShape struct {
 
 func (x *OutstandingShape) Reset() {
 	*x = OutstandingShape{}
-	mi := &file_licorne_v1_state_proto_msgTypes[37]
+	mi := &file_licorne_v1_state_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3244,7 +3373,7 @@ func (x *OutstandingShape) String() string {
 func (*OutstandingShape) ProtoMessage() {}
 
 func (x *OutstandingShape) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[37]
+	mi := &file_licorne_v1_state_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3257,7 +3386,7 @@ func (x *OutstandingShape) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutstandingShape.ProtoReflect.Descriptor instead.
 func (*OutstandingShape) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{37}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *OutstandingShape) GetResources() map[string]int64 {
@@ -3295,7 +3424,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[38]
+	mi := &file_licorne_v1_state_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3307,7 +3436,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[38]
+	mi := &file_licorne_v1_state_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3320,7 +3449,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{38}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListEventsRequest) GetRmId() string {
@@ -3358,7 +3487,7 @@ type ListEventsResponse struct {
 
 func (x *ListEventsResponse) Reset() {
 	*x = ListEventsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[39]
+	mi := &file_licorne_v1_state_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3370,7 +3499,7 @@ func (x *ListEventsResponse) String() string {
 func (*ListEventsResponse) ProtoMessage() {}
 
 func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[39]
+	mi := &file_licorne_v1_state_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3383,7 +3512,7 @@ func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListEventsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{39}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListEventsResponse) GetInstance() string {
@@ -3424,7 +3553,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_licorne_v1_state_proto_msgTypes[40]
+	mi := &file_licorne_v1_state_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3436,7 +3565,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[40]
+	mi := &file_licorne_v1_state_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3449,7 +3578,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{40}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Event) GetId() uint64 {
@@ -3480,7 +3609,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[41]
+	mi := &file_licorne_v1_state_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3492,7 +3621,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[41]
+	mi := &file_licorne_v1_state_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3505,7 +3634,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{41}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *WatchEventsRequest) GetRmId() string {
@@ -3539,7 +3668,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[42]
+	mi := &file_licorne_v1_state_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3551,7 +3680,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[42]
+	mi := &file_licorne_v1_state_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3564,7 +3693,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{42}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *WatchEventsResponse) GetInstance() string {
@@ -3593,7 +3722,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_licorne_v1_state_proto_msgTypes[43]
+	mi := &file_licorne_v1_state_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3605,7 +3734,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[43]
+	mi := &file_licorne_v1_state_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3618,7 +3747,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{43}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ExplainRequest) GetPartition() string {
@@ -3668,7 +3797,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_licorne_v1_state_proto_msgTypes[44]
+	mi := &file_licorne_v1_state_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3680,7 +3809,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[44]
+	mi := &file_licorne_v1_state_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3693,7 +3822,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{44}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ExplainResponse) GetAllocationKey() string {
@@ -3781,14 +3910,20 @@ type Check struct {
 	Causes map[string]uint32 `protobuf:"bytes,9,rep,name=causes,proto3" json:"causes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// In nanoseconds since 1970; 0 for none. For "backoff": when it ends. For "gang": when the
 	// placeholders time out. For "preemption": when time alone may change what it says.
-	Until         int64 `protobuf:"varint,10,opt,name=until,proto3" json:"until,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Until int64 `protobuf:"varint,10,opt,name=until,proto3" json:"until,omitempty"`
+	// For "nodes": the queues for whose asks most of the reserved nodes are kept, five at most.
+	ReservedFor []*QueueReservations `protobuf:"bytes,11,rep,name=reserved_for,json=reservedFor,proto3" json:"reserved_for,omitempty"`
+	// Other queues for whose asks nodes are reserved.
+	MoreQueues uint32 `protobuf:"varint,12,opt,name=more_queues,json=moreQueues,proto3" json:"more_queues,omitempty"`
+	// For "nodes": the bound that keeps the ask from having a node reserved.
+	ReservationBound *ReservationBound `protobuf:"bytes,13,opt,name=reservation_bound,json=reservationBound,proto3" json:"reservation_bound,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Check) Reset() {
 	*x = Check{}
-	mi := &file_licorne_v1_state_proto_msgTypes[45]
+	mi := &file_licorne_v1_state_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3800,7 +3935,7 @@ func (x *Check) String() string {
 func (*Check) ProtoMessage() {}
 
 func (x *Check) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_state_proto_msgTypes[45]
+	mi := &file_licorne_v1_state_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3813,7 +3948,7 @@ func (x *Check) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Check.ProtoReflect.Descriptor instead.
 func (*Check) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_state_proto_rawDescGZIP(), []int{45}
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Check) GetKind() string {
@@ -3884,6 +4019,177 @@ func (x *Check) GetUntil() int64 {
 		return x.Until
 	}
 	return 0
+}
+
+func (x *Check) GetReservedFor() []*QueueReservations {
+	if x != nil {
+		return x.ReservedFor
+	}
+	return nil
+}
+
+func (x *Check) GetMoreQueues() uint32 {
+	if x != nil {
+		return x.MoreQueues
+	}
+	return 0
+}
+
+func (x *Check) GetReservationBound() *ReservationBound {
+	if x != nil {
+		return x.ReservationBound
+	}
+	return nil
+}
+
+// The nodes, of those that an ask was refused, that are reserved for the asks of one queue.
+type QueueReservations struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Queue string                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	Nodes uint32                 `protobuf:"varint,2,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	// Nodes whose asks could not have them if they were empty, as the last review found.
+	Idle uint32 `protobuf:"varint,3,opt,name=idle,proto3" json:"idle,omitempty"`
+	// Sum of what is kept; the first 16 reservations of a node count.
+	Kept map[string]int64 `protobuf:"bytes,4,rep,name=kept,proto3" json:"kept,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Why one of the asks does not run, an idle one if there is one.
+	Reason        *HolderReason `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueReservations) Reset() {
+	*x = QueueReservations{}
+	mi := &file_licorne_v1_state_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueReservations) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueReservations) ProtoMessage() {}
+
+func (x *QueueReservations) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueReservations.ProtoReflect.Descriptor instead.
+func (*QueueReservations) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *QueueReservations) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *QueueReservations) GetNodes() uint32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *QueueReservations) GetIdle() uint32 {
+	if x != nil {
+		return x.Idle
+	}
+	return 0
+}
+
+func (x *QueueReservations) GetKept() map[string]int64 {
+	if x != nil {
+		return x.Kept
+	}
+	return nil
+}
+
+func (x *QueueReservations) GetReason() *HolderReason {
+	if x != nil {
+		return x.Reason
+	}
+	return nil
+}
+
+type ReservationBound struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "in the partition", "in queue root.a", "for application a".
+	Whom     string `protobuf:"bytes,1,opt,name=whom,proto3" json:"whom,omitempty"`
+	Reserved uint32 `protobuf:"varint,2,opt,name=reserved,proto3" json:"reserved,omitempty"`
+	Most     uint32 `protobuf:"varint,3,opt,name=most,proto3" json:"most,omitempty"`
+	// The property that says so, such as "reservation.max.nodes".
+	Key           string `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReservationBound) Reset() {
+	*x = ReservationBound{}
+	mi := &file_licorne_v1_state_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReservationBound) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReservationBound) ProtoMessage() {}
+
+func (x *ReservationBound) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_state_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReservationBound.ProtoReflect.Descriptor instead.
+func (*ReservationBound) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_state_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *ReservationBound) GetWhom() string {
+	if x != nil {
+		return x.Whom
+	}
+	return ""
+}
+
+func (x *ReservationBound) GetReserved() uint32 {
+	if x != nil {
+		return x.Reserved
+	}
+	return 0
+}
+
+func (x *ReservationBound) GetMost() uint32 {
+	if x != nil {
+		return x.Most
+	}
+	return 0
+}
+
+func (x *ReservationBound) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
 }
 
 var File_licorne_v1_state_proto protoreflect.FileDescriptor
@@ -4212,7 +4518,7 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\"c\n" +
 	"\x11ListNodesResponse\x12&\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x10.licorne.v1.NodeR\x05nodes\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x95\a\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xab\b\n" +
 	"\x04Node\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\tR\tpartition\x12 \n" +
@@ -4229,7 +4535,9 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"attributes\x12;\n" +
 	"\freservations\x18\v \x03(\v2\x17.licorne.v1.ReservationR\freservations\x12#\n" +
 	"\rforeign_count\x18\f \x01(\rR\fforeignCount\x12\x18\n" +
-	"\adrained\x18\r \x01(\bR\adrained\x1a;\n" +
+	"\adrained\x18\r \x01(\bR\adrained\x12+\n" +
+	"\x11reservation_count\x18\x0e \x01(\rR\x10reservationCount\x12.\n" +
+	"\x04kept\x18\x0f \x03(\v2\x1a.licorne.v1.Node.KeptEntryR\x04kept\x1a;\n" +
 	"\rCapacityEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a<\n" +
@@ -4244,13 +4552,34 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a=\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa8\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a7\n" +
+	"\tKeptEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xa1\x03\n" +
 	"\vReservation\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12%\n" +
 	"\x0eapplication_id\x18\x02 \x01(\tR\rapplicationId\x12%\n" +
 	"\x0eallocation_key\x18\x03 \x01(\tR\rallocationKey\x12\x16\n" +
 	"\x04time\x18\x04 \x01(\x03B\x020\x01R\x04time\x12\x1a\n" +
-	"\brequired\x18\x05 \x01(\bR\brequired\"s\n" +
+	"\brequired\x18\x05 \x01(\bR\brequired\x12\x14\n" +
+	"\x05queue\x18\x06 \x01(\tR\x05queue\x125\n" +
+	"\x04kept\x18\a \x03(\v2!.licorne.v1.Reservation.KeptEntryR\x04kept\x12\x1c\n" +
+	"\texclusive\x18\b \x01(\bR\texclusive\x12!\n" +
+	"\n" +
+	"idle_since\x18\t \x01(\x03B\x020\x01R\tidleSince\x120\n" +
+	"\x06reason\x18\n" +
+	" \x01(\v2\x18.licorne.v1.HolderReasonR\x06reason\x1a7\n" +
+	"\tKeptEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xb1\x01\n" +
+	"\fHolderReason\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x129\n" +
+	"\x05lacks\x18\x03 \x03(\v2#.licorne.v1.HolderReason.LacksEntryR\x05lacks\x1a8\n" +
+	"\n" +
+	"LacksEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"s\n" +
 	"\x17ListReservationsRequest\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\rR\bpageSize\x12\x1d\n" +
@@ -4341,7 +4670,7 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x12applications_ahead\x18\b \x01(\rR\x11applicationsAhead\x126\n" +
 	"\n" +
 	"preemption\x18\t \x01(\v2\x16.licorne.v1.PreemptionR\n" +
-	"preemption\"\xdd\x04\n" +
+	"preemption\"\x8b\x06\n" +
 	"\x05Check\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x16\n" +
@@ -4353,7 +4682,11 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x05limit\x18\b \x03(\v2\x1c.licorne.v1.Check.LimitEntryR\x05limit\x125\n" +
 	"\x06causes\x18\t \x03(\v2\x1d.licorne.v1.Check.CausesEntryR\x06causes\x12\x18\n" +
 	"\x05until\x18\n" +
-	" \x01(\x03B\x020\x01R\x05until\x1a<\n" +
+	" \x01(\x03B\x020\x01R\x05until\x12@\n" +
+	"\freserved_for\x18\v \x03(\v2\x1d.licorne.v1.QueueReservationsR\vreservedFor\x12\x1f\n" +
+	"\vmore_queues\x18\f \x01(\rR\n" +
+	"moreQueues\x12I\n" +
+	"\x11reservation_bound\x18\r \x01(\v2\x1c.licorne.v1.ReservationBoundR\x10reservationBound\x1a<\n" +
 	"\x0eRequestedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a7\n" +
@@ -4366,7 +4699,21 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a9\n" +
 	"\vCausesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01*4\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xfb\x01\n" +
+	"\x11QueueReservations\x12\x14\n" +
+	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x14\n" +
+	"\x05nodes\x18\x02 \x01(\rR\x05nodes\x12\x12\n" +
+	"\x04idle\x18\x03 \x01(\rR\x04idle\x12;\n" +
+	"\x04kept\x18\x04 \x03(\v2'.licorne.v1.QueueReservations.KeptEntryR\x04kept\x120\n" +
+	"\x06reason\x18\x05 \x01(\v2\x18.licorne.v1.HolderReasonR\x06reason\x1a7\n" +
+	"\tKeptEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"h\n" +
+	"\x10ReservationBound\x12\x12\n" +
+	"\x04whom\x18\x01 \x01(\tR\x04whom\x12\x1a\n" +
+	"\breserved\x18\x02 \x01(\rR\breserved\x12\x12\n" +
+	"\x04most\x18\x03 \x01(\rR\x04most\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\tR\x03key*4\n" +
 	"\tUsageKind\x12\x12\n" +
 	"\x0eUSAGE_OF_USERS\x10\x00\x12\x13\n" +
 	"\x0fUSAGE_OF_GROUPS\x10\x012\xf6\b\n" +
@@ -4404,7 +4751,7 @@ func file_licorne_v1_state_proto_rawDescGZIP() []byte {
 }
 
 var file_licorne_v1_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_licorne_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 87)
+var file_licorne_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 94)
 var file_licorne_v1_state_proto_goTypes = []any{
 	(UsageKind)(0),                   // 0: licorne.v1.UsageKind
 	(*GetServerRequest)(nil),         // 1: licorne.v1.GetServerRequest
@@ -4436,168 +4783,183 @@ var file_licorne_v1_state_proto_goTypes = []any{
 	(*ListNodesResponse)(nil),        // 27: licorne.v1.ListNodesResponse
 	(*Node)(nil),                     // 28: licorne.v1.Node
 	(*Reservation)(nil),              // 29: licorne.v1.Reservation
-	(*ListReservationsRequest)(nil),  // 30: licorne.v1.ListReservationsRequest
-	(*ListReservationsResponse)(nil), // 31: licorne.v1.ListReservationsResponse
-	(*ListUsageRequest)(nil),         // 32: licorne.v1.ListUsageRequest
-	(*ListUsageResponse)(nil),        // 33: licorne.v1.ListUsageResponse
-	(*Usage)(nil),                    // 34: licorne.v1.Usage
-	(*QueueUsage)(nil),               // 35: licorne.v1.QueueUsage
-	(*ListOutstandingRequest)(nil),   // 36: licorne.v1.ListOutstandingRequest
-	(*ListOutstandingResponse)(nil),  // 37: licorne.v1.ListOutstandingResponse
-	(*OutstandingShape)(nil),         // 38: licorne.v1.OutstandingShape
-	(*ListEventsRequest)(nil),        // 39: licorne.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),       // 40: licorne.v1.ListEventsResponse
-	(*Event)(nil),                    // 41: licorne.v1.Event
-	(*WatchEventsRequest)(nil),       // 42: licorne.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),      // 43: licorne.v1.WatchEventsResponse
-	(*ExplainRequest)(nil),           // 44: licorne.v1.ExplainRequest
-	(*ExplainResponse)(nil),          // 45: licorne.v1.ExplainResponse
-	(*Check)(nil),                    // 46: licorne.v1.Check
-	nil,                              // 47: licorne.v1.Partition.CapacityEntry
-	nil,                              // 48: licorne.v1.Partition.AllocatedEntry
-	nil,                              // 49: licorne.v1.Partition.ApplicationsEntry
-	nil,                              // 50: licorne.v1.Partition.NodeSortWeightsEntry
-	nil,                              // 51: licorne.v1.Queue.GuaranteedEntry
-	nil,                              // 52: licorne.v1.Queue.MaxEntry
-	nil,                              // 53: licorne.v1.Queue.AllocatedEntry
-	nil,                              // 54: licorne.v1.Queue.PendingEntry
-	nil,                              // 55: licorne.v1.Queue.HeadroomEntry
-	nil,                              // 56: licorne.v1.Queue.PropertiesEntry
-	nil,                              // 57: licorne.v1.Queue.PreemptingEntry
-	nil,                              // 58: licorne.v1.Queue.PromisedEntry
-	nil,                              // 59: licorne.v1.Application.AllocatedEntry
-	nil,                              // 60: licorne.v1.Application.PendingEntry
-	nil,                              // 61: licorne.v1.Application.PlaceholderAllocatedEntry
-	nil,                              // 62: licorne.v1.Application.PlaceholderAskEntry
-	nil,                              // 63: licorne.v1.TaskGroup.MinResourceEntry
-	nil,                              // 64: licorne.v1.Ask.ResourcesEntry
-	nil,                              // 65: licorne.v1.Ask.TagsEntry
-	nil,                              // 66: licorne.v1.Allocation.ResourcesEntry
-	nil,                              // 67: licorne.v1.Allocation.TagsEntry
-	nil,                              // 68: licorne.v1.Preemption.ResourcesEntry
-	nil,                              // 69: licorne.v1.PreemptionQueue.GuaranteedEntry
-	nil,                              // 70: licorne.v1.PreemptionQueue.MaxEntry
-	nil,                              // 71: licorne.v1.PreemptionQueue.AllocatedEntry
-	nil,                              // 72: licorne.v1.PreemptionQueue.PreemptingEntry
-	nil,                              // 73: licorne.v1.PreemptionQueue.PromisedEntry
-	nil,                              // 74: licorne.v1.Node.CapacityEntry
-	nil,                              // 75: licorne.v1.Node.AllocatedEntry
-	nil,                              // 76: licorne.v1.Node.OccupiedEntry
-	nil,                              // 77: licorne.v1.Node.AvailableEntry
-	nil,                              // 78: licorne.v1.Node.AttributesEntry
-	nil,                              // 79: licorne.v1.Usage.ApplicationGroupsEntry
-	nil,                              // 80: licorne.v1.QueueUsage.AllocatedEntry
-	nil,                              // 81: licorne.v1.QueueUsage.MaxEntry
-	nil,                              // 82: licorne.v1.OutstandingShape.ResourcesEntry
-	nil,                              // 83: licorne.v1.OutstandingShape.QueuesEntry
-	nil,                              // 84: licorne.v1.Check.RequestedEntry
-	nil,                              // 85: licorne.v1.Check.UsedEntry
-	nil,                              // 86: licorne.v1.Check.LimitEntry
-	nil,                              // 87: licorne.v1.Check.CausesEntry
-	(*si.EventRecord)(nil),           // 88: si.v1.EventRecord
+	(*HolderReason)(nil),             // 30: licorne.v1.HolderReason
+	(*ListReservationsRequest)(nil),  // 31: licorne.v1.ListReservationsRequest
+	(*ListReservationsResponse)(nil), // 32: licorne.v1.ListReservationsResponse
+	(*ListUsageRequest)(nil),         // 33: licorne.v1.ListUsageRequest
+	(*ListUsageResponse)(nil),        // 34: licorne.v1.ListUsageResponse
+	(*Usage)(nil),                    // 35: licorne.v1.Usage
+	(*QueueUsage)(nil),               // 36: licorne.v1.QueueUsage
+	(*ListOutstandingRequest)(nil),   // 37: licorne.v1.ListOutstandingRequest
+	(*ListOutstandingResponse)(nil),  // 38: licorne.v1.ListOutstandingResponse
+	(*OutstandingShape)(nil),         // 39: licorne.v1.OutstandingShape
+	(*ListEventsRequest)(nil),        // 40: licorne.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),       // 41: licorne.v1.ListEventsResponse
+	(*Event)(nil),                    // 42: licorne.v1.Event
+	(*WatchEventsRequest)(nil),       // 43: licorne.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),      // 44: licorne.v1.WatchEventsResponse
+	(*ExplainRequest)(nil),           // 45: licorne.v1.ExplainRequest
+	(*ExplainResponse)(nil),          // 46: licorne.v1.ExplainResponse
+	(*Check)(nil),                    // 47: licorne.v1.Check
+	(*QueueReservations)(nil),        // 48: licorne.v1.QueueReservations
+	(*ReservationBound)(nil),         // 49: licorne.v1.ReservationBound
+	nil,                              // 50: licorne.v1.Partition.CapacityEntry
+	nil,                              // 51: licorne.v1.Partition.AllocatedEntry
+	nil,                              // 52: licorne.v1.Partition.ApplicationsEntry
+	nil,                              // 53: licorne.v1.Partition.NodeSortWeightsEntry
+	nil,                              // 54: licorne.v1.Queue.GuaranteedEntry
+	nil,                              // 55: licorne.v1.Queue.MaxEntry
+	nil,                              // 56: licorne.v1.Queue.AllocatedEntry
+	nil,                              // 57: licorne.v1.Queue.PendingEntry
+	nil,                              // 58: licorne.v1.Queue.HeadroomEntry
+	nil,                              // 59: licorne.v1.Queue.PropertiesEntry
+	nil,                              // 60: licorne.v1.Queue.PreemptingEntry
+	nil,                              // 61: licorne.v1.Queue.PromisedEntry
+	nil,                              // 62: licorne.v1.Application.AllocatedEntry
+	nil,                              // 63: licorne.v1.Application.PendingEntry
+	nil,                              // 64: licorne.v1.Application.PlaceholderAllocatedEntry
+	nil,                              // 65: licorne.v1.Application.PlaceholderAskEntry
+	nil,                              // 66: licorne.v1.TaskGroup.MinResourceEntry
+	nil,                              // 67: licorne.v1.Ask.ResourcesEntry
+	nil,                              // 68: licorne.v1.Ask.TagsEntry
+	nil,                              // 69: licorne.v1.Allocation.ResourcesEntry
+	nil,                              // 70: licorne.v1.Allocation.TagsEntry
+	nil,                              // 71: licorne.v1.Preemption.ResourcesEntry
+	nil,                              // 72: licorne.v1.PreemptionQueue.GuaranteedEntry
+	nil,                              // 73: licorne.v1.PreemptionQueue.MaxEntry
+	nil,                              // 74: licorne.v1.PreemptionQueue.AllocatedEntry
+	nil,                              // 75: licorne.v1.PreemptionQueue.PreemptingEntry
+	nil,                              // 76: licorne.v1.PreemptionQueue.PromisedEntry
+	nil,                              // 77: licorne.v1.Node.CapacityEntry
+	nil,                              // 78: licorne.v1.Node.AllocatedEntry
+	nil,                              // 79: licorne.v1.Node.OccupiedEntry
+	nil,                              // 80: licorne.v1.Node.AvailableEntry
+	nil,                              // 81: licorne.v1.Node.AttributesEntry
+	nil,                              // 82: licorne.v1.Node.KeptEntry
+	nil,                              // 83: licorne.v1.Reservation.KeptEntry
+	nil,                              // 84: licorne.v1.HolderReason.LacksEntry
+	nil,                              // 85: licorne.v1.Usage.ApplicationGroupsEntry
+	nil,                              // 86: licorne.v1.QueueUsage.AllocatedEntry
+	nil,                              // 87: licorne.v1.QueueUsage.MaxEntry
+	nil,                              // 88: licorne.v1.OutstandingShape.ResourcesEntry
+	nil,                              // 89: licorne.v1.OutstandingShape.QueuesEntry
+	nil,                              // 90: licorne.v1.Check.RequestedEntry
+	nil,                              // 91: licorne.v1.Check.UsedEntry
+	nil,                              // 92: licorne.v1.Check.LimitEntry
+	nil,                              // 93: licorne.v1.Check.CausesEntry
+	nil,                              // 94: licorne.v1.QueueReservations.KeptEntry
+	(*si.EventRecord)(nil),           // 95: si.v1.EventRecord
 }
 var file_licorne_v1_state_proto_depIdxs = []int32{
 	5,  // 0: licorne.v1.ListRmsResponse.rms:type_name -> licorne.v1.ResourceManager
 	6,  // 1: licorne.v1.ResourceManager.counts:type_name -> licorne.v1.RmAmounts
 	6,  // 2: licorne.v1.ResourceManager.caps:type_name -> licorne.v1.RmAmounts
 	9,  // 3: licorne.v1.ListPartitionsResponse.partitions:type_name -> licorne.v1.Partition
-	47, // 4: licorne.v1.Partition.capacity:type_name -> licorne.v1.Partition.CapacityEntry
-	48, // 5: licorne.v1.Partition.allocated:type_name -> licorne.v1.Partition.AllocatedEntry
-	49, // 6: licorne.v1.Partition.applications:type_name -> licorne.v1.Partition.ApplicationsEntry
-	50, // 7: licorne.v1.Partition.node_sort_weights:type_name -> licorne.v1.Partition.NodeSortWeightsEntry
+	50, // 4: licorne.v1.Partition.capacity:type_name -> licorne.v1.Partition.CapacityEntry
+	51, // 5: licorne.v1.Partition.allocated:type_name -> licorne.v1.Partition.AllocatedEntry
+	52, // 6: licorne.v1.Partition.applications:type_name -> licorne.v1.Partition.ApplicationsEntry
+	53, // 7: licorne.v1.Partition.node_sort_weights:type_name -> licorne.v1.Partition.NodeSortWeightsEntry
 	12, // 8: licorne.v1.ListQueuesResponse.queues:type_name -> licorne.v1.Queue
-	51, // 9: licorne.v1.Queue.guaranteed:type_name -> licorne.v1.Queue.GuaranteedEntry
-	52, // 10: licorne.v1.Queue.max:type_name -> licorne.v1.Queue.MaxEntry
-	53, // 11: licorne.v1.Queue.allocated:type_name -> licorne.v1.Queue.AllocatedEntry
-	54, // 12: licorne.v1.Queue.pending:type_name -> licorne.v1.Queue.PendingEntry
-	55, // 13: licorne.v1.Queue.headroom:type_name -> licorne.v1.Queue.HeadroomEntry
-	56, // 14: licorne.v1.Queue.properties:type_name -> licorne.v1.Queue.PropertiesEntry
-	57, // 15: licorne.v1.Queue.preempting:type_name -> licorne.v1.Queue.PreemptingEntry
-	58, // 16: licorne.v1.Queue.promised:type_name -> licorne.v1.Queue.PromisedEntry
+	54, // 9: licorne.v1.Queue.guaranteed:type_name -> licorne.v1.Queue.GuaranteedEntry
+	55, // 10: licorne.v1.Queue.max:type_name -> licorne.v1.Queue.MaxEntry
+	56, // 11: licorne.v1.Queue.allocated:type_name -> licorne.v1.Queue.AllocatedEntry
+	57, // 12: licorne.v1.Queue.pending:type_name -> licorne.v1.Queue.PendingEntry
+	58, // 13: licorne.v1.Queue.headroom:type_name -> licorne.v1.Queue.HeadroomEntry
+	59, // 14: licorne.v1.Queue.properties:type_name -> licorne.v1.Queue.PropertiesEntry
+	60, // 15: licorne.v1.Queue.preempting:type_name -> licorne.v1.Queue.PreemptingEntry
+	61, // 16: licorne.v1.Queue.promised:type_name -> licorne.v1.Queue.PromisedEntry
 	16, // 17: licorne.v1.ListApplicationsResponse.applications:type_name -> licorne.v1.Application
-	59, // 18: licorne.v1.Application.allocated:type_name -> licorne.v1.Application.AllocatedEntry
-	60, // 19: licorne.v1.Application.pending:type_name -> licorne.v1.Application.PendingEntry
+	62, // 18: licorne.v1.Application.allocated:type_name -> licorne.v1.Application.AllocatedEntry
+	63, // 19: licorne.v1.Application.pending:type_name -> licorne.v1.Application.PendingEntry
 	18, // 20: licorne.v1.Application.state_log:type_name -> licorne.v1.StateChange
 	19, // 21: licorne.v1.Application.asks:type_name -> licorne.v1.Ask
 	21, // 22: licorne.v1.Application.allocations:type_name -> licorne.v1.Allocation
-	61, // 23: licorne.v1.Application.placeholder_allocated:type_name -> licorne.v1.Application.PlaceholderAllocatedEntry
-	62, // 24: licorne.v1.Application.placeholder_ask:type_name -> licorne.v1.Application.PlaceholderAskEntry
+	64, // 23: licorne.v1.Application.placeholder_allocated:type_name -> licorne.v1.Application.PlaceholderAllocatedEntry
+	65, // 24: licorne.v1.Application.placeholder_ask:type_name -> licorne.v1.Application.PlaceholderAskEntry
 	17, // 25: licorne.v1.Application.task_groups:type_name -> licorne.v1.TaskGroup
-	63, // 26: licorne.v1.TaskGroup.min_resource:type_name -> licorne.v1.TaskGroup.MinResourceEntry
-	64, // 27: licorne.v1.Ask.resources:type_name -> licorne.v1.Ask.ResourcesEntry
-	65, // 28: licorne.v1.Ask.tags:type_name -> licorne.v1.Ask.TagsEntry
+	66, // 26: licorne.v1.TaskGroup.min_resource:type_name -> licorne.v1.TaskGroup.MinResourceEntry
+	67, // 27: licorne.v1.Ask.resources:type_name -> licorne.v1.Ask.ResourcesEntry
+	68, // 28: licorne.v1.Ask.tags:type_name -> licorne.v1.Ask.TagsEntry
 	20, // 29: licorne.v1.Ask.allocation_log:type_name -> licorne.v1.AllocationLogEntry
-	66, // 30: licorne.v1.Allocation.resources:type_name -> licorne.v1.Allocation.ResourcesEntry
-	67, // 31: licorne.v1.Allocation.tags:type_name -> licorne.v1.Allocation.TagsEntry
+	69, // 30: licorne.v1.Allocation.resources:type_name -> licorne.v1.Allocation.ResourcesEntry
+	70, // 31: licorne.v1.Allocation.tags:type_name -> licorne.v1.Allocation.TagsEntry
 	24, // 32: licorne.v1.ListPreemptionsResponse.preemptions:type_name -> licorne.v1.Preemption
-	68, // 33: licorne.v1.Preemption.resources:type_name -> licorne.v1.Preemption.ResourcesEntry
+	71, // 33: licorne.v1.Preemption.resources:type_name -> licorne.v1.Preemption.ResourcesEntry
 	25, // 34: licorne.v1.Preemption.victim_queue:type_name -> licorne.v1.PreemptionQueue
 	25, // 35: licorne.v1.Preemption.beneficiary_queue:type_name -> licorne.v1.PreemptionQueue
-	69, // 36: licorne.v1.PreemptionQueue.guaranteed:type_name -> licorne.v1.PreemptionQueue.GuaranteedEntry
-	70, // 37: licorne.v1.PreemptionQueue.max:type_name -> licorne.v1.PreemptionQueue.MaxEntry
-	71, // 38: licorne.v1.PreemptionQueue.allocated:type_name -> licorne.v1.PreemptionQueue.AllocatedEntry
-	72, // 39: licorne.v1.PreemptionQueue.preempting:type_name -> licorne.v1.PreemptionQueue.PreemptingEntry
-	73, // 40: licorne.v1.PreemptionQueue.promised:type_name -> licorne.v1.PreemptionQueue.PromisedEntry
+	72, // 36: licorne.v1.PreemptionQueue.guaranteed:type_name -> licorne.v1.PreemptionQueue.GuaranteedEntry
+	73, // 37: licorne.v1.PreemptionQueue.max:type_name -> licorne.v1.PreemptionQueue.MaxEntry
+	74, // 38: licorne.v1.PreemptionQueue.allocated:type_name -> licorne.v1.PreemptionQueue.AllocatedEntry
+	75, // 39: licorne.v1.PreemptionQueue.preempting:type_name -> licorne.v1.PreemptionQueue.PreemptingEntry
+	76, // 40: licorne.v1.PreemptionQueue.promised:type_name -> licorne.v1.PreemptionQueue.PromisedEntry
 	28, // 41: licorne.v1.ListNodesResponse.nodes:type_name -> licorne.v1.Node
-	74, // 42: licorne.v1.Node.capacity:type_name -> licorne.v1.Node.CapacityEntry
-	75, // 43: licorne.v1.Node.allocated:type_name -> licorne.v1.Node.AllocatedEntry
-	76, // 44: licorne.v1.Node.occupied:type_name -> licorne.v1.Node.OccupiedEntry
-	77, // 45: licorne.v1.Node.available:type_name -> licorne.v1.Node.AvailableEntry
-	78, // 46: licorne.v1.Node.attributes:type_name -> licorne.v1.Node.AttributesEntry
+	77, // 42: licorne.v1.Node.capacity:type_name -> licorne.v1.Node.CapacityEntry
+	78, // 43: licorne.v1.Node.allocated:type_name -> licorne.v1.Node.AllocatedEntry
+	79, // 44: licorne.v1.Node.occupied:type_name -> licorne.v1.Node.OccupiedEntry
+	80, // 45: licorne.v1.Node.available:type_name -> licorne.v1.Node.AvailableEntry
+	81, // 46: licorne.v1.Node.attributes:type_name -> licorne.v1.Node.AttributesEntry
 	29, // 47: licorne.v1.Node.reservations:type_name -> licorne.v1.Reservation
-	29, // 48: licorne.v1.ListReservationsResponse.reservations:type_name -> licorne.v1.Reservation
-	0,  // 49: licorne.v1.ListUsageRequest.kind:type_name -> licorne.v1.UsageKind
-	34, // 50: licorne.v1.ListUsageResponse.usages:type_name -> licorne.v1.Usage
-	79, // 51: licorne.v1.Usage.application_groups:type_name -> licorne.v1.Usage.ApplicationGroupsEntry
-	35, // 52: licorne.v1.Usage.root:type_name -> licorne.v1.QueueUsage
-	80, // 53: licorne.v1.QueueUsage.allocated:type_name -> licorne.v1.QueueUsage.AllocatedEntry
-	81, // 54: licorne.v1.QueueUsage.max:type_name -> licorne.v1.QueueUsage.MaxEntry
-	35, // 55: licorne.v1.QueueUsage.children:type_name -> licorne.v1.QueueUsage
-	38, // 56: licorne.v1.ListOutstandingResponse.shapes:type_name -> licorne.v1.OutstandingShape
-	82, // 57: licorne.v1.OutstandingShape.resources:type_name -> licorne.v1.OutstandingShape.ResourcesEntry
-	83, // 58: licorne.v1.OutstandingShape.queues:type_name -> licorne.v1.OutstandingShape.QueuesEntry
-	41, // 59: licorne.v1.ListEventsResponse.events:type_name -> licorne.v1.Event
-	88, // 60: licorne.v1.Event.record:type_name -> si.v1.EventRecord
-	41, // 61: licorne.v1.WatchEventsResponse.events:type_name -> licorne.v1.Event
-	46, // 62: licorne.v1.ExplainResponse.checks:type_name -> licorne.v1.Check
-	24, // 63: licorne.v1.ExplainResponse.preemption:type_name -> licorne.v1.Preemption
-	84, // 64: licorne.v1.Check.requested:type_name -> licorne.v1.Check.RequestedEntry
-	85, // 65: licorne.v1.Check.used:type_name -> licorne.v1.Check.UsedEntry
-	86, // 66: licorne.v1.Check.limit:type_name -> licorne.v1.Check.LimitEntry
-	87, // 67: licorne.v1.Check.causes:type_name -> licorne.v1.Check.CausesEntry
-	1,  // 68: licorne.v1.State.GetServer:input_type -> licorne.v1.GetServerRequest
-	3,  // 69: licorne.v1.State.ListRms:input_type -> licorne.v1.ListRmsRequest
-	7,  // 70: licorne.v1.State.ListPartitions:input_type -> licorne.v1.ListPartitionsRequest
-	10, // 71: licorne.v1.State.ListQueues:input_type -> licorne.v1.ListQueuesRequest
-	13, // 72: licorne.v1.State.ListApplications:input_type -> licorne.v1.ListApplicationsRequest
-	15, // 73: licorne.v1.State.GetApplication:input_type -> licorne.v1.GetApplicationRequest
-	26, // 74: licorne.v1.State.ListNodes:input_type -> licorne.v1.ListNodesRequest
-	44, // 75: licorne.v1.State.Explain:input_type -> licorne.v1.ExplainRequest
-	32, // 76: licorne.v1.State.ListUsage:input_type -> licorne.v1.ListUsageRequest
-	30, // 77: licorne.v1.State.ListReservations:input_type -> licorne.v1.ListReservationsRequest
-	22, // 78: licorne.v1.State.ListPreemptions:input_type -> licorne.v1.ListPreemptionsRequest
-	36, // 79: licorne.v1.State.ListOutstanding:input_type -> licorne.v1.ListOutstandingRequest
-	39, // 80: licorne.v1.State.ListEvents:input_type -> licorne.v1.ListEventsRequest
-	42, // 81: licorne.v1.State.WatchEvents:input_type -> licorne.v1.WatchEventsRequest
-	2,  // 82: licorne.v1.State.GetServer:output_type -> licorne.v1.GetServerResponse
-	4,  // 83: licorne.v1.State.ListRms:output_type -> licorne.v1.ListRmsResponse
-	8,  // 84: licorne.v1.State.ListPartitions:output_type -> licorne.v1.ListPartitionsResponse
-	11, // 85: licorne.v1.State.ListQueues:output_type -> licorne.v1.ListQueuesResponse
-	14, // 86: licorne.v1.State.ListApplications:output_type -> licorne.v1.ListApplicationsResponse
-	16, // 87: licorne.v1.State.GetApplication:output_type -> licorne.v1.Application
-	27, // 88: licorne.v1.State.ListNodes:output_type -> licorne.v1.ListNodesResponse
-	45, // 89: licorne.v1.State.Explain:output_type -> licorne.v1.ExplainResponse
-	33, // 90: licorne.v1.State.ListUsage:output_type -> licorne.v1.ListUsageResponse
-	31, // 91: licorne.v1.State.ListReservations:output_type -> licorne.v1.ListReservationsResponse
-	23, // 92: licorne.v1.State.ListPreemptions:output_type -> licorne.v1.ListPreemptionsResponse
-	37, // 93: licorne.v1.State.ListOutstanding:output_type -> licorne.v1.ListOutstandingResponse
-	40, // 94: licorne.v1.State.ListEvents:output_type -> licorne.v1.ListEventsResponse
-	43, // 95: licorne.v1.State.WatchEvents:output_type -> licorne.v1.WatchEventsResponse
-	82, // [82:96] is the sub-list for method output_type
-	68, // [68:82] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+	82, // 48: licorne.v1.Node.kept:type_name -> licorne.v1.Node.KeptEntry
+	83, // 49: licorne.v1.Reservation.kept:type_name -> licorne.v1.Reservation.KeptEntry
+	30, // 50: licorne.v1.Reservation.reason:type_name -> licorne.v1.HolderReason
+	84, // 51: licorne.v1.HolderReason.lacks:type_name -> licorne.v1.HolderReason.LacksEntry
+	29, // 52: licorne.v1.ListReservationsResponse.reservations:type_name -> licorne.v1.Reservation
+	0,  // 53: licorne.v1.ListUsageRequest.kind:type_name -> licorne.v1.UsageKind
+	35, // 54: licorne.v1.ListUsageResponse.usages:type_name -> licorne.v1.Usage
+	85, // 55: licorne.v1.Usage.application_groups:type_name -> licorne.v1.Usage.ApplicationGroupsEntry
+	36, // 56: licorne.v1.Usage.root:type_name -> licorne.v1.QueueUsage
+	86, // 57: licorne.v1.QueueUsage.allocated:type_name -> licorne.v1.QueueUsage.AllocatedEntry
+	87, // 58: licorne.v1.QueueUsage.max:type_name -> licorne.v1.QueueUsage.MaxEntry
+	36, // 59: licorne.v1.QueueUsage.children:type_name -> licorne.v1.QueueUsage
+	39, // 60: licorne.v1.ListOutstandingResponse.shapes:type_name -> licorne.v1.OutstandingShape
+	88, // 61: licorne.v1.OutstandingShape.resources:type_name -> licorne.v1.OutstandingShape.ResourcesEntry
+	89, // 62: licorne.v1.OutstandingShape.queues:type_name -> licorne.v1.OutstandingShape.QueuesEntry
+	42, // 63: licorne.v1.ListEventsResponse.events:type_name -> licorne.v1.Event
+	95, // 64: licorne.v1.Event.record:type_name -> si.v1.EventRecord
+	42, // 65: licorne.v1.WatchEventsResponse.events:type_name -> licorne.v1.Event
+	47, // 66: licorne.v1.ExplainResponse.checks:type_name -> licorne.v1.Check
+	24, // 67: licorne.v1.ExplainResponse.preemption:type_name -> licorne.v1.Preemption
+	90, // 68: licorne.v1.Check.requested:type_name -> licorne.v1.Check.RequestedEntry
+	91, // 69: licorne.v1.Check.used:type_name -> licorne.v1.Check.UsedEntry
+	92, // 70: licorne.v1.Check.limit:type_name -> licorne.v1.Check.LimitEntry
+	93, // 71: licorne.v1.Check.causes:type_name -> licorne.v1.Check.CausesEntry
+	48, // 72: licorne.v1.Check.reserved_for:type_name -> licorne.v1.QueueReservations
+	49, // 73: licorne.v1.Check.reservation_bound:type_name -> licorne.v1.ReservationBound
+	94, // 74: licorne.v1.QueueReservations.kept:type_name -> licorne.v1.QueueReservations.KeptEntry
+	30, // 75: licorne.v1.QueueReservations.reason:type_name -> licorne.v1.HolderReason
+	1,  // 76: licorne.v1.State.GetServer:input_type -> licorne.v1.GetServerRequest
+	3,  // 77: licorne.v1.State.ListRms:input_type -> licorne.v1.ListRmsRequest
+	7,  // 78: licorne.v1.State.ListPartitions:input_type -> licorne.v1.ListPartitionsRequest
+	10, // 79: licorne.v1.State.ListQueues:input_type -> licorne.v1.ListQueuesRequest
+	13, // 80: licorne.v1.State.ListApplications:input_type -> licorne.v1.ListApplicationsRequest
+	15, // 81: licorne.v1.State.GetApplication:input_type -> licorne.v1.GetApplicationRequest
+	26, // 82: licorne.v1.State.ListNodes:input_type -> licorne.v1.ListNodesRequest
+	45, // 83: licorne.v1.State.Explain:input_type -> licorne.v1.ExplainRequest
+	33, // 84: licorne.v1.State.ListUsage:input_type -> licorne.v1.ListUsageRequest
+	31, // 85: licorne.v1.State.ListReservations:input_type -> licorne.v1.ListReservationsRequest
+	22, // 86: licorne.v1.State.ListPreemptions:input_type -> licorne.v1.ListPreemptionsRequest
+	37, // 87: licorne.v1.State.ListOutstanding:input_type -> licorne.v1.ListOutstandingRequest
+	40, // 88: licorne.v1.State.ListEvents:input_type -> licorne.v1.ListEventsRequest
+	43, // 89: licorne.v1.State.WatchEvents:input_type -> licorne.v1.WatchEventsRequest
+	2,  // 90: licorne.v1.State.GetServer:output_type -> licorne.v1.GetServerResponse
+	4,  // 91: licorne.v1.State.ListRms:output_type -> licorne.v1.ListRmsResponse
+	8,  // 92: licorne.v1.State.ListPartitions:output_type -> licorne.v1.ListPartitionsResponse
+	11, // 93: licorne.v1.State.ListQueues:output_type -> licorne.v1.ListQueuesResponse
+	14, // 94: licorne.v1.State.ListApplications:output_type -> licorne.v1.ListApplicationsResponse
+	16, // 95: licorne.v1.State.GetApplication:output_type -> licorne.v1.Application
+	27, // 96: licorne.v1.State.ListNodes:output_type -> licorne.v1.ListNodesResponse
+	46, // 97: licorne.v1.State.Explain:output_type -> licorne.v1.ExplainResponse
+	34, // 98: licorne.v1.State.ListUsage:output_type -> licorne.v1.ListUsageResponse
+	32, // 99: licorne.v1.State.ListReservations:output_type -> licorne.v1.ListReservationsResponse
+	23, // 100: licorne.v1.State.ListPreemptions:output_type -> licorne.v1.ListPreemptionsResponse
+	38, // 101: licorne.v1.State.ListOutstanding:output_type -> licorne.v1.ListOutstandingResponse
+	41, // 102: licorne.v1.State.ListEvents:output_type -> licorne.v1.ListEventsResponse
+	44, // 103: licorne.v1.State.WatchEvents:output_type -> licorne.v1.WatchEventsResponse
+	90, // [90:104] is the sub-list for method output_type
+	76, // [76:90] is the sub-list for method input_type
+	76, // [76:76] is the sub-list for extension type_name
+	76, // [76:76] is the sub-list for extension extendee
+	0,  // [0:76] is the sub-list for field type_name
 }
 
 func init() { file_licorne_v1_state_proto_init() }
@@ -4605,14 +4967,14 @@ func file_licorne_v1_state_proto_init() {
 	if File_licorne_v1_state_proto != nil {
 		return
 	}
-	file_licorne_v1_state_proto_msgTypes[41].OneofWrappers = []any{}
+	file_licorne_v1_state_proto_msgTypes[42].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_licorne_v1_state_proto_rawDesc), len(file_licorne_v1_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   87,
+			NumMessages:   94,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

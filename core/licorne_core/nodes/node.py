@@ -12,6 +12,9 @@ from licorne_core.rm_caps import footprint_of
 NO_ANSWER = "no answer in time"
 """Stands for a result that the RM never gave: the node is passed over for a while."""
 
+RESERVED = "reserved"
+"""Why a node is out that has room only for those it is reserved for."""
+
 _NOTHING: dict[str, int] = {}
 
 
@@ -194,7 +197,7 @@ class Node:
                 return "another node is required"
         elif not (self.open or reserved):
             if self.schedulable:
-                return "reserved"
+                return RESERVED
             return "drained" if self.drained else "unschedulable"
         available = self.available
         beside = True
@@ -206,7 +209,7 @@ class Node:
             if kept and left - kept.get(name, 0) < value:
                 beside = False
         if not beside:
-            return "reserved"
+            return RESERVED
         if self.results and isinstance(wanted, AskClass):
             refused = self.results.get((wanted, True))
             if refused:

@@ -224,7 +224,7 @@ class Cycle:
         if blocker is not None:
             return blocker
         if self.review.gives_way(reservation):
-            return ToGiveUp([reservation], {})
+            return ToGiveUp([], [reservation], {})
         own = reservation.node_id
         if own is not None and self._nodes[own].takes(ask_class, reserved=True):
             return self._nodes[own]

@@ -78,15 +78,22 @@ class ReservationLimits:
         most = self.most(owner)
         return most is None or self.reserved(owner) < most
 
-    def blocker(self, app: Application) -> ReservationLimit | None:
-        """The first limit that lets the application have no further node reserved."""
+    def full(self, app: Application) -> Owner | None:
+        """The first owner whose bound lets the application have no further node reserved."""
         for owner in owners(app):
             if not self.has_room(owner):
-                limit = self._limits.get(owner)
-                if limit is None:
-                    limit = self._limits[owner] = ReservationLimit(owner, self)
-                return limit
+                return owner
         return None
+
+    def blocker(self, app: Application) -> ReservationLimit | None:
+        """The limit that lets the application have no further node reserved."""
+        owner = self.full(app)
+        if owner is None:
+            return None
+        limit = self._limits.get(owner)
+        if limit is None:
+            limit = self._limits[owner] = ReservationLimit(owner, self)
+        return limit
 
     def find(self, owner: Owner) -> ReservationLimit | None:
         """The limit of the owner, if it blocks somebody."""

@@ -5,17 +5,16 @@ from collections.abc import Mapping
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import ASSUMED, Request
 from licorne_core.apps.states import AppState
+from licorne_core.counters import Counters
 from licorne_core.events import Journal
 from licorne_core.facts.nodes import NodeReserved, ReservationEnded
-from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
 from licorne_core.reservations import Reservation
-from licorne_core.scheduling.changes import Changes
 from licorne_core.scheduling.escalation import Escalation
+from licorne_core.scheduling.ground import Ground
 from licorne_core.scheduling.promises import Promise, Promises
 from licorne_core.scheduling.reserved import Owner
 from licorne_core.scheduling.review import REVIEW_TIME, ToGiveUp
-from licorne_core.scheduling.wakeups import Wakeups
 from licorne_core.timers import Due, Timer, Timers
 
 _REVIEW = Timer(Due.REVIEW)
@@ -31,23 +30,32 @@ class Reservations:
     reservation has a deadline.
     """
 
-    __slots__ = ("_changes", "_escalation", "_journal", "_nodes", "_timers", "_wakeups", "promises")
+    __slots__ = (
+        "_changes",
+        "_counters",
+        "_escalation",
+        "_journal",
+        "_nodes",
+        "_timers",
+        "_wakeups",
+        "promises",
+    )
 
     def __init__(
         self,
-        nodes: NodeBook,
-        changes: Changes,
-        wakeups: Wakeups,
+        ground: Ground,
         escalation: Escalation,
         timers: Timers[Timer],
         journal: Journal,
+        counters: Counters,
     ) -> None:
         """None yet."""
+        self._counters = counters
         self._escalation = escalation
-        self._nodes = nodes
+        self._nodes = ground.nodes
         self._journal = journal
-        self._changes = changes
-        self._wakeups = wakeups
+        self._changes = ground.changes
+        self._wakeups = ground.wakeups
         self._timers = timers
         self.promises = Promises()
         """What was promised to asks that have a node reserved."""
@@ -223,7 +231,9 @@ class Reservations:
         """Carry out what a review has found; another one follows as long as it may find more."""
         for reservation, finding in found.findings.items():
             reservation.idle_since, reservation.gives_way = finding
-        for reservation in found.ended:
+        self._counters.reservations_idle += len(found.idle)
+        self._counters.reservations_yielded += len(found.yielded)
+        for reservation in (*found.idle, *found.yielded):
             self.lose_node(reservation, now)
         self.review_later(now)
 

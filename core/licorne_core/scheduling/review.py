@@ -65,9 +65,13 @@ class Finding(NamedTuple):
 
 
 class ToGiveUp(NamedTuple):
-    """The decision: some reservations lose their nodes, and this was found of all reviewed."""
+    """The decision: some reservations lose their nodes, and this was found of all reviewed.
 
-    ended: list[Reservation]
+    `idle` ones end as their asks could not have the nodes, `yielded` ones give way.
+    """
+
+    idle: list[Reservation]
+    yielded: list[Reservation]
     findings: dict[Reservation, Finding]
 
 
@@ -103,7 +107,7 @@ class Review:
         """What is to be given up in unix seconds `now`."""
         self.due = False
         reserved = self._scene.wakeups.reserved
-        found = ToGiveUp([], {})
+        found = ToGiveUp([], [], {})
         yielding: list[Reservation] = []
         for reservation in self._next_reservations():
             owner = reserved.owner(reservation)
@@ -113,11 +117,11 @@ class Review:
             finding = Finding(since, self._gives_way(reservation, owner))
             found.findings[reservation] = finding
             if since is not None and now - since >= owner.leaf.settings.reservation_idle_timeout:
-                found.ended.append(reservation)
+                found.idle.append(reservation)
             elif finding.gives_way:
                 yielding.append(reservation)
         self._claims = self._waiting_classes() if yielding else {}
-        found.ended.extend(one for one in yielding if self._is_claimed(one))
+        found.yielded.extend(one for one in yielding if self._is_claimed(one))
         return found
 
     def call(self) -> None:

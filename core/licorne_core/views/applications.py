@@ -159,13 +159,15 @@ def _task_group_report(group: TaskGroup) -> TaskGroupReport:
     )
 
 
-def reservations_of(app: Application) -> Iterator[ReservationReport]:
-    """The nodes that are reserved for asks of an application now."""
+def reservations_of(
+    partition: Partition, app: Application, *, reasoned: bool = True
+) -> Iterator[ReservationReport]:
+    """The nodes that are reserved for asks of an application now, and why these do not run."""
     for request in list(app.reserved.values()):
         reservation = request.reservation
         node_id = None if reservation is None else reservation.node_id
         if reservation is not None and node_id is not None:
-            yield reservation_report(reservation, node_id)
+            yield reservation_report(partition, reservation, node_id, reasoned=reasoned)
 
 
 def _known(app: Application) -> Iterator[tuple[Request, Allocation]]:

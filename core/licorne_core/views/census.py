@@ -69,12 +69,15 @@ def census(partition: Partition) -> Iterator[Census | None]:
     pending: Counter[tuple[QueuePath, str]] = Counter()
     usage: dict[tuple[str, str], dict[str, int]] = {}
     running: Counter[tuple[str, str]] = Counter()
+    reserved_nodes: Counter[tuple[QueuePath, str]] = Counter()
+    reserved: dict[tuple[QueuePath, str], dict[str, int]] = {}
     waiting = kept = reservations = 0
     for app in list(partition.applications.values()):
         yield None
         applications[app.queue_path, app.state.value.lower()] += 1
         kept += app.placeholder_count
         reservations += len(app.reserved)
+        yield from _add_reserved(app, reserved_nodes, reserved)
         if app.allocation_count:
             for who in _counted_for(app):
                 running[who] += 1
@@ -104,8 +107,26 @@ def census(partition: Partition) -> Iterator[Census | None]:
         placeholders_waiting=waiting,
         placeholders=kept,
         reservations=reservations,
+        reserved_nodes=reserved_nodes,
+        reserved=reserved,
         preemptions={rule.value: count for rule, count in partition.ledger.counts.items()},
     )
+
+
+def _add_reserved(
+    app: Application,
+    nodes: Counter[tuple[QueuePath, str]],
+    kept: dict[tuple[QueuePath, str], dict[str, int]],
+) -> Iterator[None]:
+    """Add what is reserved for one application."""
+    for number, request in enumerate(list(app.reserved.values()), 1):
+        reservation = request.reservation
+        if reservation is not None and reservation.node_id is not None:
+            whose = (app.queue_path, "able" if reservation.idle_since is None else "idle")
+            nodes[whose] += 1
+            charge(kept.setdefault(whose, {}), reservation.items)
+        if not number % PART:
+            yield None
 
 
 def waiting_by_code(partition: Partition, most: int) -> tuple[dict[str, int], bool]:

@@ -39,7 +39,14 @@ from licorne_core.views.applications import (
 from licorne_core.views.audit import Finding, audit
 from licorne_core.views.census import census, waiting_by_code
 from licorne_core.views.in_order import InOrder
-from licorne_core.views.nodes import allocations_on, find_node, node_report, reservations
+from licorne_core.views.nodes import (
+    allocations_on,
+    find_node,
+    first_reservations,
+    node_report,
+    reservations,
+    reservations_on,
+)
 from licorne_core.views.outstanding import outstanding_shapes
 from licorne_core.views.partitions import partition_report, placement_report, rm_report
 from licorne_core.views.queues import children_of, level_by_level, queue_report
@@ -169,6 +176,23 @@ class NodeViews(PartitionViews):
         """
         return reservations(self._registry.partition(partition), start)
 
+    def reservations_on(
+        self, partition: PartitionName, node_id: str, *, reasoned: bool = True
+    ) -> Iterator[ReservationReport | None]:
+        """Those of one node by time, made as somebody walks through.
+
+        There is a None wherever the reader may pause. With `reasoned` each says why its ask waits.
+        """
+        owner = self._registry.partition(partition)
+        return reservations_on(owner, find_node(owner, node_id), reasoned=reasoned)
+
+    def first_reservations(
+        self, partition: PartitionName, node_id: str, most: int
+    ) -> tuple[ReservationReport, ...]:
+        """So many of one node, for those who show a few in one piece."""
+        owner = self._registry.partition(partition)
+        return first_reservations(owner, find_node(owner, node_id), most)
+
 
 class Views(NodeViews):
     """Finds what is asked for and has it reported; what is not there raises NotFound by name."""
@@ -257,9 +281,15 @@ class Views(NodeViews):
         """
         return allocations_of(find_application(self._registry.partition(partition), app_id))
 
-    def reservations_of(self, partition: PartitionName, app_id: str) -> Iterator[ReservationReport]:
-        """The nodes reserved for asks of one application, made as somebody walks through."""
-        return reservations_of(find_application(self._registry.partition(partition), app_id))
+    def reservations_of(
+        self, partition: PartitionName, app_id: str, *, reasoned: bool = True
+    ) -> Iterator[ReservationReport]:
+        """The nodes reserved for asks of one application, made as somebody walks through.
+
+        With `reasoned` each says why its ask waits.
+        """
+        owner = self._registry.partition(partition)
+        return reservations_of(owner, find_application(owner, app_id), reasoned=reasoned)
 
     def outstanding(self, partition: PartitionName) -> Iterator[OutstandingShape | None]:
         """How many asks quota would admit and no node takes, by size, the most frequent first.

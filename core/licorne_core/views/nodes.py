@@ -1,17 +1,18 @@
 """Nodes with what is on them, and what they are reserved for."""
 
 from collections.abc import Iterator
+from itertools import islice
 
 from licorne_core.apps.requests import SHOWN_AS_ASKS, Request
 from licorne_core.asks import Allocation
 from licorne_core.errors import NotFound, shown
-from licorne_core.explain import why_stopped
+from licorne_core.explain import why_stopped, why_waits
 from licorne_core.ids import AllocationKey, AppId, NodeId
 from licorne_core.nodes.node import Node
 from licorne_core.nodes.sorting import utilization
 from licorne_core.partition import Partition
 from licorne_core.reports import NodeReport, ReservationReport
-from licorne_core.reservations import Reservation
+from licorne_core.reservations import NO_REASON, Reservation
 from licorne_core.runs import RUN, in_runs
 
 
@@ -39,7 +40,8 @@ def node_report(partition: Partition, node: Node, *, detail: bool) -> NodeReport
         utilization=utilization(node, partition.nodes.order.policy),
         allocation_count=len(node.allocations) - node.assumed - node.linked,
         foreign_count=len(node.foreign),
-        reservations=tuple(_in_order(node)),
+        reserved=len(node.reservations),
+        kept=dict(node.kept),
         allocations=[allocation for _, allocation in known] if detail else (),
         foreign=list(node.foreign.values()) if detail else (),
         stopping=dict(_stopping(known)) if detail else {},
@@ -98,20 +100,50 @@ def reservations(partition: Partition, start: str = "") -> Iterator[ReservationR
         if node is None:
             yield None
         else:
-            yield from _in_order(node)
+            yield from reservations_on(partition, node)
 
 
-def _in_order(node: Node) -> list[ReservationReport]:
-    found = sorted(node.reservations.values(), key=lambda item: (item.time, item.app_id, item.key))
-    return [reservation_report(reservation, node.node_id) for reservation in found]
+def reservations_on(
+    partition: Partition, node: Node, *, reasoned: bool = True
+) -> Iterator[ReservationReport | None]:
+    """All of one node by time, each as it is when its turn comes.
+
+    There is a None wherever the reader may pause. With `reasoned` each has the reason.
+    """
+    for found in in_runs(list(node.reservations.values()), key=_by_time):
+        if found is None or found.node_id != node.node_id:
+            yield None
+        else:
+            yield reservation_report(partition, found, node.node_id, reasoned=reasoned)
 
 
-def reservation_report(reservation: Reservation, node_id: NodeId) -> ReservationReport:
-    """Which ask a node is kept free for."""
+def first_reservations(
+    partition: Partition, node: Node, most: int
+) -> tuple[ReservationReport, ...]:
+    """So many of one node, those that it got first; asks that require it may have very many."""
+    return tuple(
+        reservation_report(partition, found, node.node_id)
+        for found in islice(node.reservations.values(), most)
+    )
+
+
+def _by_time(reservation: Reservation) -> tuple[float, AppId, AllocationKey]:
+    return reservation.time, reservation.app_id, reservation.key
+
+
+def reservation_report(
+    partition: Partition, reservation: Reservation, node_id: NodeId, *, reasoned: bool = True
+) -> ReservationReport:
+    """For which ask a node is reserved, and with `reasoned` why that does not run there."""
     return ReservationReport(
         node_id=node_id,
         app_id=reservation.app_id,
         key=reservation.key,
+        queue=partition.wakeups.reserved.owner(reservation).leaf.path,
         time=reservation.time,
         required=reservation.required,
+        kept=dict(reservation.items),
+        exclusive=reservation.exclusive,
+        idle_since=reservation.idle_since or 0.0,
+        reason=why_waits(partition, reservation) if reasoned else NO_REASON,
     )

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import Request
 from licorne_core.asks import AskClass
-from licorne_core.explain import first_failing, nodes_check
+from licorne_core.explain import first_failing
+from licorne_core.explain_nodes import nodes_check
 from licorne_core.explain_preemption import UNDER_WAY, preemption_check
 from licorne_core.partition import Partition
 from licorne_core.reasons import Check, NodesCheck, QueueCheck

@@ -11,6 +11,7 @@ from licorne.v1.state_pb2 import (
     ExplainResponse,
     Preemption,
     PreemptionQueue,
+    QueueReservations,
 )
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.connection import (
@@ -28,6 +29,7 @@ from licorne_server.cli.output import (
     print_sentence,
     print_table,
     printable,
+    reason_text,
     shown_time,
     to_plain,
 )
@@ -46,6 +48,7 @@ UNTIL = {
     "preemption": "preemption is worth another look at",
 }
 """By kind of check, what the time in it means; for others the check stands until then."""
+HOLDER_HEADERS = ("RESERVED FOR", "NODES", "IDLE", "AMOUNTS", "HOLDER")
 QUEUE_HEADERS = ("QUEUE", "GUARANTEED", "MAX", "ALLOCATED", "PREEMPTING", "PROMISED")
 
 
@@ -137,6 +140,11 @@ def print_explanation(response: ExplainResponse) -> None:
         if check.causes:
             print()
             print_table(CAUSE_HEADERS.get(check.kind, OUT_HEADERS), cause_rows(check.causes))
+        if check.reserved_for:
+            print()
+            print_table(HOLDER_HEADERS, list(map(holder_row, check.reserved_for)), heads=1)
+            if check.more_queues:
+                print_sentence(f"and nodes for {check.more_queues:,} more queues")
     if response.HasField("preemption"):
         if response.verdict not in ("stopping", "preempted"):
             print_sentence("it was preempted before")
@@ -174,6 +182,12 @@ def row(check: Check) -> tuple[str, ...]:
         human_resources(check.limit),
         human_text(check.message if check.passed else f"{check.code}: {check.message}"),
     )
+
+
+def holder_row(found: QueueReservations) -> tuple[str, ...]:
+    """What is reserved for the asks of one queue."""
+    counts = (f"{found.nodes:,}", f"{found.idle:,}")
+    return (printable(found.queue), *counts, human_resources(found.kept), reason_text(found.reason))
 
 
 def cause_rows(causes: Mapping[str, int]) -> list[tuple[str, str]]:

@@ -24,7 +24,7 @@ from licorne_server.cli.listing import (
     number,
     resources,
 )
-from licorne_server.cli.output import NOTHING, printable
+from licorne_server.cli.output import NOTHING, printable, reason_text, shown_time
 from licorne_server.cli.selector import Selector, add_selector_argument
 from licorne_server.cli.watch import print_or_watch
 
@@ -33,6 +33,7 @@ EXAMPLES = (
     ("licorne nodes --sort-by used --reverse", "the fullest first"),
     ("licorne nodes -l zone=a,kind!=spot --schedulable yes", "by their attributes"),
     ("licorne nodes -w -o wide", "and go on with what changes"),
+    ("licorne nodes --reserved", "for whom nodes are reserved, and why these wait"),
     ("licorne nodes drain n1", "keep new allocations off it"),
 )
 
@@ -40,7 +41,25 @@ EXAMPLES = (
 def reserved_for(node: Node) -> str:
     """The asks that the node is kept free for, the oldest first: ``shop/k1 shop/k2``."""
     asks = (f"{item.application_id}/{item.allocation_key}" for item in node.reservations)
-    return " ".join(asks) or NOTHING
+    more = node.reservation_count - len(node.reservations)
+    return " ".join((*asks, *([f"and {more:,} more"] if more > 0 else []))) or NOTHING
+
+
+def holders(node: Node) -> str:
+    """The queues of these asks."""
+    queues = dict.fromkeys(item.queue for item in node.reservations if item.queue)
+    return printable(" ".join(queues)) or NOTHING
+
+
+def reserved_since(node: Node) -> str:
+    """When the oldest of them was reserved."""
+    return shown_time(node.reservations[0].time) if node.reservations else NOTHING
+
+
+def why_idle(node: Node) -> str:
+    """Why they do not run there: ``waits for room on the node, lacks vcore=2``."""
+    reasons = dict.fromkeys(reason_text(item.reason) for item in node.reservations)
+    return "; ".join(text for text in reasons if text) or NOTHING
 
 
 def attributes(node: Node) -> str:
@@ -69,6 +88,10 @@ NODES = Listing[Node, Node](
         resources("AVAILABLE", lambda node: node.available),
         resources("OCCUPIED", lambda node: node.occupied),
         Column("RESERVED FOR", reserved_for),
+        Column("HOLDER", why_idle, wide=True, optional=True),
+        Column("HOLDER QUEUE", holders, wide=True, optional=True),
+        resources("RESERVED", lambda node: node.kept, wide=True, optional=True),
+        Column("RESERVED SINCE", reserved_since, wide=True, optional=True),
         resources("ALLOCATED", lambda node: node.allocated, wide=True),
         number("FOREIGN", lambda node: node.foreign_count, wide=True),
         Column("ATTRIBUTES", attributes, wide=True),
@@ -106,6 +129,8 @@ def show_or_act(channel: grpc.Channel, args: argparse.Namespace) -> None:
 def show(stub: StateStub, args: argparse.Namespace) -> None:
     """Ask and print."""
     partition = chosen_partition(stub, args)
+    if (args.reserved or args.node) and args.output == "table":
+        args.output = "wide"  # there are few rows, and people want to know all about them
     print_or_watch(NODES, lambda: found_nodes(stub, args, partition), args)
 
 
@@ -130,5 +155,5 @@ def is_wanted(node: Node, args: argparse.Namespace) -> bool:
     return (
         selector.takes(node.attributes)
         and (args.schedulable is None or node.schedulable == (args.schedulable == "yes"))
-        and (not args.reserved or bool(node.reservations))
+        and (not args.reserved or node.reservation_count > 0)
     )

@@ -13,10 +13,13 @@ from collections.abc import Iterator, Mapping, MutableSequence, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import zip_longest
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from google.protobuf.message import Message
 from rich.cells import cell_len
+
+if TYPE_CHECKING:
+    from licorne.v1.state_pb2 import HolderReason
 
 NOTHING = "-"
 GAP = 2
@@ -133,6 +136,12 @@ def human_text(text: str) -> str:
         return human_resources({name: int(amount) for name, _, amount in pairs})
 
     return printable(AMOUNTS.sub(amounts, text))
+
+
+def reason_text(reason: "HolderReason") -> str:
+    """Why an ask does not run on the node reserved for it, with what is missing there."""
+    lacks = f", lacks {human_resources(reason.lacks)}" if reason.lacks else ""
+    return human_text(reason.message) + lacks
 
 
 def to_plain(value: Any) -> Any:

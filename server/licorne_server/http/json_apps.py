@@ -57,7 +57,8 @@ def application_json(views: Views, name: str, app: AppReport) -> JsonObject:
         "placeholderData": [_task_group_json(group) for group in app.task_groups],
         "hasReserved": app.reserved > 0,
         "reservations": array_of(
-            reservation.key for reservation in views.reservations_of(app.partition, name)
+            reservation.key
+            for reservation in views.reservations_of(app.partition, name, reasoned=False)
         ),
         "resourceHistory": {},
         "requests": Rows(views.asks(app.partition, name), ask_row),

@@ -4,10 +4,11 @@ from functools import partial
 
 from licorne_core.asks import Allocation
 from licorne_core.ids import AppId, NodeId, PartitionName, QueuePath
-from licorne_core.reports import NodeReport
+from licorne_core.reports import NodeReport, ReservationReport
 from licorne_core.views import Views
+from licorne_server.convert_out import nanoseconds
 from licorne_server.http.json_apps import allocation_json
-from licorne_server.http.stream import JsonObject, Rows
+from licorne_server.http.stream import JsonObject, Rows, array_of
 from licorne_server.http.units import percentages, rest_name
 
 HOSTNAME = "si/hostname"
@@ -49,6 +50,25 @@ class _Queues:
         return queue
 
 
+def reservation_json(found: ReservationReport | None) -> JsonObject | None:
+    """For which ask room is kept, how much, and why the ask does not run."""
+    if found is None:
+        return None
+    return {
+        "allocationKey": found.key,
+        "applicationId": found.app_id,
+        "queueName": found.queue,
+        "time": nanoseconds(found.time),
+        "required": found.required,
+        "exclusive": found.exclusive,
+        "resource": dict(found.kept),
+        "idleSince": nanoseconds(found.idle_since),
+        "reasonCode": found.reason.code,
+        "reason": found.reason.text,
+        "lacks": dict(found.reason.lacks),
+    }
+
+
 def _node_json(views: Views, queues: _Queues, node: NodeReport) -> JsonObject:
     partition = rest_name(views, node.partition)
 
@@ -71,8 +91,12 @@ def _node_json(views: Views, queues: _Queues, node: NodeReport) -> JsonObject:
         "available": dict(node.available),
         "utilized": percentages(node.capacity, node.allocated),
         "schedulable": node.schedulable,
-        "isReserved": bool(node.reservations),
-        "reservations": [reservation.key for reservation in node.reservations],
+        "isReserved": node.reserved > 0,
+        "reservations": array_of(
+            None if found is None else found.key
+            for found in views.reservations_on(node.partition, node.node_id, reasoned=False)
+        ),
+        "reservedFor": Rows(views.reservations_on(node.partition, node.node_id), reservation_json),
         "allocations": Rows(views.allocations_on(node.partition, node.node_id), allocation_row),
         "foreignAllocations": Rows(views.foreign_on(node.partition, node.node_id), foreign_row),
     }

@@ -212,6 +212,12 @@ class _Partition:
         counters = self._views.counters(self._partition)
         self._gauge("licorne_pending_asks", "Asks that wait.", sum(census.pending.values()))
         self._gauge("licorne_reservations", "Nodes kept free for asks.", census.reservations)
+        self._counters(
+            "licorne_reservations_given_up_total",
+            "Reservations that ended before their asks were placed, by cause.",
+            "cause",
+            {"idle": counters.reservations_idle, "yielded": counters.reservations_yielded},
+        )
         self._gauges(
             "licorne_placeholders",
             "Placeholders of gangs.",
@@ -233,7 +239,7 @@ class _Partition:
             "rule",
             census.preemptions,
         )
-        self._shown.take(2 + 4 + len(census.preemptions))
+        self._shown.take(2 + 6 + len(census.preemptions))
 
     def _usage(self, kind: str, census: Census) -> Iterator[None]:
         """What users or groups have: the first by name have metrics of their own."""

@@ -19,6 +19,9 @@ MAX_QUEUES = 1000
 PART = 500
 """Entries of a census that are looked at in one step."""
 
+HOLDERS = ("able", "idle")
+"""Whether an ask could have the node that is reserved for it if that were empty."""
+
 OTHERS = "(others)"
 """In place of the path of queues that have none: their asks must not be missing in the sum."""
 
@@ -60,6 +63,7 @@ class QueueMetrics:
         self._report = report
         self._census = census
         self._place = (str(report.rm_id), report.bare_name)
+        self._reserved: dict[Labels, float] = {}
 
     def steps(self, room: Room, shows: Callable[[str], bool], *, names: bool) -> Iterator[None]:
         """A queue at a step, those nearest to root first, as far as there is room.
@@ -83,6 +87,7 @@ class QueueMetrics:
             count = self._queue(queue, shows, names=names)
             room.take(count * 2 if names else count)
         yield from self._pending(seen)
+        yield from self._kept(seen, room, shows)
 
     def _queue(self, queue: QueueReport, shows: Callable[[str], bool], *, names: bool) -> int:
         """Add one queue; how many samples it has."""
@@ -102,12 +107,18 @@ class QueueMetrics:
             add.counter("yunikorn_queue_app_total", text, labels, self._of(queue, over))
             text = _CONTAINERS_TEXT
             add.counter("yunikorn_queue_container", text, labels, self._of(queue, containers))
+            # A leaf has samples of zero, so that an average over time is one.
+            self._reserved.update(dict.fromkeys(self._holders(queue.path), 0))
         if names:
             path = metric_part(queue.path)
             self._named(f"{path}_queue_resource", "gauge", _RESOURCES_TEXT, resources)
             self._named(f"{path}_queue_app", "gauge", _APPLICATIONS_TEXT, applications)
             self._named(f"{path}_queue_container", "counter", _CONTAINERS_TEXT, containers)
-        return len(resources) + len(applications) + len(containers)
+        reserved = len(HOLDERS) if queue.is_leaf else 0
+        return len(resources) + len(applications) + len(containers) + reserved
+
+    def _holders(self, path: str) -> list[Labels]:
+        return [(*self._place, path, holder) for holder in HOLDERS]
 
     def _of(self, queue: QueueReport, samples: _Samples) -> dict[Labels, float]:
         return {(*self._place, queue.path, *key): value for key, value in samples.items()}
@@ -170,6 +181,27 @@ class QueueMetrics:
             (*_PLACE, "queue", "reason"),
             values,
         )
+
+    def _kept(self, seen: set[str], room: Room, shows: Callable[[str], bool]) -> Iterator[None]:
+        """What is reserved, by the queue of the asks and by whether these could have it."""
+        nodes, census = self._reserved, self._census
+        if room.truncated:
+            nodes.update(dict.fromkeys(self._holders(OTHERS), 0))
+        amounts: dict[Labels, float] = {}
+        for part in parts(census.reserved_nodes.items()):
+            yield
+            for (path, holder), count in part:
+                key = (*self._place, path if path in seen else OTHERS, holder)
+                nodes[key] = nodes.get(key, 0) + count
+                for name, value in census.reserved[path, holder].items():
+                    if shows(name):
+                        amounts[*key, name] = amounts.get((*key, name), 0) + value
+        labels = (*_PLACE, "queue", "holder")
+        text = "Nodes reserved for asks, by whether these could have them."
+        self._families.gauge("licorne_queue_reserved_nodes", text, labels, nodes)
+        text = "What is kept free on these nodes, by resource."
+        self._families.gauge("licorne_queue_reserved", text, (*labels, "resource"), amounts)
+        room.take(len(amounts))
 
 
 def parts(items: Iterable[T]) -> Iterator[list[T]]:

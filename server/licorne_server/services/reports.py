@@ -36,6 +36,7 @@ from licorne_core.reports import (
     TaskGroupReport,
     UsageReport,
 )
+from licorne_core.reservations import HolderReason
 from licorne_core.resources import Resources, clamp
 from licorne_server.convert_out import nanoseconds
 
@@ -213,8 +214,8 @@ def _preemption_queue_message(numbers: QueueNumbers) -> pb.PreemptionQueue:
     )
 
 
-def node_message(report: NodeReport) -> pb.Node:
-    """One node, without what is on it."""
+def node_message(report: NodeReport, reservations: Iterable[ReservationReport]) -> pb.Node:
+    """One node, without what is on it, and the first of its reservations."""
     return pb.Node(
         node_id=report.node_id,
         partition=report.partition,
@@ -227,7 +228,9 @@ def node_message(report: NodeReport) -> pb.Node:
         utilization=report.utilization,
         allocation_count=report.allocation_count,
         attributes=report.attributes,
-        reservations=map(reservation_message, report.reservations),
+        reservations=map(reservation_message, reservations),
+        reservation_count=report.reserved,
+        kept=amounts(report.kept),
         foreign_count=report.foreign_count,
     )
 
@@ -240,7 +243,16 @@ def reservation_message(report: ReservationReport) -> pb.Reservation:
         allocation_key=report.key,
         time=nanoseconds(report.time),
         required=report.required,
+        queue=report.queue,
+        kept=amounts(report.kept),
+        exclusive=report.exclusive,
+        idle_since=nanoseconds(report.idle_since),
+        reason=_reason_message(report.reason),
     )
+
+
+def _reason_message(reason: HolderReason) -> pb.HolderReason:
+    return pb.HolderReason(code=reason.code, message=reason.text, lacks=amounts(reason.lacks))
 
 
 def usage_messages(reports: Iterable[UsageReport | None]) -> Iterator[pb.Usage | None]:
@@ -323,8 +335,7 @@ def _check_message(check: Check) -> pb.Check:
         case PreemptionCheck():
             _add_preemption(message, check)
         case NodesCheck():
-            message.kind, message.subject = "nodes", check.required_node or ""
-            message.causes.update(check.causes)
+            _add_nodes(message, check)
         case _:
             assert_never(check)
     return message
@@ -334,6 +345,29 @@ def _add_quota(message: pb.Check, check: LimitCheck | QueueCheck) -> None:
     message.requested.update(amounts(check.requested))
     message.used.update(amounts(check.allocated))
     message.limit.update(amounts(check.max))
+
+
+def _add_nodes(message: pb.Check, check: NodesCheck) -> None:
+    message.kind, message.subject = "nodes", check.required_node or ""
+    message.causes.update(check.causes)
+    message.more_queues = check.more_queues
+    message.reserved_for.extend(
+        pb.QueueReservations(
+            queue=found.queue,
+            nodes=found.nodes,
+            idle=found.idle,
+            kept=amounts(found.kept),
+            reason=_reason_message(found.reason),
+        )
+        for found in check.reserved_for
+    )
+    bound = check.bound
+    if bound is not None:
+        message.reservation_bound.CopyFrom(
+            pb.ReservationBound(
+                whom=bound.whom, reserved=bound.reserved, most=bound.most, key=bound.key
+            )
+        )
 
 
 def _add_preemption(message: pb.Check, check: PreemptionCheck) -> None:

@@ -55,6 +55,9 @@ M = TypeVar("M", bound=Message)
 STATES = ("active", "completed", "rejected")
 KINDS = {pb.USAGE_OF_USERS: "user", pb.USAGE_OF_GROUPS: "group"}
 
+SHOWN_RESERVATIONS = 16
+"""Reservations that the message of a node has; asks that require it may have very many."""
+
 FRESH_SECONDS = 1.0
 """How long an answer of ListOutstanding is given again: to make it takes long, and no pause."""
 
@@ -196,7 +199,9 @@ class StateService:
         partition = self._partition(request.partition, context)
 
         def row(node_id: NodeId) -> pb.Node:
-            return node_message(self._views.node(partition, node_id, detail=False))
+            report = self._views.node(partition, node_id, detail=False)
+            first = self._views.first_reservations(partition, node_id, SHOWN_RESERVATIONS)
+            return node_message(report, first)
 
         async with self._slice(context):
             ids = self._views.node_ids_in_order(partition)

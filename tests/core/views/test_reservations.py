@@ -31,7 +31,7 @@ def test_everybody_shows_a_reservation(driver: Driver) -> None:
     assert (found.node_id, found.app_id, found.key) == ("n1", "app-2", "k3")
     assert (found.time, found.required) == (START + 2, False)
     reserved, free = [driver.views.node(DEFAULT, name) for name in driver.views.node_ids(DEFAULT)]
-    assert (reserved.reservations, free.reservations) == ((found,), ())
+    assert (reserved.reserved, free.reserved) == (1, 0)
     report = driver.views.application(DEFAULT, "app-2")
     assert report.reserved == 1
     assert list(driver.views.reservations_of(DEFAULT, "app-2")) == [found]
@@ -47,7 +47,7 @@ def test_nothing_of_a_reservation_is_left(driver: Driver) -> None:
     driver.do(releases(release("app-1", "k1")))
     assert listed(driver.views.reservations(DEFAULT)) == []
     names = driver.views.node_ids(DEFAULT)
-    assert all(driver.views.node(DEFAULT, name).reservations == () for name in names)
+    assert all(driver.views.node(DEFAULT, name).reserved == 0 for name in names)
     report = driver.views.application(DEFAULT, "app-2")
     assert (report.reserved, report.allocation_count) == (0, 1)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne.v1.state_pb2 import Application, Ask, Check, Node, Reservation
+from licorne.v1.state_pb2 import Application, Ask, Check, HolderReason, Node, Reservation
 from licorne_server.cli.apps import APPS, print_one
 from licorne_server.cli.explain import cause_rows
 from licorne_server.cli.nodes import NODES
@@ -42,6 +42,27 @@ def test_nodes_name_the_asks_that_they_are_kept_for() -> None:
         "shop/k1 lab\\x1b/k1"
     )
     assert cells(NODES, Node(node_id="n1"))["RESERVED FOR"] == "-"
+
+
+def test_nodes_say_why_those_that_they_are_kept_for_wait() -> None:
+    """Queue, amounts, time and reason of reservations have columns of their own."""
+    reason = HolderReason(code="WAITS_FOR_ROOM", message="waits for room", lacks={"vcore": 2000})
+    held = Reservation(
+        application_id="shop",
+        allocation_key="k1",
+        queue="root.a",
+        kept={"vcore": 6000},
+        time=10**18,
+        reason=reason,
+    )
+    node = Node(node_id="n1", reservations=[held], reservation_count=20, kept={"vcore": 6000})
+    shown = cells(NODES, node)
+    assert shown["RESERVED FOR"] == "shop/k1 and 19 more"
+    assert shown["HOLDER"] == "waits for room, lacks vcore=2"
+    assert (shown["HOLDER QUEUE"], shown["RESERVED"]) == ("root.a", "vcore=6")
+    assert shown["RESERVED SINCE"] == "2001-09-09T01:46:40.000Z"
+    empty = cells(NODES, Node(node_id="n1"))
+    assert [empty[name] for name in ("HOLDER", "HOLDER QUEUE", "RESERVED")] == ["-"] * 3
 
 
 def test_causes_come_by_how_many_nodes_they_keep_out() -> None:

@@ -18,10 +18,12 @@ from licorne.v1.state_pb2 import (
     Check,
     Event,
     ExplainResponse,
+    HolderReason,
     Node,
     Preemption,
     PreemptionQueue,
     Queue,
+    QueueReservations,
     QueueUsage,
     Reservation,
     Usage,
@@ -68,7 +70,11 @@ def queues() -> None:
 
 def nodes() -> None:
     """One that is kept for an ask, and one that is drained."""
-    kept = Reservation(application_id="shop", allocation_key="shop-1")
+    kept = Reservation(
+        application_id="shop",
+        allocation_key="shop-1",
+        reason=HolderReason(message="waits for room on the node", lacks={"vcore": 500}),
+    )
     Printer(NODES).print(
         [
             Node(
@@ -205,6 +211,16 @@ def explain() -> None:
                     code="NO_NODE_FITS",
                     message="fits on none of 12000 nodes: 11996 full: vcore, 4 reserved",
                     causes={"full: vcore": 11_996, "reserved": 4},
+                    reserved_for=[
+                        QueueReservations(
+                            queue="root.nightly",
+                            nodes=4,
+                            idle=1,
+                            kept=SMALL,
+                            reason=HolderReason(message="waits for room", lacks=SMALL),
+                        )
+                    ],
+                    more_queues=2,
                 ),
             ],
         )

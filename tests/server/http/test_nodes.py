@@ -16,7 +16,7 @@ CONFIG = "partitions: [{name: default, queues: [{name: a, submitacl: '*'}]}]"
 KEYS = {
     "nodeID", "hostName", "rackName", "partition", "attributes", "capacity", "allocated",
     "occupied", "available", "utilized", "allocations", "foreignAllocations", "schedulable",
-    "isReserved", "reservations",
+    "isReserved", "reservations", "reservedFor",
 }  # fmt: skip
 ALLOCATION_KEYS = {
     "allocationKey", "allocationTags", "requestTime", "allocationTime", "allocationDelay",
@@ -188,6 +188,20 @@ async def test_a_reserved_node_says_for_which_asks(ready: Site) -> None:
     shown = await ready.get(NODE + "n1")
 
     assert (shown["isReserved"], shown["reservations"]) == (True, ["k4", "k3"])
+    first, _ = shown["reservedFor"]
+    assert first.pop("time") == 1_000_000 * 10**9
+    assert first == {
+        "allocationKey": "k4",
+        "applicationId": "app-1",
+        "queueName": "root.a",
+        "required": True,
+        "exclusive": False,
+        "resource": {"vcore": 600},
+        "idleSince": 0,
+        "reasonCode": "WAITS_FOR_ROOM",
+        "reason": "waits for room on the node",
+        "lacks": {"vcore": 100},
+    }
 
 
 async def test_what_is_assumed_is_not_on_the_node(site: Site) -> None:

@@ -1779,6 +1779,26 @@ class Node(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class KeptEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     NODE_ID_FIELD_NUMBER: _builtins.int
     PARTITION_FIELD_NUMBER: _builtins.int
     SCHEDULABLE_FIELD_NUMBER: _builtins.int
@@ -1792,6 +1812,8 @@ class Node(_message.Message):
     RESERVATIONS_FIELD_NUMBER: _builtins.int
     FOREIGN_COUNT_FIELD_NUMBER: _builtins.int
     DRAINED_FIELD_NUMBER: _builtins.int
+    RESERVATION_COUNT_FIELD_NUMBER: _builtins.int
+    KEPT_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
     partition: _builtins.str
     schedulable: _builtins.bool
@@ -1801,6 +1823,8 @@ class Node(_message.Message):
     foreign_count: _builtins.int
     drained: _builtins.bool
     """Whether an operator keeps new allocations off it, whatever its RM says (Admin.SetNodeSchedulable)."""
+    reservation_count: _builtins.int
+    """How many asks the node is reserved for."""
     @_builtins.property
     def capacity(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
@@ -1815,7 +1839,11 @@ class Node(_message.Message):
     def attributes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
     def reservations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Reservation]:
-        """Asks that the node is reserved for."""
+        """Asks that the node is reserved for, the first 16; ListReservations has all."""
+
+    @_builtins.property
+    def kept(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """What other asks have to leave free for all of these."""
 
     def __init__(
         self,
@@ -1833,10 +1861,12 @@ class Node(_message.Message):
         reservations: _abc.Iterable[Global___Reservation] | None = ...,
         foreign_count: _builtins.int = ...,
         drained: _builtins.bool = ...,
+        reservation_count: _builtins.int = ...,
+        kept: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_count", b"allocation_count", "attributes", b"attributes", "available", b"available", "capacity", b"capacity", "drained", b"drained", "foreign_count", b"foreign_count", "node_id", b"node_id", "occupied", b"occupied", "partition", b"partition", "reservations", b"reservations", "schedulable", b"schedulable", "utilization", b"utilization"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_count", b"allocation_count", "attributes", b"attributes", "available", b"available", "capacity", b"capacity", "drained", b"drained", "foreign_count", b"foreign_count", "kept", b"kept", "node_id", b"node_id", "occupied", b"occupied", "partition", b"partition", "reservation_count", b"reservation_count", "reservations", b"reservations", "schedulable", b"schedulable", "utilization", b"utilization"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1846,17 +1876,58 @@ Global___Node: _TypeAlias = Node  # noqa: Y015
 class Reservation(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class KeptEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     NODE_ID_FIELD_NUMBER: _builtins.int
     APPLICATION_ID_FIELD_NUMBER: _builtins.int
     ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
     TIME_FIELD_NUMBER: _builtins.int
     REQUIRED_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    KEPT_FIELD_NUMBER: _builtins.int
+    EXCLUSIVE_FIELD_NUMBER: _builtins.int
+    IDLE_SINCE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
     application_id: _builtins.str
     allocation_key: _builtins.str
     time: _builtins.int
     required: _builtins.bool
     """Whether the ask may go to no other node."""
+    queue: _builtins.str
+    """The queue of the ask."""
+    exclusive: _builtins.bool
+    """Other asks have to leave all of the node (property reservation.exclusive)."""
+    idle_since: _builtins.int
+    """Since when the ask could not have the node if it were empty, in nanoseconds since 1970; 0 if it
+    could. Such a reservation is given up after reservation.idle.timeout.
+    """
+    @_builtins.property
+    def kept(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """What other asks have to leave free on the node."""
+
+    @_builtins.property
+    def reason(self) -> Global___HolderReason:
+        """Why the ask does not run."""
+
     def __init__(
         self,
         *,
@@ -1865,14 +1936,73 @@ class Reservation(_message.Message):
         allocation_key: _builtins.str = ...,
         time: _builtins.int = ...,
         required: _builtins.bool = ...,
+        queue: _builtins.str = ...,
+        kept: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        exclusive: _builtins.bool = ...,
+        idle_since: _builtins.int = ...,
+        reason: Global___HolderReason | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "node_id", b"node_id", "required", b"required", "time", b"time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "exclusive", b"exclusive", "idle_since", b"idle_since", "kept", b"kept", "node_id", b"node_id", "queue", b"queue", "reason", b"reason", "required", b"required", "time", b"time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Reservation: _TypeAlias = Reservation  # noqa: Y015
+
+@_typing.final
+class HolderReason(_message.Message):
+    """Why an ask that a node is reserved for does not run there."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LacksEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    CODE_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    LACKS_FIELD_NUMBER: _builtins.int
+    code: _builtins.str
+    """The code of the check that stops it, "WAITS_FOR_ROOM", "NODE_REFUSED" (the RM says so, or the node
+    is out for another cause), "WAITS_FOR_TURN", "WAITS_FOR_ANSWER" (of its RM) or
+    "RESERVATION_ENDED" (while the report was made).
+    """
+    message: _builtins.str
+    @_builtins.property
+    def lacks(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """For "WAITS_FOR_ROOM": what has to become free on the node."""
+
+    def __init__(
+        self,
+        *,
+        code: _builtins.str = ...,
+        message: _builtins.str = ...,
+        lacks: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "lacks", b"lacks", "message", b"message"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HolderReason: _TypeAlias = HolderReason  # noqa: Y015
 
 @_typing.final
 class ListReservationsRequest(_message.Message):
@@ -2541,6 +2671,9 @@ class Check(_message.Message):
     LIMIT_FIELD_NUMBER: _builtins.int
     CAUSES_FIELD_NUMBER: _builtins.int
     UNTIL_FIELD_NUMBER: _builtins.int
+    RESERVED_FOR_FIELD_NUMBER: _builtins.int
+    MORE_QUEUES_FIELD_NUMBER: _builtins.int
+    RESERVATION_BOUND_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """"partition", "application", "starting", "backoff", "running", "user", "group", "queue",
     "predicates", "nodes", "gang", "preemption".
@@ -2555,6 +2688,8 @@ class Check(_message.Message):
     """In nanoseconds since 1970; 0 for none. For "backoff": when it ends. For "gang": when the
     placeholders time out. For "preemption": when time alone may change what it says.
     """
+    more_queues: _builtins.int
+    """Other queues for whose asks nodes are reserved."""
     @_builtins.property
     def requested(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Operands by resource: what was wanted, what is used, what the limit is. For "preemption" what the
@@ -2571,6 +2706,14 @@ class Check(_message.Message):
         "preemption": how many leaves and allocations may not be victims, by cause.
         """
 
+    @_builtins.property
+    def reserved_for(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueReservations]:
+        """For "nodes": the queues for whose asks most of the reserved nodes are kept, five at most."""
+
+    @_builtins.property
+    def reservation_bound(self) -> Global___ReservationBound:
+        """For "nodes": the bound that keeps the ask from having a node reserved."""
+
     def __init__(
         self,
         *,
@@ -2584,11 +2727,104 @@ class Check(_message.Message):
         limit: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         causes: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         until: _builtins.int = ...,
+        reserved_for: _abc.Iterable[Global___QueueReservations] | None = ...,
+        more_queues: _builtins.int = ...,
+        reservation_bound: Global___ReservationBound | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["reservation_bound", b"reservation_bound"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["causes", b"causes", "code", b"code", "kind", b"kind", "limit", b"limit", "message", b"message", "passed", b"passed", "requested", b"requested", "subject", b"subject", "until", b"until", "used", b"used"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["causes", b"causes", "code", b"code", "kind", b"kind", "limit", b"limit", "message", b"message", "more_queues", b"more_queues", "passed", b"passed", "requested", b"requested", "reservation_bound", b"reservation_bound", "reserved_for", b"reserved_for", "subject", b"subject", "until", b"until", "used", b"used"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Check: _TypeAlias = Check  # noqa: Y015
+
+@_typing.final
+class QueueReservations(_message.Message):
+    """The nodes, of those that an ask was refused, that are reserved for the asks of one queue."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class KeptEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    QUEUE_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    IDLE_FIELD_NUMBER: _builtins.int
+    KEPT_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    queue: _builtins.str
+    nodes: _builtins.int
+    idle: _builtins.int
+    """Nodes whose asks could not have them if they were empty, as the last review found."""
+    @_builtins.property
+    def kept(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Sum of what is kept; the first 16 reservations of a node count."""
+
+    @_builtins.property
+    def reason(self) -> Global___HolderReason:
+        """Why one of the asks does not run, an idle one if there is one."""
+
+    def __init__(
+        self,
+        *,
+        queue: _builtins.str = ...,
+        nodes: _builtins.int = ...,
+        idle: _builtins.int = ...,
+        kept: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        reason: Global___HolderReason | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["idle", b"idle", "kept", b"kept", "nodes", b"nodes", "queue", b"queue", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueueReservations: _TypeAlias = QueueReservations  # noqa: Y015
+
+@_typing.final
+class ReservationBound(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WHOM_FIELD_NUMBER: _builtins.int
+    RESERVED_FIELD_NUMBER: _builtins.int
+    MOST_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    whom: _builtins.str
+    """"in the partition", "in queue root.a", "for application a"."""
+    reserved: _builtins.int
+    most: _builtins.int
+    key: _builtins.str
+    """The property that says so, such as "reservation.max.nodes"."""
+    def __init__(
+        self,
+        *,
+        whom: _builtins.str = ...,
+        reserved: _builtins.int = ...,
+        most: _builtins.int = ...,
+        key: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "most", b"most", "reserved", b"reserved", "whom", b"whom"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReservationBound: _TypeAlias = ReservationBound  # noqa: Y015

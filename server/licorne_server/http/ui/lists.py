@@ -27,6 +27,9 @@ from licorne_server.http.ui.paths import API
 from licorne_server.http.ui.rows import application_row, node_row, preemption_row, usage_row
 from licorne_server.http.units import partition_named
 
+MOST_HOLDERS = 3
+"""Reservations of a node that the list of nodes shows."""
+
 T = TypeVar("T")
 Name = TypeVar("Name", bound=str)
 
@@ -130,7 +133,9 @@ class ListReads:
                 return None
             if state == "drained" and node.schedulable:
                 return None
-            return None if state == "reserved" and not node.reservations else node_row(node)
+            if state == "reserved" and not node.reserved:
+                return None
+            return node_row(node, views.first_reservations(partition, name, MOST_HOLDERS))
 
         maker = Maker.of(request)
         names = await maker.once(lambda: views.node_ids_in_order(partition))

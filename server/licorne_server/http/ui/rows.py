@@ -151,18 +151,21 @@ def application_detail(
 
 
 def reservation_row(reservation: ReservationReport) -> JsonObject:
-    """Which node is kept free for which ask."""
+    """Which node is reserved for which ask, what is kept for it, and why it does not run."""
     return {
         "node": reservation.node_id,
         "application": reservation.app_id,
         "key": reservation.key,
+        "queue": reservation.queue,
         "time": milliseconds(reservation.time),
         "required": reservation.required,
+        "kept": dict(reservation.kept),
+        "reason": reservation.reason.text,
     }
 
 
-def node_row(node: NodeReport) -> JsonObject:
-    """One node in a list."""
+def node_row(node: NodeReport, reservations: Iterable[ReservationReport]) -> JsonObject:
+    """One node in a list, with the first of its reservations."""
     return {
         "id": node.node_id,
         "schedulable": node.schedulable,
@@ -173,7 +176,8 @@ def node_row(node: NodeReport) -> JsonObject:
         "utilization": round(node.utilization, 4),
         "allocations": node.allocation_count,
         "foreign": node.foreign_count,
-        "reserved": len(node.reservations),
+        "reserved": node.reserved,
+        "reservedFor": [reservation_row(found) for found in reservations],
     }
 
 
@@ -183,7 +187,7 @@ def heat_row(node: NodeReport, resources: tuple[str, ...]) -> list[object]:
     The state is 0 for schedulable, 1 for drained, 2 for reserved. Usage is in thousandths of the
     capacity, -1 for a resource that the node does not have. What others run there counts as used.
     """
-    state = 1 if not node.schedulable else 2 if node.reservations else 0
+    state = 1 if not node.schedulable else 2 if node.reserved else 0
     row: list[object] = [node.node_id, state]
     for name in resources:
         capacity = node.capacity.get(name, 0)

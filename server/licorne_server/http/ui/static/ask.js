@@ -6,7 +6,8 @@ import { Detail } from "./detail.js";
 import { badge, el, facts, link, section, svg } from "./dom.js";
 import { to, toApp, toAsk, toNode, toQueue } from "./route.js";
 import { choosePartition, now } from "./store.js";
-import { amount, count, counted, humanText, resources, sortedNames, span, time } from "./units.js";
+import { table } from "./table.js";
+import { amount, brief, count, counted, humanText, reasonText, resources, sortedNames, span, time } from "./units.js";
 
 const VERDICTS = {
   allocated: ["Allocated", "good", "It has its place."],
@@ -69,7 +70,22 @@ function shownCheck(partition, check, isFirst) {
     el("p", { text: humanText(check.message) }),
     operands(check),
     causes.length ? el("ul", { class: "causes" }, causes.map(([cause, number]) => el("li", {}, el("b", { text: count(number) }), ` ${cause}`))) : null,
+    holders(partition, check),
     Number(check.until) ? el("p", { text: `Until ${time(Number(check.until) / 1e6)}.` }) : null);
+}
+
+/** For whom nodes are reserved that the ask could use otherwise. */
+function holders(partition, check) {
+  if (!check.reservedFor.length) return null;
+  return el("div", {},
+    table("Reserved nodes by queue", [
+      { name: "Reserved for", cell: (row) => link(toQueue(partition, row.queue), row.queue) },
+      { name: "Nodes", number: true, cell: (row) => count(row.nodes) },
+      { name: "Cannot run", number: true, cell: (row) => count(row.idle) },
+      { name: "Kept", cell: (row) => brief(row.kept) },
+      { name: "Why it does not run", cell: (row) => reasonText(row.reason.message, row.reason.lacks) },
+    ], check.reservedFor),
+    check.moreQueues ? el("p", { class: "note", text: `Others are reserved for ${counted(check.moreQueues, "more queue")}.` }) : null);
 }
 
 /** A tick or a cross, so that colour is not all that tells. */

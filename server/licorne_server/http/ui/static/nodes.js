@@ -5,10 +5,10 @@ import { Bar } from "./bar.js";
 import { Detail } from "./detail.js";
 import { badge, choice, el, facts, link, note, searchField, section } from "./dom.js";
 import { HeatMap } from "./heat.js";
-import { change, to, toApp, toAsk, toNode } from "./route.js";
+import { change, to, toApp, toAsk, toNode, toQueue } from "./route.js";
 import { choosePartition, state } from "./store.js";
 import { PagedList, table } from "./table.js";
-import { amount, brief, count, fromNanoseconds, percent, sortedNames, time } from "./units.js";
+import { amount, brief, count, fromNanoseconds, humanText, percent, reasonText, sortedNames, time } from "./units.js";
 
 const STATES = [["all", "all"], ["schedulable", "schedulable"], ["drained", "drained"], ["reserved", "reserved"]];
 
@@ -26,6 +26,7 @@ export function view([partition = state.partition], query) {
       { name: "Others’", wide: true, cell: (row) => brief(row.occupied) },
       { name: "Allocations", number: true, cell: (row) => count(row.allocations) },
       { name: "Weighted use", number: true, cell: (row) => percent(row.utilization) },
+      { name: "Reserved for", wide: true, cell: (row) => listedHolders(partition, row) },
     ],
   });
   const set = (part) => {
@@ -45,6 +46,34 @@ function nodeMarks(schedulable, reserved) {
   return el("span", { class: "marks" }, marks);
 }
 
+function listedHolders(partition, row) {
+  if (!row.reservedFor.length) return "–";
+  const held = row.reservedFor.map((one) => el("div", {},
+    link(toAsk(partition, one.application, one.key), one.key), ` of ${one.queue}, ${brief(one.kept)}`,
+    el("div", { class: "note", text: `since ${time(one.time)}: ${humanText(one.reason)}` })));
+  return el("div", {}, held, row.reserved > held.length ? `and ${count(row.reserved - held.length)} more` : null);
+}
+
+function holders(partition, node) {
+  const most = 50;
+  const rows = node.reservedFor.slice(0, most);
+  return rows.length ? section("Reserved for", node.reservedFor.length > most ? el("p", { class: "note", text: `The first ${most} of ${count(node.reservedFor.length)}.` }) : null, table("Reservations", [
+    { name: "Ask", cell: (row) => link(toAsk(partition, row.applicationId, row.allocationKey), row.allocationKey, { class: "name" }) },
+    { name: "Application", cell: (row) => link(toApp(partition, row.applicationId), row.applicationId) },
+    { name: "Queue", cell: (row) => link(toQueue(partition, row.queueName), row.queueName) },
+    { name: "Kept", cell: (row) => (row.exclusive ? "the whole node" : brief(row.resource)) },
+    { name: "Since", cell: (row) => time(fromNanoseconds(row.time)) },
+    { name: "Why it does not run", cell: (row) => (row.reason ? reasonText(row.reason, row.lacks) : "–") },
+    { name: "Marks", cell: (row) => holderMarks(row) },
+  ], rows)) : null;
+}
+
+function holderMarks(row) {
+  const idle = fromNanoseconds(row.idleSince);
+  const marks = [row.required && badge("only this node", "quiet"), idle && badge(`cannot run since ${time(idle)}`, "warn")].filter(Boolean);
+  return marks.length ? el("span", { class: "marks" }, marks) : "–";
+}
+
 function usageBar(name, node) {
   if (!(name in node.capacity)) return "–";
   const bar = new Bar();
@@ -57,7 +86,7 @@ function usageBar(name, node) {
 export function nodeView([partition, id]) {
   choosePartition(partition);
   const detail = new Detail({
-    partition, path: ofPartition(partition, "node", id), render: (node) => [shown(partition, node), allocations(partition, node)],
+    partition, path: ofPartition(partition, "node", id), render: (node) => [shown(partition, node), holders(partition, node), allocations(partition, node)],
   });
   return { title: id, partition, crumbs: [[to("nodes", [partition]), "Nodes"]], node: detail.node, close: () => detail.close() };
 }
@@ -76,7 +105,7 @@ function shown(partition, node) {
       { name: "Used by others", number: true, cell: of(node.occupied) },
       { name: "Available", number: true, cell: of(node.available) },
     ], names),
-    facts([["Host", node.hostName], ["Rack", node.rackName], ["Kept free for", node.reservations.join(", ")]]),
+    facts([["Host", node.hostName], ["Rack", node.rackName]]),
     attributes.length ? el("details", {}, el("summary", { text: `${count(attributes.length)} attributes` }), facts(attributes)) : null);
 }
 

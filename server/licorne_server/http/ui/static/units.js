@@ -98,6 +98,11 @@ export function span(ms) {
   return `${Math.floor(seconds / big)} ${bigUnit}${rest ? ` ${rest} ${next[1]}` : ""}`;
 }
 
+/** Why an ask does not run on the node reserved for it, with what is missing there. */
+export function reasonText(text, lacks) {
+  return humanText(text) + (Object.keys(lacks).length ? `, lacks ${resources(lacks)}` : "");
+}
+
 /** A sentence of the core's with its amounts, such as map[memory:1024 vcore:500], in our units. */
 export function humanText(text) {
   return text.replace(/map\[([^\]]*)\]/g, (_, inside) => {

@@ -1,0 +1,113 @@
+"""Reserved nodes on the page: for whom, how much is kept, and why the ask does not run."""
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Page, expect
+
+from licorne import Application, Ask, Client, Node
+from licorne_core.ids import PartitionName
+from licorne_server.app import Server, running
+from support.page_actions import fits
+from support.page_town import PARTITION, settings
+from support.shim import eventually
+from support.steps import listed
+
+if TYPE_CHECKING:
+    from licorne_core.views import Views
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+OF = quote(PARTITION, safe="")
+CONFIG = """\
+partitions:
+  - name: default
+    placementrules: [{name: provided}]
+    queues:
+      - name: root
+        submitacl: "*"
+        properties:
+          reservation.max.nodes: "2"
+          application.reservation.max.nodes: "2"
+          reservation.idle.timeout: 1h
+        queues:
+          - {name: etl}
+          - {name: nightly, resources: {max: {vcore: 8}}}
+"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def address() -> AsyncIterator[str]:
+    """One node is reserved for etl, which waits for room, and one for nightly at its maximum."""
+    async with (
+        running(settings()) as server,
+        Client(server.grpc_address, rm_id="main", config=CONFIG, version="7.5") as main,
+    ):
+        await main.ready()
+        await _reserve(server, main)
+        yield f"http://{server.http_address}/ui"
+
+
+async def _reserve(server: Server, main: Client) -> None:
+    views, partition = server.scheduler.views, PartitionName(PARTITION)
+    await main.add_nodes([Node(node_id=f"n{n}", capacity={"vcore": 8_000}) for n in (1, 2, 3)])
+    apps = (("busy", "etl"), ("load", "etl"), ("night", "nightly"))
+    await main.submit_applications(
+        [Application(application_id=app, queue=f"root.{leaf}", user="ann") for app, leaf in apps]
+    )
+    await main.ask([_ask("busy", f"b{number}", 5_000) for number in range(3)])
+    await eventually(lambda: views.partition(partition).allocations == 3)
+    await main.ask([_ask("load", "large", 6_000), _ask("night", "late", 6_000)])
+    await eventually(lambda: len(listed(views.reservations(partition))) == 2)
+    await main.ask([_ask("night", "small", 3_000)])
+    await eventually(lambda: _idle(views, partition) == 1)
+    await main.ask([_ask("busy", "waits", 3_000)])
+    await eventually(lambda: views.partition(partition).pending_asks == 3)
+
+
+def _idle(views: "Views", partition: PartitionName) -> int:
+    return sum(
+        found is not None and found.idle_since > 0 for found in views.reservations(partition)
+    )
+
+
+def _ask(app: str, key: str, vcore: int) -> Ask:
+    return Ask(key=key, application_id=app, resources={"vcore": vcore})
+
+
+async def test_an_ask_is_told_for_whom_nodes_are_reserved(page: Page, address: str) -> None:
+    """The check of the nodes has a line for each queue, with amounts and reason."""
+    await page.goto(f"{address}#/ask/{OF}/busy/waits")
+    rows = page.get_by_role("table", name="Reserved nodes by queue").get_by_role("row")
+    await expect(rows).to_have_count(3)
+    cells = rows.filter(has_text="root.etl").get_by_role("cell")
+    await expect(cells).to_have_text(
+        ["root.etl", "1", "0", "6 cores", "waits for room on the node, lacks vcore 3 cores"]
+    )
+    cells = rows.filter(has=page.get_by_role("link", name="root.nightly")).get_by_role("cell")
+    await expect(cells.nth(2)).to_have_text("1")
+    await expect(cells.last).to_have_text(
+        "exceeds the maximum of queue root.nightly by vcore 1 cores"
+    )
+    await page.set_viewport_size({"width": 360, "height": 740})
+    assert await fits(page)
+
+
+async def test_a_node_says_for_whom_it_is_reserved(page: Page, address: str) -> None:
+    """The view of the node, and the list of nodes, name queue, amounts and reason."""
+    await page.goto(f"{address}#/nodes/{OF}?state=reserved")
+    listed = page.get_by_role("table", name="Nodes").get_by_role("row")
+    await expect(listed.filter(has_text="root.")).to_have_count(2)
+    line = listed.filter(has_text="late of root.nightly, 6 cores")
+    await expect(line).to_contain_text("exceeds the maximum of queue root.nightly by vcore 1 cores")
+    await line.get_by_role("link").first.click()
+    table = page.get_by_role("table", name="Reservations")
+    await expect(table).to_contain_text("late")
+    await expect(table).to_contain_text("6 cores")
+    await expect(table).to_contain_text("exceeds the maximum of queue root.nightly by")
+    await expect(table).to_contain_text("cannot run since")
+    await page.set_viewport_size({"width": 360, "height": 740})
+    assert await fits(page)

@@ -1,0 +1,280 @@
+"""For whom nodes are reserved, and why these asks do not run."""
+
+import pytest
+
+from licorne_core.explain import why_waits
+from licorne_core.explain_nodes import MOST_QUEUES
+from licorne_core.ids import PartitionName, QueuePath
+from licorne_core.reasons import NodesCheck
+from licorne_core.reservations import NO_REASON, ReservationBound
+from licorne_core.scheduling.review import holder_blocker
+from support.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    drain,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+)
+from support.builders import reload as reload_
+from support.driver import START, Driver
+from support.steps import last, listed
+
+DEFAULT = PartitionName("[rm1]default")
+QUEUES = (
+    "[{name: etl}, {name: nightly, resources: {max: {vcore: %s}}}, "
+    "{name: a}, {name: b}, {name: c}, {name: d}, {name: e}]"
+)
+MANY = "reservation.max.nodes: '50', application.reservation.max.nodes: '50'"
+PATIENT = f"{{{MANY}, reservation.idle.timeout: 1h}}"
+
+
+def told(nightly: int, properties: str) -> str:
+    """The queues with a maximum for nightly, in cores."""
+    return config(QUEUES % nightly, properties=properties)
+
+
+@pytest.fixture
+def driver() -> Driver:
+    """Six nodes of 10 cores with an allocation of 6 each; nothing is reserved."""
+    driver = Driver()
+    driver.do(
+        register(told(100, PATIENT)),
+        nodes(*(node(f"n{number}", vcore=10_000) for number in range(6))),
+        apps(app("busy", "root.etl"), app("etl", "root.etl"), app("night", "root.nightly")),
+        asks(*(ask("busy", f"k{number}", vcore=6_000) for number in range(6))),
+    )
+    return driver
+
+
+def nodes_check(driver: Driver, app_id: str, key: str = "") -> NodesCheck:
+    """The last check of an ask before preemption is asked about."""
+    [found] = [
+        check
+        for check in last(driver.views.explain(DEFAULT, app_id, key)).checks
+        if isinstance(check, NodesCheck)
+    ]
+    return found
+
+
+def idle_and_waiting(driver: Driver) -> None:
+    """Three nodes for nightly, which is then at its maximum, and one for etl, which waits."""
+    driver.do(asks(*(ask("night", f"big{number}", vcore=8_000) for number in range(3))))
+    driver.do(asks(ask("etl", "big", vcore=7_000)))
+    driver.wait(3)
+    driver.do(reload_(told(5, PATIENT)))
+    driver.wait(3)
+
+
+def test_a_report_says_for_whom_and_why_not(driver: Driver) -> None:
+    """A reservation names its queue, the amounts, and why its ask does not run."""
+    idle_and_waiting(driver)
+    by_key = {str(found.key): found for found in listed(driver.views.reservations(DEFAULT))}
+    idle, waiting = by_key["big0"], by_key["big"]
+    assert (idle.queue, dict(idle.kept), idle.exclusive) == (
+        "root.nightly",
+        {"vcore": 8_000},
+        False,
+    )
+    assert idle.reason.code == "QUEUE_MAX_EXCEEDED"
+    assert idle.reason.text == "exceeds the maximum of queue root.nightly by map[vcore:3000]"
+    assert START + 3 <= idle.idle_since <= START + 5
+    assert (waiting.queue, waiting.idle_since) == ("root.etl", 0.0)
+    assert waiting.reason == ("WAITS_FOR_ROOM", "waits for room on the node", {"vcore": 3_000})
+    assert list(driver.views.reservations_of(DEFAULT, "etl")) == [waiting]
+    assert listed(driver.views.reservations_on(DEFAULT, waiting.node_id)) == [waiting]
+    assert driver.views.first_reservations(DEFAULT, waiting.node_id, 3) == (waiting,)
+    node_report = driver.views.node(DEFAULT, waiting.node_id)
+    assert (node_report.reserved, dict(node_report.kept)) == (1, {"vcore": 7_000})
+
+
+def test_explain_says_for_whom_nodes_are_reserved(driver: Driver) -> None:
+    """An ask that no node takes is told the queues, their nodes, amounts and reasons."""
+    idle_and_waiting(driver)
+    driver.do(asks(ask("busy", "fill0", vcore=4_000), ask("busy", "fill1", vcore=4_000)))
+    driver.do(apps(app("late", "root.a")), asks(ask("late", "l", vcore=3_000)))
+    check = nodes_check(driver, "late")
+    nightly, etl = check.reserved_for
+    assert (nightly.queue, nightly.nodes, nightly.idle) == ("root.nightly", 3, 3)
+    assert nightly.kept == {"vcore": 24_000}
+    assert nightly.reason.code == "QUEUE_MAX_EXCEEDED"
+    assert (etl.nodes, etl.idle, etl.reason.code) == (1, 0, "WAITS_FOR_ROOM")
+    assert check.more_queues == 0
+    assert (
+        "4 reserved (3 for root.nightly: exceeds the maximum of queue root.nightly by "
+        "map[vcore:3000]; 1 for root.etl: waits for room on the node)"
+    ) in check.message()
+
+
+def test_explain_names_few_queues() -> None:
+    """Of many queues that nodes are reserved for the largest are named, and the others counted."""
+    driver = Driver()
+    leaves = [f"q{number}" for number in range(MOST_QUEUES + 2)]
+    queues = ", ".join(f"{{name: {leaf}}}" for leaf in leaves)
+    driver.do(
+        register(config(f"[{queues}]", properties=f"{{{MANY}}}")),
+        nodes(*(node(f"n{number}", vcore=10) for number in range(8))),
+        apps(*(app(leaf, f"root.{leaf}") for leaf in leaves)),
+        asks(*(ask("q0", f"k{number}", vcore=6) for number in range(8))),
+        asks(*(ask(leaf, "big", vcore=8) for leaf in leaves), ask("q6", "big2", vcore=8)),
+    )
+    driver.wait(3)
+    driver.do(asks(ask("q1", "late", vcore=3)))
+    check = nodes_check(driver, "q1", "late")
+    assert check.causes == {"reserved": 8}
+    assert [found.queue for found in check.reserved_for] == [
+        "root.q6", "root.q0", "root.q1", "root.q2", "root.q3",
+    ]  # fmt: skip
+    assert check.more_queues == 2
+    assert "; others for 2 more queues)" in check.message()
+
+
+@pytest.mark.parametrize(
+    ("properties", "bound"),
+    [
+        (
+            "{}",
+            ReservationBound(
+                whom="for application etl", reserved=1, most=1,
+                key="application.reservation.max.nodes",
+            ),
+        ),
+        (
+            "{reservation.max.nodes: '1', application.reservation.max.nodes: '9'}",
+            ReservationBound(
+                whom="in queue root.etl", reserved=1, most=1, key="reservation.max.nodes"
+            ),
+        ),
+    ],
+)  # fmt: skip
+def test_explain_names_the_bound_of_reservations(properties: str, bound: ReservationBound) -> None:
+    """An ask that may have no node reserved, as too many are, is told which bound says so."""
+    driver = Driver()
+    driver.do(
+        register(config("[{name: etl}]", properties=properties)),
+        nodes(node("n1", vcore=10), node("n2", vcore=10)),
+        apps(app("etl", "root.etl")),
+        asks(ask("etl", "k1", vcore=6), ask("etl", "k2", vcore=6)),
+        asks(ask("etl", "big1", vcore=8), ask("etl", "big2", vcore=8)),
+    )
+    driver.wait(3)
+    check = nodes_check(driver, "etl", "big2")
+    found = check.bound
+    assert found is not None
+    assert found == bound
+    assert found.message() in check.message()
+    assert nodes_check(driver, "etl", "big1").bound is None
+
+
+def test_very_many_reservations_of_a_node_come_one_by_one(driver: Driver) -> None:
+    """Of very many on one node a few can be had at once, and all with pauses, by time."""
+    many = 5
+    keys = [f"r{number}" for number in range(many)]
+    driver.do(asks(*(ask("etl", key, vcore=9_000, required_node="n1") for key in keys)))
+    driver.wait(1)
+    assert driver.views.node(DEFAULT, "n1").reserved == many
+    first = driver.views.first_reservations(DEFAULT, "n1", 2)
+    assert [(one.key, one.reason.code) for one in first] == [
+        ("r0", "WAITS_FOR_ROOM"),
+        ("r1", "WAITS_FOR_ROOM"),
+    ]
+    pause, *found = driver.views.reservations_on(DEFAULT, "n1")
+    assert pause is None
+    assert [one and one.key for one in found] == keys
+    plain = listed(driver.views.reservations_on(DEFAULT, "n1", reasoned=False))
+    assert [one.reason for one in plain] == [NO_REASON] * many
+
+
+def test_a_reservation_may_end_while_somebody_reads(driver: Driver) -> None:
+    """What ended behind a pause is said to have ended, and is left out where it is listed."""
+    idle_and_waiting(driver)
+    driver.do(asks(ask("busy", "fill0", vcore=4_000), ask("busy", "fill1", vcore=4_000)))
+    driver.do(apps(app("late", "root.a")), asks(ask("late", "l", vcore=3_000)))
+    [kept] = driver.views.reservations_of(DEFAULT, "etl")
+    explaining = driver.views.explain(DEFAULT, "late")
+    listing = driver.views.reservations_on(DEFAULT, kept.node_id)
+    assert (next(explaining), next(listing)) == (None, None)
+    driver.do(drain(kept.node_id))
+    [check] = [one for one in last(explaining).checks if isinstance(one, NodesCheck)]
+    reasons = {found.queue: found.reason.code for found in check.reserved_for}
+    assert reasons == {
+        "root.nightly": "QUEUE_MAX_EXCEEDED",
+        "root.etl": "RESERVATION_ENDED",
+    }
+    assert listed(listing) == []
+
+
+def test_the_reason_agrees_with_the_review(driver: Driver) -> None:
+    """A reservation has a check as its reason exactly where the review finds its ask idle."""
+    idle_and_waiting(driver)
+    partition = driver.scheduler.partitions[DEFAULT]
+    reserved = partition.wakeups.reserved
+    found = {one.key: one for one in reserved}
+    assert {key: why_waits(partition, one).code for key, one in found.items()} == {
+        key: "WAITS_FOR_ROOM"
+        if holder_blocker(partition.scene, reserved.owner(one)) is None
+        else "QUEUE_MAX_EXCEEDED"
+        for key, one in found.items()
+    }
+
+
+def test_the_census_counts_what_is_reserved(driver: Driver) -> None:
+    """By queue: nodes and amounts, and those of asks that could not have them."""
+    idle_and_waiting(driver)
+    *_, census = driver.views.census(DEFAULT)
+    assert census is not None
+    night, etl = (QueuePath("root.nightly"), "idle"), (QueuePath("root.etl"), "able")
+    assert census.reserved_nodes == {night: 3, etl: 1}
+    assert census.reserved == {night: {"vcore": 24_000}, etl: {"vcore": 7_000}}
+
+
+def test_reservations_given_up_are_counted_by_cause() -> None:
+    """What a review ends counts as idle or as yielded, and what is served as neither."""
+    driver = Driver()
+    queues = "[{name: etl, resources: {guaranteed: {vcore: 30m}}}, {name: nightly%s}]"
+    driver.do(
+        register(config(queues % "", properties=f"{{{MANY}}}")),
+        nodes(node("n1", vcore=10), node("n2", vcore=10)),
+        apps(app("etl", "root.etl"), app("night", "root.nightly")),
+        asks(ask("night", "k1", vcore=6), ask("night", "k2", vcore=6)),
+        asks(ask("night", "big1", vcore=8), ask("night", "big2", vcore=8)),
+    )
+    driver.wait(3)
+    counters = driver.views.counters(DEFAULT)
+    assert (counters.reservations_idle, counters.reservations_yielded) == (0, 0)
+    driver.do(asks(ask("etl", "small", vcore=4)))
+    driver.wait(2)
+    assert (counters.reservations_idle, counters.reservations_yielded) == (0, 1)
+    limit = ", resources: {max: {vcore: 12m}}"
+    driver.do(reload_(config(queues % limit, properties=f"{{{MANY}}}")))
+    driver.wait(5)
+    assert counters.reservations_idle >= 1
+    ended = (counters.reservations_idle, counters.reservations_yielded)
+    driver.do(releases(release("night", "k1"), release("night", "k2")))
+    driver.wait(5)
+    assert (counters.reservations_idle, counters.reservations_yielded) == ended
+
+
+def test_a_full_cluster_is_no_reason_of_its_own() -> None:
+    """A reserved ask that the whole cluster has no room for still waits for room on its node."""
+    driver = Driver()
+    driver.do(
+        register(config("[{name: a}]")),
+        nodes(node("n1", vcore=10), node("n2", vcore=10)),
+        apps(app("busy", "root.a"), app("big", "root.a")),
+        asks(ask("busy", "k1", vcore=6), ask("busy", "k2", vcore=6)),
+        asks(ask("big", "b", vcore=8)),
+    )
+    driver.wait(3)
+    [before] = listed(driver.views.reservations(DEFAULT))
+    other = {"n1": "n2", "n2": "n1"}[before.node_id]
+    driver.do(asks(ask("busy", "more", vcore=4, on_node=other)))
+    driver.wait(5)
+    [found] = listed(driver.views.reservations(DEFAULT))
+    assert (found.idle_since, found.reason.code) == (0.0, "WAITS_FOR_ROOM")
+    assert found.reason.lacks == {"vcore": 4}
