@@ -119,6 +119,13 @@ DECIDING = (
         ("test_reserved_starts",),
     ),
     Defect(
+        "given-up-uncounted",
+        "Reservations.give_up",
+        drop("reservations_idle"),
+        "reservations of asks that cannot run end, and no metric tells",
+        ("test_holders",),
+    ),
+    Defect(
         "queue-room-wakes-nobody",
         "Allocations._freed",
         swap("quotas", "trackers"),
