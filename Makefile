@@ -34,7 +34,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help gate native pure dist test-dist test-native image sbom install demo run bench test test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust picture reference format constraints clean
+.PHONY: help gate native pure dist test-dist test-native image sbom install demo run bench test smoke test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust picture reference format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -70,6 +70,14 @@ bench: $(RUNTIME) ## one benchmark: make bench SCENARIO=... NODES=... PODS=...
 
 test: install ## the tests, on all processors; benchmarks as such: make test-bench
 	@$(BIN)/pytest -n auto --dist worksteal
+
+# What breaks first, whatever is changed.
+SMOKE := tests/test_house.py tests/mutants tests/scenarios $(addprefix tests/core/,queues scheduling preemption) \
+  $(addprefix tests/properties/test_,decisions.py isolation.py) tests/client tests/server/cli/test_recorded.py \
+  tests/server/http/test_recorded.py tests/e2e/test_published_interface.py
+
+smoke: install ## a minute or two of tests: rules, scenarios, some worlds, the client, recordings
+	@$(BIN)/pytest -n auto --dist worksteal --worlds 60 $(SMOKE)
 
 test-bench: install ## the tests that run benchmarks
 	@$(BIN)/pytest -m bench tests/server/bench

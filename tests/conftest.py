@@ -12,6 +12,7 @@ import pytest
 import structlog
 
 import acceptance
+import folder_times
 from licorne_server.build_info import COMPILED, build_info
 from licorne_server.cli.contexts import PATH_VARIABLE
 from support import seeds
@@ -19,6 +20,9 @@ from support.surroundings import guard_default_addresses, is_meant_for_others
 
 WORLDS = 300
 """Random worlds that each property is tried on, unless --worlds says otherwise."""
+
+MOST_FOR_ONE = 2
+"""Lines of the times of a single folder, which are not worth showing."""
 
 # A deadline would measure how busy the machine is; so does the check for slow data.
 hypothesis.settings.register_profile(
@@ -65,6 +69,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         of_pure = [item for item in items if item.get_closest_marker("pure")]
         config.hook.pytest_deselected(items=of_pure)
         items[:] = [item for item in items if item not in of_pure]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how long each folder took, where there are several; with `-n` it is the same."""
+    reports = [
+        report
+        for found in terminalreporter.stats.values()
+        for report in found
+        if isinstance(report, pytest.TestReport)
+    ]
+    lines = list(folder_times.table(reports))
+    if len(lines) > MOST_FOR_ONE:
+        terminalreporter.section("times per folder")
+        terminalreporter.write_line("\n".join(lines))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -13,7 +13,7 @@ from mutants.operators import Code, Operator
 PACKAGES = ("core/licorne_core", "server/licorne_server", "clients/python/licorne")
 """Where the sources are. What was generated is below `v1` and `si` of the client."""
 GENERATED = ("clients/python/licorne/v1", "clients/python/licorne/si")
-DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_DEFINED = re.compile(r"^\s*(?:(?:async )?def |class )?(\w+)\b(?=.*[=:(])", re.MULTILINE)
 
 
 class DoesNotApply(Exception):
@@ -83,14 +83,11 @@ def definition(tree: Path, where: str) -> tuple[Path, ast.stmt]:
         DoesNotApply: there is none, or there are several.
     """
     room, _, name = where.rpartition(":")
-    last = re.escape(name.rpartition(".")[2])
-    might = re.compile(rf"\b(?:def|class) {last}\b|^\s*{last}\b.*=", re.MULTILINE)
     found = [
         (path, node)
-        for path, text in _sources(tree).items()
-        if might.search(text)
-        and (not room or room in (*path.relative_to(tree).parent.parts, path.stem))
-        for node in _named(ast.parse(text).body, name)
+        for path in _defining(tree).get(name.rpartition(".")[2], ())
+        if not room or room in (*path.relative_to(tree).parent.parts, path.stem)
+        for node in _named(ast.parse(_sources(tree)[path]).body, name)
     ]
     if len(found) != 1:
         files = ", ".join(str(path.relative_to(tree)) for path, _ in found) or "no file"
@@ -127,12 +124,25 @@ def _sources(tree: Path) -> dict[Path, str]:
     }
 
 
+@cache
+def _defining(tree: Path) -> dict[str, list[Path]]:
+    """The files in which a name stands for a definition, or might do so."""
+    found: dict[str, list[Path]] = {}
+    for path, text in _sources(tree).items():
+        for name in dict.fromkeys(_DEFINED.findall(text)):
+            found.setdefault(name, []).append(path)
+    return found
+
+
+@cache
+def _tests(tree: Path) -> list[Path]:
+    return sorted((tree / "tests").rglob("*.py"))
+
+
 def _test(tree: Path, test: str) -> str:
     """A test, or all of a file, as pytest wants it."""
     file, colons, function = test.partition("::")
-    found = [
-        path for path in (tree / "tests").rglob(f"{Path(file).name}.py") if path.match(f"{file}.py")
-    ]
+    found = [path for path in _tests(tree) if path.match(f"{file}.py")]
     if len(found) != 1:
         raise DoesNotApply(f"{len(found)} files of tests are called {file}")
     if function and f"def {function.partition('[')[0]}(" not in found[0].read_text(
