@@ -17,6 +17,7 @@ import pytest
 
 from licorne_core.config import load
 from licorne_server.cli.contexts import PATH_VARIABLE
+from licorne_server.configurations.state_dir import DATABASE
 from support.deploy_commands import try_deploying
 from support.page_commands import Served, Shell, commands, populate, serving
 from support.pages import ROOT, Block, Page, pages
@@ -214,6 +215,8 @@ def test_commands_run(words: list[str], shell: Shell) -> None:
             assert all((ROOT / folder / "pyproject.toml").is_file() for folder in distributions)
         case ["docker" | "helm" | "kubectl" | "sh", *_]:
             try_deploying(words)
+        case ["sqlite3", file, ".backup copy.sqlite"]:
+            assert Path(file).name == DATABASE, "tried by test_state_dir, through the library"
         case [".venv/bin/pytest", *_]:
             assert words[1:], "tried with the others of its kind, below"
         case _:

@@ -4,15 +4,16 @@ import asyncio
 import io
 import json
 import signal
+import sqlite3
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
+from contextlib import asynccontextmanager, closing, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 from licorne import Allocated, Application, Ask, Client, Node, Reconnected
 from licorne_server.__main__ import main
-from licorne_server.configurations.record_file import FORMAT, digest_of
+from licorne_server.configurations.state_dir import FORMAT, StateDir
 from support.page_commands import LICORNE, PATIENCE, QUIET
 from support.story import Program, free_port
 
@@ -123,10 +124,11 @@ def test_what_a_stop_leaves(tmp_path: Path) -> None:
 
 def test_a_newer_state_directory_is_refused(tmp_path: Path) -> None:
     """A server that finds a format of another version does not start, and names the file."""
-    folder = tmp_path / "state" / "rms" / "rm"
-    folder.mkdir(parents=True)
-    body = json.dumps({"format": FORMAT + 1}).encode()
-    (folder / "revisions").write_bytes(digest_of(body).encode() + b"\n" + body)
+    directory = StateDir(tmp_path / "state")
+    directory.open()
+    directory.close()
+    with closing(sqlite3.connect(tmp_path / "state" / "state.sqlite")) as database:
+        database.execute(f"PRAGMA user_version = {FORMAT + 1}")
     command = [
         *LICORNE,
         "serve",
@@ -141,5 +143,5 @@ def test_a_newer_state_directory_is_refused(tmp_path: Path) -> None:
         command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == 1
-    assert str(Path("rms", "rm", "revisions")) in done.stderr
+    assert str(Path("state", "state.sqlite")) in done.stderr
     assert "another version" in done.stderr

@@ -1,6 +1,6 @@
 """Keeps revisions beyond this process, in a state directory if there is one.
 
-Files are written in one thread, in the order in which that was asked for, never in the event loop.
+It writes in one thread, in the order in which that was asked for, never in the event loop.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class Keeper:
         """Take the directory for this process alone; the revisions in it.
 
         Raises:
-            SettingsError: another server has it, or a file in it cannot be used.
+            SettingsError: another server has it, or what is in it cannot be used.
         """
         found = [] if self._dir is None else self._dir.open()
         self._latest = {revisions.rm_id: revisions for revisions in found}

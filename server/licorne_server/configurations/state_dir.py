@@ -2,27 +2,26 @@
 
 ::
 
-    lock                            held by the server that uses the directory
-    rms/NAME/revisions              the revisions of an RM
-    rms/NAME/texts/DIGEST.yaml      their texts
+    lock            held by the server that uses the directory
+    state.sqlite    the revisions of all RMs, and their texts
+    rms/            refuses servers that know no database
 
-A file is written beside its place, flushed to the disk, and moved into place in one step. So each
-is either the old one or the new one, whenever the process ends.
+Each write is one transaction: the database has the old or the new, whenever the process ends. An
+RM has a record of its revisions that counts, and maybe one that was prepared to take its place.
 """
 
 import fcntl
 import os
-import shutil
-from collections.abc import Iterable
-from hashlib import sha256
+import sqlite3
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import structlog
 
-from licorne_core.config.caps import MAX_BYTES
 from licorne_core.ids import RmId
-from licorne_server.caps import MAX_EXTRA_BYTES, MAX_EXTRA_ENTRIES
-from licorne_server.configurations.record_file import (
+from licorne_server.configurations.earlier_files import read_files, replace_files
+from licorne_server.configurations.records import (
     Damaged,
     decode,
     digest_of,
@@ -30,90 +29,97 @@ from licorne_server.configurations.record_file import (
     needed_texts,
     texts_of,
 )
-from licorne_server.configurations.revisions import MAX_REVISIONS, Revisions
+from licorne_server.configurations.revisions import Revisions
 from licorne_server.settings import SettingsError
 
 log = structlog.get_logger(__name__)
 
 LOCK = "lock"
-INDEX = "revisions"
-TEXTS = "texts"
-NEW = ".new"
-READABLE = 40
-"""Characters of an rmID that the name of its folder shows."""
-
-MAX_INDEX_BYTES = MAX_REVISIONS * 32 * 1024
-"""No file of revisions is larger: comments and names are bounded."""
-
-MAX_TEXT_FILE_BYTES = max(MAX_BYTES, 6 * MAX_EXTRA_BYTES + 16 * MAX_EXTRA_ENTRIES)
-"""No text is larger: JSON takes six bytes for a control character of an extra configuration."""
+DATABASE = "state.sqlite"
+NEW = "state.sqlite.new"
+EARLIER = "rms"
 
 OURS_ONLY = 0o700
 
+FORMAT = 2
+"""The `user_version` of the database. Format 1 had files."""
 
-class _NamedFile(Damaged):
-    """A file cannot be used; the text names it."""
+BUSY_SECONDS = 5.0
+"""How long a write waits for somebody who reads the database, say for a backup."""
+
+TABLES = (
+    """CREATE TABLE records (
+        rm_id TEXT NOT NULL, counts INTEGER NOT NULL, record BLOB NOT NULL,
+        PRIMARY KEY (rm_id, counts))""",
+    """CREATE TABLE texts (
+        rm_id TEXT NOT NULL, digest TEXT NOT NULL, text TEXT NOT NULL,
+        PRIMARY KEY (rm_id, digest))""",
+    f"PRAGMA user_version = {FORMAT}",
+)
 
 
 class StateDir:
-    """The files of one state directory. Its methods wait for the disk."""
+    """The configurations in one state directory. Its methods wait for the disk."""
 
     def __init__(self, path: Path) -> None:
         """Nothing is read or written before `open`."""
         self._path = path
-        self._rms = path / "rms"
+        self._file = path / DATABASE
         self._lock = -1
+        self._database: sqlite3.Connection | None = None
 
     def open(self) -> list[Revisions]:
         """Make the directory if it is not there, lock it, and read all that is in it.
 
-        What a server that was killed has left half-written is removed.
+        What a server that was killed had prepared is removed. What an earlier version has written
+        is taken over.
 
         Raises:
-            SettingsError: it cannot be used, another server uses it, or a file is damaged.
+            SettingsError: it cannot be used, another server uses it, or it is damaged.
         """
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            for folder in (self._path, self._rms):
-                folder.mkdir(OURS_ONLY, exist_ok=True)
+            self._path.mkdir(OURS_ONLY, parents=True, exist_ok=True)
             self._take_lock()
-            folders = sorted(folder for folder in self._rms.iterdir() if folder.is_dir())
-            found = [self._read(folder) for folder in folders]
+            if not self._file.exists():
+                self._make()
+            replace_files(self._path / EARLIER, FORMAT)
+            return self._read()
         except OSError as error:
             self.close()
             raise SettingsError(f"--state-dir {self._path} cannot be used: {error}") from None
-        return [revisions for revisions in found if revisions is not None]
+        except SettingsError:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Leave the directory to other servers."""
+        if self._database is not None:
+            self._database.close()
+            self._database = None
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
     def prepare(self, revisions: Revisions) -> None:
-        """Write everything beside its place; `commit` needs no more room on the disk."""
-        self._check_locked()
-        folder = self._folder(revisions.rm_id)
-        texts = folder / TEXTS
-        if not texts.is_dir():
-            for needed in (folder, texts):
-                needed.mkdir(OURS_ONLY, exist_ok=True)
-            _flush_folder(self._rms)
-        for digest, text in texts_of(revisions).items():
-            file = _text_file(folder, digest)
-            if not file.exists():
-                _write_new(file, text.encode())
-                _put_in_place(file)
-        _flush_folder(texts)
-        _write_new(folder / INDEX, encode(revisions))
+        """Write everything beside what counts; `commit` needs hardly more room on the disk.
+
+        Raises:
+            OSError: it cannot be written; what counted does so still.
+        """
+        with self._transaction() as database:
+            _prepare(database, revisions)
 
     def commit(self, revisions: Revisions) -> None:
-        """Let what was prepared count, and remove texts that nothing needs any more."""
-        self._check_locked()
-        folder = self._folder(revisions.rm_id)
-        _put_in_place(folder / INDEX)
-        _flush_folder(folder)
-        _remove_others(folder, texts_of(revisions))
+        """Let what was prepared count, and remove texts that nothing needs any more.
+
+        Raises:
+            OSError: it cannot be written; what counted does so still.
+        """
+        with self._transaction() as database:
+            _commit(database, revisions.rm_id)
+        # It counts. Texts that there is no room to remove go with the next change.
+        with suppress(OSError), self._transaction() as database:
+            _remove_others(database, revisions.rm_id, texts_of(revisions))
 
     def write(self, revisions: Revisions) -> None:
         """Both in one."""
@@ -122,24 +128,17 @@ class StateDir:
 
     def discard(self, rm_id: RmId) -> None:
         """What was prepared does not count: nothing of it is left."""
-        self._check_locked()
-        folder = self._folder(rm_id)
-        index = folder / INDEX
-        _beside(index).unlink(missing_ok=True)
-        if index.exists():
-            _remove_others(folder, needed_texts(_read(index, MAX_INDEX_BYTES)))
-        elif folder.is_dir():
-            _remove(folder)
+        with self._transaction() as database:
+            database.execute("DELETE FROM records WHERE rm_id = ? AND NOT counts", (rm_id,))
+            left = database.execute("SELECT record FROM records WHERE rm_id = ?", (rm_id,))
+            needed = {digest for (record,) in left for digest in needed_texts(record)}
+            _remove_others(database, rm_id, needed)
 
     def drop(self, rm_id: RmId) -> None:
         """Remove all of an RM."""
-        self._check_locked()
-        folder = self._folder(rm_id)
-        if folder.is_dir():
-            # Without its index the folder counts as never written, however far this comes.
-            (folder / INDEX).unlink(missing_ok=True)
-            _flush_folder(folder)
-            _remove(folder)
+        with self._transaction() as database:
+            database.execute("DELETE FROM records WHERE rm_id = ?", (rm_id,))
+            database.execute("DELETE FROM texts WHERE rm_id = ?", (rm_id,))
 
     def _take_lock(self) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -169,117 +168,166 @@ class StateDir:
                 "to another one now: put it back, or restart this server"
             )
 
-    def _folder(self, rm_id: RmId) -> Path:
-        """The folder of an RM. No rmID leads out of the directory, and no two to one folder."""
-        readable = "".join(
-            character if character.isascii() and character.isalnum() else "_"
-            for character in rm_id[:READABLE]
-        )
-        return self._rms / f"{readable}-{sha256(rm_id.encode(errors='replace')).hexdigest()[:32]}"
-
-    def _read(self, folder: Path) -> Revisions | None:
-        """The revisions in a folder; None if it was never written to its end.
+    def _make(self) -> None:
+        """Make the database with what an earlier version has written, whole or not at all.
 
         Raises:
-            SettingsError: a file is damaged.
+            OSError: it cannot be written.
+            SettingsError: what was written before is damaged.
         """
-        index = folder / INDEX
-        _beside(index).unlink(missing_ok=True)
-        if not index.exists():
-            log.warning("half-written revisions removed", folder=str(folder))
-            _remove(folder)
-            return None
+        found = read_files(self._path / EARLIER)
+        new = self._path / NEW
+        new.unlink(missing_ok=True)
+        # SQLite itself would let others read it.
+        os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        with _as_os_error(new):
+            database = _connect(new)
+            try:
+                with database:
+                    database.execute("BEGIN")
+                    for statement in TABLES:
+                        database.execute(statement)
+                    for revisions in found:
+                        _prepare(database, revisions)
+                        _commit(database, revisions.rm_id)
+            finally:
+                database.close()
+        new.replace(self._file)
+        _flush_folder(self._path)
+        if found:
+            log.info("files of an earlier version moved into the database", rms=len(found))
+
+    def _read(self) -> list[Revisions]:
+        """Open the database; what is in force in it.
+
+        Raises:
+            OSError: it cannot be written.
+            SettingsError: it cannot be read, or is damaged.
+        """
         try:
-            data = _read(index, MAX_INDEX_BYTES)
-            needed = needed_texts(data)
-            texts = {digest: _read_text(_text_file(folder, digest), digest) for digest in needed}
-            revisions = decode(data, texts)
-            if self._folder(revisions.rm_id) != folder:
-                raise Damaged(f"it belongs to RM {revisions.rm_id}, whose folder is another one")
-        except Damaged as error:
-            what = error if isinstance(error, _NamedFile) else f"{index} is damaged: {error}"
-            raise SettingsError(
-                f"{what}. Bring back a copy, or remove {folder}: the RM's registration is in "
-                "force then"
-            ) from None
-        _remove_others(folder, needed)
-        return revisions
+            self._database = database = _connect(self._file)
+            _check(database)
+            rows = database.execute(
+                "SELECT rm_id, counts, CAST(record AS BLOB) FROM records ORDER BY rm_id"
+            )
+            records = rows.fetchall()
+            found = [
+                _decoded(database, rm_id, record) for rm_id, counts, record in records if counts
+            ]
+        except sqlite3.OperationalError as error:
+            raise self._unusable(f"cannot be read: {error}") from None
+        except (Damaged, sqlite3.DatabaseError) as error:
+            raise self._unusable(f"is damaged: {error}") from None
+        for rm_id in [rm_id for rm_id, counts, _ in records if not counts]:
+            log.warning("half-written revisions removed", rm_id=rm_id)
+            self.discard(rm_id)
+        return found
+
+    def _unusable(self, why: str) -> SettingsError:
+        return SettingsError(
+            f"{self._file} {why}. Bring back a copy, or remove it: the RMs' registrations are in "
+            "force then"
+        )
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Everything in the block or nothing.
+
+        Raises:
+            OSError: it cannot be written, or the directory is not ours any more.
+        """
+        self._check_locked()
+        assert self._database is not None
+        with _as_os_error(self._file), self._database as database:
+            database.execute("BEGIN IMMEDIATE")
+            yield database
 
 
-def _text_file(folder: Path, digest: str) -> Path:
-    return folder / TEXTS / f"{digest}.yaml"
+def _connect(file: Path) -> sqlite3.Connection:
+    """A connection for one thread after another. A transaction lasts once it has ended."""
+    database = sqlite3.connect(
+        file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+    )
+    # The end of a transaction reaches the folder too, and what is removed is overwritten.
+    database.execute("PRAGMA synchronous = EXTRA")
+    database.execute("PRAGMA secure_delete = ON")
+    return database
 
 
-def _read(file: Path, most: int) -> bytes:
-    """The content of a file.
+def _check(database: sqlite3.Connection) -> None:
+    """Look whether the tables are whole.
 
     Raises:
-        _NamedFile: it cannot be read, or is too large.
+        Damaged: they are not, or are of another version.
+        sqlite3.Error: they cannot be read.
     """
-    try:
-        with file.open("rb") as stream:
-            data = stream.read(most + 1)
-    except OSError as error:
-        raise _NamedFile(f"cannot read {file}: {error.strerror}") from None
-    if len(data) > most:
-        raise _NamedFile(f"{file} is damaged: it is larger than {most} bytes")
-    return data
+    [(version,)] = database.execute("PRAGMA user_version")
+    if version != FORMAT:
+        raise Damaged(f"it is not of format {FORMAT}: another version has written it")
+    [(found,)] = database.execute("PRAGMA integrity_check(1)")
+    if found != "ok":
+        raise Damaged(found)
 
 
-def _read_text(file: Path, digest: str) -> str:
-    data = _read(file, MAX_TEXT_FILE_BYTES)
-    if digest_of(data) != digest:
-        raise _NamedFile(f"{file} is damaged: it is not what was written")
-    return data.decode()
+def _decoded(database: sqlite3.Connection, rm_id: str, record: bytes) -> Revisions:
+    """The revisions of an RM. SQLite does not notice all that has changed in a row.
 
-
-def _remove(folder: Path) -> None:
-    """Remove an RM's folder.
-
-    Where an operator has put a link in its place, only the link goes, and the texts behind it.
+    Raises:
+        Damaged: something is not what was written.
+        sqlite3.Error: it cannot be read.
     """
-    if not folder.is_symlink():
-        shutil.rmtree(folder)
-        return
-    if (folder / TEXTS).is_dir():
-        _remove_others(folder, ())
-    folder.unlink()
-
-
-def _beside(file: Path) -> Path:
-    return file.with_name(file.name + NEW)
-
-
-def _write_new(file: Path, data: bytes) -> None:
-    """Write what is to be the file beside its place, down to the disk."""
-    beside = _beside(file)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    rows = database.execute(
+        "SELECT digest, CAST(text AS TEXT) FROM texts WHERE rm_id = ?", (rm_id,)
+    )
+    texts: dict[str, str] = dict(rows.fetchall())
     try:
-        with os.fdopen(os.open(beside, flags, 0o600), "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
+        revisions = decode(record, texts)
+    except Damaged as error:
+        raise Damaged(f"of RM {rm_id}, {error}") from None
+    for digest, text in texts.items():
+        if digest_of(text.encode()) != digest:
+            raise Damaged(f"a text of RM {rm_id} is not what was written: {digest}")
+    if revisions.rm_id != rm_id:
+        raise Damaged(f"what it has of RM {rm_id} belongs to RM {revisions.rm_id}")
+    return revisions
 
 
-def _put_in_place(file: Path) -> None:
-    _beside(file).replace(file)
+def _prepare(database: sqlite3.Connection, revisions: Revisions) -> None:
+    rm_id = revisions.rm_id
+    database.executemany(
+        "INSERT OR IGNORE INTO texts VALUES (?, ?, ?)",
+        [(rm_id, digest, text) for digest, text in texts_of(revisions).items()],
+    )
+    database.execute(
+        "INSERT OR REPLACE INTO records VALUES (?, FALSE, ?)", (rm_id, encode(revisions))
+    )
+
+
+def _commit(database: sqlite3.Connection, rm_id: RmId) -> None:
+    database.execute("DELETE FROM records WHERE rm_id = ? AND counts", (rm_id,))
+    database.execute("UPDATE records SET counts = TRUE WHERE rm_id = ?", (rm_id,))
+
+
+def _remove_others(database: sqlite3.Connection, rm_id: RmId, needed: Collection[str]) -> None:
+    """Remove the texts of an RM that are not needed."""
+    rows = database.execute("SELECT digest FROM texts WHERE rm_id = ?", (rm_id,)).fetchall()
+    others = [(rm_id, digest) for (digest,) in rows if digest not in needed]
+    database.executemany("DELETE FROM texts WHERE rm_id = ? AND digest = ?", others)
+
+
+@contextmanager
+def _as_os_error(file: Path) -> Iterator[None]:
+    """Raise what SQLite says of a file as what the system says of others."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise OSError(f"{file}: {error}") from None
 
 
 def _flush_folder(folder: Path) -> None:
-    """Let what was moved, made or removed in a folder last."""
+    """Let what was moved in a folder last."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _remove_others(folder: Path, needed: Iterable[str]) -> None:
-    """Remove the texts that are not needed."""
-    keep = {_text_file(folder, digest) for digest in needed}
-    for file in (folder / TEXTS).iterdir():
-        if file not in keep:
-            file.unlink(missing_ok=True)

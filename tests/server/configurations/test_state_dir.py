@@ -1,62 +1,23 @@
 """The state directory: what it keeps, what it refuses, and what it never does."""
 
-import json
 import resource
 import shutil
+import sqlite3
 import stat
 from collections.abc import Callable, Iterator
-from hashlib import sha256
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from licorne_core.config import load
 from licorne_core.ids import RmId
-from licorne_server.configurations.revisions import Revisions, Source, extra_text
+from licorne_server.configurations.earlier_files import MARKER
 from licorne_server.configurations.state_dir import StateDir
 from licorne_server.settings import SettingsError
-from support.configuring import A, B, C
+from support.configuring import A, B, C, text
+from support.state import EXTRA, Opened, overwrite, revisions_of
 
-
-def revisions_of(rm_id: str, *configs: str, said: str = "", extra: str = "") -> Revisions:
-    """Revisions with these texts."""
-    revisions = Revisions(rm_id=RmId(rm_id))
-    for number, config in enumerate(configs, start=1):
-        revisions = revisions.adding(
-            load(config),
-            Source.OPERATOR,
-            time=number,
-            by="ann — é",
-            comment=f"number {number}",
-            extra=extra,
-            instead_of=number - 1 if extra else 0,
-        )
-    return revisions.saying(said, extra)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Where the state directory is; it is not there yet."""
-    return tmp_path / "deep" / "state"
-
-
-@pytest.fixture
-def opened(folder: Path) -> Iterator[Callable[[], tuple[StateDir, list[Revisions]]]]:
-    """Opens the directory as another process would, after the former one has left it."""
-    last: list[StateDir] = []
-
-    def open_again() -> tuple[StateDir, list[Revisions]]:
-        for directory in last:
-            directory.close()
-        last.append(StateDir(folder))
-        return last[-1], last[-1].open()
-
-    yield open_again
-    for directory in last:
-        directory.close()
-
-
-Opened = Callable[[], tuple[StateDir, list[Revisions]]]
+MADE = ["lock", "rms", "state.sqlite"]
 NAMES = ("rm", "..", "a/../../b", "é" * 128, "A", "a", "x" * 128, "x" * 127 + "y", "nul?*:|", " ")
 
 
@@ -64,8 +25,7 @@ def test_everything_comes_back(opened: Opened) -> None:
     """Revisions, texts and what the RM said are what they were, for any name an RM may have."""
     directory, found = opened()
     assert found == []
-    extra = extra_text({"event.trackingEnabled": "false", "é": "\0"})
-    kept = [revisions_of(name, A, B, A, said=C, extra=extra) for name in NAMES]
+    kept = [revisions_of(name, A, B, A, said=C, extra=EXTRA) for name in NAMES]
     for revisions in kept:
         directory.write(revisions)
     _, found = opened()
@@ -78,8 +38,8 @@ def test_nothing_leaves_the_directory(folder: Path, opened: Opened) -> None:
     for name in NAMES:
         directory.write(revisions_of(name, A))
     assert sorted(path.name for path in folder.parent.parent.iterdir()) == ["deep"]
-    assert sorted(path.name for path in folder.iterdir()) == ["lock", "rms"]
-    assert len(list((folder / "rms").iterdir())) == len(NAMES)
+    assert sorted(path.name for path in folder.iterdir()) == MADE
+    assert [path.name for path in (folder / "rms").iterdir()] == [MARKER]
 
 
 def test_only_the_owner_may_read(folder: Path, opened: Opened) -> None:
@@ -140,27 +100,6 @@ def test_directory_that_is_gone_is_told_of(folder: Path, opened: Opened) -> None
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("cut_off", [False, True])
-def test_link_in_place_of_a_folder_is_forgotten_as_a_folder_is(
-    folder: Path, opened: Opened, tmp_path: Path, cut_off: bool
-) -> None:
-    """Also where the server ended between the index and the rest; nothing else behind it goes."""
-    directory, _ = opened()
-    directory.write(revisions_of("rm", A))
-    [here] = (folder / "rms").iterdir()
-    elsewhere = tmp_path / "elsewhere"
-    here.rename(elsewhere)
-    (elsewhere / "notes").write_text("mine")
-    here.symlink_to(elsewhere)
-    if cut_off:
-        (elsewhere / "revisions").unlink()
-    else:
-        directory.drop(RmId("rm"))
-    assert opened()[1] == []
-    assert list((folder / "rms").iterdir()) == []
-    assert [path.name for path in elsewhere.rglob("*")] == ["notes", "texts"]
-
-
 def test_prepared_does_not_count_before_it_is_committed(opened: Opened) -> None:
     """A process that ends between the two has the former revisions."""
     directory, _ = opened()
@@ -174,111 +113,160 @@ def test_prepared_does_not_count_before_it_is_committed(opened: Opened) -> None:
     assert opened()[1] == [after]
 
 
+def rows(folder: Path) -> dict[str, list[tuple[object, ...]]]:
+    """All that the database has, as another program reads it."""
+    with closing(sqlite3.connect(folder / "state.sqlite")) as database:
+        return {
+            table: database.execute(f"SELECT * FROM {table}").fetchall()
+            for table in ("records", "texts")
+        }
+
+
+NOTHING: dict[str, list[tuple[object, ...]]] = {"records": [], "texts": []}
+
+
 def test_first_write_that_was_cut_off_leaves_nothing(folder: Path, opened: Opened) -> None:
     """What was never committed is cleaned away at the next start."""
     directory, _ = opened()
     directory.prepare(revisions_of("rm", A))
     assert opened()[1] == []
-    assert list((folder / "rms").iterdir()) == []
+    assert rows(folder) == NOTHING
 
 
 def test_texts_that_nothing_needs_go(folder: Path, opened: Opened) -> None:
-    """A text goes with the last revision that has it, and one that was discarded too."""
+    """A text goes with the last revision that has it."""
     directory, _ = opened()
-    directory.prepare(revisions_of("rm", C))
-    directory.discard(RmId("rm"))
+    directory.write(revisions_of("rm", C))
     directory.write(revisions_of("rm", A, B))
-    texts = {path.read_text() for path in folder.glob("rms/*/texts/*")}
-    assert texts == {A, B}
+    directory.write(revisions_of("other", C))
+    assert {text for _, _, text in rows(folder)["texts"]} == {A, B, C}
+    directory.drop(RmId("other"))
+    assert {text for _, _, text in rows(folder)["texts"]} == {A, B}
     directory.drop(RmId("rm"))
-    assert list((folder / "rms").iterdir()) == []
+    assert rows(folder) == NOTHING
 
 
 def test_what_is_discarded_leaves_nothing(folder: Path, opened: Opened) -> None:
-    """A change that was refused has its text nowhere, however many of them come."""
+    """A change that was refused has its text nowhere, in unused parts of a file neither."""
     directory, _ = opened()
-    for config in (B, C):
+    secret = text("discarded")
+    for config in (B, secret):
         directory.prepare(revisions_of("rm", config))
         directory.discard(RmId("rm"))
-    assert list((folder / "rms").iterdir()) == []
+    assert rows(folder) == NOTHING
     directory.write(revisions_of("rm", A))
-    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    for config in (B, C):
+    before = rows(folder)
+    for config in (B, secret):
         directory.prepare(revisions_of("rm", A, config))
         directory.discard(RmId("rm"))
-    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert rows(folder) == before
+    files = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+    assert any(b"{name: a}" in data for data in files)
+    assert not any(b"discarded" in data for data in files)
 
 
-def test_files_of_earlier_versions_are_read(folder: Path, opened: Opened) -> None:
-    """They have no extra configurations."""
+def test_copy_made_while_it_is_written_is_whole(
+    folder: Path, opened: Opened, tmp_path: Path
+) -> None:
+    """SQLite's own backup needs no stop of the server, and another directory starts from it."""
     directory, _ = opened()
     kept = revisions_of("rm", A, B)
     directory.write(kept)
-    [file] = folder.glob("rms/*/revisions")
-    document = json.loads(file.read_bytes().partition(b"\n")[2])
-    del document["said_extra"]
-    for revision in document["revisions"]:
-        del revision["extra"]
-        del revision["instead_of"]
-    body = json.dumps(document).encode()
-    file.write_bytes(sha256(body).hexdigest().encode() + b"\n" + body)
-    assert opened()[1] == [kept]
+    directory.prepare(revisions_of("rm", A, B, C))
+    other = tmp_path / "other"
+    other.mkdir()
+    with (
+        closing(sqlite3.connect(folder / "state.sqlite")) as source,
+        closing(sqlite3.connect(other / "state.sqlite")) as copy,
+    ):
+        source.backup(copy)
+    directory.commit(revisions_of("rm", A, B, C))
+    copied = StateDir(other)
+    assert copied.open() == [kept]
+    copied.close()
 
 
-def overwrite(path: Path, content: bytes) -> None:
-    """Spoil a file."""
-    path.write_bytes(content)
+def change_byte(path: Path, old: bytes, new: bytes) -> None:
+    """Spoil a place in a file without which it is as good as before."""
+    data = path.read_bytes()
+    assert old in data
+    path.write_bytes(data.replace(old, new))
 
 
 SPOILERS: dict[str, Callable[[Path], None]] = {
     "empty": lambda path: overwrite(path, b""),
-    "cut off": lambda path: overwrite(path, path.read_bytes()[:-10]),
-    "a bit": lambda path: overwrite(path, path.read_bytes().replace(b"a", b"b", 1)),
+    "cut off": lambda path: overwrite(path, path.read_bytes()[:-4096]),
+    "header": lambda path: change_byte(path, b"SQLite", b"SQLitf"),
+    "record": lambda path: change_byte(path, b"number 1", b"number 2"),
+    "text": lambda path: change_byte(path, b"{name: a}", b"{name: b}"),
     "garbage": lambda path: overwrite(path, b"\xff\x00" * 100),
     "a folder": lambda path: path.rename(path.with_name("elsewhere")).with_name(path.name).mkdir(),
     "huge": lambda path: overwrite(path, b"#" * (3 * 1024 * 1024)),
 }
 
 
-@pytest.mark.parametrize("pattern", ["rms/*/revisions", "rms/*/texts/*"])
 @pytest.mark.parametrize("spoil", SPOILERS.values(), ids=SPOILERS)
-def test_damaged_files_stop_the_start(
-    folder: Path, opened: Opened, pattern: str, spoil: Callable[[Path], None]
+def test_damaged_database_stops_the_start(
+    folder: Path, opened: Opened, spoil: Callable[[Path], None]
 ) -> None:
-    """Nothing is dropped in silence: the error names the file."""
+    """Nothing is dropped in silence: the error names the file and the cure."""
     directory, _ = opened()
     directory.write(revisions_of("rm", A))
-    [file] = folder.glob(pattern)
+    directory.close()
+    file = folder / "state.sqlite"
     spoil(file)
     with pytest.raises(SettingsError) as refused:
         opened()
-    assert str(file) in str(refused.value)
-    cure = f". Bring back a copy, or remove {next((folder / 'rms').iterdir())}: the RM's "
-    assert cure in str(refused.value)
+    assert str(refused.value).startswith(f"{file} ")
+    cure = ". Bring back a copy, or remove it: the RMs' registrations are in force then"
+    assert str(refused.value).endswith(cure)
 
 
-def test_missing_text_stops_the_start(folder: Path, opened: Opened) -> None:
-    """So does a text that is gone."""
+SQL_SPOILERS = {
+    "DELETE FROM texts": "something is missing or wrong",
+    "UPDATE texts SET text = 'x'": "a text of RM rm is not what was written",
+    "UPDATE records SET record = 'x'": "of RM rm, it is not what was written",
+    "UPDATE records SET rm_id = 'two'; UPDATE texts SET rm_id = 'two'": "belongs to RM rm",
+    "PRAGMA user_version = 3": "it is not of format 2: another version has written it",
+}
+
+
+@pytest.mark.parametrize(("spoil", "why"), SQL_SPOILERS.items(), ids=SQL_SPOILERS)
+def test_database_that_was_changed_stops_the_start(
+    folder: Path, opened: Opened, spoil: str, why: str
+) -> None:
+    """The error says what is not as it was written."""
     directory, _ = opened()
     directory.write(revisions_of("rm", A))
-    [file] = folder.glob("rms/*/texts/*")
-    file.unlink()
-    with pytest.raises(SettingsError) as refused:
+    with closing(sqlite3.connect(folder / "state.sqlite")) as database:
+        database.executescript(spoil)
+    with pytest.raises(SettingsError, match=why):
         opened()
-    assert str(refused.value) == (
-        f"cannot read {file}: No such file or directory. Bring back a copy, or remove "
-        f"{file.parent.parent}: the RM's registration is in force then"
-    )
 
 
-def test_folder_of_another_rm_stops_the_start(folder: Path, opened: Opened) -> None:
-    """A folder that was copied under another name is not taken for that RM's."""
+def test_reader_that_does_not_end_is_told_of(
+    folder: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change is refused after a while, with the reason; later ones are written."""
+    monkeypatch.setattr("licorne_server.configurations.state_dir.BUSY_SECONDS", 0.0)
     directory, _ = opened()
-    directory.write(revisions_of("one", A))
-    [here] = (folder / "rms").iterdir()
-    here.rename(here.with_name("two-" + "0" * 32))
-    with pytest.raises(SettingsError, match="belongs to RM one"):
-        opened()
+    directory.write(revisions_of("rm", A))
+    with closing(sqlite3.connect(folder / "state.sqlite", isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM records").fetchall()
+        with pytest.raises(OSError, match=r"state\.sqlite: database is locked"):
+            directory.write(revisions_of("rm", A, B))
+    directory.write(revisions_of("rm", A, C))
+    assert opened()[1] == [revisions_of("rm", A, C)]
+
+
+def test_database_that_was_removed_is_told_of(folder: Path, opened: Opened) -> None:
+    """Nothing is written where nobody finds it again."""
+    directory, _ = opened()
+    directory.write(revisions_of("rm", A))
+    (folder / "state.sqlite").unlink()
+    with pytest.raises(OSError, match=r"state\.sqlite: attempt to write a readonly database"):
+        directory.write(revisions_of("rm", B))
 
 
 def test_place_that_is_no_directory_is_refused(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
-"""The form in which an RM's revisions are kept in a file.
+"""The form in which an RM's revisions are kept.
 
 The first line is the SHA-256 of all that follows, which is a JSON document. Texts are not in it:
-they have files of their own, by their SHA-256. So have extra configurations, as JSON. Files of
-earlier versions have none of these.
+they stand beside it, by their SHA-256. So do extra configurations, as JSON. Records of earlier
+versions have none of these.
 """
 
 import json
@@ -17,7 +17,7 @@ FORMAT = 1
 
 
 class Damaged(Exception):
-    """A file is not what was written; the text says in what way."""
+    """A record is not what was written; the text says in what way."""
 
 
 def digest_of(data: bytes) -> str:
@@ -39,7 +39,7 @@ def texts_of(revisions: Revisions) -> dict[str, str]:
 
 
 def encode(revisions: Revisions) -> bytes:
-    """The revisions as a file has them."""
+    """The record of the revisions."""
     document = {
         "format": FORMAT,
         "rm_id": revisions.rm_id,
@@ -65,10 +65,10 @@ def encode(revisions: Revisions) -> bytes:
 
 
 def needed_texts(data: bytes) -> set[str]:
-    """The digests of the texts that a file needs.
+    """The digests of the texts that a record needs.
 
     Raises:
-        Damaged: it is no such file.
+        Damaged: it is no record.
     """
     document = _document(data)
     try:
@@ -81,10 +81,10 @@ def needed_texts(data: bytes) -> set[str]:
 
 
 def decode(data: bytes, texts: Mapping[str, str]) -> Revisions:
-    """The revisions in a file; `texts` are those that it needs, by digest.
+    """The revisions in a record; `texts` are those that it needs, by digest.
 
     Raises:
-        Damaged: it is no such file.
+        Damaged: it is no record, or a text of it is missing.
     """
     document = _document(data)
     try:
@@ -129,7 +129,7 @@ def _named(text: str) -> str:
 
 
 def _document(data: bytes) -> Any:
-    """The JSON document of a file that is whole."""
+    """The JSON document of a record that is whole."""
     first, _, body = data.partition(b"\n")
     if first.decode("ascii", "replace") != digest_of(body):
         raise Damaged("it is not what was written: the checksum in its first line is another one")
