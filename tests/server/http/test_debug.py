@@ -1,7 +1,6 @@
 """What operators see of the process itself, and where older paths lead (spec § 12.4)."""
 
 import asyncio
-import gzip
 import sys
 import threading
 from collections.abc import Iterator
@@ -10,8 +9,6 @@ from contextlib import contextmanager
 import pytest
 
 from licorne_server.http.debug import OF_GO
-from licorne_server.http.profile import sampled
-from licorne_server.wire import field_at, fields, varint
 from support.http_site import Site
 from support.shim import PATIENCE
 
@@ -87,7 +84,7 @@ async def test_command_line_and_index_are_told(site: Site) -> None:
     shown = await text(site, "/debug/pprof/cmdline")
     assert shown.split("\0") == sys.orig_argv
     for path in ("/debug/pprof", "/debug/pprof/"):
-        assert "/debug/pprof/profile?seconds=30" in await text(site, path)
+        assert "/debug/pprof/goroutine" in await text(site, path)
     assert "thread MainThread" in await text(site, "/debug/pprof/goroutine")
 
 
@@ -97,62 +94,3 @@ async def test_what_only_go_has_is_said(site: Site, name: str) -> None:
     answer = await site.refused(f"/debug/pprof/{name}")
     assert answer["status_code"] == 501
     assert answer["message"].startswith(f"{name} is a profile of Go's runtime")
-
-
-@pytest.mark.parametrize("seconds", ["0", "61", "-1", "1.5", "x", "9" * 400, "%D9%A3"])
-async def test_length_of_a_profile_has_bounds(site: Site, seconds: str) -> None:
-    """What is no whole number of seconds from 1 to 60 is refused."""
-    answer = await site.refused(f"/debug/pprof/profile?seconds={seconds}")
-    assert answer["status_code"] == 400
-    assert '"seconds" must be a whole number from 1 to 60' in answer["message"]
-
-
-async def test_one_profile_at_a_time(site: Site) -> None:
-    """A second one is refused while the first is made, and the probes answer meanwhile."""
-    first = asyncio.create_task(site.ask("/debug/pprof/profile?seconds=1"))
-    while (await site.ask("/debug/pprof/profile?seconds=1"))[0] != 503:
-        assert first.done()  # it was over before the second began
-        first = asyncio.create_task(site.ask("/debug/pprof/profile?seconds=1"))
-        await asyncio.sleep(0)
-    assert (await site.ask("/livez"))[0] == 200
-    status, headers, body = await first
-    assert (status, headers["Content-Type"]) == (200, "application/octet-stream")
-    assert b"wall" in gzip.decompress(body)
-
-
-def numbers(raw: bytes) -> list[int]:
-    """Packed numbers."""
-    found, position = [], 0
-    while position < len(raw):
-        number, position = varint(raw, position)
-        found.append(number)
-    return found
-
-
-def test_profile_is_what_pprof_reads() -> None:
-    """Each sample leads over places and functions to the texts that name them."""
-    with waiting_thread():
-        raw = gzip.decompress(sampled(0.2, threading.Event()))
-    by_field: dict[int, list[bytes]] = {}
-    for field in fields(raw):
-        by_field.setdefault(field.number, []).append(raw[field.value : field.end])
-    texts = [text.decode() for text in by_field[6]]
-    assert texts[0] == ""
-
-    def message(raw: bytes) -> dict[int, bytes]:
-        return {field.number: raw[field.value : field.end] for field in fields(raw)}
-
-    functions = {varint(f[1], 0)[0]: f for f in map(message, by_field[5])}
-    places = {varint(p[1], 0)[0]: message(p[4]) for p in map(message, by_field[4])}
-    for sample in map(message, by_field[2]):
-        names = [
-            texts[varint(functions[varint(places[place][1], 0)[0]][2], 0)[0]]
-            for place in numbers(sample[1])
-        ]
-        count, nanoseconds = numbers(sample[2])
-        assert nanoseconds == count * 10_000_000 > 0
-        if any("wait_for_the_test" in name for name in names):
-            break
-    else:
-        pytest.fail("the thread that waits is in no sample")
-    assert field_at(raw, 0, len(raw)).number == 1
