@@ -33,7 +33,7 @@ from licorne_server.errors import (
     failed_precondition,
     new_correlation_id,
 )
-from licorne_server.party_line import PartyLine
+from licorne_server.fair import FairLock
 from licorne_server.pauses import Pauses
 from licorne_server.share import Share
 
@@ -45,7 +45,7 @@ CPU_SECONDS = 10
 DEADLINE = 60.0
 """Seconds until a copy that does not answer is ended: it may have to share the processor."""
 
-MOST_OF_PARTY = 4
+MOST_OF_PEER = 4
 """Questions of one party that may wait."""
 
 MOST = 64
@@ -89,13 +89,7 @@ class Copies:
         self._engine = engine
         self._scheduler = scheduler
         self._shortage = shortage
-        self._line = PartyLine(
-            "plans",
-            "TOO_MANY_PLANS",
-            of_party=MOST_OF_PARTY,
-            most=MOST,
-            retry_after=RETRY_AFTER,
-        )
+        self._lock = FairLock("plans", "TOO_MANY_PLANS", MOST, MOST_OF_PEER, RETRY_AFTER)
         self._children: set[Child] = set()
         self._ending: set[asyncio.Task[str]] = set()
         self._stopped = asyncio.Event()
@@ -103,7 +97,7 @@ class Copies:
     @property
     def waiting(self) -> int:
         """Questions that wait for their turn."""
-        return self._line.waiting
+        return self._lock.waiting
 
     async def ask(
         self, party: str, rm_id: RmId, question: Question, check: Callable[[], object]
@@ -120,7 +114,7 @@ class Copies:
             Stopped: the server is about to stop.
         """
         self._check_room(rm_id)
-        async with self._line.turn(party):
+        async with self._lock.turn(party):
             await self._paid_for()
             started: list[Child] = []
             try:
@@ -134,10 +128,10 @@ class Copies:
     async def stop(self) -> None:
         """End the copy. Who waits for an answer gets `Stopped`."""
         self._stopped.set()
-        self._line.close(Stopped())
+        self._lock.close(Stopped())
         for child in self._children:
             _kill(child)
-        async with self._line.turn("stop"):
+        async with self._lock.turn("stop"):
             # Whoever had the copy has reaped it.
             pass
         if self._ending:

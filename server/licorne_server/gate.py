@@ -1,6 +1,6 @@
 """What every call passes before its service sees it: who calls, and whether that one may call more.
 
-So one peer, whatever it does, leaves places for the others. The streams of RMs that have said whose
+One peer, whatever it does, leaves places for the others. The streams of RMs that have said whose
 they are need no place, because an RM has one of each kind.
 """
 
@@ -17,11 +17,11 @@ from licorne_server.access import Access
 from licorne_server.connections import Connections, Link
 from licorne_server.errors import CallError
 from licorne_server.errors_to_status import abort
+from licorne_server.fair import PeerQuota, refusing
 from licorne_server.measures import Calls
 from licorne_server.measures.calls import Method
 from licorne_server.peer_bounds import PeerBounds
 from licorne_server.peers import host_of, party_of
-from licorne_server.places import Places
 from licorne_server.streams import Stream
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ OPEN_TO_ALL = "grpc.health.v1.Health"
 
 
 class Gate(grpc.aio.ServerInterceptor):
-    """Lets calls in, and holds each party to its share."""
+    """Lets calls in, and holds each peer to its quota."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Gate(grpc.aio.ServerInterceptor):
         measures: Calls | None = None,
         tracing: "Tracing | None" = None,
     ) -> None:
-        """The services in `own` hold their streams to their share by `first`.
+        """The services in `own` hold their streams to their quota by `first`.
 
         Calls are counted in `measures`, and `tracing` hears whose traces they belong to.
         """
@@ -53,15 +53,16 @@ class Gate(grpc.aio.ServerInterceptor):
         self._connections = connections
         self._seconds = bounds.first_message
         self._own = own
-        self._waiting = Places(
-            "streams that have sent nothing",
-            "TOO_MANY_SILENT_STREAMS",
+        self._waiting = PeerQuota(
             bounds.waiting,
             bounds.waiting_share,
+            refusing("streams that have sent nothing", "TOO_MANY_SILENT_STREAMS"),
         )
-        self._calls = Places("calls under way", "TOO_MANY_CALLS", bounds.calls, bounds.calls_share)
-        self._watchers = Places(
-            "watchers", "TOO_MANY_STREAMS", bounds.watchers, bounds.watchers_share
+        self._calls = PeerQuota(
+            bounds.calls, bounds.calls_share, refusing("calls under way", "TOO_MANY_CALLS")
+        )
+        self._watchers = PeerQuota(
+            bounds.watchers, bounds.watchers_share, refusing("watchers", "TOO_MANY_STREAMS")
         )
 
     def stream(self, context: Any) -> Stream:
@@ -72,9 +73,9 @@ class Gate(grpc.aio.ServerInterceptor):
         """The first message of a stream; None when the RM's side has ended without one.
 
         Raises:
-            CallError: it did not come in time, or too many streams of its party wait for theirs.
+            CallError: it did not come in time, or too many streams of its peer wait for theirs.
         """
-        with self._waiting.taken(self._access.caller(context).party):
+        with self._waiting.place(self._access.caller(context).party):
             first = await stream.first(self._seconds)
         self._access.ended_by(context, stream.end)
         return first
@@ -112,10 +113,10 @@ class Gate(grpc.aio.ServerInterceptor):
 
         return handle
 
-    def _streaming(self, serve: Any, method: Method, places: Places | None) -> Any:
+    def _streaming(self, serve: Any, method: Method, quota: PeerQuota | None) -> Any:
         async def handle(request: Any, context: Any) -> None:
             try:
-                with self._entered(context, method, places):
+                with self._entered(context, method, quota):
                     async with self._open(context, method):
                         await serve(request, context)
             except grpc.aio.AbortError:
@@ -125,10 +126,10 @@ class Gate(grpc.aio.ServerInterceptor):
 
         return handle
 
-    def _generator(self, serve: Any, method: Method, places: Places | None) -> Any:
+    def _generator(self, serve: Any, method: Method, quota: PeerQuota | None) -> Any:
         async def handle(request: Any, context: Any) -> AsyncIterator[Any]:
             try:
-                with self._entered(context, method, places):
+                with self._entered(context, method, quota):
                     async with self._open(context, method):
                         async for answer in serve(request, context):
                             yield answer
@@ -167,11 +168,11 @@ class Gate(grpc.aio.ServerInterceptor):
             raise
 
     @contextmanager
-    def _entered(self, context: Any, method: Method, places: Places | None) -> Iterator[Link]:
+    def _entered(self, context: Any, method: Method, quota: PeerQuota | None) -> Iterator[Link]:
         """Inside the block a call is under way.
 
         Raises:
-            CallError: nobody knows who calls, or its party has its share of calls.
+            CallError: nobody knows who calls, or its peer has its quota of calls.
         """
         link = self._connections.link(context.peer())
         link.called()
@@ -181,10 +182,10 @@ class Gate(grpc.aio.ServerInterceptor):
             self._tracing.called(context.invocation_metadata() or ())
         try:
             if method.service == OPEN_TO_ALL:
-                party = party_of(host_of(context.peer()))
+                peer = party_of(host_of(context.peer()))
             else:
-                party = self._access.caller(context).party
-            with places.taken(party) if places else nullcontext():
+                peer = self._access.caller(context).party
+            with quota.place(peer) if quota else nullcontext():
                 yield link
         except asyncio.CancelledError:
             link.resets += 1

@@ -21,7 +21,6 @@ from licorne_core.effects import (
 )
 from licorne_core.errors import shown
 from licorne_core.ids import RmId
-from licorne_server.bounded_lock import BoundedLock
 from licorne_server.configurations.history import Configurations
 from licorne_server.convert_out import Kind, Payload
 from licorne_server.errors import (
@@ -30,6 +29,7 @@ from licorne_server.errors import (
     unavailable,
 )
 from licorne_server.event_log import EventLogs
+from licorne_server.fair import FairLock
 from licorne_server.measures import RmMeasures
 from licorne_server.outbox import Outbox
 from licorne_server.outbox_bounds import OutboxBounds
@@ -87,7 +87,7 @@ class Rms:
         self._arriving: dict[RmId, str] = {}
         # What the session of an RM is told that gives way to a registration just now, by RM.
         self._farewells: dict[str, CallError] = {}
-        self._locks: WeakValueDictionary[str, BoundedLock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, FairLock] = WeakValueDictionary()
         # Messages with much in them go through it one by one.
         self._gate = asyncio.Lock()
         self.on_extra = self.on_forgotten = _nobody_hears
@@ -100,7 +100,7 @@ class Rms:
         """Every RM in order of first registration."""
         return list(self._rms.values())
 
-    def lock(self, rm_id: str) -> BoundedLock:
+    def lock(self, rm_id: str) -> FairLock:
         """The lock of that RM, registered or not.
 
         It is held while the RM is registered, configured, or taken over by a stream: these come
@@ -109,7 +109,7 @@ class Rms:
         lock = self._locks.get(rm_id)
         if lock is None:
             what = f"registrations, updates and new streams of RM {rm_id}"
-            lock = self._locks[rm_id] = BoundedLock(what, "TOO_MANY_FOR_ONE_RM", MAX_WAITING)
+            lock = self._locks[rm_id] = FairLock(what, "TOO_MANY_FOR_ONE_RM", MAX_WAITING)
         return lock
 
     def is_locked(self, rm_id: str) -> bool:

@@ -52,9 +52,8 @@ RAISING = {
     "exhausted": 1,
     "invalid_argument": 2,
     "error_info": 0,
-    "BoundedLock": 1,
-    "PartyLine": 1,
-    "Places": 1,
+    "FairLock": 1,
+    "refusing": 1,
 }
 """Functions that make an error with a reason, and where among their arguments the reason is."""
 

@@ -15,7 +15,7 @@ from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
 from licorne_server.app import Server
 from licorne_server.copied_process import Spent
-from licorne_server.copies import MOST_OF_PARTY, RETRY_AFTER, Copies, Question
+from licorne_server.copies import MOST_OF_PEER, RETRY_AFTER, Copies, Question
 from licorne_server.errors import CallError, Defect, Stopped, failed_precondition
 from licorne_server.pauses import Pauses
 from licorne_server.share import Share
@@ -298,7 +298,7 @@ async def test_many_plans_of_one_party_are_refused_with_a_hint(
 ) -> None:
     """Beside the one that is made so many may wait; the next is told when to come back."""
     await shim.set_up()
-    plans = [asked(server.copies, sleeper) for _ in range(MOST_OF_PARTY + 1)]
+    plans = [asked(server.copies, sleeper) for _ in range(MOST_OF_PEER + 1)]
     await sleeper.pid()
     with pytest.raises(CallError) as error:
         await server.copies.ask("me", RM, lambda *_: b"", nothing)

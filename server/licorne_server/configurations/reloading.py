@@ -17,7 +17,6 @@ import structlog
 from licorne_core.config import load
 from licorne_core.errors import ConfigError
 from licorne_core.ids import RmId
-from licorne_server.bounded_lock import BoundedLock
 from licorne_server.clock import Clock
 from licorne_server.config_thread import ConfigThread, Origin
 from licorne_server.configurations.applying import Applier, Change
@@ -29,6 +28,7 @@ from licorne_server.configurations.default import (
 from licorne_server.configurations.history import Configurations
 from licorne_server.configurations.revisions import Source
 from licorne_server.errors import CallError, Defect, failed_precondition
+from licorne_server.fair import FairLock
 from licorne_server.rms import Rms, configuring
 from licorne_server.undisturbed import Undisturbed
 
@@ -90,7 +90,7 @@ class Reloader:
         self._rms = rms
         self._thread = thread
         self._clock = clock
-        self._lock = BoundedLock("reloads", "TOO_MANY_RELOADS", MAX_WAITING)
+        self._lock = FairLock("reloads", "TOO_MANY_RELOADS", MAX_WAITING)
         self._undisturbed = Undisturbed("reload")
         self._asked: set[asyncio.Task[None]] = set()
         self._watch: asyncio.Task[None] | None = None

@@ -1,4 +1,4 @@
-"""The line for what only one can have at a time: parties take turns."""
+"""A lock for which peers take turns, and for which only so many may wait."""
 
 import asyncio
 from typing import Any
@@ -7,14 +7,14 @@ import grpc
 import pytest
 
 from licorne_server.errors import CallError, Stopped
-from licorne_server.party_line import PartyLine
+from licorne_server.fair import FairLock
 
 PATIENCE = 60.0
 
 
-def a_line(of_party: int = 2, most: int = 3) -> PartyLine:
-    """A line in which few may wait."""
-    return PartyLine("plans", "TOO_MANY_PLANS", of_party=of_party, most=most, retry_after=2.0)
+def a_lock(each: int = 2, total: int = 3) -> FairLock:
+    """A lock for which few may wait."""
+    return FairLock("plans", "TOO_MANY_PLANS", total, each, retry_after=2.0)
 
 
 async def settled() -> None:
@@ -24,20 +24,20 @@ async def settled() -> None:
 
 
 class Visits:
-    """Those who come to a line: each stays until it is let go."""
+    """Those who come for a lock: each stays until it is let go."""
 
-    def __init__(self, line: PartyLine) -> None:
+    def __init__(self, lock: FairLock) -> None:
         """Nobody has come."""
-        self.line = line
+        self.lock = lock
         self.order: list[str] = []
         self._go: dict[str, asyncio.Event] = {}
 
-    def come(self, party: str, name: str) -> "asyncio.Task[None]":
-        """Somebody of a party comes."""
+    def come(self, peer: str, name: str) -> "asyncio.Task[None]":
+        """A caller of a peer comes."""
         self._go[name] = asyncio.Event()
 
         async def visit() -> None:
-            async with self.line.turn(party):
+            async with self.lock.turn(peer):
                 self.order.append(name)
                 await self._go[name].wait()
 
@@ -48,9 +48,9 @@ class Visits:
         self._go[name].set()
 
 
-async def test_turns_go_round_the_parties() -> None:
-    """Who came with many has one turn, then another party has one."""
-    visits = Visits(a_line(of_party=3, most=9))
+async def test_turns_go_round_the_peers() -> None:
+    """Who came with many has one turn, then another peer has one."""
+    visits = Visits(a_lock(each=3, total=9))
     tasks = [visits.come("a", name) for name in ("a1", "a2", "a3")]
     tasks += [visits.come("b", "b1"), visits.come("c", "c1")]
     await settled()
@@ -60,9 +60,9 @@ async def test_turns_go_round_the_parties() -> None:
     assert visits.order == ["a1", "a2", "b1", "c1", "a3"]
 
 
-async def test_a_party_that_waits_too_often_is_refused_and_others_are_not() -> None:
-    """The bound of a party is its own; that of all is for everybody."""
-    visits = Visits(a_line())
+async def test_a_peer_that_waits_too_often_is_refused_and_others_are_not() -> None:
+    """The bound of a peer is its own; that of all is for everybody."""
+    visits = Visits(a_lock())
     tasks = [visits.come("a", name) for name in ("a1", "a2", "a3")]
     await settled()
     assert await refused(visits.come("a", "a4")) == "plans: 2 of a wait already"
@@ -84,12 +84,12 @@ async def refused(task: "asyncio.Task[Any]") -> str:
 
 async def test_who_goes_while_waiting_is_passed_over() -> None:
     """Cancelled ones leave room at once, and the turn goes to who is left."""
-    visits = Visits(a_line(of_party=1))
+    visits = Visits(a_lock(each=1))
     first, second = visits.come("a", "a1"), visits.come("b", "b1")
     await settled()
     second.cancel()
     await settled()
-    assert visits.line.waiting == 0
+    assert visits.lock.waiting == 0
     third = visits.come("b", "b2")
     await settled()
     visits.let_go("a1")
@@ -100,8 +100,8 @@ async def test_who_goes_while_waiting_is_passed_over() -> None:
 
 async def test_a_turn_that_comes_too_late_goes_on_to_the_next() -> None:
     """Who is cancelled in the moment in which it gets the turn does not keep it."""
-    visits = Visits(a_line())
-    async with visits.line.turn("a"):
+    visits = Visits(a_lock())
+    async with visits.lock.turn("a"):
         second, third = visits.come("b", "b1"), visits.come("c", "c1")
         await settled()
     # It has been given the turn, and did not run since.
@@ -111,12 +111,12 @@ async def test_a_turn_that_comes_too_late_goes_on_to_the_next() -> None:
     assert visits.order == ["c1"]
 
 
-async def test_nobody_waits_in_a_line_that_is_closed() -> None:
+async def test_nobody_waits_for_a_lock_that_is_closed() -> None:
     """Who waits gets the error, and who has the turn keeps it."""
-    visits = Visits(a_line())
+    visits = Visits(a_lock())
     first, second = visits.come("a", "a1"), visits.come("b", "b1")
     await settled()
-    visits.line.close(Stopped())
+    visits.lock.close(Stopped())
     with pytest.raises(Stopped):
         await second
     visits.let_go("a1")
@@ -125,7 +125,7 @@ async def test_nobody_waits_in_a_line_that_is_closed() -> None:
 
 async def test_one_who_is_cancelled_as_the_turn_ends_is_passed_over() -> None:
     """The turn goes to the next who is there, and the line goes on."""
-    visits = Visits(a_line())
+    visits = Visits(a_lock())
     visits.come("a", "a1")
     await settled()
     gone = visits.come("b", "b1")

@@ -14,16 +14,16 @@ from grpc_status import rpc_status  # type: ignore[import-untyped]
 from licorne.v1.admin_pb2 import UpdateConfigurationRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_server.app import Server
-from licorne_server.bounded_lock import BoundedLock
 from licorne_server.config_thread import Origin
 from licorne_server.errors import CallError
+from licorne_server.fair import FairLock
 from licorne_server.rms import MAX_WAITING
 from support.shim import PATIENCE, RawSession, Shim, connected, eventually
 
 CONFIG = "partitions: [{name: default, queues: [{name: root, submitacl: '*'}]}]"
 
 
-async def hold(lock: BoundedLock, held: list[int], number: int, free: asyncio.Event) -> None:
+async def hold(lock: FairLock, held: list[int], number: int, free: asyncio.Event) -> None:
     """Wait for the lock, and hold it until it is freed."""
     async with lock:
         held.append(number)
@@ -32,7 +32,7 @@ async def hold(lock: BoundedLock, held: list[int], number: int, free: asyncio.Ev
 
 async def test_so_many_wait_and_the_next_is_refused() -> None:
     """Those who wait get the lock in their order; one too many is told at once."""
-    lock, held, free = BoundedLock("keys", "TOO_MANY_KEYS", 3), list[int](), asyncio.Event()
+    lock, held, free = FairLock("keys", "TOO_MANY_KEYS", 3), list[int](), asyncio.Event()
     tasks = [asyncio.create_task(hold(lock, held, number, free)) for number in range(4)]
     await asyncio.sleep(0)
     with pytest.raises(CallError, match="keys: 3 wait already") as refused:
@@ -46,7 +46,7 @@ async def test_so_many_wait_and_the_next_is_refused() -> None:
 
 async def test_one_that_is_cancelled_leaves_at_once() -> None:
     """Its place is free for another, and the lock goes to the next behind it."""
-    lock, held, free = BoundedLock("keys", "TOO_MANY_KEYS", 3), list[int](), asyncio.Event()
+    lock, held, free = FairLock("keys", "TOO_MANY_KEYS", 3), list[int](), asyncio.Event()
     tasks = [asyncio.create_task(hold(lock, held, number, free)) for number in range(4)]
     await asyncio.sleep(0)
     tasks[1].cancel()

@@ -1,0 +1,232 @@
+"""Fairness between peers: turns go round them, and none takes all places.
+
+A peer is an identity: the names in a certificate, or a token. Where callers have none it is the
+address that they call from.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from types import TracebackType
+from typing import Generic, TypeVar
+
+from licorne_server.errors import CallError, exhausted
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+Refusal = Callable[[int, str], Exception]
+"""Makes the error for a bound that is reached: that of the named peer, or without a name of all."""
+
+
+class RoundRobin(Generic[K, T]):
+    """A line for each key. The keys take turns; a line is served in the order of arrival."""
+
+    def __init__(self) -> None:
+        """All lines are empty."""
+        # The first key is the next. A key whose line is empty is not there.
+        self._lines: dict[K, deque[T]] = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        """The items of all lines."""
+        return self._size
+
+    def line(self, key: K) -> Sequence[T]:
+        """The items of one line."""
+        return self._lines.get(key, ())
+
+    def put(self, key: K, item: T) -> None:
+        """Put an item at the end of a line."""
+        self._lines.setdefault(key, deque()).append(item)
+        self._size += 1
+
+    def take(self) -> T:
+        """Take the first item of the next key, which goes behind all other keys."""
+        key = next(iter(self._lines))
+        line = self._lines.pop(key)
+        item = line.popleft()
+        if line:
+            self._lines[key] = line
+        self._size -= 1
+        return item
+
+    def remove(self, key: K, item: T) -> None:
+        """Take an item out of its line, if it is there still."""
+        line = self._lines.get(key)
+        if line is not None and item in line:
+            line.remove(item)
+            self._size -= 1
+            if not line:
+                del self._lines[key]
+
+    def clear(self) -> list[T]:
+        """Empty all lines; returns the items."""
+        items = [item for line in self._lines.values() for item in line]
+        self._lines.clear()
+        self._size = 0
+        return items
+
+
+class PeerQuota:
+    """So many places, of which each peer may have so many."""
+
+    total: int
+    each: int
+
+    def __init__(self, total: int, each: int, refusal: Refusal) -> None:
+        """All places are free; `refusal` makes the error for one too many."""
+        self.total = total
+        self.each = each
+        self._refusal = refusal
+        self._taken: dict[str, int] = {}
+        self.taken = 0
+
+    @contextmanager
+    def place(self, peer: str) -> Iterator[None]:
+        """Inside the block the peer has one place more.
+
+        Raises:
+            Exception: the refusal: the peer has as many as it may, or no place is free.
+        """
+        count = self._taken.get(peer, 0)
+        if count >= self.each:
+            raise self._refusal(self.each, peer)
+        if self.taken >= self.total:
+            raise self._refusal(self.total, "")
+        self._taken[peer] = count + 1
+        self.taken += 1
+        try:
+            yield
+        finally:
+            self.taken -= 1
+            self._taken[peer] -= 1
+            if not self._taken[peer]:
+                del self._taken[peer]
+
+
+class Turns:
+    """One peer has the turn at a time; then the next peer has it."""
+
+    def __init__(self) -> None:
+        """The turn is free."""
+        self.taken = False
+        self._waiting: RoundRobin[str, asyncio.Future[None]] = RoundRobin()
+
+    async def wait(self, peer: str) -> None:
+        """Wait for the turn; `pass_on` ends it. A caller that is cancelled leaves the line."""
+        if not self.taken:
+            self.taken = True
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.put(peer, turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                # It was given the turn, and is not there any more to have it.
+                self.pass_on()
+            else:
+                self._waiting.remove(peer, turn)
+            raise
+
+    def pass_on(self) -> None:
+        """Give the turn to the next peer.
+
+        One that was cancelled just now stands in the line until it has run: it is passed over.
+        """
+        while self._waiting:
+            turn = self._waiting.take()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self.taken = False
+
+    def close(self, error: Exception) -> None:
+        """Empty the line: those who wait get the error."""
+        for turn in self._waiting.clear():
+            if not turn.done():
+                turn.set_exception(error)
+
+
+class FairLock:
+    """A lock that goes round the peers, and for which only so many may wait.
+
+    A caller that is cancelled while it waits leaves at once, and another may wait instead.
+    """
+
+    def __init__(
+        self, what: str, reason: str, total: int, each: int | None = None, retry_after: float = 0.0
+    ) -> None:
+        """`what` waits, in the plural, in a refusal; `reason` is the refusal's code.
+
+        So many may wait in `total`, and so many of each peer; without `each` peers have no bound of
+        their own. A refused caller is told to come back after so many seconds, if any.
+        """
+
+        def refusal(most: int, peer: str) -> CallError:
+            of_peer = f" of {peer}" if peer and each is not None else ""
+            return exhausted(f"{what}: {most}{of_peer} wait already", reason, retry_after)
+
+        self._turns = Turns()
+        self._places = PeerQuota(total, total if each is None else each, refusal)
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return self._places.taken
+
+    def locked(self) -> bool:
+        """Whether somebody holds the lock."""
+        return self._turns.taken
+
+    def close(self, error: Exception) -> None:
+        """Let nobody wait any more: those who do get the error."""
+        self._turns.close(error)
+
+    @asynccontextmanager
+    async def turn(self, peer: str) -> AsyncIterator[None]:
+        """Wait for a turn of the peer, and hold the lock inside the block.
+
+        Raises:
+            CallError: RESOURCE_EXHAUSTED: too many wait already.
+        """
+        await self._wait(peer)
+        try:
+            yield
+        finally:
+            self._turns.pass_on()
+
+    async def __aenter__(self) -> None:
+        """Wait for the lock where there are no peers: in the order of arrival.
+
+        Raises:
+            CallError: RESOURCE_EXHAUSTED: too many wait already.
+        """
+        await self._wait("")
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Give the lock to the next."""
+        self._turns.pass_on()
+
+    async def _wait(self, peer: str) -> None:
+        if self._turns.taken:
+            with self._places.place(peer):
+                await self._turns.wait(peer)
+        else:
+            await self._turns.wait(peer)
+
+
+def refusing(what: str, reason: str) -> Refusal:
+    """Refuses calls: `what` takes the places, in the plural, and `reason` is the code."""
+
+    def refusal(most: int, peer: str) -> CallError:
+        return exhausted(f"{what}: at most {most}{' of one peer' if peer else ''}", reason)
+
+    return refusal

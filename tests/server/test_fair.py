@@ -1,0 +1,83 @@
+"""Lines that take turns, and places that nobody has all of."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from licorne_server.fair import PeerQuota, RoundRobin
+
+
+def lines(*items: str) -> RoundRobin[str, str]:
+    """Items in the lines of their first letters."""
+    found: RoundRobin[str, str] = RoundRobin()
+    for item in items:
+        found.put(item[0], item)
+    return found
+
+
+def taken(found: RoundRobin[str, str]) -> list[str]:
+    """All items in their turns."""
+    return [found.take() for _ in range(len(found))]
+
+
+def test_keys_take_turns() -> None:
+    """A long line delays another by one item, and each line keeps its order."""
+    assert taken(lines("a1", "a2", "a3", "b1", "c1", "c2")) == ["a1", "b1", "c1", "a2", "c2", "a3"]
+
+
+def test_key_that_comes_back_is_the_last() -> None:
+    """A key whose line was empty has no turn before those that wait."""
+    found = lines("a1", "b1", "b2")
+    assert found.take() == "a1"
+    found.put("a", "a2")
+    assert taken(found) == ["b1", "a2", "b2"]
+
+
+def test_removed_items_have_no_turn() -> None:
+    """What is not there any more is passed over, and an empty line counts no more."""
+    found = lines("a1", "b1", "b2")
+    found.remove("a", "a1")
+    found.remove("a", "a1")
+    found.remove("b", "b1")
+    assert (list(found.line("a")), list(found.line("b")), len(found)) == ([], ["b2"], 1)
+    assert taken(found) == ["b2"]
+
+
+def test_cleared_lines_are_empty() -> None:
+    """All items are handed over, those of a key together."""
+    found = lines("a1", "b1", "a2")
+    assert found.clear() == ["a1", "a2", "b1"]
+    assert not found
+
+
+class Full(Exception):
+    """A bound that is reached, and whose."""
+
+
+def test_quota_of_one_peer_leaves_places_for_others() -> None:
+    """The error is made of the bound and the peer, or of the bound of all."""
+    quota = PeerQuota(3, 2, Full)
+    with ExitStack() as stack:
+        for peer in ("a", "a", "b"):
+            stack.enter_context(quota.place(peer))
+        for peer, told in (("a", (2, "a")), ("b", (3, ""))):
+            with pytest.raises(Full) as error, quota.place(peer):
+                pass
+            assert error.value.args == told
+        assert quota.taken == 3
+
+
+def test_places_are_given_back() -> None:
+    """A place that was left is free, also when it was left by an error; a refusal takes none."""
+    quota = PeerQuota(1, 1, Full)
+
+    def fail() -> None:
+        with quota.place("a"):
+            with pytest.raises(Full), quota.place("b"):
+                pass
+            raise ValueError("inside")
+
+    for _ in range(3):
+        with pytest.raises(ValueError, match="inside"):
+            fail()
+    assert quota.taken == 0
