@@ -8,7 +8,6 @@ from 0 again with every registration of the RM.
 import asyncio
 import uuid
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
@@ -19,6 +18,7 @@ from licorne_core.errors import NotFound, shown
 from licorne_core.events import EventRecord, Fact
 from licorne_core.ids import RmId
 from licorne_server.event_blocks import Block, Encode, Written
+from licorne_server.fair import PeerQuota
 from licorne_server.rm_bounds import EventBounds
 
 FACT_BYTES = 300
@@ -97,8 +97,9 @@ class EventLog:
         self._written: dict[Written, Block] = {}
         # Set, and forgotten, when something comes in; None while nobody waits for it.
         self._news: asyncio.Event | None = None
-        # How many watch, by party.
-        self._watchers: Counter[str] = Counter()
+        self._watchers = PeerQuota(
+            settings.event_max_streams, settings.event_max_streams_per_host, self._too_many
+        )
 
     def append(self, facts: Sequence[Fact], footprint: int = 0) -> None:
         """Take in facts, and drop those that are too old now.
@@ -121,6 +122,8 @@ class EventLog:
     def follow(self, settings: ExtraConfig) -> None:
         """Follow other settings from now on."""
         self.settings = settings
+        self._watchers.total = settings.event_max_streams
+        self._watchers.each = settings.event_max_streams_per_host
         self._trim()
 
     def end(self, ending: Ending) -> None:
@@ -160,25 +163,17 @@ class EventLog:
         await self._news.wait()
 
     @contextmanager
-    def watched_by(self, party: str) -> Iterator[None]:
-        """Inside the block, count a watcher against the bounds for the RM and for its party.
+    def watched_by(self, peer: str) -> Iterator[None]:
+        """Inside the block, count a watcher against the bounds for the RM and for its peer.
 
         Raises:
             TooManyStreams: a bound is reached.
         """
-        settings = self.settings
-        if self._watchers.total() >= settings.event_max_streams:
-            raise TooManyStreams(f"{settings.event_max_streams} for RM {self.rm_id}")
-        if self._watchers[party] >= settings.event_max_streams_per_host:
-            raise TooManyStreams(f"{settings.event_max_streams_per_host} for peer {party}")
-        self._watchers[party] += 1
-        try:
-            with self.reading():
-                yield
-        finally:
-            self._watchers[party] -= 1
-            if not self._watchers[party]:
-                del self._watchers[party]
+        with self._watchers.place(peer), self.reading():
+            yield
+
+    def _too_many(self, most: int, peer: str) -> TooManyStreams:
+        return TooManyStreams(f"{most} for peer {peer}" if peer else f"{most} for RM {self.rm_id}")
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -195,7 +190,7 @@ class EventLog:
     @property
     def watchers(self) -> int:
         """How many watch."""
-        return self._watchers.total()
+        return self._watchers.taken
 
     def _open_block(self) -> Block:
         """The last block, or a new one if that is full."""

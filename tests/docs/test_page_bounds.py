@@ -11,7 +11,7 @@ def test_bounds_of_the_page_are_those_in_force() -> None:
     rows = Page("docs/ui.md").table("How live it is")
     shown = [[int(text.replace(",", "")) for text in re.findall(r"[\d,]+", row[1])] for row in rows]
     assert shown == [
-        [feed.MAX_VIEWERS, feed.MAX_VIEWERS_OF_PARTY],
+        [feed.MAX_VIEWERS, feed.MAX_VIEWERS_OF_PEER],
         [looking.MAX_QUEUES],
         [pages.MAX_PAGE],
         [finding.HITS],

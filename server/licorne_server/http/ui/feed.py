@@ -10,7 +10,6 @@ same (`renderings.py`), and sent in chunks.
 import asyncio
 import json
 import uuid
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from time import thread_time
@@ -18,6 +17,7 @@ from time import thread_time
 import structlog
 
 from licorne_server.build_info import build_info
+from licorne_server.fair import PeerQuota
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import CHUNK
 from licorne_server.http.ui.board import Board
@@ -40,7 +40,7 @@ BEAT_SECONDS = 5.0
 """How often a viewer hears that the server is there, while nothing changes."""
 
 MAX_VIEWERS = 64
-MAX_VIEWERS_OF_PARTY = 16
+MAX_VIEWERS_OF_PEER = 16
 """How many look at the same time, all together and with one token or from one host."""
 
 
@@ -57,31 +57,26 @@ class Feed:
         self._instance = str(uuid.uuid4())
         self._board = Board()
         self._renderings = Renderings(sources.share)
-        self._viewers: Counter[str] = Counter()
+        self._viewers = PeerQuota(MAX_VIEWERS, MAX_VIEWERS_OF_PEER, _too_many)
         self._task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self._closed = False
 
     @contextmanager
-    def watched_by(self, party: str) -> Iterator[None]:
+    def watched_by(self, peer: str) -> Iterator[None]:
         """Count a viewer inside the block. The first one begins the looks, the last one ends them.
 
         Raises:
             TooManyViewers: this one is not let in.
         """
-        if self._viewers.total() >= MAX_VIEWERS:
-            raise TooManyViewers(f"{MAX_VIEWERS} viewers look at this server already")
-        if self._viewers[party] >= MAX_VIEWERS_OF_PARTY:
-            raise TooManyViewers(f"{MAX_VIEWERS_OF_PARTY} viewers of {party} look already")
-        self._viewers[party] += 1
-        if self._task is None:
-            self._board = Board()
-            self._task = asyncio.create_task(self._look_on(), name="the page's feed")
         try:
-            yield
+            with self._viewers.place(peer):
+                if self._task is None:
+                    self._board = Board()
+                    self._task = asyncio.create_task(self._look_on(), name="the page's feed")
+                yield
         finally:
-            self._viewers -= Counter({party: 1})
-            if not self._viewers and self._task is not None:
+            if not self._viewers.taken and self._task is not None:
                 self._task.cancel()
                 self._task = None
 
@@ -184,6 +179,11 @@ class Feed:
                 spent += thread_time() - begin
         self._tell()
         return spent
+
+
+def _too_many(most: int, peer: str) -> TooManyViewers:
+    of_whom = f"of {peer} look" if peer else "look at this server"
+    return TooManyViewers(f"{most} viewers {of_whom} already")
 
 
 def _go_on(stops: Iterator[None], over: Callable[[], bool]) -> bool:
