@@ -5,7 +5,7 @@ served meanwhile.
 """
 
 import asyncio
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from sys import getsizeof
@@ -16,6 +16,7 @@ import structlog
 
 from licorne_core.config import InvalidConfiguration, SubmittedConfig, submitted
 from licorne_server.errors import exhausted
+from licorne_server.fair import RoundRobin
 from licorne_server.logs import levels
 from licorne_server.logs.names import CONFIGURATIONS
 
@@ -23,11 +24,11 @@ _log = structlog.get_logger(CONFIGURATIONS)
 _threshold = levels().threshold(CONFIGURATIONS)
 
 MAX_WAITING = 1_024
-"""Pieces of work of one party that may wait, for commands and for questions each: one for each RM
+"""Pieces of work of one peer that may wait, for commands and for questions each: one for each RM
 that there may be."""
 
 MAX_WAITING_BYTES = 64 * 1024 * 1024
-"""Bytes of memory that the texts of one party may take that wait, for commands and for questions
+"""Bytes of memory that the waiting texts of one peer may take, for commands and for questions
 each: 32 of the largest."""
 
 VALIDATION = "validation"
@@ -37,16 +38,17 @@ T = TypeVar("T")
 
 
 class Origin(NamedTuple):
-    """Where work comes from: a party, and what it is done for, an RM or a kind of question.
+    """Where work comes from: a peer, and what it is done for, an RM or a kind of question.
 
-    One piece of work may wait for each `purpose` of a party; any number may where it is empty.
+    One piece of work may wait for each `purpose` of a peer; any number may where it is empty.
     """
 
-    party: str
+    peer: str
     purpose: str = ""
 
 
 class _Job(NamedTuple):
+    purpose: str
     work: Callable[[], Any]
     done: asyncio.Future[Any]
     size: int
@@ -57,7 +59,7 @@ class ConfigThread:
     """The one thread for all configurations, whether they come over gRPC or HTTP.
 
     It is one thread only, so that many callers together slow the loop no more than one does. It
-    works for one party after the other, and for one party in the order in which work came. Work
+    works for one peer after the other, and for one peer in the order in which work came. Work
     that its caller gave up on is not begun; what was begun is finished before the next.
 
     What waits for commands and what waits for questions are bounded apart. So no number of
@@ -67,8 +69,7 @@ class ConfigThread:
     def __init__(self) -> None:
         """The thread starts with the first work."""
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="config")
-        # What waits, by party; the first is the next. A party that has nothing is not there.
-        self._waiting: dict[str, dict[Hashable, _Job]] = {}
+        self._waiting: RoundRobin[str, _Job] = RoundRobin()
         self._busy = False
         self._stopped = False
 
@@ -96,7 +97,7 @@ class ConfigThread:
         if _threshold.debugs:
             _log.debug(
                 "configuration read",
-                by=origin.party,
+                by=origin.peer,
                 purpose=origin.purpose,
                 characters=len(text),
                 valid=not isinstance(parsed, InvalidConfiguration),
@@ -105,59 +106,40 @@ class ConfigThread:
         return parsed
 
     async def _do(self, origin: Origin, work: Callable[[], T], size: int, *, is_command: bool) -> T:
-        party, purpose = origin
-        key: Hashable = purpose or object()
-        waiting = self._waiting.get(party, {})
-        if key in waiting:
+        peer, purpose = origin
+        waiting = self._waiting.line(peer)
+        if purpose and any(job.purpose == purpose for job in waiting):
             raise exhausted(
-                f"a configuration of {party} for {purpose} waits to be read already",
+                f"a configuration of {peer} for {purpose} waits to be read already",
                 "CONFIGURATION_WAITS",
             )
-        _check_room(party, [job for job in waiting.values() if job.is_command is is_command], size)
+        _check_room(peer, [job for job in waiting if job.is_command is is_command], size)
         done = asyncio.get_running_loop().create_future()
-        job = _Job(work, done, size, is_command)
-        self._waiting.setdefault(party, waiting)[key] = job
+        job = _Job(purpose, work, done, size, is_command)
+        self._waiting.put(peer, job)
         self._begin()
         try:
             result: T = await done
         finally:
-            self._give_up(party, key, job)
+            # A caller that has gone makes room for the next.
+            self._waiting.remove(peer, job)
         return result
 
     def stop(self) -> None:
         """Begin nothing more; whoever waits is cancelled."""
         self._stopped = True
-        for jobs in self._waiting.values():
-            for job in jobs.values():
-                job.done.cancel()
-        self._waiting.clear()
+        for job in self._waiting.clear():
+            job.done.cancel()
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-    def _give_up(self, party: str, key: Hashable, job: _Job) -> None:
-        """Take work out of the line whose caller has gone, so that the next may wait there."""
-        jobs = self._waiting.get(party, {})
-        if jobs.get(key) is job:
-            del jobs[key]
-            if not jobs:
-                del self._waiting[party]
 
     def _begin(self) -> None:
         """Begin the next piece of work, unless one is under way."""
         if self._busy or self._stopped or not self._waiting:
             return
         self._busy = True
-        job = self._next()
+        job = self._waiting.take()
         running = asyncio.get_running_loop().run_in_executor(self._thread, job.work)
         running.add_done_callback(partial(self._end, job.done))
-
-    def _next(self) -> _Job:
-        """The oldest work of the next party, which goes to the end of the line."""
-        party = next(iter(self._waiting))
-        jobs = self._waiting.pop(party)
-        job = jobs.pop(next(iter(jobs)))
-        if jobs:
-            self._waiting[party] = jobs
-        return job
 
     def _end(self, done: asyncio.Future[Any], running: asyncio.Future[Any]) -> None:
         self._busy = False
@@ -172,7 +154,7 @@ class ConfigThread:
         self._begin()
 
 
-def _check_room(party: str, waiting: Sequence[_Job], size: int) -> None:
+def _check_room(peer: str, waiting: Sequence[_Job], size: int) -> None:
     """Refuse one more piece of work of that size where too much of its kind waits.
 
     Raises:
@@ -180,11 +162,11 @@ def _check_room(party: str, waiting: Sequence[_Job], size: int) -> None:
     """
     if len(waiting) >= MAX_WAITING:
         raise exhausted(
-            f"{MAX_WAITING} configurations of {party} wait to be read already",
+            f"{MAX_WAITING} configurations of {peer} wait to be read already",
             "TOO_MANY_CONFIGURATIONS",
         )
     if sum(job.size for job in waiting) + size > MAX_WAITING_BYTES:
         raise exhausted(
-            f"configurations of {party} of {MAX_WAITING_BYTES} bytes wait already",
+            f"configurations of {peer} of {MAX_WAITING_BYTES} bytes wait already",
             "TOO_MANY_CONFIGURATIONS",
         )
