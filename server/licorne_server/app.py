@@ -29,6 +29,7 @@ from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.errors import Stopped
 from licorne_server.event_log import EventLogs
+from licorne_server.fair import TimeSlices
 from licorne_server.figures import rm_figures
 from licorne_server.gate import Gate
 from licorne_server.grpc_server import bind, grpc_server
@@ -50,7 +51,6 @@ from licorne_server.services.session import SessionService
 from licorne_server.services.standard import StandardHealth, add_reflection
 from licorne_server.services.state import StateService
 from licorne_server.settings import Settings
-from licorne_server.share import Share
 from licorne_server.tokens import tokens_in
 from licorne_server.tracing.counts import TraceCounts
 from licorne_server.tracing.starting import tracing_of
@@ -106,9 +106,11 @@ class Server:
         default = Default(settings.default_config or built_in(), settings.config_file)
         known = Configurations(default, Keeper(settings.state_dir), self.clock)
         self._build = build_info()
-        self._share = Share(lambda: engine.busy, lambda: engine.portions.turn, engine.slow)
+        self._time_slices = TimeSlices(
+            lambda: engine.busy, lambda: engine.portions.turn, engine.slow
+        )
         self.tracing = tracing_of(
-            settings.traces, self._build, self.clock, self._share, self.scheduler.views
+            settings.traces, self._build, self.clock, self._time_slices, self.scheduler.views
         )
         self.rms = Rms(
             self.engine.post, self.engine.now, settings.bounds, self.events, known, self.tracing
@@ -141,8 +143,8 @@ class Server:
         refusal_of = self.scheduler.refusal_of
         self.changes = Changes(engine, self.rms, known, self.config_thread, self.clock, refusal_of)
         self.copies = self._copies()
-        self._history = History(self.scheduler.views, self.clock, self._share)
-        self._audits = Audits(self.scheduler.views, self.clock, self._share)
+        self._history = History(self.scheduler.views, self.clock, self._time_slices)
+        self._audits = Audits(self.scheduler.views, self.clock, self._time_slices)
         self.engine.on_failure = self._failed
         self._access = Access(
             enforced=settings.tls is not None and settings.tls.client_ca is not None,
@@ -264,7 +266,7 @@ class Server:
                 access,
                 gate,
                 admission,
-                self._share,
+                self._time_slices,
                 # In microseconds it is below 2^53 until 2255, as JavaScript needs it.
                 int(started_time * 1e6),
                 settings.heartbeat,
@@ -281,11 +283,11 @@ class Server:
                 self._dumps,
                 self.changes,
                 self.copies,
-                self._share,
+                self._time_slices,
                 self._log_levels,
             ),
-            StateService(views, self.rms, access, self._share, self.engine.now),
-            EventsService(self.events, access, self._share),
+            StateService(views, self.rms, access, self._time_slices, self.engine.now),
+            EventsService(self.events, access, self._time_slices),
         )
         names = list(dict.fromkeys(service.name for service in services))
         server.add_generic_rpc_handlers([service.handler() for service in services])
@@ -307,7 +309,7 @@ class Server:
     def _copies(self) -> Copies:
         shortage = self.memory.shortage_for_copy
         pauses = Pauses(self.settings.rms.plan_pause, lambda: self.memory.resident)
-        return Copies(self.engine, self.scheduler, self._share, shortage, pauses)
+        return Copies(self.engine, self.scheduler, self._time_slices, shortage, pauses)
 
     def _made_of(self) -> Sources:
         """What HTTP and state dumps tell."""
@@ -326,7 +328,7 @@ class Server:
             history=self._history.samples,
             queue_names=self.settings.queue_names,
             events=self.events,
-            share=self._share,
+            time_slices=self._time_slices,
         )
 
     def _extra(self, rm_id: RmId) -> ExtraConfig:

@@ -1,4 +1,4 @@
-"""Adds the books of all partitions up from time to time, in the share that readers have.
+"""Adds the books of all partitions up from time to time, in the time slices of readers.
 
 What does not agree is a defect of the core, and goes into the log and the metrics.
 """
@@ -11,8 +11,8 @@ from licorne_core.errors import NotFound
 from licorne_core.ids import PartitionName
 from licorne_core.views import Views
 from licorne_server.clock import Clock
+from licorne_server.fair import TimeSlices
 from licorne_server.logs import note_lost
-from licorne_server.share import Share
 
 log = structlog.get_logger(__name__)
 
@@ -28,11 +28,11 @@ PARTY = "audits"
 class Audits:
     """The audits of one server."""
 
-    def __init__(self, views: Views, clock: Clock, share: Share) -> None:
+    def __init__(self, views: Views, clock: Clock, time_slices: TimeSlices) -> None:
         """None yet; `start` begins to wait for the first one."""
         self._views = views
         self._clock = clock
-        self._share = share
+        self._time_slices = time_slices
         self._task: asyncio.Task[None] | None = None
         self.count = 0
         """Audits of all partitions that came to their end."""
@@ -83,7 +83,7 @@ class Audits:
             return 0
         count = 0
         while True:
-            async with self._share.slice(PARTY) as is_over:
+            async with self._time_slices.slice(PARTY) as is_over:
                 for finding in findings:
                     if finding is not None:
                         count += 1

@@ -33,9 +33,8 @@ from licorne_server.errors import (
     failed_precondition,
     new_correlation_id,
 )
-from licorne_server.fair import FairLock
+from licorne_server.fair import FairLock, TimeSlices
 from licorne_server.pauses import Pauses
-from licorne_server.share import Share
 
 log = structlog.get_logger(__name__)
 
@@ -73,11 +72,11 @@ class Copies:
         self,
         engine: Engine,
         scheduler: Scheduler,
-        share: Share,
+        time_slices: TimeSlices,
         shortage: Callable[[int], str],
         pauses: Pauses,
     ) -> None:
-        """Of the engine's scheduler; making one takes of the readers' `share` of time.
+        """Of the engine's scheduler; making one takes one of `time_slices`.
 
         `shortage` says in words why there is no memory for a copy, given the bytes that are
         reckoned for its RM; while it is not empty no copy is made. `pauses` says when the next one
@@ -85,7 +84,7 @@ class Copies:
         """
         self._pauses = pauses
         self.made = 0
-        self._share = share
+        self._time_slices = time_slices
         self._engine = engine
         self._scheduler = scheduler
         self._shortage = shortage
@@ -169,7 +168,7 @@ class Copies:
             return 0
 
     async def _copy(self, party: str, rm_id: RmId, begin: Callable[[], None]) -> None:
-        """Make the copy in a slice of the share of all readers: nothing is done meanwhile.
+        """Make the copy in a time slice: nothing is done meanwhile.
 
         All that the RM has said so far is in it, and no large command of the RM is half done.
 
@@ -180,7 +179,7 @@ class Copies:
             # It is handled by nobody: it stands for its place among the RM's commands.
             place = UpdateNodes(rm_id=rm_id, nodes=())
             await self._engine.submit(place, is_current=lambda: False)
-            async with self._share.slice(party, whole=True):
+            async with self._time_slices.slice(party, whole=True):
                 if not self._is_in_the_middle(rm_id):
                     begin()
                     return

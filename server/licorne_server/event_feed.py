@@ -14,9 +14,9 @@ from licorne_server.convert_events import record_of_session, session_events
 from licorne_server.convert_out import Kind, Payload
 from licorne_server.event_log import EventLog, EventLogs
 from licorne_server.event_watch import Over, Overtaken, Watch
+from licorne_server.fair import TimeSlices
 from licorne_server.rm import Rm
 from licorne_server.sessions import Session
-from licorne_server.share import Share
 
 log = structlog.get_logger(__name__)
 
@@ -27,12 +27,14 @@ FEED_BYTES = 64 * 1024
 
 
 @asynccontextmanager
-async def feeding(rm: Rm, session: Session, logs: EventLogs, share: Share) -> AsyncIterator[None]:
+async def feeding(
+    rm: Rm, session: Session, logs: EventLogs, time_slices: TimeSlices
+) -> AsyncIterator[None]:
     """Inside the block, tell the RM of events, if its session wants them."""
     if not session.callbacks.events:
         yield
         return
-    feed = Feed(rm, session, logs.get(rm.rm_id), share)
+    feed = Feed(rm, session, logs.get(rm.rm_id), time_slices)
     task = asyncio.create_task(feed.run(), name=f"events of {rm.rm_id}")
     try:
         yield
@@ -46,13 +48,13 @@ async def feeding(rm: Rm, session: Session, logs: EventLogs, share: Share) -> As
 class Feed:
     """Reads the log for one session, on from the event that its last stream came to."""
 
-    def __init__(self, rm: Rm, session: Session, events: EventLog, share: Share) -> None:
+    def __init__(self, rm: Rm, session: Session, events: EventLog, time_slices: TimeSlices) -> None:
         """Read for a session that was opened or resumed just now."""
         self._rm = rm
         self._is_current = rm.registration_guard()
         self._session = session
         self._events = events
-        self._watch = Watch(events, session.next_event, share, f"RM {rm.rm_id}")
+        self._watch = Watch(events, session.next_event, time_slices, f"RM {rm.rm_id}")
         self._sent_at = -FEED_SECONDS
 
     async def run(self) -> None:

@@ -1,9 +1,8 @@
 """Reading a log of events as it grows, without keeping the scheduler waiting (spec § 12.1).
 
-Making records of facts costs more than noting the facts. So watchers are readers like all others,
-and have the share of the loop's time that all readers have together. What one of them has had
-written serves the others that want the same form. Events that a watcher cannot read before they
-are gone from the ring are lost to it.
+Making records of facts costs more than noting the facts. So watchers take time slices like all
+other readers. What one of them has had written serves the others that want the same form. Events
+that a watcher cannot read before they are gone from the ring are lost to it.
 """
 
 import asyncio
@@ -12,7 +11,7 @@ from typing import NamedTuple
 
 from licorne_server.event_blocks import Encode
 from licorne_server.event_log import Ending, EventLog
-from licorne_server.share import Share
+from licorne_server.fair import TimeSlices
 
 GATHER_SECONDS = 0.02
 """How long events gather after a batch that left none waiting. An event that comes later than that
@@ -22,8 +21,8 @@ BATCH_EVENTS = 4_000
 BATCH_BYTES = 256 * 1024
 
 SENDING_SECONDS = 0.0001
-"""What it takes of the loop's time to send a batch. It counts for the share of the readers, though
-it is not done in the slice."""
+"""What it takes of the loop's time to send a batch. It counts as a reader's time, though it is not
+done in the slice."""
 
 
 class Overtaken(Exception):
@@ -55,10 +54,10 @@ class Batch(NamedTuple):
 class Watch:
     """One reader's place in a log; `next_id` is the event that it reads next."""
 
-    def __init__(self, log: EventLog, start: int, share: Share, party: str) -> None:
+    def __init__(self, log: EventLog, start: int, time_slices: TimeSlices, party: str) -> None:
         """Begin at an id; it may be one that no event has yet. `party` is whose slices it takes."""
         self._log = log
-        self._share = share
+        self._time_slices = time_slices
         self._party = party
         self._gather_until = 0.0
         self.next_id = start
@@ -99,7 +98,7 @@ class Watch:
         stop, room = min(first_id + count, self._log.next_id), size
         parts: list[bytes] = []
         while next_id < stop and room > 0:
-            async with self._share.slice(self._party, SENDING_SECONDS) as over:
+            async with self._time_slices.slice(self._party, SENDING_SECONDS) as over:
                 next_id, room = self._read(parts, encode, range(next_id, stop), room, over)
         self.next_id = next_id
         self._gather_until = 0.0 if self.waiting else loop.time() + GATHER_SECONDS

@@ -1,17 +1,35 @@
-"""Fairness between peers: turns go round them, and none takes all places.
+"""Fairness between peers: turns go round them, and none takes all places or all of the time.
 
 A peer is an identity: the names in a certificate, or a token. Where callers have none it is the
 address that they call from.
 """
 
 import asyncio
+import traceback
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from time import perf_counter
 from types import TracebackType
 from typing import Generic, TypeVar
 
 from licorne_server.errors import CallError, exhausted
+from licorne_server.slow_steps import SLOW_SECONDS, SlowSteps
+
+SLICE_SECONDS = 0.001
+"""How long a reader works at a time, unless the turns of the engine are longer."""
+
+PAUSE_FACTOR = 3.0
+"""How many times as long no reader works after that, while the engine is busy."""
+
+OVERRUN = 2.0
+"""How many times its length a slice may take without owing its pause to an engine that rests."""
+
+SHOWN_FRAMES = 4
+"""Functions of a reader that the log names."""
+
+_PACKAGE, _SELF = Path(__file__).parent, Path(__file__).stem
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -223,6 +241,91 @@ class FairLock:
             await self._turns.wait(peer)
 
 
+class TimeSlices:
+    """Deals out slices of the loop's time to all who read what the core knows.
+
+    An answer is made in slices, one slice of all readers at a time. While there is scheduling to do
+    no slice begins for three times as long as the last one took, so that all readers together take
+    at most a quarter of the loop's time, however many they are. Peers take turns, and the readers
+    of one peer in the order in which they came. After a slice that took far too long there is a
+    pause in any case.
+    """
+
+    def __init__(
+        self,
+        busy: Callable[[], bool],
+        turn: Callable[[], float] = lambda: SLICE_SECONDS,
+        slow: SlowSteps | None = None,
+    ) -> None:
+        """`busy` tells whether there is scheduling to do; without that there are no pauses.
+
+        `turn` gives the seconds that a turn of the engine takes: no slice is longer. Those that
+        were slow all the same are told to `slow`.
+        """
+        self._slow = slow or SlowSteps()
+        self._busy = busy
+        self._turn_seconds = turn
+        # When the last slice ended.
+        self._ended = perf_counter()
+        # One is taken until the pause behind its slice is over.
+        self._turns = Turns()
+        # Seconds of pause that are still owed.
+        self._debt = 0.0
+
+    @asynccontextmanager
+    async def slice(
+        self, peer: str, more: float = 0.0, *, whole: bool = False
+    ) -> AsyncIterator[Callable[[], bool]]:
+        """Give the caller a slice; it gets a function that tells whether the slice is over.
+
+        What is made inside takes `more` seconds of the loop later, such as to send it. Work that
+        cannot end with its slice is done as a `whole`. A pause follows it in any case, as it does a
+        slice of more than `OVERRUN` times its length: the busy flag is out of date by then.
+        Nothing may be awaited inside. What is done inside counts, also if it fails. A pause is for
+        whoever comes next, so nobody can leave it out by going away.
+        """
+        await self._turns.wait(peer)
+        begin = perf_counter()
+        length = self._length(begin - self._ended)
+        try:
+            yield lambda: perf_counter() - begin >= length
+        finally:
+            self._ended = perf_counter()
+            spent = self._ended - begin
+            if spent > SLOW_SECONDS:
+                self._slow.note("slice", spent, party=peer, reader=_reader())
+            pause = self._owed(spent + more, always=whole or spent > OVERRUN * length)
+            if pause:
+                asyncio.get_running_loop().call_later(pause, self._turns.pass_on)
+            else:
+                # Everything else has its turn of the loop before the next reader.
+                try:
+                    await asyncio.sleep(0)
+                finally:
+                    self._turns.pass_on()
+
+    def _length(self, gap: float) -> float:
+        """How long a slice is that begins so many seconds after the last one.
+
+        A slice begins between two rounds of the engine only. Where these are long, as with one RM
+        alone, a longer slice gives the readers their quarter of the time, and a watcher keeps up
+        with what is decided. An engine that rests may be needed at once.
+        """
+        if not self._busy():
+            return SLICE_SECONDS
+        return max(SLICE_SECONDS, min(gap / PAUSE_FACTOR, self._turn_seconds()))
+
+    def _owed(self, spent: float, *, always: bool) -> float:
+        """The pause behind a slice that took so many seconds."""
+        if always or self._busy():
+            self._debt += spent * PAUSE_FACTOR
+        # A shorter pause is saved up: the loop's timer is too coarse for it.
+        if self._debt < SLICE_SECONDS:
+            return 0.0
+        pause, self._debt = self._debt, 0.0
+        return pause
+
+
 def refusing(what: str, reason: str) -> Refusal:
     """Refuses calls: `what` takes the places, in the plural, and `reason` is the code."""
 
@@ -230,3 +333,13 @@ def refusing(what: str, reason: str) -> Refusal:
         return exhausted(f"{what}: at most {most}{' of one peer' if peer else ''}", reason)
 
     return refusal
+
+
+def _reader() -> list[str]:
+    """Who has had a slice: the functions that have led to it, outermost first."""
+    ours = [
+        f"{path.stem}.{frame.name}"
+        for frame in traceback.extract_stack()
+        if (path := Path(frame.filename)).is_relative_to(_PACKAGE) and path.stem != _SELF
+    ]
+    return ours[-SHOWN_FRAMES:]

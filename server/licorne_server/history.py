@@ -8,8 +8,8 @@ from licorne_core.apps.states import AppState
 from licorne_core.ids import PartitionName
 from licorne_core.views import Views
 from licorne_server.clock import Clock
+from licorne_server.fair import TimeSlices
 from licorne_server.services.paging import gathered
-from licorne_server.share import Share
 
 SAMPLE_SECONDS = 60.0
 PARTY = "history"
@@ -29,10 +29,10 @@ class Sample(NamedTuple):
 class History:
     """The samples of the last day, the oldest first; they begin with the server."""
 
-    def __init__(self, views: Views, clock: Clock, share: Share) -> None:
-        """No samples yet; `start` begins to take them, in the share that readers have."""
+    def __init__(self, views: Views, clock: Clock, time_slices: TimeSlices) -> None:
+        """No samples yet; `start` begins to take them, in the time slices of readers."""
         self._views = views
-        self._share = share
+        self._time_slices = time_slices
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
         self.samples: deque[Sample] = deque(maxlen=SAMPLES)
@@ -68,5 +68,5 @@ class History:
             running += report.applications.get(AppState.RUNNING.value, 0)
             allocations += report.allocations
 
-        await gathered(self._views.partition_names(), add, self._share, PARTY)
+        await gathered(self._views.partition_names(), add, self._time_slices, PARTY)
         self.samples.append(Sample(now, running, allocations))

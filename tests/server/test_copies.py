@@ -17,8 +17,8 @@ from licorne_server.app import Server
 from licorne_server.copied_process import Spent
 from licorne_server.copies import MOST_OF_PEER, RETRY_AFTER, Copies, Question
 from licorne_server.errors import CallError, Defect, Stopped, failed_precondition
+from licorne_server.fair import TimeSlices
 from licorne_server.pauses import Pauses
-from licorne_server.share import Share
 from support.builders import node, nodes, remove_apps
 from support.shim import Shim, ask, eventually, new_allocations
 
@@ -234,9 +234,9 @@ async def test_a_copy_that_is_silent_is_ended(
 async def test_no_copy_is_made_when_memory_is_short(server: Server, shim: Shim) -> None:
     """The refusal says what is short."""
     await shim.set_up()
-    share = Share(lambda: False)
+    time_slices = TimeSlices(lambda: False)
     copies = Copies(
-        server.engine, server.scheduler, share, lambda _: "the process takes 2 bytes", FREE
+        server.engine, server.scheduler, time_slices, lambda _: "the process takes 2 bytes", FREE
     )
     with pytest.raises(CallError) as error:
         await copies.ask("me", RM, lambda *_: b"", nothing)

@@ -7,11 +7,10 @@ import pytest
 from licorne_core.config.extra import ExtraConfig
 from licorne_core.events import EventRecord
 from licorne_core.ids import RmId
-from licorne_server import event_watch
-from licorne_server import share as shares
+from licorne_server import event_watch, fair
 from licorne_server.event_log import Ending, EventLog
 from licorne_server.event_watch import Over, Overtaken, Watch
-from licorne_server.share import Share
+from licorne_server.fair import TimeSlices
 from support.facts import START, counted
 
 
@@ -33,7 +32,7 @@ def shown(event_id: int, record: EventRecord) -> bytes:
 async def test_events_come_once_and_in_order() -> None:
     """Batch by batch, each of so many at the most, until all is read; then it waits."""
     log = log_of()
-    watch = Watch(log, 0, Share(idle), "host")
+    watch = Watch(log, 0, TimeSlices(idle), "host")
     log.append(counted(0, 5))
     first = await watch.next(shown, 3)
     assert first == (0, 3, b"0:app-0 1:app-1 2:app-2 ")
@@ -50,7 +49,7 @@ async def test_a_batch_has_so_many_bytes_and_one_event_at_least() -> None:
     """A batch ends with the event that fills it."""
     log = log_of()
     log.append(counted(0, 5))
-    watch = Watch(log, 0, Share(idle), "host")
+    watch = Watch(log, 0, TimeSlices(idle), "host")
     assert (await watch.next(shown, 5, size=1)).events == 1
     assert (await watch.next(shown, 5, size=9)).events == 2
 
@@ -58,7 +57,7 @@ async def test_a_batch_has_so_many_bytes_and_one_event_at_least() -> None:
 async def test_a_reader_may_begin_ahead() -> None:
     """From an id that was not given out yet, it waits for just that."""
     log = log_of()
-    watch = Watch(log, 2, Share(idle), "host")
+    watch = Watch(log, 2, TimeSlices(idle), "host")
     assert watch.waiting == 0
     coming = asyncio.ensure_future(watch.next(shown))
     await asyncio.sleep(0)
@@ -72,7 +71,7 @@ async def test_a_reader_may_begin_ahead() -> None:
 async def test_whoever_reads_promptly_loses_nothing() -> None:
     """A burst much larger than the ring is read whole and in order, if it is read in time."""
     log = log_of(capacity=100)
-    watch = Watch(log, 0, Share(idle), "host")
+    watch = Watch(log, 0, TimeSlices(idle), "host")
     with log.reading():
         told = b""
         for burst in range(5):
@@ -86,7 +85,7 @@ async def test_whoever_reads_promptly_loses_nothing() -> None:
 async def test_whoever_is_behind_by_more_than_the_seconds_is_told() -> None:
     """The ring keeps what happened in the last seconds, and not what happened before that."""
     log = log_of(capacity=100)
-    watch = Watch(log, 0, Share(idle), "host")
+    watch = Watch(log, 0, TimeSlices(idle), "host")
     with log.reading():
         log.append(counted(0, 3000))
         log.append(counted(3000, 3000, time=START + 10.5))
@@ -104,7 +103,7 @@ async def test_events_are_written_once_for_all_who_read_them() -> None:
         written.append(event_id)
         return shown(event_id, record)
 
-    watches = [Watch(log, start, Share(idle), "host") for start in (0, 700, 1, 0)]
+    watches = [Watch(log, start, TimeSlices(idle), "host") for start in (0, 700, 1, 0)]
     with log.reading():
         for turn in range(3):
             log.append(counted(turn * 1000, 1000))
@@ -121,20 +120,20 @@ async def test_a_batch_counts_for_the_share_beside_its_slice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """To send a batch takes time of the loop as well, also if nothing has to be written for it."""
-    monkeypatch.setattr(shares, "perf_counter", lambda: 0.0)
-    monkeypatch.setattr(event_watch, "SENDING_SECONDS", shares.SLICE_SECONDS)
+    monkeypatch.setattr(fair, "perf_counter", lambda: 0.0)
+    monkeypatch.setattr(event_watch, "SENDING_SECONDS", fair.SLICE_SECONDS)
     log, pauses = log_of(), list[float]()
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(loop, "call_later", lambda pause, _: pauses.append(pause))
     log.append(counted(0, 10))
-    await Watch(log, 0, Share(lambda: True), "host").next(shown)
-    assert pauses == [shares.PAUSE_FACTOR * shares.SLICE_SECONDS]
+    await Watch(log, 0, TimeSlices(lambda: True), "host").next(shown)
+    assert pauses == [fair.PAUSE_FACTOR * fair.SLICE_SECONDS]
 
 
 async def test_lost_events_are_said() -> None:
     """Who fell behind the ring learns where it can go on, and can."""
     log = log_of(capacity=3)
-    watch = Watch(log, 0, Share(idle), "host")
+    watch = Watch(log, 0, TimeSlices(idle), "host")
     log.append(counted(0, 10))
     with pytest.raises(Overtaken) as overtaken:
         await watch.next(shown)
@@ -145,7 +144,7 @@ async def test_lost_events_are_said() -> None:
 async def test_what_is_left_is_read_before_the_end() -> None:
     """A log that ended is read to its end first."""
     log = log_of()
-    watch = Watch(log, 0, Share(idle), "host")
+    watch = Watch(log, 0, TimeSlices(idle), "host")
     log.append(counted(0, 1))
     log.end(Ending.CLOSED)
     assert (await watch.next(shown)).events == 1
@@ -158,7 +157,7 @@ async def test_a_cancelled_read_loses_nothing() -> None:
     """A reader that was interrupted gets the same events again."""
     log = log_of()
     log.append(counted(0, 20_000))
-    watch = Watch(log, 0, Share(idle), "host")
+    watch = Watch(log, 0, TimeSlices(idle), "host")
     reading = asyncio.ensure_future(watch.next(shown, 20_000, 10**9))
     await asyncio.sleep(0)
     reading.cancel()

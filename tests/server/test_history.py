@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from licorne_server.fair import TimeSlices
 from licorne_server.history import SAMPLES, History
-from licorne_server.share import Share
 from licorne_server.testing import VirtualClock
 from support.builders import app, apps, ask, asks, config, node, nodes, register
 from support.driver import Driver
@@ -32,7 +32,7 @@ async def clock() -> VirtualClock:
 @pytest.fixture
 async def history(driver: Driver, clock: VirtualClock) -> AsyncIterator[History]:
     """A history that has begun."""
-    history = History(driver.views, clock, Share(lambda: False))
+    history = History(driver.views, clock, TimeSlices(lambda: False))
     history.start()
     # Its task has to begin before the clock moves.
     await asyncio.sleep(0)

@@ -16,8 +16,8 @@ from licorne_core.tuning import Tuning
 from licorne_server.app import Server
 from licorne_server.copied_process import Spent
 from licorne_server.copies import Copies
+from licorne_server.fair import TimeSlices
 from licorne_server.pauses import Pauses
-from licorne_server.share import Share
 from support.builders import config, reload
 from support.shim import Shim, connected, eventually, serving
 from support.steps import listed
@@ -33,15 +33,15 @@ def nothing() -> None:
 class Gauge:
     """A share of time that notes which slices were taken."""
 
-    def __init__(self, share: Share) -> None:
+    def __init__(self, time_slices: TimeSlices) -> None:
         """Over the server's own."""
-        self._share = share
+        self._time_slices = time_slices
         self.slices: list[tuple[str, bool]] = []
 
     def slice(self, party: str, more: float = 0.0, *, whole: bool = False) -> Any:
         """Note it, and hand it on."""
         self.slices.append((party, whole))
-        return self._share.slice(party, more, whole=whole)
+        return self._time_slices.slice(party, more, whole=whole)
 
 
 async def test_making_a_copy_is_paid_for_as_a_slice_of_the_party(
@@ -49,7 +49,7 @@ async def test_making_a_copy_is_paid_for_as_a_slice_of_the_party(
 ) -> None:
     """Each copy takes one slice of the share that all readers have, of whoever has asked."""
     await shim.set_up()
-    gauge: Any = Gauge(Share(lambda: False))
+    gauge: Any = Gauge(TimeSlices(lambda: False))
     copies = Copies(server.engine, server.scheduler, gauge, lambda _: "", FREE)
     for party in ("a", "b", "a"):
         assert await copies.ask(party, RM, lambda *_: b"done", nothing) == b"done"
@@ -62,9 +62,9 @@ async def test_no_copy_is_made_while_other_readers_have_their_slice(
 ) -> None:
     """A copy waits for its turn at the share, and then is made."""
     await shim.set_up()
-    share = Share(lambda: False)
-    copies = Copies(server.engine, server.scheduler, share, lambda _: "", FREE)
-    held: Any = share.slice("reader")
+    time_slices = TimeSlices(lambda: False)
+    copies = Copies(server.engine, server.scheduler, time_slices, lambda _: "", FREE)
+    held: Any = time_slices.slice("reader")
     await held.__aenter__()
     plan = asyncio.create_task(copies.ask("me", RM, lambda *_: b"done", nothing))
     for _ in range(100):
@@ -81,7 +81,7 @@ class Meddler:
     def __init__(self, server: Server) -> None:
         """Of a server whose large commands are done in many slices."""
         self._server = server
-        self._share = Share(lambda: False)
+        self._time_slices = TimeSlices(lambda: False)
         self.found: list[bool] = []
 
     def is_in_the_middle(self) -> bool:
@@ -96,7 +96,7 @@ class Meddler:
             queues = ", ".join(f"{{name: q{number}}}" for number in range(200))
             self._server.engine.post(reload(config(f"[{queues}]"), rm="rm"))
             await eventually(self.is_in_the_middle)
-        async with self._share.slice(party, whole=whole):
+        async with self._time_slices.slice(party, whole=whole):
             self.found.append(self.is_in_the_middle())
             yield
 

@@ -4,8 +4,8 @@ import pytest
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.errors import NotFound
+from licorne_server.fair import TimeSlices
 from licorne_server.services.paging import Page, filled, gathered, queues_after
-from licorne_server.share import Share
 from support.builders import register
 from support.driver import Driver
 
@@ -37,7 +37,7 @@ async def test_a_list_without_pages_is_made_in_slices() -> None:
             raise NotFound(f"{number}")
         return pb.Queue(path=str(number))
 
-    rows = await gathered(range(30_000), odd, Share(idle), "host")
+    rows = await gathered(range(30_000), odd, TimeSlices(idle), "host")
     assert [row.path for row in rows] == [str(number) for number in range(1, 30_000, 2)]
 
 
@@ -49,23 +49,23 @@ async def test_what_is_gone_by_its_turn_is_passed_over() -> None:
             raise NotFound("gone")
         return None if number % 3 == 1 else row(number)
 
-    page = await filled(Page(range(10), picky, size=2), Share(idle), "host")
+    page = await filled(Page(range(10), picky, size=2), TimeSlices(idle), "host")
     assert [item.path for item in page.rows] == ["2", "5"]
     assert page.last == 5
 
 
 async def test_no_page_is_longer_than_the_most() -> None:
     """Who asks for more than a page may hold gets that, and the place where it ended."""
-    page = await filled(Page(range(20_000), row, size=1_000_000), Share(idle), "host")
+    page = await filled(Page(range(20_000), row, size=1_000_000), TimeSlices(idle), "host")
     assert (len(page.rows), page.last) == (10_000, 9_999)
 
 
 async def test_a_pause_is_no_item() -> None:
     """Where a list may be left for a while nothing is lost, and the place is that of an item."""
     items = [None, 1, None, 2, None, 3]
-    page = await filled(Page(items, row, size=2), Share(idle), "host")
+    page = await filled(Page(items, row, size=2), TimeSlices(idle), "host")
     assert ([item.path for item in page.rows], page.last) == (["1", "2"], 2)
-    whole = await filled(Page(items, row), Share(idle), "host")
+    whole = await filled(Page(items, row), TimeSlices(idle), "host")
     assert ([item.path for item in whole.rows], whole.last) == (["1", "2", "3"], None)
 
 

@@ -11,9 +11,9 @@ from licorne_core.ids import RmId
 from licorne_server.app import Server
 from licorne_server.copies import Copies
 from licorne_server.errors import CallError, Stopped
+from licorne_server.fair import TimeSlices
 from licorne_server.pauses import PART, REMEMBERED_SECONDS, USUAL_RATE, Pauses
 from licorne_server.rm_bounds import RmBounds
-from licorne_server.share import Share
 from support.shim import Shim, eventually
 
 RM = RmId("rm")
@@ -122,8 +122,8 @@ def test_usual_bound_is_what_rms_may_wait_for_each_other() -> None:
 
 def copies_of(server: Server, pauses: Pauses) -> Copies:
     """Copies of a server's core."""
-    share = Share(lambda: False)
-    return Copies(server.engine, server.scheduler, share, lambda _: "", pauses)
+    time_slices = TimeSlices(lambda: False)
+    return Copies(server.engine, server.scheduler, time_slices, lambda _: "", pauses)
 
 
 async def test_plan_that_would_stop_everybody_for_too_long_is_refused(

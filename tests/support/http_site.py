@@ -14,9 +14,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from yarl import URL
 
 from licorne_server.event_log import EventLogs
+from licorne_server.fair import TimeSlices
 from licorne_server.history import Sample
 from licorne_server.http import Figures, Status
-from licorne_server.share import Share
 from support.driver import Driver
 
 
@@ -38,7 +38,7 @@ class Site:
     """The RMs that were asked for it."""
     answering: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while they answer."""
-    share: Share = field(default_factory=lambda: Share(lambda: False))
+    time_slices: TimeSlices = field(default_factory=lambda: TimeSlices(lambda: False))
     """The time that all readers have together."""
 
     paths: list[str] = field(default_factory=list)

@@ -14,7 +14,7 @@ from typing import Any
 
 import licorne_core
 import licorne_server
-from licorne_server import share
+from licorne_server import fair
 
 OURS = tuple(str(Path(package.__file__ or "").parent) for package in (licorne_core, licorne_server))
 
@@ -95,7 +95,7 @@ def counted_pieces() -> Iterator[Pieces]:
 
     before = sys.gettrace()
     handles._run = counted
-    patched: Any = share
+    patched: Any = fair
     clock = patched.perf_counter
     patched.perf_counter = lambda: pieces.lines * LINE_SECONDS
     sys.settrace(pieces.trace)

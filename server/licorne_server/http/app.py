@@ -22,7 +22,7 @@ from licorne_server.http.routes import Reads
 from licorne_server.http.scrape import Scrape
 from licorne_server.http.sources import Sources
 from licorne_server.http.state_dump import DumpReads
-from licorne_server.http.stream import OPENINGS, SHARE
+from licorne_server.http.stream import OPENINGS, TIME_SLICES
 from licorne_server.http.ui.page import Page
 from licorne_server.http.usage import UsageReads
 from licorne_server.peer_bounds import METRICS_CONNECTIONS, PeerBounds
@@ -110,8 +110,8 @@ class HttpServer:
         certificates: HttpCertificates | None,
     ) -> tuple[str, int]:
         """Serve metrics, probes and more, for at most so many connections."""
-        idle, share = self._bounds.http_idle, self._sources.share
-        handshakes = Handshakes(certificates.context, share, idle) if certificates else None
+        idle, time_slices = self._bounds.http_idle, self._sources.time_slices
+        handshakes = Handshakes(certificates.context, time_slices, idle) if certificates else None
         door = Door(most, handshakes)
         # TLS has names of its own: a browser does not take the certificate for another site's.
         here = certificates is None and Address(host=host, port=port).is_loopback
@@ -175,7 +175,7 @@ def _application(sources: Sources, door: Door, *, on_loopback: bool) -> web.Appl
         ],
         client_max_size=MAX_BODY,
     )
-    app[SHARE], app[ACCESS] = sources.share, sources.access
+    app[TIME_SLICES], app[ACCESS] = sources.time_slices, sources.access
     app[OPENINGS] = sources.access.openings
     app.on_response_prepare.append(_usual_headers)
     app.on_response_prepare.append(cors.allowed)

@@ -28,8 +28,8 @@ class DebugReads:
     """The paths below ``debug`` but for the state dump, and the older names of some of them."""
 
     def __init__(self, sources: Sources) -> None:
-        """The share is that of all readers."""
-        self._share = sources.share
+        """Texts are made in the time slices of readers."""
+        self._time_slices = sources.time_slices
 
     def routes(self) -> list[web.RouteDef]:
         """All paths."""
@@ -50,7 +50,7 @@ class DebugReads:
 
     async def stack(self, request: web.Request) -> web.StreamResponse:
         """What every task and thread is doing."""
-        return await send(request, TEXT, sliced(stacks(), self._share, reader_of(request)))
+        return await send(request, TEXT, sliced(stacks(), self._time_slices, reader_of(request)))
 
     async def index(self, request: web.Request) -> web.StreamResponse:
         """Which profiles there are."""

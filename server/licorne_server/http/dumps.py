@@ -55,7 +55,9 @@ class StateDumps:
         self._busy = True
         try:
             content = await self._content(rm_id, party)
-            async with aclosing(sliced(fragments(content), self._sources.share, party)) as chunks:
+            async with aclosing(
+                sliced(fragments(content), self._sources.time_slices, party)
+            ) as chunks:
                 yield chunks
         finally:
             self._busy = False
@@ -66,7 +68,7 @@ class StateDumps:
         asked = rms_named(views, rm_id)
         states = await asyncio.gather(*(sources.rm_state(rm.rm_id) for rm in asked))
         configs = [await self._config(rm, party) for rm in asked]
-        async with sources.share.slice(party):
+        async with sources.time_slices.slice(party):
             return self._parts(asked, states, configs)
 
     def _parts(

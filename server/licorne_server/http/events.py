@@ -26,7 +26,7 @@ class EventReads:
     def __init__(self, sources: Sources) -> None:
         """Answer from these."""
         self._logs: EventLogs = sources.events
-        self._share = sources.share
+        self._time_slices = sources.time_slices
 
     def routes(self) -> list[web.RouteDef]:
         """Both paths."""
@@ -58,7 +58,7 @@ class EventReads:
         log = self._log(request)
         start = log.next_id - _number(request, "count", 0)
         party = reader_of(request)
-        watch = Watch(log, max(start, log.lowest_id), self._share, party)
+        watch = Watch(log, max(start, log.lowest_id), self._time_slices, party)
         try:
             with log.watched_by(party):
                 lines = _lines(request, log, watch)

@@ -1,7 +1,7 @@
 """TLS handshakes of HTTP: each in its turn, and each with an end.
 
 A handshake is work for the loop that scheduling waits for, and anybody may begin one. So handshakes
-take turns with all that is read (`share.py`), by host. Until a handshake is over its connection
+take turns with all that is read (`fair.py`), by host. Until a handshake is over its connection
 is known to the door, which may close it to make room.
 """
 
@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import structlog
 
+from licorne_server.fair import TimeSlices
 from licorne_server.peers import party_of
-from licorne_server.share import Share
 
 log = structlog.get_logger(__name__)
 
@@ -98,11 +98,13 @@ class Handshakes:
     under_way: dict[Handshake, None]
     """Those that are not over, the oldest first."""
 
-    def __init__(self, context: Callable[[], ssl.SSLContext], share: Share, seconds: float) -> None:
+    def __init__(
+        self, context: Callable[[], ssl.SSLContext], time_slices: TimeSlices, seconds: float
+    ) -> None:
         """Each is made with the context that is there then, and may take so many seconds."""
         self.under_way = {}
         self._context = context
-        self._share = share
+        self._time_slices = time_slices
         self._seconds = seconds
 
     def begin(self, make_handler: Callable[[], asyncio.Protocol]) -> Handshake:
@@ -125,7 +127,7 @@ class Handshakes:
             OSError: the peer is not let in, or does not come to an end.
         """
         peer = transport.get_extra_info("peername")
-        async with self._share.slice(party_of(peer[0]) if peer else "", HANDSHAKE_SECONDS):
+        async with self._time_slices.slice(party_of(peer[0]) if peer else "", HANDSHAKE_SECONDS):
             context = self._context()
         return await asyncio.get_running_loop().start_tls(
             transport,

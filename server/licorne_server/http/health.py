@@ -13,7 +13,7 @@ from licorne_core.ids import PartitionName
 from licorne_core.reports import RmReport
 from licorne_core.views import Concern, Views
 from licorne_server.http.sources import Sources, Status
-from licorne_server.http.stream import SHARE, JsonObject, reader_of, send, sliced
+from licorne_server.http.stream import TIME_SLICES, JsonObject, reader_of, send, sliced
 from licorne_server.http.units import rms_named
 
 RECENT_SECONDS = 300.0
@@ -105,7 +105,7 @@ class HealthReads:
         sources = self._sources
         rms = rms_named(sources.views, request.query.get("rm", ""))
         pieces = _pieces(sources.views, rms, sources.status, sources.now())
-        body = sliced(pieces, request.app[SHARE], reader_of(request))
+        body = sliced(pieces, request.app[TIME_SLICES], reader_of(request))
         return await send(request, "application/json; charset=utf-8", body)
 
 

@@ -57,7 +57,7 @@ class Scrape:
         return await send_bytes(request, OPENMETRICS if openmetrics else PLAIN, body)
 
     async def _make(self, openmetrics: bool) -> bytes:
-        chunks = sliced(self._lines(openmetrics), self._sources.share, PARTY)
+        chunks = sliced(self._lines(openmetrics), self._sources.time_slices, PARTY)
         body = b"".join([chunk async for chunk in chunks])
         self._answers[openmetrics] = monotonic(), body
         return body

@@ -10,9 +10,9 @@ from licorne_core.views import Views
 from licorne_server.access import Access
 from licorne_server.config_thread import ConfigThread
 from licorne_server.event_log import EventLogs
+from licorne_server.fair import TimeSlices
 from licorne_server.history import Sample
 from licorne_server.measures import Calls, RmMeasures
-from licorne_server.share import Share
 from licorne_server.slow_steps import SlowSteps
 from licorne_server.tracing.counts import TraceCounts
 
@@ -121,4 +121,4 @@ class Sources:
     config_thread: ConfigThread = field(default_factory=ConfigThread)
     history: deque[Sample] = field(default_factory=deque)
     events: EventLogs = field(default_factory=lambda: EventLogs(lambda _: ExtraConfig()))
-    share: Share = field(default_factory=lambda: Share(lambda: False))
+    time_slices: TimeSlices = field(default_factory=lambda: TimeSlices(lambda: False))

@@ -1,8 +1,7 @@
 """JSON and text bodies, made and sent a slice at a time.
 
-A list of ten thousand applications must not keep the scheduler waiting. So a body is made in slices
-of the share that all readers have. A row shows the moment at which
-it was made, and the rows of one body show different moments.
+A list of ten thousand applications must not keep the scheduler waiting. So a body is made in
+time slices. A row shows the moment at which it was made, and the rows of one body show different moments.
 """
 
 import asyncio
@@ -21,9 +20,9 @@ from aiohttp import web
 from licorne_core.errors import NotFound
 from licorne_server.access import Caller
 from licorne_server.errors import CallError
+from licorne_server.fair import TimeSlices
 from licorne_server.openings import Openings
 from licorne_server.peers import party_of
-from licorne_server.share import Share
 
 log = structlog.get_logger(__name__)
 
@@ -42,8 +41,8 @@ AS_IT_COMES = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 STALL_SECONDS = 30.0
 """How long a reader may take nothing before it is cut off."""
 
-SHARE = web.AppKey("share", Share)
-"""The share of the loop's time that all readers have, over HTTP and over gRPC."""
+TIME_SLICES = web.AppKey("time_slices", TimeSlices)
+"""The time slices of all readers, over HTTP and over gRPC."""
 
 OPENINGS = web.AppKey("openings", Openings[Caller])
 """The streams that are open, over HTTP and over gRPC."""
@@ -135,24 +134,26 @@ def _list_fragments(rows: Rows) -> Iterator[str]:
 
 
 def reader_of(request: web.Request) -> str:
-    """Whose share an answer takes: that of the identity, or of the host where there is none."""
+    """Whose time slices an answer takes: those of the identity, or of the host without one."""
     caller = request.get(CALLER)
     return party_of(request.remote or "") if caller is None else caller.party
 
 
 def slice_for(request: web.Request) -> AbstractAsyncContextManager[Callable[[], bool]]:
     """A slice for what is read in one piece, before an answer is sent."""
-    return request.app[SHARE].slice(reader_of(request))
+    return request.app[TIME_SLICES].slice(reader_of(request))
 
 
-async def sliced(pieces: Iterator[str], share: Share, party: str) -> AsyncGenerator[bytes, None]:
+async def sliced(
+    pieces: Iterator[str], time_slices: TimeSlices, party: str
+) -> AsyncGenerator[bytes, None]:
     """The pieces as chunks of UTF-8, made in slices. Invalid characters become ``?``."""
     more = True
     while more:
         parts: list[str] = []
         room = CHUNK
         while more and room > 0:
-            async with share.slice(party) as over:
+            async with time_slices.slice(party) as over:
                 more, room = _take(pieces, parts, room, over)
         if chunk := "".join(parts).encode(errors="replace"):
             yield chunk
@@ -187,7 +188,7 @@ async def send_json(
     request: web.Request, value: JsonObject | Rows | Verbatim
 ) -> web.StreamResponse:
     """Answer with JSON."""
-    body = sliced(fragments(value), request.app[SHARE], reader_of(request))
+    body = sliced(fragments(value), request.app[TIME_SLICES], reader_of(request))
     return await send(request, "application/json; charset=utf-8", body)
 
 

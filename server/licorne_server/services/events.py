@@ -23,8 +23,8 @@ from licorne_server.errors import (
 from licorne_server.errors_to_status import unary_handler, watch_handler
 from licorne_server.event_log import Ending, EventLog, EventLogs, TooManyStreams
 from licorne_server.event_watch import Batch, Over, Overtaken, Watch
+from licorne_server.fair import TimeSlices
 from licorne_server.services.paging import MAX_PAGE_SIZE, Page, filled
-from licorne_server.share import Share
 
 STALL_SECONDS = 30.0
 """How long a watcher may take nothing before it is cut off."""
@@ -35,11 +35,11 @@ class EventsService:
 
     name = "licorne.v1.State"
 
-    def __init__(self, logs: EventLogs, access: Access, share: Share) -> None:
-        """Over the logs of all RMs; all who read have one share of the loop's time."""
+    def __init__(self, logs: EventLogs, access: Access, time_slices: TimeSlices) -> None:
+        """Over the logs of all RMs; all readers take turns by `time_slices`."""
         self._logs = logs
         self._access = access
-        self._share = share
+        self._time_slices = time_slices
 
     def handler(self) -> grpc.GenericRpcHandler:
         """The methods by name, bytes in and bytes out."""
@@ -57,7 +57,7 @@ class EventsService:
         lowest_id, highest_id = log.lowest_id, log.next_id - 1
         size = min(request.count or MAX_PAGE_SIZE, MAX_PAGE_SIZE)
         page = Page(log.read(request.start, size), _event, size=size)
-        await filled(page, self._share, self._access.caller(context).party)
+        await filled(page, self._time_slices, self._access.caller(context).party)
         return pb.ListEventsResponse(
             instance=log.instance, lowest_id=lowest_id, highest_id=highest_id, events=page.rows
         )
@@ -66,7 +66,7 @@ class EventsService:
         """Send events as they happen, until the caller goes away or cannot keep up."""
         log = self._log(request.rm_id, context)
         party = self._access.caller(context).party
-        watch = Watch(log, _start(log, request), self._share, party)
+        watch = Watch(log, _start(log, request), self._time_slices, party)
         try:
             with log.watched_by(party):
                 await self._send_all(log, watch, context)

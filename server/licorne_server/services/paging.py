@@ -13,7 +13,7 @@ from licorne_core.preemption.ledger import PreemptionRecord
 from licorne_core.reports import QueueReport, ReservationReport
 from licorne_core.views import Views
 from licorne_server.errors import CallError, invalid_argument
-from licorne_server.share import Share
+from licorne_server.fair import TimeSlices
 
 PAGE_SIZE = 1_000
 MAX_PAGE_SIZE = 10_000
@@ -81,22 +81,22 @@ class Page(Generic[T, M]):
         return self._last
 
 
-async def filled(page: Page[T, M], share: Share, party: str) -> Page[T, M]:
+async def filled(page: Page[T, M], time_slices: TimeSlices, party: str) -> Page[T, M]:
     """The same page, filled in slices of a party."""
     more = True
     while more:
-        async with share.slice(party) as over:
+        async with time_slices.slice(party) as over:
             more = page.fill(over)
     return page
 
 
 async def gathered(
-    items: Iterable[T], to_row: Callable[[T], R], share: Share, party: str
+    items: Iterable[T], to_row: Callable[[T], R], time_slices: TimeSlices, party: str
 ) -> list[R]:
     """A list that has no pages, made in slices of a party; what is gone by then is left out."""
     rest, rows, more = iter(items), list[R](), True
     while more:
-        async with share.slice(party) as over:
+        async with time_slices.slice(party) as over:
             more = _gather(rest, to_row, rows, over)
     return rows
 

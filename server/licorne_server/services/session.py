@@ -28,6 +28,7 @@ from licorne_server.envelope import Sealer
 from licorne_server.errors import CallError, aborted, failed_precondition, invalid_argument
 from licorne_server.errors_to_status import stream_handler
 from licorne_server.event_feed import feeding
+from licorne_server.fair import TimeSlices
 from licorne_server.gate import Gate
 from licorne_server.items import parse
 from licorne_server.outbox import Sent
@@ -36,7 +37,6 @@ from licorne_server.rm import Rm
 from licorne_server.rms import Rms
 from licorne_server.services.conversation import REQUESTS, Conversation, control
 from licorne_server.sessions import Session
-from licorne_server.share import Share
 from licorne_server.streams import Stream
 from licorne_server.wire import check_fields
 
@@ -60,7 +60,7 @@ class SessionService:
         access: Access,
         gate: Gate,
         admission: Admission,
-        share: Share,
+        time_slices: TimeSlices,
         epoch: int,
         heartbeat: float,
         version: str,
@@ -68,7 +68,7 @@ class SessionService:
         """Over the engine and the RMs that it serves.
 
         Streams come through the `gate`, and new RMs through the `admission`. Events are made for
-        them with a `share` of the loop's time. `epoch` rises with every start of a server;
+        them in `time_slices`. `epoch` rises with every start of a server;
         `heartbeat` is in seconds; RMs are told the server's `version`.
         """
         self._engine = engine
@@ -76,7 +76,7 @@ class SessionService:
         self._access = access
         self._gate = gate
         self._admission = admission
-        self._share = share
+        self._time_slices = time_slices
         self._epoch = epoch
         self._heartbeat = heartbeat
         self._version = version
@@ -105,7 +105,7 @@ class SessionService:
         sealer = Sealer(self._epoch, rm.registration)
         write = talk.write(sealer, welcome, resend or [])
         try:
-            async with feeding(rm, session, self._rms.events, self._share):
+            async with feeding(rm, session, self._rms.events, self._time_slices):
                 await stream.run(talk.read(), talk.carry_out(), write, rm.outbox.wake)
         finally:
             rm.detach(Kind.SESSION, stream)

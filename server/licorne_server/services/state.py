@@ -20,6 +20,7 @@ from licorne_core.views import Views
 from licorne_server.access import Access
 from licorne_server.errors import invalid_argument
 from licorne_server.errors_to_status import unary_handler
+from licorne_server.fair import TimeSlices
 from licorne_server.rms import Rms
 from licorne_server.services.paging import (
     MAX_PAGE_SIZE,
@@ -47,7 +48,6 @@ from licorne_server.services.reports import (
     usage_messages,
 )
 from licorne_server.services.rm_reports import rm_message
-from licorne_server.share import Share
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
@@ -85,18 +85,18 @@ class StateService:
         views: Views,
         rms: Rms,
         access: Access,
-        share: Share,
+        time_slices: TimeSlices,
         now: Callable[[], float],
     ) -> None:
         """Over the reports of the core, and the RMs as the server knows them.
 
-        All who read have one share of the loop's time. `now` gives the time in unix seconds.
+        All readers take turns by `time_slices`. `now` gives the time in unix seconds.
         """
         self._now = now
         self._rms = rms
         self._views = views
         self._access = access
-        self._share = share
+        self._time_slices = time_slices
         self._shapes: dict[PartitionName, _Shapes] = {}
 
     def handler(self) -> grpc.GenericRpcHandler:
@@ -144,7 +144,7 @@ class StateService:
                 response.partitions.append(partition_message(self._views.partition(name)))
 
         names = self._views.partition_names(RmId(request.rm_id) if request.rm_id else None)
-        await gathered(names, add, self._share, caller.party)
+        await gathered(names, add, self._time_slices, caller.party)
         return response
 
     async def _queues(self, request: pb.ListQueuesRequest, context: Any) -> Message:
@@ -286,7 +286,7 @@ class StateService:
     ) -> pb.ListOutstandingResponse:
         found = self._views.outstanding(partition)
         page = Page(found, outstanding_message, size=MAX_PAGE_SIZE)
-        await filled(page, self._share, party)
+        await filled(page, self._time_slices, party)
         return pb.ListOutstandingResponse(shapes=page.rows)
 
     def _party(self, context: Any) -> str:
@@ -294,11 +294,11 @@ class StateService:
 
     def _slice(self, context: Any) -> AbstractAsyncContextManager[Callable[[], bool]]:
         """A slice of the caller, for what is read in one piece."""
-        return self._share.slice(self._party(context))
+        return self._time_slices.slice(self._party(context))
 
     async def _filled(self, page: Page[T, M], context: Any) -> Page[T, M]:
         """The same page, filled in slices of the caller."""
-        return await filled(page, self._share, self._party(context))
+        return await filled(page, self._time_slices, self._party(context))
 
     def _partition(self, name: str, context: Any) -> PartitionName:
         """The partition that a request names.

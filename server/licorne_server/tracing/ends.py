@@ -1,15 +1,15 @@
 """Ends spans, many of them little by little.
 
 One request, or one turn, may bring thousands of asks to an end. In each round of the loop a few
-spans are ended at once. The others wait, in order, for the share of the loop's time that all
-readers have. Whoever adds an end notes the time, so that no span is longer for having waited.
+spans are ended at once. The others wait, in order, for a time slice among
+readers. Whoever adds an end notes the time, so that no span is longer for having waited.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from licorne_server.share import Share
+from licorne_server.fair import TimeSlices
 
 AT_ONCE = 64
 """Spans that are ended at once in a round of the loop, which takes a millisecond or two."""
@@ -23,12 +23,12 @@ End = Callable[[], bool | None]
 class Ends:
     """The ends of spans that are due."""
 
-    def __init__(self, share: Share, on_defect: Callable[[], None]) -> None:
+    def __init__(self, time_slices: TimeSlices, on_defect: Callable[[], None]) -> None:
         """None is. `start` begins to work off what waits.
 
         `on_defect` is called while an exception is handled that is the last of this.
         """
-        self._share = share
+        self._time_slices = time_slices
         self._on_defect = on_defect
         self._waiting: deque[End] = deque()
         # How many more may be ended at once in this round.
@@ -75,7 +75,7 @@ class Ends:
 
     async def _work_off(self) -> None:
         """Use one slice."""
-        async with self._share.slice(PARTY) as is_over:
+        async with self._time_slices.slice(PARTY) as is_over:
             while self._waiting and not is_over():
                 self._end_next()
 

@@ -1,4 +1,4 @@
-"""Says when followed asks are looked at: in the share of the loop's time that all readers have."""
+"""Says when followed asks are looked at: in time slices among readers."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from time import thread_time
 
 from licorne_core.ids import RmId
 from licorne_server.clock import Clock
-from licorne_server.share import Share
+from licorne_server.fair import TimeSlices
 from licorne_server.tracing.ask_looks import AskLooks
 from licorne_server.tracing.ends import PARTY
 from licorne_server.tracing.followed import FollowedAsks
@@ -28,7 +28,7 @@ class Looking:
         self,
         looks: AskLooks,
         followed: FollowedAsks,
-        share: Share,
+        time_slices: TimeSlices,
         clock: Clock,
         on_defect: Callable[[], None],
     ) -> None:
@@ -38,7 +38,7 @@ class Looking:
         """
         self._looks = looks
         self._followed = followed
-        self._share = share
+        self._time_slices = time_slices
         self._clock = clock
         self._on_defect = on_defect
         self._changed: dict[RmId, None] = {}
@@ -91,7 +91,7 @@ class Looking:
         looks = self._looks.at(rm_ids)
         spent = 0.0
         while rm_ids:
-            async with self._share.slice(PARTY) as is_over:
+            async with self._time_slices.slice(PARTY) as is_over:
                 begin = thread_time()
                 is_last = True
                 for _ in looks:

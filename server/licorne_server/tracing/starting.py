@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from licorne_core.views import Views
 from licorne_server.build_info import BuildInfo
 from licorne_server.clock import Clock
-from licorne_server.share import Share
+from licorne_server.fair import TimeSlices
 from licorne_server.tracing.settings import TraceSettings
 
 if TYPE_CHECKING:
@@ -13,11 +13,15 @@ if TYPE_CHECKING:
 
 
 def tracing_of(
-    settings: TraceSettings | None, build: BuildInfo, clock: Clock, share: Share, views: Views
+    settings: TraceSettings | None,
+    build: BuildInfo,
+    clock: Clock,
+    time_slices: TimeSlices,
+    views: Views,
 ) -> "Tracing | None":
     """What makes traces; None without settings. OpenTelemetry is loaded only if there are some."""
     if settings is None:
         return None
     from licorne_server.tracing.tracing import Tracing
 
-    return Tracing(settings, build.version, clock, share, views.standing)
+    return Tracing(settings, build.version, clock, time_slices, views.standing)

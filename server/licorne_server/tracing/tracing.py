@@ -26,7 +26,7 @@ from licorne_core.effects import (
 )
 from licorne_core.ids import PartitionName, RmId, rm_of
 from licorne_server.clock import Clock
-from licorne_server.share import Share
+from licorne_server.fair import TimeSlices
 from licorne_server.tracing.ask_begins import AskBegins
 from licorne_server.tracing.ask_ends import AskEnds
 from licorne_server.tracing.ask_looks import AskLooks
@@ -71,12 +71,12 @@ class Tracing:
         settings: TraceSettings,
         version: str,
         clock: Clock,
-        share: Share,
+        time_slices: TimeSlices,
         stands: Stands,
     ) -> None:
         """Make spans; `start` begins to send them, and to look at asks.
 
-        They name the `version` of the server. Looks are made with a `share` of the loop's time.
+        They name the `version` of the server. Looks are made in `time_slices`.
         """
         self.counts = TraceCounts()
         self.defects = Defects(_tell_of_defect)
@@ -91,12 +91,12 @@ class Tracing:
         spans = Spans(_tracer(processor, version), clock.now, settings.sample)
         self.configurations = ConfigurationSpans(spans, self.defects)
         self._server = ServerSpans(spans)
-        self._ends = Ends(share, self.defects.fail)
+        self._ends = Ends(time_slices, self.defects.fail)
         self._checks = CheckSpans(spans, self.followed, self._ends)
         self._ask_begins = AskBegins(spans, self.counts, self.followed)
         self._ask_ends = AskEnds(spans, self.followed, self._checks, stands, self._ends)
         looks = AskLooks(spans, self.followed, stands, self._ask_ends)
-        self._looking = Looking(looks, self.followed, share, clock, self.defects.fail)
+        self._looking = Looking(looks, self.followed, time_slices, clock, self.defects.fail)
         self._malformed = MalformedLog(self.counts, clock.now)
 
     def start(self) -> None:

@@ -33,7 +33,7 @@ async def site() -> AsyncIterator[Site]:
                 figures=lambda: site.figures,
                 history=site.history,
                 events=events,
-                share=site.share,
+                time_slices=site.time_slices,
             )
         )
         host, port = await server.start("127.0.0.1", 0)

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pla
 from licorne_core.commands import Command, NodeAction, RemoveRm
 from licorne_core.ids import RmId
 from licorne_core.rm_caps import RmCaps
-from licorne_server import share
+from licorne_server import fair
 from licorne_server.build_info import build_info
 from licorne_server.http import Figures, RmFigures, queue_metrics, scrape
 from licorne_server.http import metrics as limits
@@ -325,7 +325,7 @@ async def test_scrape_lets_others_have_their_turn(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nodes, applications and queues are read one by one, and the loop comes round in between."""
-    monkeypatch.setattr(share, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(fair, "SLICE_SECONDS", 0.0)
     site.driver.do(
         register(CONFIG),
         nodes(*[node(f"n{n}", vcore=1) for n in range(50)]),

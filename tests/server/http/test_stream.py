@@ -11,11 +11,11 @@ import pytest
 
 from licorne_core.commands import NodeAction
 from licorne_core.errors import NotFound
+from licorne_server.fair import TimeSlices
 from licorne_server.http import stream
 from licorne_server.http.json_apps import applications
 from licorne_server.http.json_nodes import nodes as listed_nodes
 from licorne_server.http.stream import JsonObject, Rows, accepts_gzip, fragments, sliced
-from licorne_server.share import Share
 from support.builders import app, apps, ask, asks, node, nodes, register, remove_apps
 from support.http_site import Site
 
@@ -95,7 +95,7 @@ async def test_others_get_their_turn() -> None:
 
     task = asyncio.create_task(other())
     body = b"".join(
-        [chunk async for chunk in sliced(fragments(numbered(50_000)), Share(idle), "host")]
+        [chunk async for chunk in sliced(fragments(numbered(50_000)), TimeSlices(idle), "host")]
     )
     task.cancel()
 
@@ -105,9 +105,9 @@ async def test_others_get_their_turn() -> None:
 
 async def test_answers_are_made_one_at_a_time() -> None:
     """While another reader has its slice an answer waits."""
-    share = Share(idle)
-    body = sliced(fragments(numbered(3)), share, "host")
-    async with share.slice("other"):
+    time_slices = TimeSlices(idle)
+    body = sliced(fragments(numbered(3)), time_slices, "host")
+    async with time_slices.slice("other"):
         waiting = asyncio.ensure_future(anext(body))
         await asyncio.sleep(0)
         assert not waiting.done()

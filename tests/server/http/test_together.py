@@ -21,7 +21,7 @@ async def line_left(site: Site, ask: Callable[[], Awaitable[Any]]) -> int:
 
     async def wait() -> None:
         nonlocal left
-        async with site.share.slice("127.0.0.1"):
+        async with site.time_slices.slice("127.0.0.1"):
             left -= 1
 
     line = [asyncio.create_task(wait()) for _ in range(LINE)]
@@ -64,7 +64,7 @@ async def test_all_who_ask_at_once_get_the_same(
 
     monkeypatch.setattr(scrape, "gather", gather)
     monkeypatch.setattr(Together, "make", make)
-    async with site.share.slice("somebody"):
+    async with site.time_slices.slice("somebody"):
         asked = [asyncio.create_task(site.ask("/metrics")) for _ in range(5)]
         async with asyncio.timeout(60):
             await all_wait.wait()

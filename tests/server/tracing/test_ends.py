@@ -13,7 +13,7 @@ from licorne_core.commands import UpdateAllocations
 from licorne_core.effects import AllocationRejection, AllocationsRejected, Effect, Registered
 from licorne_core.ids import AllocationKey, AppId, RmId
 from licorne_server.convert_asks import AskReader
-from licorne_server.share import SLICE_SECONDS, Share
+from licorne_server.fair import SLICE_SECONDS, TimeSlices
 from licorne_server.testing import VirtualClock
 from licorne_server.tracing.ask_begins import AskBegins
 from licorne_server.tracing.ask_ends import AskEnds
@@ -77,7 +77,7 @@ async def following(count: int) -> AsyncIterator[tuple[Traced, Tracing, VirtualC
 
 async def test_a_few_end_at_once_and_others_in_order_later(rounds: Rounds) -> None:
     """Each slice of the loop's time is used to its end, and others have rounds between slices."""
-    ends = Ends(Share(lambda: True), no_defect)
+    ends = Ends(TimeSlices(lambda: True), no_defect)
     ends.start()
     done: list[tuple[int, int]] = []
 
@@ -99,7 +99,7 @@ async def test_a_few_end_at_once_and_others_in_order_later(rounds: Rounds) -> No
 
 async def test_what_waits_when_the_server_stops_is_ended(rounds: Rounds) -> None:
     """A few at a time."""
-    ends = Ends(Share(lambda: True), no_defect)
+    ends = Ends(TimeSlices(lambda: True), no_defect)
     done: list[int] = []
     for _ in range(4 * AT_ONCE):
         ends.add(lambda: done.append(rounds.number))
@@ -111,7 +111,7 @@ async def test_what_waits_when_the_server_stops_is_ended(rounds: Rounds) -> None
 async def test_a_defect_is_told_and_is_the_last_of_it() -> None:
     """Where spans end in the share of readers, and where the server stops."""
     told: list[str] = []
-    ends = Ends(Share(lambda: False), lambda: told.append("defect"))
+    ends = Ends(TimeSlices(lambda: False), lambda: told.append("defect"))
     for _ in range(AT_ONCE):
         ends.add(lambda: None)
     for _ in range(2):
@@ -159,7 +159,7 @@ async def test_spans_that_wait_for_their_end_count_for_the_bound_of_their_rm() -
     """An RM that registers over and over has no more spans open than one that does not."""
     counts = TraceCounts()
     spans = Spans(TracerProvider(shutdown_on_exit=False).get_tracer("test"), lambda: 1.0, 0.0)
-    ends = Ends(Share(lambda: False), no_defect)
+    ends = Ends(TimeSlices(lambda: False), no_defect)
     followed = FollowedAsks(counts)
     begins = AskBegins(spans, counts, followed)
     checks = CheckSpans(spans, followed, ends)

@@ -19,7 +19,7 @@ from licorne_core.effects import ConfigurationRefused
 from licorne_core.ids import RmId
 from licorne_server.clock import SystemClock
 from licorne_server.convert_asks import AskReader
-from licorne_server.share import Share
+from licorne_server.fair import TimeSlices
 from licorne_server.tracing.settings import TraceSettings
 from licorne_server.tracing.tracing import Tracing
 from support.configuring import BROKEN, A, B, C, text, write
@@ -201,7 +201,7 @@ async def test_a_defect_of_looks_at_asks_is_logged_and_ends_the_traces() -> None
         raise RuntimeError("broken")
 
     settings = TraceSettings(exporter=InMemorySpanExporter(), sample=1.0)
-    tracer = Tracing(settings, "1", SystemClock(), Share(lambda: False), broken)
+    tracer = Tracing(settings, "1", SystemClock(), TimeSlices(lambda: False), broken)
     tracer.start()
     with capture_logs() as lines:
         wanted = AskReader("rm").read(ask("k").SerializeToString())

@@ -25,6 +25,7 @@ from licorne_server.copies import Copies, Question
 from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.event_log import EventLogs
+from licorne_server.fair import TimeSlices
 from licorne_server.gate import Gate
 from licorne_server.http import Sources
 from licorne_server.http import Status as HttpStatus
@@ -41,7 +42,6 @@ from licorne_server.services.events import EventsService
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import SessionService
 from licorne_server.services.state import StateService
-from licorne_server.share import Share
 from support.ledger import Ledger
 from support.wire.still import StillClock, StillLoop
 
@@ -178,7 +178,7 @@ class Site:
         events = EventLogs(lambda rm_id: ExtraConfig())
         configurations = Configurations(Default(), Keeper(), self.clock)
         self.rms = Rms(self.engine.post, self.engine.now, BOUNDS, events, configurations)
-        share = Share(lambda: self.engine.busy)
+        time_slices = TimeSlices(lambda: self.engine.busy)
         self._thread = thread = ConfigThread()
         access = Access()
         views = self.scheduler.views
@@ -200,13 +200,13 @@ class Site:
             rm_state=rms.state_of,
             config_thread=thread,
             events=events,
-            share=share,
+            time_slices=time_slices,
         )
         self._dumps = StateDumps(sources)
         self._handlers = [
             SchedulerService(engine, rms, access, gate, admission).handler(),
             SessionService(
-                engine, rms, access, gate, admission, share, 1, HEARTBEAT, "0"
+                engine, rms, access, gate, admission, time_slices, 1, HEARTBEAT, "0"
             ).handler(),
             AdminService(
                 engine,
@@ -217,13 +217,15 @@ class Site:
                 departures,
                 self._dumps,
                 changes,
-                CopiesInHere(engine, self.scheduler, share, lambda _: "", Pauses(0.0, lambda: 0)),
-                share,
+                CopiesInHere(
+                    engine, self.scheduler, time_slices, lambda _: "", Pauses(0.0, lambda: 0)
+                ),
+                time_slices,
                 RmLogLevels(lambda rm_id: views.rm(rm_id).extra_config),
             ).handler(),
             AboutService(BUILD, self.clock.now(), access).handler(),
-            StateService(views, rms, access, share, self.engine.now).handler(),
-            EventsService(events, access, share).handler(),
+            StateService(views, rms, access, time_slices, self.engine.now).handler(),
+            EventsService(events, access, time_slices).handler(),
         ]
         self._lines: list[Line] = []
         self._do(self._start())

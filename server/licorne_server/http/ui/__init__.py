@@ -2,5 +2,5 @@
 
 The page only reads. What it shows live comes as server-sent events from one `Feed`, which looks
 once for all viewers, and only while there are any. All else is read in pages, when somebody looks
-at it. Everything is made in slices of the share that all readers have (`share.py`).
+at it. Everything is made in time slices (`fair.py`).
 """

@@ -25,7 +25,7 @@ class DetailReads:
     def __init__(self, sources: Sources) -> None:
         """Answer from these."""
         self._views: Views = sources.views
-        self._heats = Heats(sources.views, sources.share)
+        self._heats = Heats(sources.views, sources.time_slices)
 
     def routes(self) -> list[web.RouteDef]:
         """All paths."""

@@ -56,7 +56,7 @@ class Feed:
         self._sources = sources
         self._instance = str(uuid.uuid4())
         self._board = Board()
-        self._renderings = Renderings(sources.share)
+        self._renderings = Renderings(sources.time_slices)
         self._viewers = PeerQuota(MAX_VIEWERS, MAX_VIEWERS_OF_PEER, _too_many)
         self._task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
@@ -171,9 +171,9 @@ class Feed:
 
     async def _look(self, stops: Iterator[None]) -> float:
         """Look once; how many seconds of a processor that took, whatever else runs there."""
-        share, spent, more = self._sources.share, 0.0, True
+        time_slices, spent, more = self._sources.time_slices, 0.0, True
         while more:
-            async with share.slice(PARTY) as over:
+            async with time_slices.slice(PARTY) as over:
                 begin = thread_time()
                 more = _go_on(stops, over)
                 spent += thread_time() - begin

@@ -12,11 +12,11 @@ from licorne_core.errors import NotFound
 from licorne_core.ids import NodeId, PartitionName, rm_of
 from licorne_core.resources import Resources
 from licorne_core.views import Views
+from licorne_server.fair import TimeSlices
 from licorne_server.http.together import Together
 from licorne_server.http.ui.pages import Maker
 from licorne_server.http.ui.renderings import PARTY
 from licorne_server.http.ui.rows import heat_row
-from licorne_server.share import Share
 
 MAX_HEATS = 16
 """Partitions whose heat map is kept for a moment."""
@@ -40,10 +40,10 @@ class _Heat(NamedTuple):
 class Heats:
     """The heat maps of partitions, each kept for as long as its cost says (`Maker.refresh`)."""
 
-    def __init__(self, views: Views, share: Share) -> None:
-        """Of these partitions, made in slices of the share."""
+    def __init__(self, views: Views, time_slices: TimeSlices) -> None:
+        """Of these partitions, made in time slices."""
         self._views = views
-        self._share = share
+        self._time_slices = time_slices
         self._together = Together[_Heat]()
         self._made: OrderedDict[PartitionName, _Heat] = OrderedDict()
 
@@ -62,7 +62,7 @@ class Heats:
         return made.body
 
     async def _make(self, partition: PartitionName) -> _Heat:
-        maker = Maker(self._share, f"{PARTY} of {rm_of(partition)}")
+        maker = Maker(self._time_slices, f"{PARTY} of {rm_of(partition)}")
         capacity = await maker.once(lambda: self._views.partition(partition).capacity)
         names = self._views.node_ids_in_order(partition)
         resources = _shown(capacity)

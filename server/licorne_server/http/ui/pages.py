@@ -7,8 +7,8 @@ from typing import Generic, TypeVar
 from aiohttp import web
 
 from licorne_core.errors import NotFound, shown
-from licorne_server.http.stream import SHARE, JsonObject, reader_of
-from licorne_server.share import Share
+from licorne_server.fair import TimeSlices
+from licorne_server.http.stream import TIME_SLICES, JsonObject, reader_of
 
 PAGE = 100
 MAX_PAGE = 500
@@ -80,20 +80,20 @@ class Found(Generic[T]):
 class Maker:
     """Makes one answer in slices, and knows what it has cost so far."""
 
-    def __init__(self, share: Share, party: str) -> None:
+    def __init__(self, time_slices: TimeSlices, party: str) -> None:
         """In slices of that party."""
-        self._share = share
+        self._time_slices = time_slices
         self._party = party
         self._spent = 0.0
 
     @classmethod
     def of(cls, request: web.Request) -> "Maker":
         """For a request, in slices of whoever sent it."""
-        return cls(request.app[SHARE], reader_of(request))
+        return cls(request.app[TIME_SLICES], reader_of(request))
 
     async def once(self, work: Callable[[], T]) -> T:
         """What is made in one piece."""
-        async with self._share.slice(self._party):
+        async with self._time_slices.slice(self._party):
             begin = thread_time()
             try:
                 return work()
@@ -104,7 +104,7 @@ class Maker:
         """What goes on, slice after slice, until it says that there is no more to do."""
         more = True
         while more:
-            async with self._share.slice(self._party) as over:
+            async with self._time_slices.slice(self._party) as over:
                 begin = thread_time()
                 more = go_on(over)
                 self._spent += thread_time() - begin

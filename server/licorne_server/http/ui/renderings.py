@@ -4,10 +4,10 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
+from licorne_server.fair import TimeSlices
 from licorne_server.http.stream import sliced
 from licorne_server.http.together import Together
 from licorne_server.http.ui.board import Board, Visible
-from licorne_server.share import Share
 
 KEPT = 8
 """Renderings that are kept for viewers that come a little later."""
@@ -43,9 +43,9 @@ class Rendering:
 class Renderings:
     """Makes what viewers are told in slices, and keeps it for as long as it is the latest."""
 
-    def __init__(self, share: Share) -> None:
-        """In this share."""
-        self._share = share
+    def __init__(self, time_slices: TimeSlices) -> None:
+        """Made in these time slices."""
+        self._time_slices = time_slices
         self._together = Together[Rendering]()
         self._kept: OrderedDict[Hashable, Rendering] = OrderedDict()
 
@@ -68,5 +68,5 @@ class Renderings:
     async def _make(self, board: Board, version: int, audience: Audience) -> Rendering:
         now = board.version
         pieces = board.since(version, audience.visible)
-        chunks = [chunk async for chunk in sliced(pieces, self._share, audience.party)]
+        chunks = [chunk async for chunk in sliced(pieces, self._time_slices, audience.party)]
         return Rendering(now, tuple(chunks))

@@ -17,6 +17,7 @@ from licorne_server.copies import Copies
 from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.errors_to_status import Method
+from licorne_server.fair import TimeSlices
 from licorne_server.http.dumps import StateDumps
 from licorne_server.rm_log_levels import RmLogLevels
 from licorne_server.rms import Rms
@@ -29,7 +30,6 @@ from licorne_server.services.admin.plans import PlanMethods
 from licorne_server.services.admin.revisions import RevisionMethods
 from licorne_server.services.admin.rms import RmMethods
 from licorne_server.services.admin.verbs import VerbMethods
-from licorne_server.share import Share
 
 
 class Part(Protocol):
@@ -55,14 +55,14 @@ class AdminService:
         dumps: StateDumps,
         changes: Changes,
         copies: Copies,
-        share: Share,
+        time_slices: TimeSlices,
         log_levels: RmLogLevels,
     ) -> None:
         """Over the engine, its RMs and the reports of its core.
 
         `thread` parses configurations; `departures` forgets RMs; `dumps` makes state dumps;
         `changes` are those of the configurations; plans are made on
-        `copies`; what reads much takes of the readers' `share`;
+        `copies`; what reads much takes `time_slices`;
         `log_levels` are those that RMs want.
         """
         names = Names(views, access, changes.configurations)
@@ -70,10 +70,10 @@ class AdminService:
         self._parts: Sequence[Part] = (
             ConfigurationMethods(access, names, audit, thread, changes),
             RevisionMethods(access, names, audit, thread, changes),
-            PlanMethods(access, names, rms, share, thread, copies, changes),
+            PlanMethods(access, names, rms, time_slices, thread, copies, changes),
             RmMethods(rms, names, audit, departures, changes.configurations),
             VerbMethods(engine, names, audit),
-            LogMethods(access, audit, share, log_levels),
+            LogMethods(access, audit, time_slices, log_levels),
             DumpMethods(dumps, names, access, audit),
         )
 

@@ -31,7 +31,7 @@ class DumpMethods:
         return {"DumpState": watch_handler(pb.DumpStateRequest, dump)}
 
     async def _dump(self, request: pb.DumpStateRequest, context: Any) -> None:
-        """Send the document in pieces, made in slices of the share that all readers have."""
+        """Send the document in pieces, made in time slices."""
         if request.rm_id:
             self._names.rm(request.rm_id, context)
         party = self._access.caller(context).party

@@ -10,24 +10,26 @@ from licorne_core.ids import RmId
 from licorne_server.access import Access
 from licorne_server.errors import invalid_argument
 from licorne_server.errors_to_status import Method, unary_handler
+from licorne_server.fair import TimeSlices
 from licorne_server.logs import levels
 from licorne_server.rm_log_levels import RmLogLevels
 from licorne_server.services.admin.audit import Audit
 from licorne_server.services.paging import gathered
-from licorne_server.share import Share
 
 
 class LogMethods:
     """`GetLogLevels` and `SetLogLevel`."""
 
-    def __init__(self, access: Access, audit: Audit, share: Share, wanted: RmLogLevels) -> None:
+    def __init__(
+        self, access: Access, audit: Audit, time_slices: TimeSlices, wanted: RmLogLevels
+    ) -> None:
         """The levels are the process's; `wanted` are those that RMs want.
 
-        Lists of them are made in slices of the readers' `share`.
+        Lists of them are made in `time_slices`.
         """
         self._access = access
         self._audit = audit
-        self._share = share
+        self._time_slices = time_slices
         self._wanted = wanted
 
     def methods(self) -> dict[str, Method]:
@@ -49,7 +51,7 @@ class LogMethods:
 
         # A thousand RMs may want dozens of levels each. Rows are made inside the response: to copy
         # them into it would take as long as to make them, in one step.
-        await gathered(sorted(self._wanted.wanted().items()), add, self._share, party)
+        await gathered(sorted(self._wanted.wanted().items()), add, self._time_slices, party)
         return response
 
     async def _set(self, request: pb.SetLogLevelRequest, context: Any) -> Message:

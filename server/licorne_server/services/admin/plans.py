@@ -33,11 +33,11 @@ from licorne_server.copied_process import Spent
 from licorne_server.copies import Copies
 from licorne_server.errors import config_refused, invalid_argument
 from licorne_server.errors_to_status import unary_handler
+from licorne_server.fair import TimeSlices
 from licorne_server.items import BadItem
 from licorne_server.pacing import FIELD, Pace
 from licorne_server.rms import Rms
 from licorne_server.services.admin.names import Names
-from licorne_server.share import Share
 
 MAX_ASKS = 1_000
 """Asks of a submission that is planned."""
@@ -57,17 +57,17 @@ class PlanMethods:
         access: Access,
         names: Names,
         rms: Rms,
-        share: Share,
+        time_slices: TimeSlices,
         thread: ConfigThread,
         copies: Copies,
         changes: Changes,
     ) -> None:
         """Answered on `copies`; `thread` parses configurations, and `changes` know their bases.
 
-        What is worked out in the loop takes of the readers' `share`.
+        What is worked out in the loop takes `time_slices`.
         """
         self._rms = rms
-        self._share = share
+        self._time_slices = time_slices
         self._access = access
         self._names = names
         self._thread = thread
@@ -135,7 +135,7 @@ class PlanMethods:
         Raises:
             CallError: the configuration would be refused, or the base is stale.
         """
-        async with self._share.slice(party):
+        async with self._time_slices.slice(party):
             report = self._names.rm(request.rm_id, context)
             self._changes.applier.check_base(request.rm_id, request.base_revision)
             refused = self._changes.check(report.rm_id, config)

@@ -10,11 +10,11 @@ from aiohttp import web
 
 from licorne_core.ids import PartitionName
 from licorne_core.reports import QueueReport
+from licorne_server.fair import TimeSlices
 from licorne_server.http import Sources, stream
 from licorne_server.http.sources import RmFigures
 from licorne_server.http.ui import feed, looking, renderings
 from licorne_server.http.ui.board import Board, Visible
-from licorne_server.share import Share
 from support.builders import RM, app, apps, ask, asks, config, register, reload
 from support.http_site import Site
 from support.page_viewer import API, happened, viewing
@@ -95,18 +95,18 @@ async def test_a_message_is_made_once_for_all_viewers(
 
 async def test_a_message_is_made_in_its_turn_among_readers(town: Site) -> None:
     """While another reader has its slice no message is made; nobody else waits for a long one."""
-    share = Share(lambda: False)
+    time_slices = TimeSlices(lambda: False)
     sources = Sources(
         views=town.driver.views,
         status=town.status,
         started_time=1,
         now=lambda: 1,
         rm_state=town.rm_state,
-        share=share,
+        time_slices=time_slices,
     )
     list(looking.Looker(sources, board := Board()).look((), whole=True))
-    made = renderings.Renderings(share)
-    async with share.slice("somebody else"):
+    made = renderings.Renderings(time_slices)
+    async with time_slices.slice("somebody else"):
         waiting = asyncio.ensure_future(made.since(board, 0, renderings.EVERYBODY))
         for _ in range(20):
             await asyncio.sleep(0)
@@ -117,17 +117,17 @@ async def test_a_message_is_made_in_its_turn_among_readers(town: Site) -> None:
 async def test_viewers_who_may_see_less_are_told_less(town: Site) -> None:
     """What was made for others is not for them, also at the same moment."""
     town.driver.do(register(config("[{name: secret}]"), rm="other"))
-    share = Share(lambda: False)
+    time_slices = TimeSlices(lambda: False)
     sources = Sources(
         views=town.driver.views,
         status=town.status,
         started_time=1,
         now=lambda: 1,
         rm_state=town.rm_state,
-        share=share,
+        time_slices=time_slices,
     )
     list(looking.Looker(sources, board := Board()).look((), whole=True))
-    made = renderings.Renderings(share)
+    made = renderings.Renderings(time_slices)
     mine = renderings.Audience("mine", "me", lambda rm_id: rm_id == RM)
     everything, own, again = await asyncio.gather(
         made.since(board, 0, renderings.EVERYBODY),

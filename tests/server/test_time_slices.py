@@ -7,9 +7,9 @@ import pytest
 from google.protobuf.empty_pb2 import Empty
 from structlog.testing import capture_logs
 
-from licorne_server import share as shares
+from licorne_server import fair
+from licorne_server.fair import PAUSE_FACTOR, SLICE_SECONDS, TimeSlices
 from licorne_server.services.paging import gathered
-from licorne_server.share import PAUSE_FACTOR, SLICE_SECONDS, Share
 from licorne_server.slow_steps import SLOW_SECONDS, SlowSteps
 
 
@@ -26,7 +26,7 @@ class Time:
             self.rested += delay
             return loop.call_soon(callback)
 
-        monkeypatch.setattr(shares, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(fair, "perf_counter", lambda: self.now)
         monkeypatch.setattr(loop, "call_later", later)
 
     def work(self, seconds: float) -> None:
@@ -35,10 +35,10 @@ class Time:
         self.worked += seconds
 
 
-async def read(share: Share, party: str, slices: int, work: Callable[[], None]) -> None:
+async def read(time_slices: TimeSlices, party: str, slices: int, work: Callable[[], None]) -> None:
     """A reader that needs so many slices."""
     for _ in range(slices):
-        async with share.slice(party):
+        async with time_slices.slice(party):
             work()
 
 
@@ -58,8 +58,8 @@ async def test_readers_have_a_quarter_of_the_time(
     busy: Callable[[], bool], readers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many read, they rest three times as long as they work, if scheduling waits."""
-    time, share = Time(monkeypatch), Share(busy)
-    work = [read(share, f"p{n}", 5, lambda: time.work(0.0007)) for n in range(readers)]
+    time, time_slices = Time(monkeypatch), TimeSlices(busy)
+    work = [read(time_slices, f"p{n}", 5, lambda: time.work(0.0007)) for n in range(readers)]
     await asyncio.gather(*work)
     assert time.worked == pytest.approx(readers * 5 * 0.0007)
     expected = PAUSE_FACTOR * time.worked if busy is yes else 0.0
@@ -68,8 +68,8 @@ async def test_readers_have_a_quarter_of_the_time(
 
 async def test_a_slice_is_over_after_a_millisecond(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader is told when it has to stop."""
-    time, share = Time(monkeypatch), Share(no)
-    async with share.slice("p") as over:
+    time, time_slices = Time(monkeypatch), TimeSlices(no)
+    async with time_slices.slice("p") as over:
         time.work(SLICE_SECONDS * 0.9)
         assert not over()
         time.work(SLICE_SECONDS * 0.2)
@@ -85,9 +85,9 @@ async def test_slices_are_as_long_as_the_gap_allows_and_never_longer_than_a_turn
 ) -> None:
     """Between long rounds of the engine readers still have a quarter of the time."""
     time = Time(monkeypatch)
-    share = Share(yes, lambda: turn)
+    time_slices = TimeSlices(yes, lambda: turn)
     time.now += gap
-    async with share.slice("p") as over:
+    async with time_slices.slice("p") as over:
         time.work(length * 0.9)
         assert not over()
         time.work(length * 0.2)
@@ -96,7 +96,7 @@ async def test_slices_are_as_long_as_the_gap_allows_and_never_longer_than_a_turn
 
 async def test_one_slice_at_a_time_and_a_turn_of_all_else_between() -> None:
     """Between two slices of however many readers everything else goes on once at least."""
-    share, done = Share(no), 0
+    time_slices, done = TimeSlices(no), 0
     most, running = 0, True
 
     def work() -> None:
@@ -111,7 +111,7 @@ async def test_one_slice_at_a_time_and_a_turn_of_all_else_between() -> None:
             most = max(most, done - before)
 
     watching = asyncio.create_task(other())
-    await asyncio.gather(*(read(share, f"p{n % 3}", 4, work) for n in range(30)))
+    await asyncio.gather(*(read(time_slices, f"p{n % 3}", 4, work) for n in range(30)))
     running = False
     await watching
     assert (done, most) == (120, 1)
@@ -119,13 +119,13 @@ async def test_one_slice_at_a_time_and_a_turn_of_all_else_between() -> None:
 
 async def test_parties_take_turns_whatever_they_want() -> None:
     """A party with a hundred readers delays another by two slices for each of its own."""
-    share, order = Share(no), list[str]()
+    time_slices, order = TimeSlices(no), list[str]()
     many = [
-        asyncio.create_task(read(share, "many", 3, lambda: order.append("many")))
+        asyncio.create_task(read(time_slices, "many", 3, lambda: order.append("many")))
         for _ in range(100)
     ]
     await asyncio.sleep(0)
-    await read(share, "one", 20, lambda: order.append("one"))
+    await read(time_slices, "one", 20, lambda: order.append("one"))
     assert order.count("many") <= 42
     await asyncio.gather(*many)
     assert len(order) == 320
@@ -133,11 +133,11 @@ async def test_parties_take_turns_whatever_they_want() -> None:
 
 async def test_whoever_goes_away_leaves_the_line() -> None:
     """Readers that are cancelled while they wait, or just as their turn comes, stop nobody."""
-    share, order = Share(no), list[str]()
+    time_slices, order = TimeSlices(no), list[str]()
     for rounds in range(6):
-        async with share.slice("first"):
+        async with time_slices.slice("first"):
             tasks = [
-                asyncio.create_task(read(share, f"p{n % 2}", 1, lambda: order.append("x")))
+                asyncio.create_task(read(time_slices, f"p{n % 2}", 1, lambda: order.append("x")))
                 for n in range(6)
             ]
             turns = asyncio.create_task(asyncio.sleep(0))
@@ -148,23 +148,23 @@ async def test_whoever_goes_away_leaves_the_line() -> None:
         await asyncio.gather(*tasks, turns, return_exceptions=True)
         assert all(not task.cancelled() for task in tasks[1::2])
     async with asyncio.timeout(60):
-        await read(share, "last", 1, lambda: order.append("last"))
+        await read(time_slices, "last", 1, lambda: order.append("last"))
     assert order[-1] == "last"
 
 
 async def test_nobody_gets_out_of_a_pause_by_going_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that fails, or is cancelled behind its slice, has used the time all the same."""
-    time, share = Time(monkeypatch), Share(yes)
+    time, time_slices = Time(monkeypatch), TimeSlices(yes)
 
     async def fail() -> None:
-        async with share.slice("p"):
+        async with time_slices.slice("p"):
             time.work(0.01)
             raise ValueError("failed")
 
     for _ in range(10):
         with pytest.raises(ValueError, match="failed"):
             await fail()
-        task = asyncio.create_task(read(share, "p", 1, lambda: time.work(0.01)))
+        task = asyncio.create_task(read(time_slices, "p", 1, lambda: time.work(0.01)))
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -175,38 +175,38 @@ async def test_what_cannot_end_with_its_slice_is_paid_for_in_any_case(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Behind a whole piece of work there is a pause, though no scheduling is known to wait."""
-    time, share = Time(monkeypatch), Share(no)
+    time, time_slices = Time(monkeypatch), TimeSlices(no)
     for _ in range(3):
-        async with share.slice("plans", whole=True):
+        async with time_slices.slice("plans", whole=True):
             time.work(0.05)
-    async with share.slice("lists"):
+    async with time_slices.slice("lists"):
         time.work(SLICE_SECONDS)
     assert time.rested == pytest.approx(3 * 0.05 * PAUSE_FACTOR)
 
 
 async def test_a_slice_that_overran_owes_its_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind a slice of fifty times its length nobody reads for a while, though the core rests."""
-    time, share = Time(monkeypatch), Share(no)
-    await read(share, "p", 3, lambda: time.work(50 * SLICE_SECONDS))
+    time, time_slices = Time(monkeypatch), TimeSlices(no)
+    await read(time_slices, "p", 3, lambda: time.work(50 * SLICE_SECONDS))
     assert time.rested == pytest.approx(3 * 50 * SLICE_SECONDS * PAUSE_FACTOR)
     time.rested = 0.0
-    await read(share, "p", 3, lambda: time.work(1.5 * SLICE_SECONDS))
+    await read(time_slices, "p", 3, lambda: time.work(1.5 * SLICE_SECONDS))
     assert time.rested == 0.0
 
 
 async def test_slow_slices_are_counted_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log says how long a slice took, whose it was, and which functions have read."""
     time, slow = Time(monkeypatch), SlowSteps()
-    share = Share(no, slow=slow)
+    time_slices = TimeSlices(no, slow=slow)
 
     def slowly(seconds: float) -> Empty:
         time.work(seconds)
         return Empty()
 
     with capture_logs() as lines:
-        await read(share, "10.0.0.1", 2, lambda: time.work(SLOW_SECONDS))
+        await read(time_slices, "10.0.0.1", 2, lambda: time.work(SLOW_SECONDS))
         assert not lines
-        await gathered([0.08], slowly, share, "10.0.0.1")
+        await gathered([0.08], slowly, time_slices, "10.0.0.1")
     told = {"party": "10.0.0.1", "reader": ["paging.gathered"], "seconds": 0.08}
     assert lines == [{"event": "slow slice", "log_level": "warning", **told}]
     assert slow.count["slice"] == 1
