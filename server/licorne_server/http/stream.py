@@ -1,7 +1,8 @@
 """JSON and text bodies, made and sent a slice at a time.
 
 A list of ten thousand applications must not keep the scheduler waiting. So a body is made in
-time slices. A row shows the moment at which it was made, and the rows of one body show different moments.
+time slices. A row shows the moment at which it was made, and the rows of one body show different
+moments.
 """
 
 import asyncio
