@@ -17,7 +17,7 @@ import structlog
 from licorne_core.errors import shown
 from licorne_server.errors import CallError, permission_denied, unauthenticated
 from licorne_server.openings import Opening, Openings
-from licorne_server.peers import host_of, party_of
+from licorne_server.peers import host_of, peer_of
 from licorne_server.tokens import Grant, Tokens
 
 log = structlog.get_logger(__name__)
@@ -35,7 +35,7 @@ class Caller:
     """The names in its certificate that count, or the RMs that its token is of."""
     operator: bool
     """Whether it may see and configure every RM."""
-    party: str
+    peer: str
     """Whose share of what all share it takes: its identity, or its host if it has none."""
 
 
@@ -107,7 +107,7 @@ class Access:
         """Read the files of tokens again, and end what nobody may have open any more."""
         if self._tokens is not None:
             lost = self._tokens.reload()
-            ended = sum(self.openings.review(party, _bearer(left)) for party, left in lost.items())
+            ended = sum(self.openings.review(peer, _bearer(left)) for peer, left in lost.items())
             if ended:
                 log.warning("streams of revoked tokens ended", streams=ended)
 
@@ -120,7 +120,7 @@ class Access:
         Raises:
             CallError: UNAUTHENTICATED, there is no known token.
         """
-        with self.openings.of(self.caller(context).party, end) as opening:
+        with self.openings.of(self.caller(context).peer, end) as opening:
             self._streams[context] = opening
             try:
                 yield
@@ -134,12 +134,12 @@ class Access:
 
     def certified(self, names: frozenset[str]) -> Caller:
         """Whose certificate has these names, which were checked."""
-        party = f"certificate {' '.join(sorted(names))}"
-        return Caller(names, bool(names & self._operators), party)
+        peer = f"certificate {' '.join(sorted(names))}"
+        return Caller(names, bool(names & self._operators), peer)
 
     def anybody(self, host: str) -> Caller:
         """A caller from that host, where callers have no identity and may do everything."""
-        return Caller(frozenset(), True, party_of(host))
+        return Caller(frozenset(), True, peer_of(host))
 
     def check_rm(self, context: Any, rm_id: str) -> None:
         """Refuse a peer that may not act for the RM.
@@ -203,7 +203,7 @@ def _operating(caller: Caller, _: str) -> str:
 
 
 def _bearer(grant: Grant | None) -> Caller | None:
-    return None if grant is None else Caller(grant.rms, grant.operator, grant.party)
+    return None if grant is None else Caller(grant.rms, grant.operator, grant.peer)
 
 
 def _names(context: Any) -> frozenset[str]:

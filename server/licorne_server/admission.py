@@ -1,8 +1,8 @@
 """Lets RMs in: parses their configuration, finds a place for them, and registers them.
 
-There are so many places for RMs, of which one party may have a share (`RmBounds`). Where none is
+There are so many places for RMs, of which one peer may have a share (`RmBounds`). Where none is
 free an RM goes that is gone (`Departures`). So registrations that nobody uses do not keep others
-out. It is one of the party that asks, or of the party that has most: whoever has few RMs keeps
+out. It is one of the peer that asks, or of the peer that has most: whoever has few RMs keeps
 them, however many others come.
 """
 
@@ -92,19 +92,19 @@ class Admission:
                 RM, or the server stops.
         """
         rm_id = command.rm_id
-        await self._in_the_way(rm_id, caller.party)
+        await self._in_the_way(rm_id, caller.peer)
         applied = self._configurations.goes_on(rm_id, config)
-        origin = Origin(caller.party, f"RM {rm_id}")
+        origin = Origin(caller.peer, f"RM {rm_id}")
         parsed = await self._thread.parse(origin, applied.text if applied else config)
         with ExitStack() as stack:
             async with self._adding:
                 # Meanwhile others may have registered, or the server may have begun to stop.
                 self._rms.check_open()
-                while (other := await self._in_the_way(rm_id, caller.party)) is not None:
+                while (other := await self._in_the_way(rm_id, caller.peer)) is not None:
                     await self._departures.replace(other)
                 # The place is taken from here on; registering may take long, and others come.
-                stack.enter_context(self._rms.arriving(rm_id, caller.party))
-            entry = _Entry(command, config, caller.party, applied)
+                stack.enter_context(self._rms.arriving(rm_id, caller.peer))
+            entry = _Entry(command, config, caller.peer, applied)
             failure = await self._undisturbed.run(self._carry_out(entry, parsed, then))
             if failure is not None and applied is not None and _is_to_blame(failure):
                 # What was applied keeps no RM out: what the RM says comes into force instead.
@@ -129,7 +129,7 @@ class Admission:
             command.rm_id,
             entry.text,
             usable,
-            entry.party,
+            entry.peer,
             extra_text(command.extra_config),
             entry.unusable,
         )
@@ -149,7 +149,7 @@ class Admission:
             await then()
         return None
 
-    async def _in_the_way(self, rm_id: str, party: str) -> Rm | None:
+    async def _in_the_way(self, rm_id: str, peer: str) -> Rm | None:
         """The RM that has to go before this one is registered; None if there is a place.
 
         Raises:
@@ -161,16 +161,16 @@ class Admission:
         if shortage:
             raise exhausted(f"no new RM is taken: {shortage}", "OUT_OF_MEMORY")
         number, share = self._bounds.number, self._bounds.share
-        counts = Counter(self._rms.parties().values())
-        has_share = counts[party] >= share
+        counts = Counter(self._rms.peers().values())
+        has_share = counts[peer] >= share
         is_full = counts.total() >= number
         if not has_share and not is_full:
             return None
-        givers = {party}
+        givers = {peer}
         if not has_share:
             most = max(counts.values())
             givers |= {other for other, count in counts.items() if count == most}
-        found = await self._departures.longest_gone(lambda rm: rm.party in givers)
+        found = await self._departures.longest_gone(lambda rm: rm.peer in givers)
         if found is None:
             text = f"{number} RMs" if is_full else f"{share} RMs of this peer"
             raise exhausted(f"{text} are registered already", "TOO_MANY_RMS")
@@ -183,7 +183,7 @@ class _Entry(NamedTuple):
     command: RegisterRm
     text: str
     """The text of its configuration, as it was sent."""
-    party: str
+    peer: str
     applied: Revision | None
     """The applied revision that goes on whatever the RM says, if it can be used."""
     unusable: Unusable | None = None

@@ -22,7 +22,7 @@ AUDIT_SECONDS = 300.0
 SHOWN = 3
 """How many findings of a partition the log names."""
 
-PARTY = "audits"
+PEER = "audits"
 
 
 class Audits:
@@ -83,7 +83,7 @@ class Audits:
             return 0
         count = 0
         while True:
-            async with self._time_slices.slice(PARTY) as is_over:
+            async with self._time_slices.slice(PEER) as is_over:
                 for finding in findings:
                     if finding is not None:
                         count += 1

@@ -26,7 +26,7 @@ import structlog
 
 from licorne_server.caps import MAX_MESSAGE_BYTES
 from licorne_server.peer_bounds import PeerBounds
-from licorne_server.peers import host_of, party_of
+from licorne_server.peers import host_of, peer_of
 
 log = structlog.get_logger(__name__)
 
@@ -277,12 +277,12 @@ class Connections:
         """Where there are too many connections, cut some of the host that has most."""
         if len(self._sockets) < self._most * CROWDED:
             return
-        hosts = Counter(party_of(item.address[0]) for item in self._sockets.values())
+        hosts = Counter(peer_of(item.address[0]) for item in self._sockets.values())
         crowd, count = hosts.most_common(1)[0]
         surplus = len(self._sockets) - int(self._most * ROOMY)
         log.warning("too many connections", host=crowd, connections=count)
         for inode, item in self._sockets.items():
-            if surplus and not item.link.open and party_of(item.address[0]) == crowd:
+            if surplus and not item.link.open and peer_of(item.address[0]) == crowd:
                 surplus -= 1
                 with suppress(OSError), _duplicate(item.number, inode) as copy:
                     copy.shutdown(socket.SHUT_RDWR)

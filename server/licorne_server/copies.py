@@ -1,6 +1,6 @@
 """Questions about what would happen, answered on copies of the core (DESIGN § 2).
 
-One copy is there at a time, and others wait for it by party. A copy is made between two rounds of
+One copy is there at a time, and others wait for it by peer. A copy is made between two rounds of
 the engine, when nothing of the RM is half changed. Everything stands still meanwhile, so that it is
 paid for like a slice of a reader: for three times as long no reader has another one. Beside that
 copies are charged by how long everything stands still (`pauses.py`). Nothing is
@@ -45,7 +45,7 @@ DEADLINE = 60.0
 """Seconds until a copy that does not answer is ended: it may have to share the processor."""
 
 MOST_OF_PEER = 4
-"""Questions of one party that may wait."""
+"""Questions of one peer that may wait."""
 
 MOST = 64
 """Questions that may wait in all."""
@@ -99,7 +99,7 @@ class Copies:
         return self._lock.waiting
 
     async def ask(
-        self, party: str, rm_id: RmId, question: Question, check: Callable[[], object]
+        self, peer: str, rm_id: RmId, question: Question, check: Callable[[], object]
     ) -> bytes:
         """The answer to a question about an RM, once all its commands so far were carried out.
 
@@ -113,12 +113,12 @@ class Copies:
             Stopped: the server is about to stop.
         """
         self._check_room(rm_id)
-        async with self._lock.turn(party):
+        async with self._lock.turn(peer):
             await self._paid_for()
             started: list[Child] = []
             try:
                 begin = partial(self._start, rm_id, question, check, started)
-                await self._copy(party, rm_id, begin)
+                await self._copy(peer, rm_id, begin)
                 told = await _told(started[0].answers)
             finally:
                 how = "".join([await self._end(child) for child in started])
@@ -167,7 +167,7 @@ class Copies:
         except NotFound:
             return 0
 
-    async def _copy(self, party: str, rm_id: RmId, begin: Callable[[], None]) -> None:
+    async def _copy(self, peer: str, rm_id: RmId, begin: Callable[[], None]) -> None:
         """Make the copy in a time slice: nothing is done meanwhile.
 
         All that the RM has said so far is in it, and no large command of the RM is half done.
@@ -179,7 +179,7 @@ class Copies:
             # It is handled by nobody: it stands for its place among the RM's commands.
             place = UpdateNodes(rm_id=rm_id, nodes=())
             await self._engine.submit(place, is_current=lambda: False)
-            async with self._time_slices.slice(party, whole=True):
+            async with self._time_slices.slice(peer, whole=True):
                 if not self._is_in_the_middle(rm_id):
                     begin()
                     return

@@ -54,11 +54,11 @@ class Batch(NamedTuple):
 class Watch:
     """One reader's place in a log; `next_id` is the event that it reads next."""
 
-    def __init__(self, log: EventLog, start: int, time_slices: TimeSlices, party: str) -> None:
-        """Begin at an id; it may be one that no event has yet. `party` is whose slices it takes."""
+    def __init__(self, log: EventLog, start: int, time_slices: TimeSlices, peer: str) -> None:
+        """Begin at an id; it may be one that no event has yet. `peer` is whose slices it takes."""
         self._log = log
         self._time_slices = time_slices
-        self._party = party
+        self._peer = peer
         self._gather_until = 0.0
         self.next_id = start
 
@@ -98,7 +98,7 @@ class Watch:
         stop, room = min(first_id + count, self._log.next_id), size
         parts: list[bytes] = []
         while next_id < stop and room > 0:
-            async with self._time_slices.slice(self._party, SENDING_SECONDS) as over:
+            async with self._time_slices.slice(self._peer, SENDING_SECONDS) as over:
                 next_id, room = self._read(parts, encode, range(next_id, stop), room, over)
         self.next_id = next_id
         self._gather_until = 0.0 if self.waiting else loop.time() + GATHER_SECONDS

@@ -21,7 +21,7 @@ from licorne_server.fair import PeerQuota, refusing
 from licorne_server.measures import Calls
 from licorne_server.measures.calls import Method
 from licorne_server.peer_bounds import PeerBounds
-from licorne_server.peers import host_of, party_of
+from licorne_server.peers import host_of, peer_of
 from licorne_server.streams import Stream
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Gate(grpc.aio.ServerInterceptor):
         Raises:
             CallError: it did not come in time, or too many streams of its peer wait for theirs.
         """
-        with self._waiting.place(self._access.caller(context).party):
+        with self._waiting.place(self._access.caller(context).peer):
             first = await stream.first(self._seconds)
         self._access.ended_by(context, stream.end)
         return first
@@ -182,9 +182,9 @@ class Gate(grpc.aio.ServerInterceptor):
             self._tracing.called(context.invocation_metadata() or ())
         try:
             if method.service == OPEN_TO_ALL:
-                peer = party_of(host_of(context.peer()))
+                peer = peer_of(host_of(context.peer()))
             else:
-                peer = self._access.caller(context).party
+                peer = self._access.caller(context).peer
             with quota.place(peer) if quota else nullcontext():
                 yield link
         except asyncio.CancelledError:

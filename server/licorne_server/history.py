@@ -12,7 +12,7 @@ from licorne_server.fair import TimeSlices
 from licorne_server.services.paging import gathered
 
 SAMPLE_SECONDS = 60.0
-PARTY = "history"
+PEER = "history"
 
 SAMPLES = 1_440
 """How many samples are kept: those of a day."""
@@ -68,5 +68,5 @@ class History:
             running += report.applications.get(AppState.RUNNING.value, 0)
             allocations += report.allocations
 
-        await gathered(self._views.partition_names(), add, self._time_slices, PARTY)
+        await gathered(self._views.partition_names(), add, self._time_slices, PEER)
         self.samples.append(Sample(now, running, allocations))

@@ -45,29 +45,29 @@ class Opening(Generic[C]):
 
 
 class Openings(Generic[C]):
-    """All streams that are open, by the party that has opened them."""
+    """All streams that are open, by the peer that has opened them."""
 
     def __init__(self) -> None:
         """Nothing is open."""
         self._open: dict[str, set[Opening[C]]] = {}
 
     @contextmanager
-    def of(self, party: str, end: Callable[[CallError], None]) -> Iterator[Opening[C]]:
-        """Inside the block a stream of the party is open."""
+    def of(self, peer: str, end: Callable[[CallError], None]) -> Iterator[Opening[C]]:
+        """Inside the block a stream of the peer is open."""
         opening = Opening[C](end)
-        opened = self._open.setdefault(party, set())
+        opened = self._open.setdefault(peer, set())
         opened.add(opening)
         try:
             yield opening
         finally:
             opened.discard(opening)
             if not opened:
-                self._open.pop(party, None)
+                self._open.pop(peer, None)
 
-    def review(self, party: str, caller: C | None) -> int:
-        """The party has become this caller, or nobody: end what it may not have; how many ended."""
+    def review(self, peer: str, caller: C | None) -> int:
+        """The peer has become this caller, or nobody: end what it may not have; how many ended."""
         ended = 0
-        for opening in tuple(self._open.get(party, ())):
+        for opening in tuple(self._open.get(peer, ())):
             problem = opening.problem(caller)
             if problem is not None:
                 opening.end(problem)

@@ -18,7 +18,7 @@ HTTP_PART = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerBounds:
-    """Times are in seconds. A share is what one party may have of a total (`places`)."""
+    """Times are in seconds. A share is what one peer may have of a total (`fair.PeerQuota`)."""
 
     first_message: float = 30.0
     """How long a stream may stay open without a message."""

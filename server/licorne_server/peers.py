@@ -13,7 +13,7 @@ def host_of(peer: str) -> str:
     return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else peer
 
 
-def party_of(host: str) -> str:
+def peer_of(host: str) -> str:
     """Under which name a host takes its share; all hosts of an IPv6 network have the same."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])

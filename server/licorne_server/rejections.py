@@ -93,7 +93,7 @@ def telling_refusal(what: str, rm_id: str, access: Access, context: Any) -> Iter
         yield
     except CallError as error:
         if error.code not in _TOLD_ELSEWHERE:
-            by, peer = access.caller(context).party, context.peer()
+            by, peer = access.caller(context).peer, context.peer()
             about = {"code": error.reason, "reason": error.message}
             log.warning(f"{what} refused", rm_id=shown(rm_id), by=by, peer=peer, **about)
         raise

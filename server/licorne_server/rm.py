@@ -58,7 +58,7 @@ class Rm:
     """Registrations that followed on an overflow of the outbox: replays it made necessary."""
     settled: asyncio.Event
     """Not set while the RM is being registered anew: requests on its streams wait."""
-    party: str
+    peer: str
     """Who has registered it, in whose share it counts (`Places`)."""
     since: float
     """Since when a stream is open, or none is, in unix seconds; without any it counts from the
@@ -78,7 +78,7 @@ class Rm:
         self.measures = measures or RmMeasures()
         self._now = now
         self.rm_id = rm_id
-        self.party = ""
+        self.peer = ""
         self.since = now()
         self.registration = 0
         self.outbox = outbox

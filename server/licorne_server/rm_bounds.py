@@ -7,7 +7,7 @@ from licorne_core.rm_caps import RmCaps
 from licorne_server.caps import MAX_RMS
 
 RESERVED_PART = 8
-"""One in so many places of RMs is kept for those whom another party has registered."""
+"""One in so many places of RMs is kept for those whom another peer has registered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class RmBounds:
 
     @property
     def share(self) -> int:
-        """How many of the RMs one party may have registered."""
+        """How many of the RMs one peer may have registered."""
         return self.number - self.number // RESERVED_PART
 
     def problem(self) -> str:

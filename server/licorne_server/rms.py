@@ -136,17 +136,17 @@ class Rms:
                 rm.settled.set()
 
     @contextmanager
-    def arriving(self, rm_id: RmId, party: str) -> Iterator[None]:
-        """Inside the block the party registers the RM; the caller holds the RM's lock."""
-        self._arriving[rm_id] = party
+    def arriving(self, rm_id: RmId, peer: str) -> Iterator[None]:
+        """Inside the block the peer registers the RM; the caller holds the RM's lock."""
+        self._arriving[rm_id] = peer
         try:
             yield
         finally:
             del self._arriving[rm_id]
 
-    def parties(self) -> dict[RmId, str]:
+    def peers(self) -> dict[RmId, str]:
         """Who has registered each RM, or registers it just now."""
-        return {rm.rm_id: rm.party for rm in self._rms.values()} | self._arriving
+        return {rm.rm_id: rm.peer for rm in self._rms.values()} | self._arriving
 
     def find(self, rm_id: str) -> Rm | None:
         """The RM of that id."""
@@ -264,7 +264,7 @@ class Rms:
         # A session does not outlive the registration that it was opened in.
         rm.end_streams(self._farewells.get(rm_id), [Kind.SESSION])
         rm.renew(effect.session)
-        rm.party = self._arriving.get(rm_id, rm.party)
+        rm.peer = self._arriving.get(rm_id, rm.peer)
         self._configurations.in_force(rm_id)
         self.events.begin(rm_id)
         log.info("registered", rm_id=rm_id, session=effect.session)

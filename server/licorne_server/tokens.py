@@ -28,7 +28,7 @@ class Grant(NamedTuple):
     """The RMs that its bearer may act for, by rmID."""
     operator: bool
     """Whether its bearer may see and configure every RM."""
-    party: str
+    peer: str
     """A name of the bearer that tells nothing of the token itself."""
 
     def within(self, other: "Grant | None") -> bool:
@@ -52,7 +52,7 @@ class Tokens:
     def reload(self) -> dict[str, Grant | None]:
         """Read the files again. If one of them is not usable, the old tokens stay in use.
 
-        Returns what is left, by party, to those who may do less than before; None for nothing.
+        Returns what is left, by peer, to those who may do less than before; None for nothing.
         """
         before = self._grants
         try:
@@ -61,11 +61,11 @@ class Tokens:
             log.warning("tokens not reloaded", reason=str(error))
         else:
             log.info("tokens reloaded", tokens=len(self._grants))
-        after = {grant.party: grant for grant in self._grants.values()}
+        after = {grant.peer: grant for grant in self._grants.values()}
         return {
-            grant.party: after.get(grant.party)
+            grant.peer: after.get(grant.peer)
             for grant in before.values()
-            if not grant.within(after.get(grant.party))
+            if not grant.within(after.get(grant.peer))
         }
 
     def grant(self, authorization: str) -> Grant | None:

@@ -139,7 +139,7 @@ async def test_share_of_one_leaves_places_for_others(tmp_path: Path) -> None:
 
 
 async def test_whoever_has_most_makes_room(tmp_path: Path, clock: VirtualClock) -> None:
-    """A newcomer takes the place of one of its party, or of the party that has most RMs.
+    """A newcomer takes the place of one of its peer, or of the peer that has most RMs.
 
     The few RMs of others stay, though they are gone for longer.
     """

@@ -16,7 +16,7 @@ from support.wire.still import stillness
 
 REGISTER = "/si.v1.Scheduler/RegisterResourceManager"
 UPDATE = "/licorne.v1.Session/Update"
-PARTY = "127.0.0.1"
+PEER = "127.0.0.1"
 
 
 OTHERS = 20
@@ -97,11 +97,11 @@ def test_the_session_before_it_is_not_resumed(site: Site) -> None:
     assert site.rms.get("rm", "").registration == 3
 
 
-def test_it_counts_for_its_party(site: Site) -> None:
+def test_it_counts_for_its_peer(site: Site) -> None:
     """The RM is in the share of whoever has registered it."""
     cancel_with_its_command_on_the_way(site, register(site))
     site.rest()
-    assert site.rms.get("rm", "").party == PARTY
+    assert site.rms.get("rm", "").peer == PEER
 
 
 def test_a_hello_opens_its_session_all_the_same(site: Site) -> None:

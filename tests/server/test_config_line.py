@@ -29,10 +29,10 @@ class Line:
         self.done: list[str] = []
         self.tasks: list[asyncio.Task[None]] = []
 
-    def put(self, party: str, purpose: str) -> asyncio.Task[None]:
-        """Let some work wait; it notes its party and purpose when it is done."""
-        work = partial(self.done.append, f"{party} {purpose}")
-        task = asyncio.create_task(self.thread.run(Origin(party, purpose), work))
+    def put(self, peer: str, purpose: str) -> asyncio.Task[None]:
+        """Let some work wait; it notes its peer and purpose when it is done."""
+        work = partial(self.done.append, f"{peer} {purpose}")
+        task = asyncio.create_task(self.thread.run(Origin(peer, purpose), work))
         self.tasks.append(task)
         return task
 
@@ -45,7 +45,7 @@ class Line:
 
 @pytest.fixture
 async def line() -> AsyncIterator[Line]:
-    """A thread that is at work on something of another party."""
+    """A thread that is at work on something of another peer."""
     line = Line()
     busy = asyncio.create_task(line.thread.run(Origin("busy"), partial(line.go.wait, PATIENCE)))
     await asyncio.sleep(0)
@@ -55,8 +55,8 @@ async def line() -> AsyncIterator[Line]:
     line.thread.stop()
 
 
-async def test_parties_take_turns(line: Line) -> None:
-    """However much one party has waiting, another's comes second."""
+async def test_peers_take_turns(line: Line) -> None:
+    """However much one peer has waiting, another's comes second."""
     for number in range(20):
         line.put("flood", f"RM {number}")
     await asyncio.sleep(0)
@@ -68,7 +68,7 @@ async def test_parties_take_turns(line: Line) -> None:
 
 
 async def test_one_waits_for_each_purpose(line: Line) -> None:
-    """A second piece of work of one purpose is refused; another purpose or party is not."""
+    """A second piece of work of one purpose is refused; another purpose or peer is not."""
     line.put("a", "RM x")
     await asyncio.sleep(0)
     with pytest.raises(CallError, match=r"a configuration of a for RM x waits to be read already"):
@@ -107,10 +107,8 @@ async def test_who_gives_up_makes_room(line: Line) -> None:
     assert await line.end() == ["a RM x"]
 
 
-async def test_what_waits_of_a_party_is_bounded(
-    line: Line, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A party has a largest number of questions, whatever they ask; others are not refused."""
+async def test_what_waits_of_a_peer_is_bounded(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer has a largest number of questions, whatever they ask; others are not refused."""
     monkeypatch.setattr(config_thread, "MAX_WAITING", 3)
     for number in range(3):
         line.put("a", f"RM {number}")
@@ -125,7 +123,7 @@ async def test_what_waits_of_a_party_is_bounded(
 async def test_questions_keep_no_rm_out(
     line: Line, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
-    """Where too many questions of a party wait, its registrations are read all the same."""
+    """Where too many questions of a peer wait, its registrations are read all the same."""
     texts = [f"partitions: [] # {number}" for number in range(2)]
     largest = max(map(getsizeof, texts))
     monkeypatch.setattr(config_thread, bound, 1 if bound == "MAX_WAITING" else largest)
@@ -167,7 +165,7 @@ async def test_whoever_waits_at_the_end_is_cancelled() -> None:
 
 
 async def test_a_flood_of_validations_is_refused_and_others_register() -> None:
-    """Of one party's validations one waits; the next is refused on both ports, and RMs come in."""
+    """Of one peer's validations one waits; the next is refused on both ports, and RMs come in."""
     go = Event()
     async with serving(http=LOOPBACK) as server, connected(server) as channel:
         thread = server.config_thread

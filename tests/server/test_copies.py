@@ -56,9 +56,9 @@ def is_there(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-def asked(copies: Copies, question: Question, party: str = "me") -> "asyncio.Task[bytes]":
+def asked(copies: Copies, question: Question, peer: str = "me") -> "asyncio.Task[bytes]":
     """Somebody asks."""
-    return asyncio.get_running_loop().create_task(copies.ask(party, RM, question, nothing))
+    return asyncio.get_running_loop().create_task(copies.ask(peer, RM, question, nothing))
 
 
 @pytest.fixture
@@ -293,7 +293,7 @@ async def test_a_copy_that_ends_by_itself_has_given_no_answer(server: Server, sh
     assert error.value.message == "the copy that worked the plan out was ended"
 
 
-async def test_many_plans_of_one_party_are_refused_with_a_hint(
+async def test_many_plans_of_one_peer_are_refused_with_a_hint(
     server: Server, shim: Shim, sleeper: Sleeper
 ) -> None:
     """Beside the one that is made so many may wait; the next is told when to come back."""

@@ -38,21 +38,19 @@ class Gauge:
         self._time_slices = time_slices
         self.slices: list[tuple[str, bool]] = []
 
-    def slice(self, party: str, more: float = 0.0, *, whole: bool = False) -> Any:
+    def slice(self, peer: str, more: float = 0.0, *, whole: bool = False) -> Any:
         """Note it, and hand it on."""
-        self.slices.append((party, whole))
-        return self._time_slices.slice(party, more, whole=whole)
+        self.slices.append((peer, whole))
+        return self._time_slices.slice(peer, more, whole=whole)
 
 
-async def test_making_a_copy_is_paid_for_as_a_slice_of_the_party(
-    server: Server, shim: Shim
-) -> None:
+async def test_making_a_copy_is_paid_for_as_a_slice_of_the_peer(server: Server, shim: Shim) -> None:
     """Each copy takes one slice of the share that all readers have, of whoever has asked."""
     await shim.set_up()
     gauge: Any = Gauge(TimeSlices(lambda: False))
     copies = Copies(server.engine, server.scheduler, gauge, lambda _: "", FREE)
-    for party in ("a", "b", "a"):
-        assert await copies.ask(party, RM, lambda *_: b"done", nothing) == b"done"
+    for peer in ("a", "b", "a"):
+        assert await copies.ask(peer, RM, lambda *_: b"done", nothing) == b"done"
     assert gauge.slices == [("a", True), ("b", True), ("a", True)]
     await copies.stop()
 
@@ -90,13 +88,13 @@ class Meddler:
         return Hold.UNFINISHED in self._server.scheduler.partitions[name].holds
 
     @asynccontextmanager
-    async def slice(self, party: str, *, whole: bool) -> AsyncIterator[None]:
+    async def slice(self, peer: str, *, whole: bool) -> AsyncIterator[None]:
         """The slice of the share, once the command has begun."""
         if not self.found:
             queues = ", ".join(f"{{name: q{number}}}" for number in range(200))
             self._server.engine.post(reload(config(f"[{queues}]"), rm="rm"))
             await eventually(self.is_in_the_middle)
-        async with self._time_slices.slice(party, whole=whole):
+        async with self._time_slices.slice(peer, whole=whole):
             self.found.append(self.is_in_the_middle())
             yield
 

@@ -3,11 +3,11 @@
 import pytest
 
 from licorne_server.peer_bounds import RESERVE, PeerBounds
-from licorne_server.peers import party_of
+from licorne_server.peers import peer_of
 
 
 @pytest.mark.parametrize(
-    ("host", "party"),
+    ("host", "peer"),
     [
         ("10.0.0.1", "10.0.0.1"),
         ("::ffff:10.0.0.1", "10.0.0.1"),
@@ -17,9 +17,9 @@ from licorne_server.peers import party_of
         ("unix:/run/x", "unix:/run/x"),
     ],
 )
-def test_addresses_of_one_network_are_one_party(host: str, party: str) -> None:
+def test_addresses_of_one_network_are_one_peer(host: str, peer: str) -> None:
     """A host may have a whole network of IPv6, and gets no larger share for that."""
-    assert party_of(host) == party
+    assert peer_of(host) == peer
 
 
 @pytest.mark.parametrize(

@@ -35,10 +35,10 @@ class Time:
         self.worked += seconds
 
 
-async def read(time_slices: TimeSlices, party: str, slices: int, work: Callable[[], None]) -> None:
+async def read(time_slices: TimeSlices, peer: str, slices: int, work: Callable[[], None]) -> None:
     """A reader that needs so many slices."""
     for _ in range(slices):
-        async with time_slices.slice(party):
+        async with time_slices.slice(peer):
             work()
 
 
@@ -117,8 +117,8 @@ async def test_one_slice_at_a_time_and_a_turn_of_all_else_between() -> None:
     assert (done, most) == (120, 1)
 
 
-async def test_parties_take_turns_whatever_they_want() -> None:
-    """A party with a hundred readers delays another by two slices for each of its own."""
+async def test_peers_take_turns_whatever_they_want() -> None:
+    """A peer with a hundred readers delays another by two slices for each of its own."""
     time_slices, order = TimeSlices(no), list[str]()
     many = [
         asyncio.create_task(read(time_slices, "many", 3, lambda: order.append("many")))

@@ -174,7 +174,7 @@ class Reloader:
 
         RMs that register just now are among them: they may have begun with the old one.
         """
-        rm_ids = sorted(self._rms.parties())
+        rm_ids = sorted(self._rms.peers())
         found = await asyncio.gather(*(self._follow(rm_id, file) for rm_id in rm_ids))
         return tuple(reloaded for reloaded in found if reloaded is not None)
 

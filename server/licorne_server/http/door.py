@@ -10,7 +10,7 @@ from aiohttp.typedefs import Handler
 from aiohttp.web_protocol import RequestHandler
 
 from licorne_server.http.handshake import Handshake, Handshakes
-from licorne_server.peers import party_of
+from licorne_server.peers import peer_of
 
 log = structlog.get_logger(__name__)
 
@@ -79,13 +79,13 @@ class Door:
         Those on which nothing is answered are closed first, and of these the oldest.
         """
         connections = self._connections(server)
-        hosts = Counter(map(_party, connections))
+        hosts = Counter(map(_peer, connections))
         crowd, count = hosts.most_common(1)[0]
         now = asyncio.get_running_loop().time()
         if now >= self._told + TELL_SECONDS:
             self._told = now
             log.warning("too many connections", host=crowd, connections=count)
-        crowded = [item for item in connections if _party(item) == crowd]
+        crowded = [item for item in connections if _peer(item) == crowd]
         crowded.sort(key=lambda item: item in self._busy)
         chosen = crowded[: max(1, self._most // PART)]
         for item in chosen:
@@ -99,7 +99,7 @@ class Door:
         return [*under_way, *server.connections]
 
 
-def _party(connection: RequestHandler | Handshake) -> str:
+def _peer(connection: RequestHandler | Handshake) -> str:
     transport = connection.transport
     peer = None if transport is None else transport.get_extra_info("peername")
-    return party_of(peer[0]) if peer else ""
+    return peer_of(peer[0]) if peer else ""

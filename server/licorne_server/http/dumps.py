@@ -43,7 +43,7 @@ class StateDumps:
         self._busy = False
 
     @asynccontextmanager
-    async def dump(self, rm_id: str, party: str) -> AsyncIterator[AsyncGenerator[bytes, None]]:
+    async def dump(self, rm_id: str, peer: str) -> AsyncIterator[AsyncGenerator[bytes, None]]:
         """The dump of all RMs, or of one, in chunks of UTF-8 that are made as they are read.
 
         Raises:
@@ -54,21 +54,21 @@ class StateDumps:
             raise DumpInProgress
         self._busy = True
         try:
-            content = await self._content(rm_id, party)
+            content = await self._content(rm_id, peer)
             async with aclosing(
-                sliced(fragments(content), self._sources.time_slices, party)
+                sliced(fragments(content), self._sources.time_slices, peer)
             ) as chunks:
                 yield chunks
         finally:
             self._busy = False
 
-    async def _content(self, rm_id: str, party: str) -> JsonObject:
+    async def _content(self, rm_id: str, peer: str) -> JsonObject:
         """The dump; all that has to be waited for comes first."""
         sources, views = self._sources, self._sources.views
         asked = rms_named(views, rm_id)
         states = await asyncio.gather(*(sources.rm_state(rm.rm_id) for rm in asked))
-        configs = [await self._config(rm, party) for rm in asked]
-        async with sources.time_slices.slice(party):
+        configs = [await self._config(rm, peer) for rm in asked]
+        async with sources.time_slices.slice(peer):
             return self._parts(asked, states, configs)
 
     def _parts(
@@ -93,10 +93,10 @@ class StateDumps:
             "containerHistory": history_of_containers(sources.history),
         }
 
-    async def _config(self, rm: RmReport, party: str) -> str:
+    async def _config(self, rm: RmReport, peer: str) -> str:
         """The configuration as JSON, made in a thread because it may be large."""
         return await self._sources.config_thread.run(
-            Origin(party), lambda: json.dumps(json_config.config_json(rm), separators=(",", ":"))
+            Origin(peer), lambda: json.dumps(json_config.config_json(rm), separators=(",", ":"))
         )
 
 

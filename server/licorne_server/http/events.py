@@ -57,10 +57,10 @@ class EventReads:
         """A line with the instance, then a line for each event: the last `count`, then new ones."""
         log = self._log(request)
         start = log.next_id - _number(request, "count", 0)
-        party = reader_of(request)
-        watch = Watch(log, max(start, log.lowest_id), self._time_slices, party)
+        peer = reader_of(request)
+        watch = Watch(log, max(start, log.lowest_id), self._time_slices, peer)
         try:
-            with log.watched_by(party):
+            with log.watched_by(peer):
                 lines = _lines(request, log, watch)
                 return await send_live(request, CONTENT_TYPE, lines, _last)
         except TooManyStreams:

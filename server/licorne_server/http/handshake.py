@@ -12,7 +12,7 @@ from collections.abc import Callable
 import structlog
 
 from licorne_server.fair import TimeSlices
-from licorne_server.peers import party_of
+from licorne_server.peers import peer_of
 
 log = structlog.get_logger(__name__)
 
@@ -127,7 +127,7 @@ class Handshakes:
             OSError: the peer is not let in, or does not come to an end.
         """
         peer = transport.get_extra_info("peername")
-        async with self._time_slices.slice(party_of(peer[0]) if peer else "", HANDSHAKE_SECONDS):
+        async with self._time_slices.slice(peer_of(peer[0]) if peer else "", HANDSHAKE_SECONDS):
             context = self._context()
         return await asyncio.get_running_loop().start_tls(
             transport,

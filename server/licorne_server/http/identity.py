@@ -25,7 +25,7 @@ from licorne_server.http.probes import PROBES
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import CALLER
 from licorne_server.http.ui import paths
-from licorne_server.peers import party_of
+from licorne_server.peers import peer_of
 
 log = structlog.get_logger(__name__)
 
@@ -79,7 +79,7 @@ class Identity:
         if request.path not in OPEN_TO_ALL:
             caller = request[CALLER] = self._caller(request)
             if not (caller.operator or self._may_see(request)):
-                log.warning("denied", peer=request.remote, party=caller.party, path=request.path)
+                log.warning("denied", peer=request.remote, party=caller.peer, path=request.path)
                 raise web.HTTPForbidden(text=f"{self._refused(request)} does not allow it")
         return await handler(request)
 
@@ -106,7 +106,7 @@ class Identity:
         if not access.by_certificate:
             return access.anybody(host)
         if _is_plain(request.transport):
-            return Caller(frozenset(), False, party_of(host))
+            return Caller(frozenset(), False, peer_of(host))
         shown = _certificate(request.transport)
         if not shown:
             log.warning("not authenticated", peer=host)

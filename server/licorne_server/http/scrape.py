@@ -27,7 +27,7 @@ FRESH_SECONDS = 1.0
 """How long an answer is given again, so that many scrapers cost no more than one."""
 
 
-PARTY = "metrics"
+PEER = "metrics"
 """Whose slices an answer takes: it is the same for all who scrape, however busy one of them is."""
 
 
@@ -57,7 +57,7 @@ class Scrape:
         return await send_bytes(request, OPENMETRICS if openmetrics else PLAIN, body)
 
     async def _make(self, openmetrics: bool) -> bytes:
-        chunks = sliced(self._lines(openmetrics), self._sources.time_slices, PARTY)
+        chunks = sliced(self._lines(openmetrics), self._sources.time_slices, PEER)
         body = b"".join([chunk async for chunk in chunks])
         self._answers[openmetrics] = monotonic(), body
         return body

@@ -23,7 +23,7 @@ from licorne_server.access import Caller
 from licorne_server.errors import CallError
 from licorne_server.fair import TimeSlices
 from licorne_server.openings import Openings
-from licorne_server.peers import party_of
+from licorne_server.peers import peer_of
 
 log = structlog.get_logger(__name__)
 
@@ -137,7 +137,7 @@ def _list_fragments(rows: Rows) -> Iterator[str]:
 def reader_of(request: web.Request) -> str:
     """Whose time slices an answer takes: those of the identity, or of the host without one."""
     caller = request.get(CALLER)
-    return party_of(request.remote or "") if caller is None else caller.party
+    return peer_of(request.remote or "") if caller is None else caller.peer
 
 
 def slice_for(request: web.Request) -> AbstractAsyncContextManager[Callable[[], bool]]:
@@ -146,7 +146,7 @@ def slice_for(request: web.Request) -> AbstractAsyncContextManager[Callable[[], 
 
 
 async def sliced(
-    pieces: Iterator[str], time_slices: TimeSlices, party: str
+    pieces: Iterator[str], time_slices: TimeSlices, peer: str
 ) -> AsyncGenerator[bytes, None]:
     """The pieces as chunks of UTF-8, made in slices. Invalid characters become ``?``."""
     more = True
@@ -154,7 +154,7 @@ async def sliced(
         parts: list[str] = []
         room = CHUNK
         while more and room > 0:
-            async with time_slices.slice(party) as over:
+            async with time_slices.slice(peer) as over:
                 more, room = _take(pieces, parts, room, over)
         if chunk := "".join(parts).encode(errors="replace"):
             yield chunk

@@ -13,7 +13,7 @@ from structlog.typing import EventDict
 from licorne_server.logs.drops import Dropped, Drops, Reason
 from licorne_server.logs.limits import FOREIGN, OF_ALL, OF_ONE, OWN, Limits
 from licorne_server.logs.names import AUDIT
-from licorne_server.peers import host_of, party_of
+from licorne_server.peers import host_of, peer_of
 
 MAX_LINE = 16_384
 """The longest line, in characters. All of them are ASCII."""
@@ -112,7 +112,7 @@ def _cause_of(entry: EventDict) -> str:
         if cause := entry.get(field):
             return str(cause)[:MAX_KIND]
     peer = entry.get("peer")
-    return party_of(host_of(str(peer)[:MAX_KIND])) if peer else ""
+    return peer_of(host_of(str(peer)[:MAX_KIND])) if peer else ""
 
 
 def rendered(entry: EventDict) -> str:

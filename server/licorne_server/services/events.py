@@ -57,7 +57,7 @@ class EventsService:
         lowest_id, highest_id = log.lowest_id, log.next_id - 1
         size = min(request.count or MAX_PAGE_SIZE, MAX_PAGE_SIZE)
         page = Page(log.read(request.start, size), _event, size=size)
-        await filled(page, self._time_slices, self._access.caller(context).party)
+        await filled(page, self._time_slices, self._access.caller(context).peer)
         return pb.ListEventsResponse(
             instance=log.instance, lowest_id=lowest_id, highest_id=highest_id, events=page.rows
         )
@@ -65,10 +65,10 @@ class EventsService:
     async def _watch(self, request: pb.WatchEventsRequest, context: Any) -> None:
         """Send events as they happen, until the caller goes away or cannot keep up."""
         log = self._log(request.rm_id, context)
-        party = self._access.caller(context).party
-        watch = Watch(log, _start(log, request), self._time_slices, party)
+        peer = self._access.caller(context).peer
+        watch = Watch(log, _start(log, request), self._time_slices, peer)
         try:
-            with log.watched_by(party):
+            with log.watched_by(peer):
                 await self._send_all(log, watch, context)
         except TooManyStreams as error:
             text = f"Too many streaming connections: at most {error}"

@@ -81,22 +81,22 @@ class Page(Generic[T, M]):
         return self._last
 
 
-async def filled(page: Page[T, M], time_slices: TimeSlices, party: str) -> Page[T, M]:
-    """The same page, filled in slices of a party."""
+async def filled(page: Page[T, M], time_slices: TimeSlices, peer: str) -> Page[T, M]:
+    """The same page, filled in slices of a peer."""
     more = True
     while more:
-        async with time_slices.slice(party) as over:
+        async with time_slices.slice(peer) as over:
             more = page.fill(over)
     return page
 
 
 async def gathered(
-    items: Iterable[T], to_row: Callable[[T], R], time_slices: TimeSlices, party: str
+    items: Iterable[T], to_row: Callable[[T], R], time_slices: TimeSlices, peer: str
 ) -> list[R]:
-    """A list that has no pages, made in slices of a party; what is gone by then is left out."""
+    """A list that has no pages, made in slices of a peer; what is gone by then is left out."""
     rest, rows, more = iter(items), list[R](), True
     while more:
-        async with time_slices.slice(party) as over:
+        async with time_slices.slice(peer) as over:
             more = _gather(rest, to_row, rows, over)
     return rows
 

@@ -144,7 +144,7 @@ class StateService:
                 response.partitions.append(partition_message(self._views.partition(name)))
 
         names = self._views.partition_names(RmId(request.rm_id) if request.rm_id else None)
-        await gathered(names, add, self._time_slices, caller.party)
+        await gathered(names, add, self._time_slices, caller.peer)
         return response
 
     async def _queues(self, request: pb.ListQueuesRequest, context: Any) -> Message:
@@ -276,29 +276,27 @@ class StateService:
         }
         shapes = self._shapes.get(partition)
         if shapes is None:
-            making = asyncio.create_task(self._make_shapes(partition, self._party(context)))
+            making = asyncio.create_task(self._make_shapes(partition, self._peer(context)))
             shapes = self._shapes[partition] = _Shapes(now, making)
         # Whoever asks may go away, and others may wait for the same answer.
         return await asyncio.shield(shapes.making)
 
-    async def _make_shapes(
-        self, partition: PartitionName, party: str
-    ) -> pb.ListOutstandingResponse:
+    async def _make_shapes(self, partition: PartitionName, peer: str) -> pb.ListOutstandingResponse:
         found = self._views.outstanding(partition)
         page = Page(found, outstanding_message, size=MAX_PAGE_SIZE)
-        await filled(page, self._time_slices, party)
+        await filled(page, self._time_slices, peer)
         return pb.ListOutstandingResponse(shapes=page.rows)
 
-    def _party(self, context: Any) -> str:
-        return self._access.caller(context).party
+    def _peer(self, context: Any) -> str:
+        return self._access.caller(context).peer
 
     def _slice(self, context: Any) -> AbstractAsyncContextManager[Callable[[], bool]]:
         """A slice of the caller, for what is read in one piece."""
-        return self._time_slices.slice(self._party(context))
+        return self._time_slices.slice(self._peer(context))
 
     async def _filled(self, page: Page[T, M], context: Any) -> Page[T, M]:
         """The same page, filled in slices of the caller."""
-        return await filled(page, self._time_slices, self._party(context))
+        return await filled(page, self._time_slices, self._peer(context))
 
     def _partition(self, name: str, context: Any) -> PartitionName:
         """The partition that a request names.

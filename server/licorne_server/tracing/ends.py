@@ -14,7 +14,7 @@ from licorne_server.fair import TimeSlices
 AT_ONCE = 64
 """Spans that are ended at once in a round of the loop, which takes a millisecond or two."""
 
-PARTY = "traces"
+PEER = "traces"
 
 End = Callable[[], bool | None]
 """Ends a span; it says true, and is called again, where there are more to end."""
@@ -75,7 +75,7 @@ class Ends:
 
     async def _work_off(self) -> None:
         """Use one slice."""
-        async with self._time_slices.slice(PARTY) as is_over:
+        async with self._time_slices.slice(PEER) as is_over:
             while self._waiting and not is_over():
                 self._end_next()
 

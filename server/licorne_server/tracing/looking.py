@@ -8,7 +8,7 @@ from licorne_core.ids import RmId
 from licorne_server.clock import Clock
 from licorne_server.fair import TimeSlices
 from licorne_server.tracing.ask_looks import AskLooks
-from licorne_server.tracing.ends import PARTY
+from licorne_server.tracing.ends import PEER
 from licorne_server.tracing.followed import FollowedAsks
 
 LOOK_SECONDS = 1.0
@@ -91,7 +91,7 @@ class Looking:
         looks = self._looks.at(rm_ids)
         spent = 0.0
         while rm_ids:
-            async with self._time_slices.slice(PARTY) as is_over:
+            async with self._time_slices.slice(PEER) as is_over:
                 begin = thread_time()
                 is_last = True
                 for _ in looks:

@@ -101,7 +101,7 @@ class CopiesInHere(Copies):
     """Copies that are no processes: on a loop that stands still nobody would wait for one."""
 
     async def ask(
-        self, party: str, rm_id: RmId, question: Question, check: Callable[[], object]
+        self, peer: str, rm_id: RmId, question: Question, check: Callable[[], object]
     ) -> bytes:
         """The answer to a question, as far as the RM's commands were carried out."""
         check()

@@ -22,7 +22,7 @@ from licorne_server.http.sources import Sources
 from licorne_server.http.stream import CHUNK
 from licorne_server.http.ui.board import Board
 from licorne_server.http.ui.looking import Looker
-from licorne_server.http.ui.renderings import PARTY, Audience, Renderings
+from licorne_server.http.ui.renderings import PEER, Audience, Renderings
 from licorne_server.http.units import milliseconds
 
 log = structlog.get_logger(__name__)
@@ -173,7 +173,7 @@ class Feed:
         """Look once; how many seconds of a processor that took, whatever else runs there."""
         time_slices, spent, more = self._sources.time_slices, 0.0, True
         while more:
-            async with time_slices.slice(PARTY) as over:
+            async with time_slices.slice(PEER) as over:
                 begin = thread_time()
                 more = _go_on(stops, over)
                 spent += thread_time() - begin

@@ -15,7 +15,7 @@ from licorne_core.views import Views
 from licorne_server.fair import TimeSlices
 from licorne_server.http.together import Together
 from licorne_server.http.ui.pages import Maker
-from licorne_server.http.ui.renderings import PARTY
+from licorne_server.http.ui.renderings import PEER
 from licorne_server.http.ui.rows import heat_row
 
 MAX_HEATS = 16
@@ -62,7 +62,7 @@ class Heats:
         return made.body
 
     async def _make(self, partition: PartitionName) -> _Heat:
-        maker = Maker(self._time_slices, f"{PARTY} of {rm_of(partition)}")
+        maker = Maker(self._time_slices, f"{PEER} of {rm_of(partition)}")
         capacity = await maker.once(lambda: self._views.partition(partition).capacity)
         names = self._views.node_ids_in_order(partition)
         resources = _shown(capacity)

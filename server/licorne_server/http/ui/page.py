@@ -114,7 +114,7 @@ def _audience(request: web.Request) -> Audience:
     if visible is None:
         return EVERYBODY
     caller = request[CALLER]
-    return Audience(caller, caller.party, visible)
+    return Audience(caller, caller.peer, visible)
 
 
 def _read(path: str) -> _File:

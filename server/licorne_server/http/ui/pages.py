@@ -80,10 +80,10 @@ class Found(Generic[T]):
 class Maker:
     """Makes one answer in slices, and knows what it has cost so far."""
 
-    def __init__(self, time_slices: TimeSlices, party: str) -> None:
-        """In slices of that party."""
+    def __init__(self, time_slices: TimeSlices, peer: str) -> None:
+        """In slices of that peer."""
         self._time_slices = time_slices
-        self._party = party
+        self._peer = peer
         self._spent = 0.0
 
     @classmethod
@@ -93,7 +93,7 @@ class Maker:
 
     async def once(self, work: Callable[[], T]) -> T:
         """What is made in one piece."""
-        async with self._time_slices.slice(self._party):
+        async with self._time_slices.slice(self._peer):
             begin = thread_time()
             try:
                 return work()
@@ -104,7 +104,7 @@ class Maker:
         """What goes on, slice after slice, until it says that there is no more to do."""
         more = True
         while more:
-            async with self._time_slices.slice(self._party) as over:
+            async with self._time_slices.slice(self._peer) as over:
                 begin = thread_time()
                 more = go_on(over)
                 self._spent += thread_time() - begin

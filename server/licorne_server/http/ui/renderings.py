@@ -12,7 +12,7 @@ from licorne_server.http.ui.board import Board, Visible
 KEPT = 8
 """Renderings that are kept for viewers that come a little later."""
 
-PARTY = "page"
+PEER = "page"
 """Whose slices those take that are the same for everybody."""
 
 
@@ -21,7 +21,7 @@ class Audience:
     """Viewers who may see the same: those with the same `identity`."""
 
     identity: Hashable = None
-    party: str = field(default=PARTY, compare=False)
+    peer: str = field(default=PEER, compare=False)
     """Whose slices are taken to make what they are told."""
     visible: Visible | None = field(default=None, compare=False)
     """Whether they may see what is of an RM; None if they may see everything."""
@@ -68,5 +68,5 @@ class Renderings:
     async def _make(self, board: Board, version: int, audience: Audience) -> Rendering:
         now = board.version
         pieces = board.since(version, audience.visible)
-        chunks = [chunk async for chunk in sliced(pieces, self._time_slices, audience.party)]
+        chunks = [chunk async for chunk in sliced(pieces, self._time_slices, audience.peer)]
         return Rendering(now, tuple(chunks))

@@ -87,7 +87,7 @@ class Audit:
     def _by(self, context: Any) -> str:
         """The caller as its certificate, token or address names it; empty for nobody known."""
         try:
-            return self._access.caller(context).party
+            return self._access.caller(context).peer
         except CallError:
             return ""
 

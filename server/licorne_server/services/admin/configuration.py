@@ -84,7 +84,7 @@ class ConfigurationMethods:
         _check_size(request.config)
         try:
             configuration = await self._thread.run(
-                Origin(self._access.caller(context).party, VALIDATION),
+                Origin(self._access.caller(context).peer, VALIDATION),
                 partial(load, request.config, strict=request.strict, required=bool(request.config)),
                 len(request.config),
             )
@@ -118,12 +118,12 @@ class ConfigurationMethods:
         async with self._changes.configuring(request.rm_id):
             self._names.known_rm(request.rm_id, context)
             applier.check_base(request.rm_id, request.base_revision)
-            origin = Origin(caller.party, f"RM {request.rm_id}")
+            origin = Origin(caller.peer, f"RM {request.rm_id}")
             change = Change(
                 rm_id=RmId(request.rm_id),
                 config=await self._thread.parse(origin, request.config),
                 source=Source.OPERATOR if caller.operator else Source.RM,
-                by=caller.party,
+                by=caller.peer,
                 comment=request.comment,
                 policy_group=request.policy_group,
                 extra_config=request.extra_config,

@@ -34,9 +34,9 @@ class DumpMethods:
         """Send the document in pieces, made in time slices."""
         if request.rm_id:
             self._names.rm(request.rm_id, context)
-        party = self._access.caller(context).party
+        peer = self._access.caller(context).peer
         try:
-            async with self._dumps.dump(request.rm_id, party) as chunks:
+            async with self._dumps.dump(request.rm_id, peer) as chunks:
                 async for chunk in chunks:
                     async with asyncio.timeout(STALL_SECONDS):
                         response = pb.DumpStateResponse(json=chunk)

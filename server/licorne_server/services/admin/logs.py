@@ -42,7 +42,7 @@ class LogMethods:
 
     async def _get(self, request: pb.GetLogLevelsRequest, context: Any) -> Message:
         self._access.check_operator(context)
-        party = self._access.caller(context).party
+        peer = self._access.caller(context).peer
         response = pb.GetLogLevelsResponse(levels=levels().given())
 
         def add(of_rm: tuple[RmId, Mapping[str, str]]) -> pb.WantedLogLevels:
@@ -51,7 +51,7 @@ class LogMethods:
 
         # A thousand RMs may want dozens of levels each. Rows are made inside the response: to copy
         # them into it would take as long as to make them, in one step.
-        await gathered(sorted(self._wanted.wanted().items()), add, self._time_slices, party)
+        await gathered(sorted(self._wanted.wanted().items()), add, self._time_slices, peer)
         return response
 
     async def _set(self, request: pb.SetLogLevelRequest, context: Any) -> Message:

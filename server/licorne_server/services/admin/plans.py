@@ -88,16 +88,16 @@ class PlanMethods:
         if problem:
             raise invalid_argument(problem, "config")
         self._names.rm(request.rm_id, context)
-        party = self._access.caller(context).party
+        peer = self._access.caller(context).peer
         configurations = self._changes.configurations
         # An update without a text brings the default back.
         config: SubmittedConfig = configurations.default.current
         if request.config:
-            origin = Origin(party, f"a plan for RM {request.rm_id}")
+            origin = Origin(peer, f"a plan for RM {request.rm_id}")
             work = partial(submitted, request.config)
             config = await self._thread.run(origin, work, len(request.config))
         rm_id = RmId(request.rm_id)
-        known = await self._without_copy(request, context, party, config)
+        known = await self._without_copy(request, context, peer, config)
         if known is not None:
             return known
         command = UpdateConfiguration(rm_id=rm_id, config=config)
@@ -110,7 +110,7 @@ class PlanMethods:
             return configurations.get(request.rm_id).current.number
 
         answer = await self._copies.ask(
-            party, rm_id, partial(_plan_configuration, base, command), check
+            peer, rm_id, partial(_plan_configuration, base, command), check
         )
         if answer.startswith(_PLANNED):
             return answer.removeprefix(_PLANNED)
@@ -127,7 +127,7 @@ class PlanMethods:
         self,
         request: pb.PlanConfigurationRequest,
         context: Any,
-        party: str,
+        peer: str,
         config: SubmittedConfig,
     ) -> Message | None:
         """The plan, if no copy is needed for it: nothing changes; None if one is.
@@ -135,7 +135,7 @@ class PlanMethods:
         Raises:
             CallError: the configuration would be refused, or the base is stale.
         """
-        async with self._time_slices.slice(party):
+        async with self._time_slices.slice(peer):
             report = self._names.rm(request.rm_id, context)
             self._changes.applier.check_base(request.rm_id, request.base_revision)
             refused = self._changes.check(report.rm_id, config)
@@ -154,7 +154,7 @@ class PlanMethods:
         new, asks = await read_submission(request, self._rms.pace())
         rm_id = RmId(request.rm_id)
         return await self._copies.ask(
-            self._access.caller(context).party,
+            self._access.caller(context).peer,
             rm_id,
             partial(_plan_submission, rm_id, new, asks),
             partial(self._names.rm, request.rm_id, context),

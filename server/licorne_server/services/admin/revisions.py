@@ -88,12 +88,12 @@ class RevisionMethods:
             revisions = self._changes.configurations.get(request.rm_id)
             number = request.revision or _before(revisions)
             wanted = _found(revisions, number)
-            origin = Origin(caller.party, f"RM {request.rm_id}")
+            origin = Origin(caller.peer, f"RM {request.rm_id}")
             change = Change(
                 rm_id=RmId(request.rm_id),
                 config=await self._thread.parse(origin, wanted.text),
                 source=Source.ROLLBACK,
-                by=caller.party,
+                by=caller.peer,
                 comment=request.comment or f"rollback to revision {number}",
                 extra_config=wanted.extra_config,
             )

@@ -1,4 +1,4 @@
-"""What one party may have counts by its token: those who call from one host do not share it."""
+"""What one peer may have counts by its token: those who call from one host do not share it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -54,7 +54,7 @@ def bearing(channel: grpc.aio.Channel, token: str) -> Any:
 async def test_validations_of_another_token_refuse_nobody(
     server: Server, channel: grpc.aio.Channel
 ) -> None:
-    """While a validation of one party waits, that of another on the same host is taken."""
+    """While a validation of one peer waits, that of another on the same host is taken."""
     go = Event()
     thread = server.config_thread
     busy = asyncio.create_task(thread.run(Origin("busy"), partial(go.wait, PATIENCE)))
