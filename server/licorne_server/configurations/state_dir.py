@@ -177,7 +177,9 @@ class StateDir:
         """
         found = read_files(self._path / EARLIER)
         new = self._path / NEW
-        new.unlink(missing_ok=True)
+        # SQLite would carry out the journal of a database that was here before on this one.
+        for file in (NEW, f"{NEW}-journal", f"{DATABASE}-journal"):
+            (self._path / file).unlink(missing_ok=True)
         # SQLite itself would let others read it.
         os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         with _as_os_error(new):

@@ -244,6 +244,29 @@ def test_database_that_was_changed_stops_the_start(
         opened()
 
 
+def test_removed_database_leaves_nothing_behind(folder: Path, opened: Opened) -> None:
+    """Neither does the journal of a server that was killed: a new database begins without it."""
+    directory, _ = opened()
+    directory.write(revisions_of("rm", A))
+    with closing(sqlite3.connect(folder / "state.sqlite", isolation_level=None)) as database:
+        database.execute("PRAGMA cache_size = 1")
+        database.execute("PRAGMA cache_spill = 1")
+        database.execute("BEGIN EXCLUSIVE")
+        database.execute("DELETE FROM records")
+        database.executemany(
+            "INSERT INTO texts VALUES ('rm', ?, ?)", [(str(n), "x" * 5000) for n in range(50)]
+        )
+        journal = (folder / "state.sqlite-journal").read_bytes()
+        assert journal.startswith(bytes.fromhex("d9d505f920a163d7"))
+    directory.close()
+    (folder / "state.sqlite").unlink()
+    (folder / "state.sqlite-journal").write_bytes(journal)
+    assert opened()[1] == []
+    directory, _ = opened()
+    directory.write(revisions_of("rm", B))
+    assert opened()[1] == [revisions_of("rm", B)]
+
+
 def test_reader_that_does_not_end_is_told_of(
     folder: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
