@@ -13,6 +13,12 @@ from licorne_core.preemption import Refusal
 from licorne_core.queues.queue import Queue
 from licorne_core.scheduling.blockers import Blocker
 
+MOST_KEPT = 256
+"""Likenesses that a node which is given up wakes; of more the earliest wait for their interval."""
+
+MOST_GIVEN_UP = 64
+"""Nodes that are remembered as given up, the latest; who has waited for others searches again."""
+
 Likeness = tuple[QueuePath, AskClass, int, tuple[AppId, AllocationKey] | None]
 """Leaf, class and priority. An ask that has a node of its own reserved is like no other."""
 
@@ -50,16 +56,19 @@ class KeptNodes:
     """Who waits for kept nodes in one partition, and which nodes were given up.
 
     Nodes are counted as they are given up, and those that asks may still use are looked at from the
-    latest back. What was found for a likeness is remembered as long as it holds.
+    latest back. What was found for a likeness is remembered as long as it holds. Both are bounded,
+    as a node is offered to all likenesses and a likeness looks at all nodes.
     """
 
-    __slots__ = ("_by_likeness", "_count", "_given_up")
+    __slots__ = ("_by_likeness", "_count", "_forgotten", "_given_up")
 
     def __init__(self) -> None:
         """Nobody waits."""
         self._by_likeness: dict[Likeness, Kept] = {}
         self._given_up: dict[Node, int] = {}
         self._count = 0
+        # The number of the last node that is not remembered.
+        self._forgotten = 0
 
     def clear(self) -> None:
         """Nobody waits any more: settings have changed."""
@@ -81,6 +90,8 @@ class KeptNodes:
         likeness = _likeness(leaf, request)
         known = self._by_likeness.pop(likeness, None) or Kept(request.ask.ask_class, self)
         self._by_likeness[likeness] = known
+        if len(self._by_likeness) > MOST_KEPT:
+            del self._by_likeness[next(iter(self._by_likeness))]
         known.refusal, known.since, known.until = refusal, self._count, until
         return known
 
@@ -90,6 +101,8 @@ class KeptNodes:
             self._count += 1
             self._given_up.pop(node, None)
             self._given_up[node] = self._count
+            if len(self._given_up) > MOST_GIVEN_UP:
+                self._forgotten = self._given_up.pop(next(iter(self._given_up)))
 
     def left(self, node: Node) -> None:
         """The node is gone."""
@@ -103,10 +116,12 @@ class KeptNodes:
         return [kept for kept in waiting if kept.may_use(node)]
 
     def any_since(self, count: int, kept: Kept) -> bool:
-        """Whether they may use a node that was given up after so many others.
+        """Whether they may use a node that was given up after so many others, as far as known.
 
         One that is kept again counts when it is given up again: until then nobody looks at it.
         """
+        if count < self._forgotten:
+            return True
         taken, found = [], False
         for node, number in reversed(self._given_up.items()):
             if number <= count or found:
