@@ -56,6 +56,17 @@ def test_each_failure_doubles_the_back_off_up_to_the_longest(driver: Driver) -> 
         assert keys(driver.wait(0.5)) == ["k"]
 
 
+def test_an_application_without_a_key_is_explained_by_an_ask_that_backs_off(
+    driver: Driver,
+) -> None:
+    """It has no other that waits; the ask is named, and until when it rests."""
+    driver.do(asks(ask("one", "k", vcore=1)))
+    fail(driver, "k")
+    found = last(driver.views.explain(DEFAULT, AppId("one"), ""))
+    assert (found.key, found.verdict) == ("k", "pending")
+    assert next(check.code for check in found.checks if not check.passed) == "ASK_BACKS_OFF"
+
+
 def test_the_others_go_first_meanwhile(driver: Driver) -> None:
     """Alike asks of the application are served, and so are other queues; then it has its turn."""
     driver.do(asks(ask("one", "k1", vcore=1, priority=9)))
