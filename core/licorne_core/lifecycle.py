@@ -255,7 +255,7 @@ def on_time(partition: Partition, timer: Timer, now: float) -> list[ApplicationU
     """Do what one of the partition's timers says about an application, or about reservations."""
     due, app_id, key, _ = timer
     if due is Due.REVIEW:
-        partition.cycle.review.call()
+        partition.cycle.review.call(now)
         return []
     if due in (Due.EXPIRE, Due.EXPIRE_REJECTED):
         return _expire(partition, forget_ended(partition, due, app_id), now)

@@ -107,6 +107,7 @@ class PendingAsks:
         self._wakeups.waiting.unpark(group)
         app.ranking.discard(group)
         self._escalation.forget_group(group)
+        self._wakeups.backlog.forget(group)
         if group.is_idle:
             self.class_went(app, group)
 

@@ -100,6 +100,7 @@ def _let_go(app: Application, wakeups: Wakeups) -> Iterator[int]:
         for item in (group, group.reservation_request, group.preemption_request):
             if item is not None:
                 waiting.unpark(item)
+        wakeups.backlog.forget(group)
         group.app = group.reservation_request = group.preemption_request = None
         group.let_go()
         yield 1

@@ -4,13 +4,13 @@ from licorne_core.apps.requests import RequestState
 from licorne_core.errors import InvariantBroken
 from licorne_core.partition import Partition
 from licorne_core.resources import charge
-from licorne_core.scheduling.reservation_limits import Owner, owners
+from licorne_core.scheduling.reservation_limits import Reserver, reservers
 from licorne_core.timers import Due, Timer
 
 
 def check_reservations(partition: Partition) -> None:
     """Applications, nodes and limits agree on every reservation; raises InvariantBroken."""
-    known = _check_owners(partition)
+    known = _check_holders(partition)
     for node in partition.nodes.by_id.values():
         there = list(node.reservations.values())
         at = f"node {node.node_id}"
@@ -32,7 +32,7 @@ def check_reservations(partition: Partition) -> None:
     _check_limits(partition)
 
 
-def _check_owners(partition: Partition) -> set[object]:
+def _check_holders(partition: Partition) -> set[object]:
     """The reservations with a node, as applications have them."""
     known: set[object] = set()
     for app in partition.applications.values():
@@ -58,18 +58,18 @@ def _check_owners(partition: Partition) -> set[object]:
 
 
 def _check_limits(partition: Partition) -> None:
-    counted: dict[Owner, int] = {}
+    counted: dict[Reserver, int] = {}
     for app in partition.applications.values():
         for request in app.reserved.values():
             reservation = request.reservation
             if reservation is not None and reservation.node_id and not reservation.required:
-                for owner in owners(app):
-                    counted[owner] = counted.get(owner, 0) + 1
+                for reserver in reservers(app):
+                    counted[reserver] = counted.get(reserver, 0) + 1
     limits = partition.wakeups.reservation_limits
-    known: list[Owner] = [*partition.applications.values(), *partition.tree.all()]
-    for owner in known:
-        there, noted = counted.get(owner, 0), limits.reserved(owner)
-        _require("A6", there == noted, f"{owner!r}: {noted} nodes reserved, counted {there}")
+    known: list[Reserver] = [*partition.applications.values(), *partition.tree.all()]
+    for reserver in known:
+        there, noted = counted.get(reserver, 0), limits.reserved(reserver)
+        _require("A6", there == noted, f"{reserver!r}: {noted} nodes reserved, counted {there}")
 
 
 def _require(rule: str, holds: bool, figures: str) -> None:

@@ -54,6 +54,9 @@ def reload(act: Act, partition: Partition, config: PartitionConfig) -> Iterator[
         yield 1
     for app in list(partition.applications.values()):
         yield from _follow_limits(act, partition, app)
+        for request in list(app.reserved.values()):
+            partition.reservations.follow_settings(app, request)
+            yield 1
     for _ in partition.changes.change_everything():
         yield 1
     for app in list(partition.applications.values()):

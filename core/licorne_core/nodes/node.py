@@ -51,6 +51,7 @@ class Node:
         "score",
         "version",
         "wanted",
+        "yielded",
     )
 
     occupied: dict[str, int]
@@ -67,6 +68,8 @@ class Node:
     """For which asks room is kept on it."""
     kept: dict[str, int]
     """Amounts that asks without a reservation here have to leave free, by resource name."""
+    yielded: bool
+    """Whether a reservation has given way here since the last review (`scheduling/review.py`)."""
     birth: int
     """Tells nodes apart that have the same id one after the other."""
     score: Any
@@ -111,6 +114,7 @@ class Node:
         self.foreign = {}
         self.reservations = {}
         self.kept = {}
+        self.yielded = False
         self.birth = 0
         self.score = None
         self.version = 0
@@ -216,11 +220,24 @@ class Node:
                 return refused if refused is NO_ANSWER else f"refused: {refused}"
         return None
 
+    def is_refused(self, ask_class: AskClass) -> bool:
+        """Whether the RM has refused the place to asks of the class; silence is no refusal."""
+        reason = self.results.get((ask_class, True))
+        return bool(reason) and reason is not NO_ANSWER
+
     def may_be_reserved(self, wanted: AskClass | Shape) -> bool:
-        """Whether it may be kept for an ask that fits nowhere now (spec §§ 8.5, 8.7)."""
+        """Whether it may be kept for an ask that fits nowhere now (spec §§ 8.5, 8.7).
+
+        What the RM refuses as a place, as the node is now, is not worth keeping; and room that was
+        given up for somebody is there for all, until the next review.
+        """
+        if isinstance(wanted, AskClass) and self.is_refused(wanted):
+            return False
         if wanted.required_node is not None:
             return wanted.required_node == self.node_id
-        if not self.schedulable or self.reservations or not self.holds(wanted.items):
+        if not self.schedulable or self.reservations or self.yielded:
+            return False
+        if not self.holds(wanted.items):
             return False
         return not (isinstance(wanted, AskClass) and self.results.get((wanted, False)))
 

@@ -1,18 +1,15 @@
 """Which node an ask goes to: the first in node order on which it fits (spec §§ 7.4, 8.4)."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from licorne_core.asks import AskClass, Shape
 from licorne_core.config.schema import NodeSortPolicy
 from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import NO_ANSWER, Node
 from licorne_core.nodes.sorting import NodeOrder
-from licorne_core.ranking import Ranking
 from licorne_core.scheduling.blockers import Blocker
 from licorne_core.scheduling.heaps import NodeHeaps
-from licorne_core.scheduling.shelf import Shelf
 from licorne_core.scheduling.supplies import Supplies
 from licorne_core.scheduling.supply import MAX_ROOMS, Supply
 from licorne_core.scheduling.walking import parts_of
@@ -148,11 +145,6 @@ class NodeIndex:
             return sorted(fitting, key=lambda node: (node.score, node.node_id))[:count]
         found = self._heaps.ahead(self._supplies.get(ask_class), count)
         return [node for node in found if node.takes(ask_class)]
-
-    @property
-    def waiting_for_nodes(self) -> Mapping[Ranking[Any], Shelf]:
-        """What leads to the groups that no node takes, but for those that require their node."""
-        return self._supplies.waiting
 
     # Changes
 

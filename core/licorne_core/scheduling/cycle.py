@@ -112,7 +112,7 @@ class Cycle:
         self._replacements = ReplacementSearch(self._nodes, index, scene.predicates)
         self._preemption = scene.preemption
         self._measures = Measures(nodes, applications, index, scene, watch)
-        self.review = Review(root, nodes.by_id, index, scene)
+        self.review = Review(nodes.by_id, scene)
         self._parking = tuning.parking
         self._reserving = reserving
         self._parked: list[Parked] = []
@@ -154,8 +154,8 @@ class Cycle:
     def _first(self) -> Decision | None:
         """The first decision among all; None at the end of the pass, or when it is `tired`."""
         wakeups = self._scene.wakeups
-        decision: Decision | None = None
-        if wakeups.reserved.ready:
+        decision: Decision | None = self.review.if_overdue(self.turn_time)
+        if decision is None and wakeups.reserved.ready:
             decision = self._among_reserved()
         if decision is None and not self.tired and wakeups.replacing.ready:
             decision = self._among_replacing()
@@ -164,14 +164,15 @@ class Cycle:
             if decision is None and not self.tired:
                 wakeups.waiting.end_pass()
                 self._index.end_pass()
-                if self.review.due and not self._preemption.is_postponed:
+                if self.review.is_due and not self._preemption.is_postponed:
                     decision = self.review.decide(self.turn_time)
         return decision
 
     @property
     def cost(self) -> int:
         """What was tried so far, and what that has cost beside, in tries."""
-        return self.tried + self._index.work + self._preemption.work + self._replacements.work
+        searches = self._index.work + self._preemption.work + self._replacements.work
+        return self.tried + searches + self.review.work
 
     def _is_spent(self) -> bool:
         """Whether the turn has tried enough; if not, another try is counted."""
@@ -191,7 +192,7 @@ class Cycle:
             if self._is_spent():
                 return None
             reservation = reserved.first(self._root, changes.types)
-            leaf, app, request = reserved.owner(reservation)
+            leaf, app, request = reserved.holder(reservation)
             found = self._for_reserved(app, request, reservation)
             if isinstance(found, Node):
                 return leaf, app, request, found
@@ -224,7 +225,7 @@ class Cycle:
         if blocker is not None:
             return blocker
         if self.review.gives_way(reservation):
-            return ToGiveUp([], [reservation], {})
+            return ToGiveUp([], [reservation], None)
         own = reservation.node_id
         if own is not None and self._nodes[own].takes(ask_class, reserved=True):
             return self._nodes[own]
@@ -356,6 +357,8 @@ class Cycle:
             self._measures.want_victims(group, self.turn_time)
             blocker = found
             group.nowhere = True
+        if group.nowhere and self._reserving:
+            self._scene.wakeups.backlog.note(group)
         self._note_passed_over(group, blocker)
         return blocker
 

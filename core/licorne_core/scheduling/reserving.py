@@ -13,7 +13,7 @@ from licorne_core.reservations import Reservation
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.ground import Ground
 from licorne_core.scheduling.promises import Promise, Promises
-from licorne_core.scheduling.reserved import Owner
+from licorne_core.scheduling.reserved import Holder
 from licorne_core.scheduling.review import REVIEW_TIME, ToGiveUp
 from licorne_core.timers import Due, Timer, Timers
 
@@ -38,6 +38,7 @@ class Reservations:
         "_nodes",
         "_timers",
         "_wakeups",
+        "_yielded",
         "promises",
     )
 
@@ -57,6 +58,7 @@ class Reservations:
         self._changes = ground.changes
         self._wakeups = ground.wakeups
         self._timers = timers
+        self._yielded: dict[Node, None] = {}
         self.promises = Promises()
         """What was promised to asks that have a node reserved."""
 
@@ -97,7 +99,7 @@ class Reservations:
         )
         request.reservation = reservation
         app.reserved[request.key] = request
-        self._wakeups.reserved.add(reservation, Owner(app.leaf, app, request))
+        self._wakeups.reserved.add(reservation, Holder(app.leaf, app, request))
         self._timers.set(_timer(reservation), since + RESERVATION_TIME)
         note_allocating(app)
         return reservation
@@ -195,7 +197,7 @@ class Reservations:
         if reservation.required or self.promises.find(reservation) is None:
             self.end(reservation, now)
             return
-        _, app, request = self._wakeups.reserved.owner(reservation)
+        _, app, request = self._wakeups.reserved.holder(reservation)
         self._leave_node(reservation, app, request, now)
         self._wake(reservation)
 
@@ -229,8 +231,18 @@ class Reservations:
 
     def give_up(self, found: ToGiveUp, now: float) -> None:
         """Carry out what a review has found; another one follows as long as it may find more."""
-        for reservation, finding in found.findings.items():
-            reservation.idle_since, reservation.gives_way = finding
+        if found.findings is not None:
+            yielded, self._yielded = self._yielded, {}
+            for node in yielded:
+                node.yielded = False
+                self._wakeups.node_improved(node)
+            for reservation, finding in found.findings.items():
+                reservation.idle_since, reservation.gives_way = finding
+        for reservation in found.yielded:
+            assert reservation.node_id is not None, f"{reservation} has room for somebody"
+            node = self._nodes.by_id[reservation.node_id]
+            node.yielded = True
+            self._yielded[node] = None
         self._counters.reservations_idle += len(found.idle)
         self._counters.reservations_yielded += len(found.yielded)
         for reservation in (*found.idle, *found.yielded):
@@ -238,21 +250,39 @@ class Reservations:
         self.review_later(now)
 
     def review_later(self, now: float) -> None:
-        """Review the reservations in a second, if there are any and that is not planned yet."""
-        if len(self._wakeups.reserved) and _REVIEW not in self._timers:
+        """Plan a review in a second, if it may find something and none is planned."""
+        if (len(self._wakeups.reserved) or self._yielded) and _REVIEW not in self._timers:
             self._timers.set(_REVIEW, now + REVIEW_TIME)
 
     def leave(self, node: Node, now: float) -> None:
         """The node goes: nothing is reserved there any more."""
         for reservation in list(node.reservations.values()):
             self.lose_node(reservation, now)
+        self._yielded.pop(node, None)
 
     def shrunk(self, node: Node, now: float) -> None:
         """The node has another capacity: asks that it can never hold need another one."""
         for reservation in list(node.reservations.values()):
-            request = self._wakeups.reserved.owner(reservation).request
+            request = self._wakeups.reserved.holder(reservation).request
             if not (reservation.required or node.holds(request.ask.ask_class.items)):
                 self.lose_node(reservation, now)
+
+    def follow_settings(self, app: Application, request: Request) -> None:
+        """Let others go beside what is reserved, or not, as the leaf has it now (spec § 8.4)."""
+        reservation, exclusive = request.reservation, app.leaf.settings.reservation_exclusive
+        if reservation is None or reservation.exclusive is exclusive:
+            return
+        node = None if reservation.node_id is None else self._nodes.by_id[reservation.node_id]
+        if node is None:
+            reservation.exclusive = exclusive
+            return
+        node.drop_reservation(reservation)
+        reservation.exclusive = exclusive
+        node.add_reservation(reservation)
+        if node.open:
+            self._wakeups.node_improved(node)
+        else:
+            self._wakeups.node_filled(node)
 
 
 def note_allocating(app: Application) -> None:

@@ -1,13 +1,11 @@
 """Maxima that are in the way of amounts: of queues, of users and of groups (spec § 8.3c, e)."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from licorne_core.quotas import Quota, headroom, within_max
-from licorne_core.ranking import Ranking
 from licorne_core.resources import Items
 from licorne_core.scheduling.blockers import Blocker, Pool, Shortage
-from licorne_core.scheduling.shelf import Amounts, Shelf
+from licorne_core.scheduling.shelf import Amounts
 
 
 class QuotaPool(Pool):
@@ -68,11 +66,6 @@ class QuotaShortages:
         if shortage is None:
             shortage = pool.known[items] = QuotaShortage(pool, items, self)
         return shortage
-
-    def waiting_for(self, quota: Quota) -> Mapping[Ranking[Any], Shelf]:
-        """What leads to the groups that wait for something of the quota."""
-        pool = self._by_quota.get(quota)
-        return {} if pool is None else pool.shelves
 
     def that_may_fit(self, quota: Quota) -> list[Blocker]:
         """What may let somebody through now that something of the quota is free."""

@@ -1,14 +1,11 @@
 """All supplies of a partition, by what is wanted, and the pools of nodes that they are short of."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from licorne_core.asks import AskClass, Shape
 from licorne_core.ids import NodeId
 from licorne_core.nodes.node import Node
-from licorne_core.ranking import Ranking
 from licorne_core.scheduling.blockers import Blocker
-from licorne_core.scheduling.shelf import Shelf
 from licorne_core.scheduling.supply import NodePool, ReservableSupply, Supply
 
 _KINDS = (Supply, ReservableSupply)
@@ -47,12 +44,6 @@ class Supplies:
         """The supply of nodes that may be reserved; a new one if there is none."""
         supply = self._by_kind[ReservableSupply].get(wanted)
         return supply or self._add(ReservableSupply, wanted)
-
-    @property
-    def waiting(self) -> Mapping[Ranking[Any], Shelf]:
-        """What leads to the groups that no node takes, but for those that require their node."""
-        pool = self._pools.get((Supply, None))
-        return {} if pool is None else pool.shelves
 
     def drop(self, wanted: AskClass | Shape) -> list[Supply]:
         """Nobody asks for it any more; what is forgotten."""

@@ -9,11 +9,12 @@ from licorne_core.nodes.node import Node
 from licorne_core.queues.queue import Queue
 from licorne_core.quotas import Quota, may_run_one_more
 from licorne_core.ranking import Key
+from licorne_core.scheduling.backlog import Backlog
 from licorne_core.scheduling.blockers import GangWaits, RunningLimits, StoppedQueues
 from licorne_core.scheduling.candidates import NodeIndex
 from licorne_core.scheduling.kept_nodes import KeptNodes
 from licorne_core.scheduling.replacing import ReplacingApps
-from licorne_core.scheduling.reservation_limits import ReservationLimits, owners
+from licorne_core.scheduling.reservation_limits import ReservationLimits, reservers
 from licorne_core.scheduling.reserved import ReservedAsks
 from licorne_core.scheduling.shortages import QuotaShortages
 from licorne_core.scheduling.waiting import Waiting
@@ -24,6 +25,7 @@ class Wakeups:
 
     __slots__ = (
         "_index",
+        "backlog",
         "gang_waits",
         "kept_nodes",
         "replacing",
@@ -47,6 +49,7 @@ class Wakeups:
         self.running_limits = RunningLimits()
         self.stopped_queues = StoppedQueues()
         self.kept_nodes = KeptNodes()
+        self.backlog = Backlog()
 
     def clear(self) -> None:
         """Nobody waits any more."""
@@ -58,6 +61,7 @@ class Wakeups:
         self.running_limits = RunningLimits()
         self.stopped_queues = StoppedQueues()
         self.kept_nodes.clear()
+        self.backlog.clear()
 
     def node_improved(self, node: Node) -> None:
         """The node is new, has more room, is open again, or comes earlier: who can use it?"""
@@ -102,17 +106,17 @@ class Wakeups:
 
     def may_reserve_again(self, app: Application) -> None:
         """One node less is reserved for the application, or more nodes may be reserved for all."""
-        for owner in owners(app):
-            self._changed_limit(owner)
+        for reserver in reservers(app):
+            self._changed_limit(reserver)
 
     def cluster_grew(self, root: Queue) -> None:
         """There are more nodes, of which a part may be reserved, for root and each application."""
         self._changed_limit(root)
         for limit in list(self.reservation_limits):
-            self._changed_limit(limit.owner)
+            self._changed_limit(limit.reserver)
 
-    def _changed_limit(self, owner: Application | Queue) -> None:
-        limit = self.reservation_limits.find(owner)
+    def _changed_limit(self, reserver: Application | Queue) -> None:
+        limit = self.reservation_limits.find(reserver)
         if limit is not None and limit.lets_through():
             self.waiting.changed(limit)
 

@@ -15,7 +15,7 @@ from licorne_core.queues.queue import Queue
 from licorne_core.reservations import Reservation
 from licorne_core.scheduling.blockers import RunningLimit, RunningLimits
 from licorne_core.scheduling.order import queue_key
-from licorne_core.scheduling.reserved import Owner, ReservedAsks
+from licorne_core.scheduling.reserved import Holder, ReservedAsks
 from licorne_core.trackers import Tracker
 from support.builders import ask
 from support.trees import whole_tree
@@ -35,7 +35,7 @@ class World:
         self.quotas = [Tracker("user", str(n), QueuePath("root")) for n in range(QUOTAS)]
         self.leaves: list[Queue] = list(self.tree.leaves())
         self.apps: list[Application] = []
-        self.owners: list[Owner] = []
+        self.owners: list[Holder] = []
         for leaf in self.leaves:
             for number in range(2):
                 app_id = f"{leaf.name}{number}"
@@ -44,7 +44,7 @@ class World:
                 self.apps.append(app)
                 for key in range(3):
                     request = Request(ask(app_id, f"k{key}", vcore=1), float(key), key + 1)
-                    self.owners.append(Owner(leaf, app, request))
+                    self.owners.append(Holder(leaf, app, request))
         self.known: dict[int, Reservation] = {}
         """The reservations, by the number of their owner."""
         self.ready: set[int] = set()
@@ -246,7 +246,7 @@ def test_priorities_of_asks_come_before_their_ages() -> None:
     world = World()
     leaf, app, _ = world.owners[0]
     high = Request(ask(app.app_id, "high", priority=1, vcore=1), 9.0, 9)
-    world.owners.append(Owner(leaf, app, high))
+    world.owners.append(Holder(leaf, app, high))
     world.reserve(0)
     world.reserve(len(world.owners) - 1)
     assert world.first() == len(world.owners) - 1

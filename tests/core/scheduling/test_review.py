@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.commands import NodeAction
+from licorne_core.commands import NodeAction, Tick
 from licorne_core.scheduling import review
 from support.builders import (
     MANY_RESERVED,
@@ -222,6 +222,24 @@ def test_other_asks_go_beside_the_reserved_amount() -> None:
     assert placed(freed) == [("a", "big", "n1"), ("a", "nor", "n1")]
 
 
+def test_a_reload_decides_whether_others_go_beside_what_is_reserved() -> None:
+    """`reservation.exclusive` counts at once for what stands reserved, in both directions."""
+    queues = "[{{name: a, properties: {{reservation.exclusive: '{}'}}}}, {{name: b}}]"
+    shared, exclusive = (
+        config(queues.format(text), properties=MANY_RESERVED) for text in ("false", "true")
+    )
+    core = Driver()
+    core.do(register(shared), nodes(node("n1", vcore=10, gpu=2), node("n2", vcore=1)))
+    core.do(apps(app("a", "root.a"), app("b", "root.b")))
+    core.do(asks(ask("a", "base", vcore=6, on_node="n1"), ask("a", "big", vcore=5)))
+    core.wait(3)
+    assert reserved(core) == {"big": "n1"}
+    core.do(reload(exclusive))
+    assert reserved(core) == {"big": "n1"}
+    assert placed(core.do(asks(ask("b", "gpu", gpu=1)))) == []
+    assert placed(core.do(reload(shared))) == [("b", "gpu", "n1")]
+
+
 def test_an_exclusive_reservation_keeps_the_whole_node() -> None:
     """With `reservation.exclusive: true` nobody else goes there, however small (spec § 8.4)."""
     core = Driver()
@@ -296,6 +314,33 @@ def test_all_reservations_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> No
     core.do(nodes(node("n9", vcore=45)), asks(ask("a", "full", vcore=45, on_node="n9")))
     core.wait(12)
     assert reserved(core) == {}
+
+
+def busy(core: Driver, seconds: float) -> list[tuple[str, str, str]]:
+    """Let time pass with a decision in each turn, so that no pass comes to its end."""
+    core.do(nodes(node("busy", vcore=1, small=1000)))
+    core.send(asks(*(ask("base", f"s{n}", small=1) for n in range(1000))))
+    made = []
+    for _ in range(round(seconds * 10)):
+        core.now += 0.1
+        made += placed(core.send(Tick(decisions=1)))
+    return [one for one in made if one[0] != "base"]
+
+
+def test_a_partition_that_is_never_done_is_reviewed_all_the_same() -> None:
+    """A review that has been due for two seconds comes before all else."""
+    core = held_in_vain()
+    assert busy(core, 7) == []
+    assert "big" not in reserved(core)
+
+
+def test_claims_are_heard_in_a_partition_that_is_never_done() -> None:
+    """Who has found no node when it was tried last has its room from a reservation."""
+    core = cluster(DUE)
+    core.do(asks(ask("other", "big", vcore=9)))
+    core.wait(3)
+    core.do(asks(ask("base", "fills", vcore=6, on_node="n2"), ask("due", "small", vcore=2)))
+    assert busy(core, 7) == [("due", "small", "n1")]
 
 
 def test_a_drained_node_is_claimed_by_nobody() -> None:

@@ -11,7 +11,7 @@ from licorne_core.books import book_on_node, unbook_on_node
 from licorne_core.config.schema import NodeSortPolicy
 from licorne_core.ids import AllocationKey, AppId, NodeId
 from licorne_core.nodes.book import NodeBook
-from licorne_core.nodes.node import Node
+from licorne_core.nodes.node import NO_ANSWER, Node
 from licorne_core.reservations import Reservation
 from licorne_core.resources import Items
 from licorne_core.scheduling.candidates import NodeIndex
@@ -174,6 +174,8 @@ def test_what_may_be_reserved_goes_by_capacity() -> None:
     node.results[CLASSES[0], False] = "never"
     assert not supply.takes(node)
     node.results = {(CLASSES[0], True): "taint"}
+    assert not supply.takes(node)
+    node.results = {(CLASSES[0], True): NO_ANSWER}
     assert supply.takes(node)
     node.set_schedulable(schedulable=False)
     assert not supply.takes(node)

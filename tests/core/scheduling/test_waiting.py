@@ -13,7 +13,7 @@ from licorne_core.ids import AllocationKey, AppId
 from licorne_core.reservations import Reservation
 from licorne_core.scheduling import waiting
 from licorne_core.scheduling.blockers import Blocker, RunningLimit
-from licorne_core.scheduling.reserved import Owner
+from licorne_core.scheduling.reserved import Holder
 from licorne_core.scheduling.waiting import Parked
 from support.builders import ask
 from support.waiting_world import NODE, QUOTAS, World
@@ -229,7 +229,7 @@ def test_a_blocker_is_kept_as_long_as_it_blocks_somebody() -> None:
     reservation = Reservation(AppId("x"), AllocationKey("k"), NODE, 0.0, required=False, items=())  # type: ignore[arg-type]
     request = Request(ask("x", "k", vcore=1), 0.0, 1)
     group = world.groups[0]
-    world.reserved.add(reservation, Owner(group.app.leaf, group.app, request))
+    world.reserved.add(reservation, Holder(group.app.leaf, group.app, request))
     world.reserved.park(reservation, (limit,))
     world.waiting.park(world.groups[0], limit)
     world.waiting.park(world.groups[3], limit)

@@ -284,6 +284,7 @@ class NodeRecord:
     narrowed: int = 0
     results: dict[tuple[AskClass, bool], str] = field(default_factory=dict)
     reserved: bool = False
+    yielded: bool = False
     given_up: int = 0
 
     def changed(self, *, narrowed: bool = True) -> None:

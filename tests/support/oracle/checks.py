@@ -6,6 +6,7 @@ Where something is `reserved` for the ask, what was promised to it is its own.
 from support.oracle.books import Amounts, AppRecord, AskRecord, NodeRecord, add_to, lineage
 from support.oracle.limits import limit_for
 from support.oracle.order import Look, node_key
+from support.oracle.terms import NO_ANSWER
 from support.oracle.usage import NOTHING
 
 
@@ -109,6 +110,11 @@ def node_for(look: Look, ask: AskRecord) -> str | None:
 def refused(node: NodeRecord, ask: AskRecord, *, allocate: bool = True) -> bool:
     """Whether the RM does not want the ask there (spec § 8.4), as far as it has said so."""
     return bool(node.results.get((ask.ask_class, allocate)))
+
+
+def refuses_place(node: NodeRecord, ask: AskRecord) -> bool:
+    """Whether the RM has said that it does not want the ask there; its silence says nothing."""
+    return node.results.get((ask.ask_class, True), "") not in ("", NO_ANSWER)
 
 
 def is_open(look: Look, node: NodeRecord) -> bool:

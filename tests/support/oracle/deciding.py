@@ -15,6 +15,7 @@ from support.oracle.checks import (
     may_start,
     node_for,
     refused,
+    refuses_place,
     within_limits,
     within_maxima,
 )
@@ -29,6 +30,7 @@ RESERVATION_AGE = 2.0
 MOST_SEARCHES = 10
 MOST_PLANS = 10
 SEARCH_INTERVAL = 15.0
+OVERDUE = 2.0
 
 
 class Decision(NamedTuple):
@@ -82,6 +84,8 @@ class Outcome(NamedTuple):
 
 def decide(look: Look) -> Outcome:
     """One pass over all queues; changes nothing."""
+    if look.review_due is not None and look.now >= look.review_due + OVERDUE and look.nodes:
+        return Outcome(review(look, None), [], {}, {}, [], [], [])
     decision = _reserved_pass(look) or replace_one(look)
     outcome = Outcome(decision, [], {}, {}, [], [], [])
     if decision is not None:
@@ -95,7 +99,7 @@ def decide(look: Look) -> Outcome:
         elif decision is not None:
             return outcome._replace(decision=decision)
     postponed = {*outcome.postponed} - {*outcome.backing_off}
-    if look.reviewing and look.nodes and not postponed:
+    if look.review_due is not None and look.nodes and not postponed:
         return outcome._replace(decision=review(look, outcome.backing_off))
     return outcome
 
@@ -129,7 +133,7 @@ def _decide_for_reserved(
         claim = claim_to(look, ask, look.claims)
         gives_way = ask.reservation is not None and ask.reservation.gives_way
         if gives_way and not ask.is_promised and claim is not None:
-            return GiveUp([ask], [], [one for one in look.claims if one is not claim], False)
+            return GiveUp([], [ask], [], [one for one in look.claims if one is not claim], False)
         if own is not None and fits(look, look.nodes[own], ask):
             return Decision(app.app_id, ask.key, own)
     elif not exceeds_cluster_only(look, app, ask, reserved=True) or ask.required_node is None:
@@ -258,7 +262,8 @@ def _node_to_reserve(look: Look, app: AppRecord, ask: AskRecord) -> str | None:
     if not look.reserving or has_one:
         return None
     if ask.required_node is not None:
-        return ask.required_node if ask.required_node in look.nodes else None
+        required = look.nodes.get(ask.required_node)
+        return None if required is None or refuses_place(required, ask) else required.node_id
     if look.now < ask.created + RESERVATION_AGE or not may_reserve(look, app):
         return None
 
@@ -268,7 +273,8 @@ def _node_to_reserve(look: Look, app: AppRecord, ask: AskRecord) -> str | None:
     holding = [
         node
         for node in look.nodes.values()
-        if node.schedulable and node.node_id not in look.usage.reserved
+        if node.schedulable and not node.yielded and node.node_id not in look.usage.reserved
         if node.holds(ask.size) and not refused(node, ask, allocate=False)
+        if not refuses_place(node, ask)
     ]
     return min(holding, key=key).node_id if holding else None

@@ -34,8 +34,8 @@ class Look(NamedTuple):
     `as_fifo`: state-aware leaves are as fifo ones. `reserving`: nodes may be reserved. `full`: so
     many asks are assumed that no more should be. `is_silent_about`: nodes are passed over for a
     class because the RM did not answer. `must_ask` is whether the RM has to agree to a node first.
-    `preemption` is what is known of preemption. `reviewing`: reservations are to be reviewed.
-    `claims` are asks to which reservations give way.
+    `preemption` is what is known of preemption. `review_due` is since when reservations are to be
+    reviewed. `claims` are asks to which reservations give way.
     """
 
     queues: dict[str, QueueRecord]
@@ -50,7 +50,7 @@ class Look(NamedTuple):
     is_silent_about: Callable[[AskClass], bool]
     must_ask: MustAsk
     preemption: PreemptionRecord
-    reviewing: bool
+    review_due: float | None
     claims: list[AskRecord]
 
 

@@ -73,7 +73,7 @@ class PartitionOracle:
         self.most_assumed = most_assumed
         self.policy = policy
         self.unheard = False
-        self.reviewing = False
+        self.review_due: float | None = None
         self.claims: list[AskRecord] = []
         self.reservations = 0
         self.was_full = False
@@ -113,6 +113,10 @@ class PartitionOracle:
             app.wishes = {}
             if not is_limited(self.queues, app.queue, app.group):
                 app.group = group_of(self.queues, app.queue, app.groups)
+        for app, ask in self.reserved_asks():
+            assert ask.reservation is not None, f"something is kept for {ask}"
+            properties = self.queues[app.queue].properties
+            ask.reservation.exclusive = properties.get("reservation.exclusive") == "true"
         for queue in self.queues.values():
             if self._is_empty(queue):
                 self.clean_later(queue.path, now)

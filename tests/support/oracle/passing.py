@@ -15,13 +15,14 @@ from support.oracle.judging import (
 from support.oracle.lives import completing_is_over, placeholders_overdue
 from support.oracle.partition import PartitionOracle
 from support.oracle.predicates import (
-    NO_ANSWER,
     RETRY_SECONDS,
     PredicateCheck,
     forget_silence,
     put_back,
     remember,
 )
+from support.oracle.reserving import victims_on
+from support.oracle.terms import NO_ANSWER
 from support.oracle.turns import (
     SEARCH_INTERVAL,
     confirm,
@@ -68,7 +69,7 @@ def _on_time(
     elif what == "placeholders":
         placeholders_overdue(partition, partition.apps[name], now)
     elif what == "review":
-        partition.reviewing = True
+        partition.review_due = now
     elif what == "again":
         app_id, _, key = name.partition(" ")
         app = partition.apps.get(app_id)
@@ -267,13 +268,7 @@ def _note_refused(partition: PartitionOracle, ask: AskRecord, node_id: str) -> N
     """The RM does not want the ask on the node: it is kept only if somebody there is to stop."""
     if not ask.is_promised or ask.reservation is None or ask.reservation.node_id != node_id:
         return
-    here = [
-        victim
-        for victim in ask.reservation.victims
-        for app in partition.apps.values()
-        if any(one is victim for one in app.allocations.values()) and victim.node_id == node_id
-    ]
-    if ask.required_node is None and not here:
+    if ask.required_node is None and not victims_on(partition.apps, ask.reservation):
         ask.lose_node()
 
 

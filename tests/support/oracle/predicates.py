@@ -16,9 +16,8 @@ from support.oracle.books import (
 from support.oracle.checks import takes
 from support.oracle.judging import VictimCheck
 from support.oracle.order import Look, node_key
-from support.oracle.terms import ReservationRecord
+from support.oracle.terms import NO_ANSWER, ReservationRecord
 
-NO_ANSWER = "no answer in time"
 RETRY_SECONDS = 5.0
 
 

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from support.oracle.books import AppRecord, AskClass, AskRecord, lineage
+from support.oracle.books import AllocationRecord, AppRecord, AskClass, AskRecord, lineage
 from support.oracle.checks import (
     exceeds_cluster_only,
     fits,
     may_be_asked_about,
     may_start,
     node_for,
+    refuses_place,
     within_limits,
     within_maxima,
 )
@@ -27,10 +28,11 @@ REVIEW = ("review", "")
 class GiveUp(NamedTuple):
     """These reservations end; since when others are idle, and whether they give way.
 
-    `claims` are asks to which they give way once there is room.
+    `claims` are asks to which they give way once there is room, and `giving_way` those that do so.
     """
 
-    ended: list[AskRecord]
+    idle: list[AskRecord]
+    giving_way: list[AskRecord]
     found: list[tuple[ReservationRecord, float | None, bool]]
     claims: list[AskRecord]
     is_review: bool = True
@@ -67,12 +69,13 @@ def _counts(ask: AskRecord) -> bool:
     return kept is not None and kept.node_id is not None and ask.required_node is None
 
 
-def review(look: Look, backing_off: Sequence[str]) -> GiveUp:
+def review(look: Look, backing_off: Sequence[str] | None) -> GiveUp:
     """Which reservations are of no use to their asks, or give way to those who are due more.
 
-    Applications that this pass has found `backing_off` are not looked at either.
+    Applications that this pass has found `backing_off` are not looked at either. None for them: no
+    pass has come to an end for too long, so those wait who found nothing when they were looked at.
     """
-    found = GiveUp([], [], [])
+    found = GiveUp([], [], [], [])
     yielding = []
     for app in look.apps.values():
         for ask in app.asks.values():
@@ -88,7 +91,7 @@ def review(look: Look, backing_off: Sequence[str]) -> GiveUp:
             found.found.append((kept, since, gives_way))
             timeout = look.queues[app.queue].reservation_idle_timeout
             if since is not None and look.now - since >= timeout:
-                found.ended.append(ask)
+                found.idle.append(ask)
             elif gives_way:
                 yielding.append((kept.serial, ask))
     waiting = _due_and_waiting(look, backing_off) if yielding else {}
@@ -99,7 +102,7 @@ def review(look: Look, backing_off: Sequence[str]) -> GiveUp:
         claim = claim_to(look, ask, claims)
         if claim is not None:
             claims.remove(claim)
-            found.ended.append(ask)
+            found.giving_way.append(ask)
     return found._replace(claims=claims)
 
 
@@ -112,8 +115,23 @@ def claim_to(look: Look, ask: AskRecord, claims: list[AskRecord]) -> AskRecord |
     return next((claim for claim in claims if fits(look, node, claim)), None)
 
 
+def victims_on(apps: dict[str, AppRecord], kept: ReservationRecord) -> list[AllocationRecord]:
+    """What is still to stop on the node of the reservation."""
+    return [
+        one
+        for app in apps.values()
+        for one in app.allocations.values()
+        if one.node_id == kept.node_id and any(one is victim for victim in kept.victims)
+    ]
+
+
 def _could_go(look: Look, app: AppRecord, ask: AskRecord) -> bool:
     """Whether the ask would be placed if its node were empty."""
+    kept = ask.reservation
+    node = None if kept is None or kept.node_id is None else look.nodes[kept.node_id]
+    is_refused = node is not None and refuses_place(node, ask)
+    if kept is not None and is_refused and not victims_on(look.apps, kept):
+        return False
     if app.state not in SCHEDULABLE or (app.state == "Accepted" and not may_start(look, app)):
         return False
     if not within_limits(look, app, ask, reserved=True):
@@ -122,11 +140,11 @@ def _could_go(look: Look, app: AppRecord, ask: AskRecord) -> bool:
     return within or exceeds_cluster_only(look, app, ask, reserved=True)
 
 
-def _due_and_waiting(look: Look, backing_off: Sequence[str]) -> dict[AskClass, AskRecord]:
+def _due_and_waiting(look: Look, backing_off: Sequence[str] | None) -> dict[AskClass, AskRecord]:
     """One ask of each class that nothing but the nodes stops and whose queue is guaranteed it."""
     found: dict[AskClass, AskRecord] = {}
     for app in apps_in_order(look):
-        backs_off = app.backs_off_until > look.now or app.app_id in backing_off
+        backs_off = app.backs_off_until > look.now or app.app_id in (backing_off or ())
         if backs_off or (app.state == "Accepted" and not may_start(look, app)):
             continue
         for ask in app.asks_in_order():
@@ -135,9 +153,13 @@ def _due_and_waiting(look: Look, backing_off: Sequence[str]) -> dict[AskClass, A
             if not within_limits(look, app, ask):
                 continue
             if within_maxima(look, app, ask):
-                waits = may_be_asked_about(look, ask) and node_for(look, ask) is None
+                waits = may_be_asked_about(look, ask)
+                if backing_off is not None:
+                    waits = waits and node_for(look, ask) is None
             else:
                 waits = exceeds_cluster_only(look, app, ask)
+            if backing_off is None:
+                waits = waits and ask.kind in app.nowhere
             if waits and is_due(look, app, ask):
                 found.setdefault(ask.ask_class, ask)
     return found
@@ -164,6 +186,7 @@ def new_reservation(partition: PartitionOracle, app: AppRecord, since: float) ->
 
 
 def review_later(partition: PartitionOracle, now: float) -> None:
-    """The reservations are looked at in a second, if there are any."""
-    if REVIEW not in partition.timers and partition.reserved_asks():
+    """The reservations are looked at in a second, if there are any or one has given way."""
+    wanted = partition.reserved_asks() or any(one.yielded for one in partition.nodes.values())
+    if wanted and REVIEW not in partition.timers:
         partition.timers.set(REVIEW, now + REVIEW_SECONDS)

@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+NO_ANSWER = "no answer in time"
+"""What stands for the word of an RM that is silent."""
+
 
 class PreemptionTerms(NamedTuple):
     """What an ask says of preemption; `cost` is what a second of its run is worth."""

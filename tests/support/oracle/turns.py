@@ -52,7 +52,7 @@ def look_at(partition: PartitionOracle, now: float) -> Look:
         partition.checks.is_silent_about,
         partition.must_ask,
         partition.preemption,
-        partition.reviewing,
+        partition.review_due,
         partition.claims,
     )
 
@@ -281,8 +281,13 @@ def _give_up(partition: PartitionOracle, decision: GiveUp, now: float) -> None:
         kept.idle_since, kept.gives_way = since, gives_way
     partition.claims = decision.claims
     if decision.is_review:
-        partition.reviewing = False
-    for ask in decision.ended:
+        partition.review_due = None
+        for node in partition.nodes.values():
+            node.yielded = False
+    for ask in decision.giving_way:
+        if ask.reservation is not None and ask.reservation.node_id is not None:
+            partition.nodes[ask.reservation.node_id].yielded = True
+    for ask in (*decision.idle, *decision.giving_way):
         ask.lose_node()
     review_later(partition, now)
 

@@ -102,7 +102,7 @@ def pauses(app: Application) -> dict[Kind, float]:
 
 
 def unseen(partition: Partition) -> tuple[Keys, Keys, Keys]:
-    """What shows in no effect: nodes reserved, what is assumed, and the states of pairs."""
+    """What shows in no effect: nodes reserved, what is assumed, the states of pairs, reviews."""
     apps = partition.applications.values()
     reserved: Keys = {
         (app.app_id, key): request.reservation.node_id or ""
@@ -122,7 +122,7 @@ def unseen(partition: Partition) -> tuple[Keys, Keys, Keys]:
         if request.state in (*PAIRED, RequestState.RELEASING, RequestState.PREEMPTING)
     }
     asked = _questions(partition)
-    return reserved, assumed, {**gangs, **asked}
+    return reserved, assumed, {**gangs, **asked, **_review(due=partition.cycle.review.is_due)}
 
 
 def _questions(partition: Partition) -> Keys:
@@ -214,7 +214,13 @@ def unseen_by_oracle(partition: PartitionOracle) -> tuple[Keys, Keys, Keys]:
     open_checks = partition.checks.open.values()
     checks = [*partition.judging.open.values(), *(c.victims for c in open_checks if c.victims)]
     asked: Keys = {(c.app.app_id, f"victims for {c.ask.key}"): "asked" for c in checks}
-    return reserved, assumed, {**pairs, **stopping, **asked}
+    review = _review(due=partition.review_due is not None)
+    return reserved, assumed, {**pairs, **stopping, **asked, **review}
+
+
+def _review(*, due: bool) -> Keys:
+    """A review of reservations may find nothing to give up: that it was made must show."""
+    return {("", "review"): "due"} if due else {}
 
 
 def kind_of(group: AskGroup) -> Kind:

@@ -145,7 +145,7 @@ PROPERTIES = Section(
         Key(
             its.RESERVATION_IDLE_TIMEOUT,
             Kind.DURATION,
-            "how long a node stays reserved for an ask that a maximum or a limit stops",
+            "how long a node stays reserved for an ask that a maximum, a limit or the RM stops",
             "8.6",
             default="2s",
             where=_LEAF,

@@ -1,0 +1,103 @@
+"""Nodes that the RM lets an ask reserve, and then refuses as its place (spec §§ 8.4-8.6)."""
+
+import pytest
+
+from licorne_core.commands import NodeRefusal, PredicatePolicy
+from licorne_core.effects import Effect
+from support.builders import (
+    MANY_RESERVED,
+    answering,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+)
+from support.driver import Driver, asked, placed, released
+from support.requests import reservations
+
+
+class Fickle:
+    """An RM that agrees to every reservation, and refuses every place for asks of one class."""
+
+    def __init__(self) -> None:
+        """Two nodes of 10, each with 4 of an ask of `base`."""
+        self.core = Driver()
+        queues = "[{name: base}, {name: a}, {name: b}]"
+        self.core.do(
+            register(
+                config(queues, properties=MANY_RESERVED), predicates=PredicatePolicy(deadline=2.0)
+            ),
+            nodes(node("n1", vcore=10), node("n2", vcore=10)),
+            apps(app("base", "root.base"), app("a", "root.a"), app("b", "root.b")),
+            asks(*(ask("base", f"base{n}", vcore=4, priority=1, on_node=f"n{n}") for n in (1, 2))),
+        )
+        self.refused = 0
+
+    def hear(self, effects: list[Effect]) -> list[tuple[str, str, str]]:
+        """Answer what it is asked, and confirm what it is to stop; what was placed in all."""
+        made = placed(effects)
+        for app_id, key, *_ in released(effects):
+            made += self.hear(self.core.do(releases(release(app_id, key))))
+        for check in asked(effects):
+            refusals = [NodeRefusal(node_id=n, reason="volume") for n in check.nodes]
+            self.refused += check.allocate
+            answer = answering(check, refusals if check.allocate else [])
+            made += self.hear(self.core.do(answer))
+        return made
+
+    def wait(self, seconds: float) -> list[tuple[str, str, str]]:
+        """Let time pass in steps of a tenth of a second."""
+        return [made for _ in range(round(seconds * 10)) for made in self.hear(self.core.wait(0.1))]
+
+    def reserved(self) -> list[str]:
+        """The nodes that are reserved."""
+        (partition,) = self.core.scheduler.partitions.values()
+        owners = partition.applications.values()
+        return [kept.node_id for one in owners for kept in reservations(one).values()]
+
+
+@pytest.mark.parametrize("required", ["", "n1"], ids=["any node", "one node"])
+def test_a_node_is_not_kept_for_an_ask_that_the_rm_refuses_there(required: str) -> None:
+    """What it was reserved for was tried in vain: the room goes to others, and stays theirs."""
+    rm = Fickle()
+    big = ask("a", "big", vcore=7, predicate="p", required_node=required or None)
+    rm.hear(rm.core.do(asks(big)))
+    rm.wait(3)
+    assert rm.reserved() == ["n1"]
+    rm.hear(rm.core.do(releases(release("base", "base1"))))
+    assert rm.refused
+    assert "n1" not in rm.reserved()
+    assert rm.wait(20) == []
+    assert "n1" not in rm.reserved()
+    assert placed(rm.core.do(asks(ask("b", "other", vcore=9)))) == [("b", "other", "n1")]
+
+
+def test_what_victims_have_freed_in_vain_goes_to_others() -> None:
+    """The node is kept for a daemon while its victims stop; refused there, it is idle."""
+    rm = Fickle()
+    rm.core.do(asks(ask("b", "victim", vcore=6, policy="s", on_node="n1")))
+    daemon = ask("a", "daemon", vcore=5, predicate="p", required_node="n1", policy="o")
+    rm.hear(rm.core.do(asks(daemon)))
+    assert rm.refused
+    rm.hear(rm.core.do(asks(ask("b", "else", vcore=6), ask("b", "other", vcore=6))))
+    assert rm.wait(5) == [("b", "other", "n1")]
+    assert rm.reserved() == []
+
+
+def test_a_change_of_the_node_makes_it_worth_another_try() -> None:
+    """A refusal is of the node as it was: an ask that requires it is tried there anew."""
+    rm = Fickle()
+    rm.hear(rm.core.do(asks(ask("a", "big", vcore=7, predicate="p", required_node="n1"))))
+    rm.hear(rm.core.do(releases(release("base", "base1"))))
+    before = rm.refused
+    assert rm.reserved() == []
+    rm.hear(rm.core.do(asks(ask("base", "again", vcore=4, on_node="n1"))))
+    assert rm.reserved() == ["n1"]
+    rm.hear(rm.core.do(releases(release("base", "again"))))
+    assert rm.refused == before + 1
