@@ -47,8 +47,13 @@ from licorne_core.reservations import HolderReason, Reservation
 from licorne_core.scheduling.checks import APPLICATION_CHECKS, ASK_CHECKS, Asking
 from licorne_core.scheduling.order import app_key
 
+_CHANGES = "asks of application {} change faster than one can be explained: ask again"
+
 _DROPS_ASKS = frozenset({AppState.RESUMING, AppState.FAILING})
 """In these states an application has lost its asks, as its gang has not come together in time."""
+
+ROUNDS = 5
+"""How often it begins anew because the ask that it looked at is not what it was."""
 
 
 def explain(partition: Partition, app: Application, key: str) -> Iterator[Explanation | None]:
@@ -57,7 +62,7 @@ def explain(partition: Partition, app: Application, key: str) -> Iterator[Explan
     Before it is a None wherever the reader may pause. What changes meanwhile may be missed, but the
     ask is one that waits, if it is explained as such.
     """
-    while True:
+    for _ in range(ROUNDS):
         request = yield from _request(app, key)
         if not request.is_pending:
             yield _explain_settled(partition, app, request)
@@ -78,6 +83,7 @@ def explain(partition: Partition, app: Application, key: str) -> Iterator[Explan
             )
             yield _explain_pending(partition, app, request, nodes, (asks, applications))
             return
+    raise NotFound(_CHANGES.format(app.app_id))
 
 
 def _request(app: Application, key: str) -> Generator[None, None, Request]:
@@ -90,7 +96,7 @@ def _request(app: Application, key: str) -> Generator[None, None, Request]:
         if request is None:
             raise NotFound(f"{who} has no ask {shown(key)}")
         return request
-    while True:
+    for _ in range(ROUNDS):
         first: Place | None = None
         for number, place in enumerate(_first_places(app), 1):
             if place is not None and (first is None or place < first):
@@ -101,6 +107,7 @@ def _request(app: Application, key: str) -> Generator[None, None, Request]:
             raise NotFound(f"{who} has no pending ask")
         if app.requests.get(first.request.key) is first.request:
             return first.request
+    raise NotFound(_CHANGES.format(app.app_id))
 
 
 def _first_places(app: Application) -> Iterator[Place | None]:
@@ -342,7 +349,7 @@ def why_waits(partition: Partition, reservation: Reservation) -> HolderReason:
     node_id = reservation.node_id
     if node_id is None:
         return HolderReason("RESERVATION_ENDED", "its reservation has ended", {})
-    _, app, request = partition.wakeups.reserved.owner(reservation)
+    _, app, request = partition.wakeups.reserved.holder(reservation)
     if not request.is_pending:
         return HolderReason("WAITS_FOR_ANSWER", _whereabouts(partition, request)[1], {})
     for check in _checks_before_nodes(partition, app, request):

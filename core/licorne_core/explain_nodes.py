@@ -51,7 +51,7 @@ class Holders:
         """One node more, which counts once for each queue; how many reservations it has."""
         looks = 0
         for reservation in islice(node.reservations.values(), MOST_ON_A_NODE):
-            queue = self._reserved.owner(reservation).leaf.path
+            queue = self._reserved.holder(reservation).leaf.path
             found = self._of.get(queue)
             if found is None:
                 found = self._of[queue] = OfQueue(queue, reservation)

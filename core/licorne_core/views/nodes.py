@@ -139,7 +139,7 @@ def reservation_report(
         node_id=node_id,
         app_id=reservation.app_id,
         key=reservation.key,
-        queue=partition.wakeups.reserved.owner(reservation).leaf.path,
+        queue=partition.wakeups.reserved.holder(reservation).leaf.path,
         time=reservation.time,
         required=reservation.required,
         kept=dict(reservation.items),
