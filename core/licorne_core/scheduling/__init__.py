@@ -51,7 +51,8 @@ change costs the more the more sizes wait.
 Asks with a node reserved come before all others (`reserved.py`), then applications whose
 placeholders make way for real asks (`replacing.py`). They use the same blockers. Those that were
 woken have rankings of their own from root down, under the same keys (`foremost.py`). A pass that
-finds nothing ends with a review of the reservations, once a second (`review.py`).
+finds nothing ends with a review of the reservations, once a second (`review.py`), which hears some
+of those who wait for nodes (`backlog.py`).
 
 Time (`escalation.py`): each application has one heap of deadlines. At a deadline its back-off ends,
 or an ask of a group that found no node is old enough to have one reserved, or to preempt others. A

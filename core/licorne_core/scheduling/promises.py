@@ -14,7 +14,8 @@ The promise goes on without its node if the node is lost, or can never hold the 
 by an ask that requires it, or if the RM refuses it. A refusal that comes before all victims on the
 node are gone does not count: without them the RM may agree. Nor does silence. From then on others
 may have the node. The ask may go to any node, and may have another one reserved. An ask that
-requires its node keeps it for as long as it is there.
+requires its node keeps it for as long as it is there, unless the RM refuses it the room that the
+victims have left (`review.py`).
 
 An ask that is given another size keeps what was promised to it as far as it still wants that. What
 was freed for it is no more than that, and nobody else is to have it.

@@ -167,7 +167,8 @@ class Simulation:
             BenchError: the core refused what it should take.
         """
         self._submit_next(rounds(self._load.world))
-        self._at(START + SAMPLE, self._sample)
+        # Between two looks of the RM: what it has just freed the core has yet to give to somebody.
+        self._at(START + SAMPLE + STEP / 2, self._sample)
         if self._load.stopped:
             stop = START + seconds / 6
             self._at(stop, partial(self._set_stopped, stopped=True))
