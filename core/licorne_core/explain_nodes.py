@@ -168,6 +168,8 @@ def why_not_there(node: Node, ask_class: AskClass) -> HolderReason:
     if lacks:
         return HolderReason("WAITS_FOR_ROOM", "waits for room on the node", lacks)
     refusal = node.refusal(ask_class, reserved=True)
+    if refusal is None and node.is_refused(ask_class):
+        refusal = "the RM refuses the ask there"
     if refusal is not None:
         return HolderReason("NODE_REFUSED", f"the node is out: {refusal}", {})
     return HolderReason("WAITS_FOR_TURN", "waits for its turn", {})

@@ -1,7 +1,7 @@
 """Decisions: queues, limits, placement, waiting, reservations, turns, large commands."""
 
 from mutants.defect import Defect
-from mutants.operators import drop, negate, returns, swap, without
+from mutants.operators import drop, negate, never, returns, swap, without
 
 DECIDING = (
     Defect(
@@ -124,6 +124,20 @@ DECIDING = (
         drop("reservations_idle"),
         "reservations of asks that cannot run end, and no metric tells",
         ("test_holders",),
+    ),
+    Defect(
+        "reserved-where-refused",
+        "Node.may_be_reserved",
+        never("is_refused"),
+        "a node is reserved again and again for an ask that the RM refuses there",
+        ("test_refused_reservations",),
+    ),
+    Defect(
+        "the-first-are-heard",
+        "Backlog.next_groups",
+        drop("move_to_end"),
+        "who waits behind many is never heard, though its queue is due the room",
+        ("test_backlog",),
     ),
     Defect(
         "queue-room-wakes-nobody",
