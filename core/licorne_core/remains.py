@@ -93,7 +93,8 @@ def _let_go(app: Application, wakeups: Wakeups) -> Iterator[int]:
         if app.backing_off.pop(key, None) is None and request.is_pending and request.group.heap:
             # There is at least one place for each that is pending; which one goes is all the same.
             request.group.heap.pop()
-        request.partner = request.promise = request.reservation = None
+        # Its gang and its RM's checks may still have the request: nothing leads on from there.
+        request.group = request.partner = request.promise = request.reservation = None
         yield 1
     while groups:
         _, group = groups.popitem()
@@ -109,7 +110,5 @@ def _let_go(app: Application, wakeups: Wakeups) -> Iterator[int]:
     app.requests, app.groups = {}, {}
     app.reserved.clear()
     app.forget_groups()
-    for task_group in app.gang.groups.values():
-        task_group.free.clear()
     app.leaf, app.quotas, app.trackers = None, (), ()
     yield 1

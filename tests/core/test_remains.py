@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from licorne_core.apps.application import Application
+from licorne_core.apps.application import IDLE_GROUPS, Application
 from licorne_core.apps.groups import AskGroup
 from licorne_core.apps.requests import Request
 from licorne_core.asks import Allocation, Ask
@@ -146,4 +146,20 @@ def test_a_partition_that_left_the_configuration_leaves_nothing() -> None:
     core.do(reload(BOTH))
     fill(core, partition="gpu")
     core.do(reload(LEAF))
+    assert alive() == before
+
+
+def test_a_placeholder_that_was_cancelled_goes_with_its_rm() -> None:
+    """Its RM leaves before it has confirmed that the placeholder ended; its group went before."""
+    core = Core()
+    before = alive()
+    core.do(register(LEAF), nodes(node("n1", vcore=10)), apps(app("job", "root.a", gang={})))
+    core.do(asks(*(ask("job", f"w{n}", vcore=20 + n) for n in range(IDLE_GROUPS + 1))))
+    core.do(asks(ask("job", "p1", vcore=1, group="g", placeholder=True)))
+    core.do(asks(ask("job", "k1", vcore=2, group="g")))
+    [partition] = core.scheduler.partitions.values()
+    [job] = partition.applications.values()
+    assert job.gang.groups["g"].cancelled
+    del partition, job
+    core.do(RemoveRm(rm_id=RmId(RM)))
     assert alive() == before
