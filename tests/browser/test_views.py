@@ -6,6 +6,7 @@ from urllib.parse import quote
 import pytest
 from playwright.async_api import Browser, Page, expect
 
+from licorne import Application, Ask, Node
 from support.page_actions import brightness, fits, opened, row
 from support.page_town import EVIL, PARTITION, Town
 
@@ -163,6 +164,22 @@ async def test_names_are_texts_and_never_html(page: Page, town: Town) -> None:
         await opened(page, town, where)
         await expect(page.locator("body")).to_contain_text(EVIL)
         assert await page.locator("img, #view script").count() == 0, where
+
+
+@pytest.mark.parametrize("name", [".", "..", "~."])
+async def test_names_that_are_dots_are_shown(page: Page, town: Town, name: str) -> None:
+    """A node and an application that are called so have their views, an ask its explanation."""
+    await town.main.add_nodes([Node(node_id=name, capacity={"vcore": 1})])
+    application = Application(application_id=name, queue="root.web", user="bob")
+    await town.main.submit_applications([application])
+    await town.main.ask([Ask(key="dot", application_id=name, resources={"vcore": 99_000})])
+    for where in (f"node/{OF}/{name}", f"application/{OF}/{name}", f"ask/{OF}/{name}/dot"):
+        await opened(page, town, f"#/{where}")
+        await heading(page, "dot" if where.endswith("/dot") else name)
+        await expect(page.locator("#view")).not_to_contain_text("Loading")
+        await expect(page.locator("#view .bad[role=alert]")).to_have_count(0)
+    await town.main.remove_application(name)
+    await town.main.remove_node(name)
 
 
 async def test_events_come_by_themselves_and_are_picked(page: Page, town: Town) -> None:

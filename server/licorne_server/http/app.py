@@ -1,9 +1,11 @@
 """The HTTP listeners: what is served on them, how they start and how they stop."""
 
+import re
 from collections.abc import Callable
 from importlib.metadata import version
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from licorne_server.http.cors import Cors
 from licorne_server.http.dashboard import DashboardReads
@@ -31,6 +33,9 @@ from licorne_server.tls import HttpCertificates
 
 SERVER = f"licorne/{version('licorne-server')}"
 """What answers call the server."""
+
+_ESCAPED = re.compile(r"~+\.{1,2}")
+"""A path's name for a thing that is called by dots, or by tildes and dots."""
 
 
 class HttpServer:
@@ -171,6 +176,7 @@ def _application(sources: Sources, door: Door, *, on_loopback: bool) -> web.Appl
             errors_as_json,
             hosts.known,
             cors.answered,
+            _dots_given_back,
             Identity(sources).checked,
         ],
         client_max_size=MAX_BODY,
@@ -180,6 +186,19 @@ def _application(sources: Sources, door: Door, *, on_loopback: bool) -> web.Appl
     app.on_response_prepare.append(_usual_headers)
     app.on_response_prepare.append(cors.allowed)
     return app
+
+
+@web.middleware
+async def _dots_given_back(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Take the tilde off names in the path that are dots otherwise.
+
+    Clients take ``.`` and ``..`` out of a path before they ask, in any spelling (RFC 3986, 5.2.4).
+    """
+    names = request.match_info
+    for part, name in names.items():
+        if _ESCAPED.fullmatch(name):
+            names[part] = name[1:]
+    return await handler(request)
 
 
 async def _usual_headers(request: web.Request, response: web.StreamResponse) -> None:

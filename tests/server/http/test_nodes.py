@@ -214,3 +214,14 @@ async def test_what_is_assumed_is_not_on_the_node(site: Site) -> None:
 
     assert [allocation["allocationKey"] for allocation in shown["allocations"]] == ["k2"]
     assert shown["allocated"] == {"vcore": 3}
+
+
+@pytest.mark.parametrize("name", [".", "..", "~.", "~~..", "...", "~n", "~"])
+async def test_names_that_are_dots_have_a_path(ready: Site, name: str) -> None:
+    """A tilde stands before one or two dots, and before tildes in front of these."""
+    ready.driver.do(nodes(node(name, vcore=1)), apps(app(name, "root.a")))
+    path = f"~{name}" if name.strip("~") in (".", "..") else name
+    of = NODE.removesuffix("/node/")
+    assert (await ready.get(f"{NODE}{path}"))["nodeID"] == name
+    assert (await ready.get(f"{of}/application/{path}"))["applicationID"] == name
+    assert (await ready.get(f"{of}/queue/root.a/application/{path}"))["applicationID"] == name

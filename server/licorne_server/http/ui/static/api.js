@@ -28,7 +28,12 @@ export function address(path, query = {}) {
 
 /** A path of a partition's own. */
 export function ofPartition(partition, ...names) {
-  return ["ui/api/partition", ...[partition, ...names].map(encodeURIComponent)].join("/");
+  return ["ui/api/partition", ...[partition, ...names].map(segment)].join("/");
+}
+
+/** A name in a path. Browsers take dots out of one in any spelling, so a tilde stands before them. */
+function segment(name) {
+  return encodeURIComponent(/^~*\.{1,2}$/.test(name) ? `~${name}` : name);
 }
 
 export function headers() {
