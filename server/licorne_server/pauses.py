@@ -3,8 +3,9 @@
 How long that takes grows with the memory of the process. So a copy is reckoned before it is made,
 by what earlier ones took for each byte. One that would keep everybody waiting for longer than a
 bound is refused. The others are charged: all together they take one part in a hundred of the time,
-after as much as the bound at once. So an RM beside finds its 99th percentile where it was, however
-many plans are asked for.
+after a little at once. A copy that takes longer than that is made once all before it are paid for,
+and is owed afterwards. So an RM beside finds its 99th percentile where it was, however many plans
+are asked for.
 """
 
 from collections import deque
@@ -22,6 +23,9 @@ REMEMBERED_SECONDS = 600.0
 
 PART = 0.01
 """The part of the time that all copies together may take."""
+
+AT_ONCE = 0.05
+"""Seconds that copies may take one behind the other before they are paid for."""
 
 
 class Pauses:
@@ -70,7 +74,8 @@ class Pauses:
         if not self._most:
             return 0.0
         self._pay()
-        return max(0.0, self._debt + min(self.reckoned(), self._most) - self._most) / PART
+        at_once = min(AT_ONCE, self._most)
+        return max(0.0, self._debt + min(self.reckoned(), at_once) - at_once) / PART
 
     @contextmanager
     def measured(self) -> Iterator[None]:

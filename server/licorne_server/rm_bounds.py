@@ -32,9 +32,9 @@ class RmBounds:
     """How much is kept of the events of each."""
     memory: int = 0
     """Bytes of resident memory above which the process takes no new work; 0 for any number."""
-    plan_pause: float = 0.05
-    """Seconds for which everybody may stand still for one plan, and what plans are charged by; 0
-    for any. The usual is the longest that an RM is to wait for what another does."""
+    plan_pause: float = 0.25
+    """Seconds for which everybody may stand still for one plan; 0 for any, without a charge. The
+    usual is short for an operator, and long enough for a server of several gigabytes."""
     forget_after: float = 3600.0
     """Seconds without a stream and without running allocations after which an RM is forgotten;
     0 for never."""

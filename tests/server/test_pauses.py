@@ -12,7 +12,7 @@ from licorne_server.app import Server
 from licorne_server.copies import Copies
 from licorne_server.errors import CallError, Stopped
 from licorne_server.fair import TimeSlices
-from licorne_server.pauses import PART, REMEMBERED_SECONDS, USUAL_RATE, Pauses
+from licorne_server.pauses import AT_ONCE, PART, REMEMBERED_SECONDS, USUAL_RATE, Pauses
 from licorne_server.rm_bounds import RmBounds
 from support.shim import Shim, eventually
 
@@ -115,9 +115,32 @@ def test_plan_now_and_then_waits_for_nothing() -> None:
     assert pauses.wait() == pytest.approx(0.01 / PART)
 
 
-def test_usual_bound_is_what_rms_may_wait_for_each_other() -> None:
-    """It is 50 ms."""
-    assert RmBounds().plan_pause == 0.05
+def test_long_pause_is_owed() -> None:
+    """It is waited for by nobody before it, and by the next plan until it is paid."""
+    machine = Machine(resident=5 * GIB)
+    pauses = machine.pauses(0.25)
+    assert (pauses.problem(), pauses.wait()) == ("", 0.0)
+    machine.copied(pauses, 0.2)
+    assert pauses.wait() == pytest.approx(0.2 / PART)
+    machine.now += 0.2 / PART
+    assert pauses.wait() == pytest.approx(0)
+
+
+def test_high_bound_lets_no_more_plans_go_at_once() -> None:
+    """What they may take before they wait is that of a low bound."""
+    machine = Machine(resident=GIB // 4)
+    high, low = machine.pauses(10.0), machine.pauses(AT_ONCE)
+    for pauses in (high, low):
+        for _ in range(5):
+            machine.copied(pauses, 0.01)
+    assert high.wait() == low.wait() == pytest.approx(0.01 / PART)
+
+
+def test_usual_bound_admits_a_server_of_six_gigabytes() -> None:
+    """A production server of that size can still be asked what a configuration would do."""
+    usual = RmBounds().plan_pause
+    assert Machine(resident=6 * GIB).pauses(usual).problem() == ""
+    assert Machine(resident=7 * GIB).pauses(usual).problem() != ""
 
 
 def copies_of(server: Server, pauses: Pauses) -> Copies:
