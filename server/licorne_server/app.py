@@ -109,19 +109,16 @@ class Server:
         self._time_slices = TimeSlices(
             lambda: engine.busy, lambda: engine.portions.turn, engine.slow
         )
+        views = self.scheduler.views
         self.tracing = tracing_of(
-            settings.traces, self._build, self.clock, self._time_slices, self.scheduler.views
+            settings.traces, self._build, self.clock, self._time_slices, views
         )
-        self.rms = Rms(
-            self.engine.post, self.engine.now, settings.bounds, self.events, known, self.tracing
-        )
+        self.rms = Rms(engine.post, engine.now, settings.bounds, self.events, known, self.tracing)
         self._log_levels = RmLogLevels(lambda rm_id: self.scheduler.views.rm(rm_id).extra_config)
         self.rms.on_extra = self._log_levels.follow
         self.rms.on_forgotten = self._log_levels.forget
         self.memory = Memory(settings.rms.memory, self.engine.post)
-        self.departures = Departures(
-            self.engine, self.rms, self.scheduler.views, self.clock, settings.rms.forget_after
-        )
+        self.departures = Departures(engine, self.rms, views, self.clock, settings.rms.forget_after)
         self.grpc_address = self.http_address = self.metrics_address = ""
         self.failed = asyncio.Event()
         self._status = Status()
