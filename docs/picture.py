@@ -25,8 +25,8 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.agenda import AT_ONCE
 from licorne_core.scheduler import Scheduler
 from licorne_server.app import running
-from licorne_server.cli.demo_scenes import GANG, OWNER, Submission
-from licorne_server.cli.demo_world import World, worlds
+from licorne_server.cli.local.demo.scenes import GANG, OWNER, Submission
+from licorne_server.cli.local.demo.world import World, worlds
 from licorne_server.logs import set_up
 from licorne_server.settings import Address, Settings
 

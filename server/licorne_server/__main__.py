@@ -1,56 +1,27 @@
-"""The `licorne` command. `serve` is here; the other commands are modules of `cli`."""
+"""`licorne serve`, and the entry point of the `licorne` command."""
 
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from importlib import import_module
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
 
 from licorne_core.config.schema import Configuration
 from licorne_core.options import AskBackoff
-from licorne_server.cli.arguments import show_examples
-from licorne_server.cli.exit_codes import INTERRUPTED, OK
-from licorne_server.cli.http_arguments import add_http_arguments, http_settings
-from licorne_server.cli.output import OutputError, say, while_read
-from licorne_server.cli.parser import Parser
-from licorne_server.cli.peer_arguments import add_peer_arguments, peer_bounds
-from licorne_server.cli.rm_arguments import add_rm_arguments, rm_bounds
-from licorne_server.cli.trace_arguments import add_trace_arguments, trace_settings
+from licorne_server.cli.commands import main
+from licorne_server.cli.local.serve.http import add_http_arguments, http_settings
+from licorne_server.cli.local.serve.peers import add_peer_arguments, peer_bounds
+from licorne_server.cli.local.serve.rms import add_rm_arguments, rm_bounds
+from licorne_server.cli.local.serve.traces import add_trace_arguments, trace_settings
 from licorne_server.peer_bounds import raise_file_limit
 from licorne_server.settings import Address, Settings, SettingsError, Tls
 from licorne_server.tokens import token_files
 
+__all__ = ["main"]
+
 FAILED = 1
-CORE_VERBOSITY = "GRPC_VERBOSITY"
-COMMANDS = {
-    "healthcheck": "exit with 0 if the server here is alive",
-    "version": "say which versions run, here and in a server",
-    "validate-config": "check configuration files",
-    "demo": "watch a real server schedule three fake resource managers",
-    "bench": "measure the core over gRPC",
-    "fake-rm": "play a resource manager against a running server",
-    "queues": "show queues, stop or start them",
-    "apps": "show applications, or kill some",
-    "nodes": "show nodes, drain or undrain them",
-    "rms": "show resource managers, or forget one",
-    "log-level": "show how much the server logs, or change it",
-    "state-dump": "write everything that the server knows, as JSON",
-    "users": "show what users or groups have and may have",
-    "top": "watch the queues of all partitions",
-    "explain": "say why an ask is not placed",
-    "events": "show what happened, and what happens",
-    "config": "read, compare, plan, apply and roll back the configurations of resource managers",
-    "submit": "say where an application would go if it were submitted now",
-    "reload": "have the server read its --config file again",
-    "context": "name servers, and say which one is meant",
-    "completion": "print what a shell needs to complete commands",
-}
-"""Each is a module of `cli`, with a `-` as `_`. It has `add_arguments(parser)`, `run(args)`, which
-answers the exit code, and `EXAMPLES`: commands that `--help` shows, and what they are for."""
-SERVE_EXAMPLES = (
+EXAMPLES = (
     ("licorne serve", "for this machine alone"),
     ("licorne serve --config queues.yaml", "with queues for RMs that bring none"),
     (
@@ -60,92 +31,8 @@ SERVE_EXAMPLES = (
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    try:
-        # To import what a command needs takes long enough to be interrupted.
-        args = parser_for(given[0] if given else "").parse_line(given)
-        return _serve(args) if args.command == "serve" else _run(args)
-    except KeyboardInterrupt:
-        return INTERRUPTED
-
-
-def _run(args: argparse.Namespace) -> int:
-    """Run a command of `cli`; where stdout takes no more the exit code says so."""
-    code: int = OK
-    try:
-        with while_read(needed=False):
-            code = module_of(args.command).run(args)
-    except OutputError as error:
-        say(f"licorne: {error}")
-        return FAILED
-    return code
-
-
-def module_of(command: str) -> Any:
-    """The module of a command in `COMMANDS`."""
-    with _core_unheard():
-        return import_module(f"licorne_server.cli.{command.replace('-', '_')}")
-
-
-@contextmanager
-def _core_unheard() -> Iterator[None]:
-    """Have gRPC's core print nothing, unless the user wants it: failures are said in our words.
-
-    The core reads the variable when it is imported. Processes that are started later must not
-    inherit it, as a server logs what its core says.
-    """
-    if CORE_VERBOSITY in os.environ:
-        yield
-        return
-    os.environ[CORE_VERBOSITY] = "NONE"
-    try:
-        yield
-    finally:
-        del os.environ[CORE_VERBOSITY]
-
-
-def parser_for(*chosen: str) -> Parser:
-    """A parser that knows all commands by name, and the arguments of the chosen ones.
-
-    Only the modules of the chosen commands are imported, because some take long to import.
-    """
-    parser = Parser(
-        prog="licorne",
-        description="A resource scheduler over gRPC.",
-        epilog="licorne COMMAND --help has the options of a command, and examples.",
-    )
-    parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    serve = commands.add_parser("serve", help="serve resource managers")
-    _add_serve(serve)
-    show_examples(serve, SERVE_EXAMPLES)
-    for name, text in COMMANDS.items():
-        command = commands.add_parser(name, help=text)
-        if name in chosen:
-            _fill(command, module_of(name), text)
-    return parser
-
-
-def _fill(parser: argparse.ArgumentParser, module: Any, text: str) -> None:
-    """Give a command its arguments and its help."""
-    parser.description = text
-    module.add_arguments(parser)
-    show_examples(parser, module.EXAMPLES)
-
-
-class _Version(argparse.Action):
-    """`--version`: one line, and the end."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        from licorne_server.build_info import build_info
-
-        print(f"licorne {build_info().version}")
-        parser.exit(OK)
-
-
-def _add_serve(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `licorne serve`."""
     add = parser.add_argument
     add("--listen", default="127.0.0.1:7070", metavar="HOST:PORT", help="gRPC (%(default)s)")
     add_http_arguments(parser)
@@ -304,7 +191,8 @@ def _identities(pairs: Sequence[str]) -> dict[str, frozenset[str]]:
     return identities
 
 
-def _serve(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
+    """Serve until a signal comes; returns the exit code."""
     from licorne_server.logs import process_logs
     from licorne_server.serve import serve
 

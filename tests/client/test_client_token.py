@@ -9,7 +9,7 @@ import pytest
 
 from licorne import Client, RetryConfig, Token, Unauthorized
 from licorne_server.app import Server
-from licorne_server.cli.connection import OK, USAGE
+from licorne_server.cli.connection.channel import OK, USAGE
 from support.scripted import ScriptedStream, scripted
 from support.shim import eventually, serving
 from support.town import Shell

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from licorne_core.config import load
-from licorne_server.cli.contexts import PATH_VARIABLE
+from licorne_server.cli.connection.contexts import PATH_VARIABLE
 from licorne_server.configurations.state_dir import DATABASE
 from support.deploy_commands import try_deploying
 from support.page_commands import Served, Shell, commands, populate, serving

@@ -9,8 +9,9 @@ from typing import Any
 
 import yaml
 
-from licorne_server.__main__ import parser_for, settings_of
-from licorne_server.cli.target import VARIABLES
+from licorne_server.__main__ import settings_of
+from licorne_server.cli.commands import parser_for
+from licorne_server.cli.connection.target import VARIABLES
 from licorne_server.peer_bounds import RESERVE, PeerBounds
 from support.pages import ROOT, Page, code_spans
 

@@ -8,7 +8,8 @@ import pytest
 from licorne_server.__main__ import main
 from licorne_server.bench.report import environment
 from licorne_server.build_info import COMPILED, PURE, BuildInfo, build_info
-from licorne_server.cli import target, version
+from licorne_server.cli.connection import target
+from licorne_server.cli.server import version
 from support.surroundings import CLOSED
 
 

@@ -5,8 +5,9 @@ import pytest
 from licorne_core.commands import NewApplication, RegisterRm, Tick
 from licorne_core.identity import UserGroup
 from licorne_core.ids import AppId, RmId
-from licorne_server.__main__ import parser_for, settings_of
+from licorne_server.__main__ import settings_of
 from licorne_server.app import running
+from licorne_server.cli.commands import parser_for
 from support.builders import apps, ask, asks, node, nodes
 from support.steps import listed
 

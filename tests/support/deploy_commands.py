@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from licorne_server.__main__ import parser_for
+from licorne_server.cli.commands import parser_for
 from support.composition import services
 from support.manifests import CHART
 from support.pages import ROOT

@@ -8,7 +8,8 @@ from typing import Any
 
 import yaml
 
-from licorne_server.__main__ import parser_for, settings_of
+from licorne_server.__main__ import settings_of
+from licorne_server.cli.commands import parser_for
 from licorne_server.settings import Settings
 from support.pages import ROOT
 

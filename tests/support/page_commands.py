@@ -17,9 +17,9 @@ from pathlib import Path
 from licorne import Allocated, Client
 from licorne_server.__main__ import main
 from licorne_server.bench.scenarios import SCENARIOS
-from licorne_server.cli.config_diff import DIFFERENT
-from licorne_server.cli.config_plan import WORSE
-from licorne_server.cli.demo_world import rounds, worlds
+from licorne_server.cli.config.diff import DIFFERENT
+from licorne_server.cli.config.plan import WORSE
+from licorne_server.cli.local.demo.world import rounds, worlds
 from support.forked_server import fork_licorne
 from support.pages import ROOT, Block, Page
 

@@ -8,7 +8,7 @@ from licorne_core.asks import Ask, AskClass
 from licorne_core.commands import NewApplication, NodeAction, NodeUpdate
 from licorne_core.identity import UserGroup
 from licorne_core.ids import AllocationKey, AppId, NodeId
-from licorne_server.cli.demo_world import Profile, World, nodes, world, worlds
+from licorne_server.cli.local.demo.world import Profile, World, nodes, world, worlds
 
 MIXED_QUEUES = """\
 partitions:

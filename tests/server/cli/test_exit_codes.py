@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-import licorne_server.__main__
-from licorne_server.__main__ import COMMANDS, main
+from licorne_server.__main__ import main
+from licorne_server.cli.commands import COMMANDS
 from support.shim import PATIENCE, serving
 from support.town import Shell, Town
 
@@ -95,7 +95,7 @@ async def test_done(town: Town, command: Sequence[str], form: str) -> None:
     assert result.out
 
 
-@pytest.mark.parametrize("command", ["serve", *COMMANDS])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_an_option_that_is_none(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """1, and two lines: how the command is used, and what is wrong."""
     with pytest.raises(SystemExit) as ended:
@@ -210,7 +210,7 @@ def test_interrupted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: str) -> object:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(licorne_server.__main__, "import_module", interrupted)
+    monkeypatch.setattr("licorne_server.cli.commands.import_module", interrupted)
     assert main(["nodes"]) == 130
 
 

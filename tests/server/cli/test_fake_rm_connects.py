@@ -11,7 +11,7 @@ import pytest
 
 from licorne_server.__main__ import main
 from licorne_server.app import Server
-from licorne_server.cli.contexts import PATH_VARIABLE
+from licorne_server.cli.connection.contexts import PATH_VARIABLE
 from support.shim import serving
 from support.surroundings import CLOSED
 from support.tls import FILES, SPIFFE, tls

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from licorne_server.__main__ import main
-from licorne_server.cli import healthcheck
+from licorne_server.cli.server import healthcheck
 from support.shim import LOOPBACK, serving
 from support.tls import FILES, tls
 

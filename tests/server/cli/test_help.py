@@ -4,15 +4,15 @@ import shlex
 
 import pytest
 
-from licorne_server.__main__ import COMMANDS, SERVE_EXAMPLES, main, module_of, parser_for
+from licorne_server.__main__ import main
+from licorne_server.cli.commands import COMMANDS, module_of, parser_for
 
 EXAMPLES = [
-    *SERVE_EXAMPLES,
     *(example for name in COMMANDS for example in module_of(name).EXAMPLES),
 ]
 
 
-@pytest.mark.parametrize("name", ["serve", *COMMANDS])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_help_has_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """`--help` ends with examples of this very command, one of them at least."""
     with pytest.raises(SystemExit) as ended:

@@ -15,11 +15,11 @@ from licorne.v1.state_pb2 import (
 )
 from licorne_core.preemption.ledger import PreemptionRule
 from licorne_server.app import Server
-from licorne_server.cli.apps import print_one
-from licorne_server.cli.explain import print_explanation
-from licorne_server.cli.forms import Printer
-from licorne_server.cli.output import to_plain
-from licorne_server.cli.queues import QUEUES
+from licorne_server.cli.nouns.apps import print_one
+from licorne_server.cli.nouns.explain import print_explanation
+from licorne_server.cli.nouns.queues import QUEUES
+from licorne_server.cli.output.printer import Printer
+from licorne_server.cli.output.text import to_plain
 from support.shim import Shim
 from support.town import Shell
 from support.victims import TIME, victim

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from licorne.v1.state_pb2 import ResourceManager, RmAmounts
-from licorne_server.cli.rms import COUNTED, RMS
+from licorne_server.cli.nouns.rms import COUNTED, RMS
 from support.listings import cells
 from support.shim import RawSession, Shim, connected, hang_up, serving
 from support.town import Shell

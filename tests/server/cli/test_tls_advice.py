@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from licorne.options import TlsConfig
-from licorne_server.cli.tls_probe import refused_because, tls_advice
+from licorne_server.cli.connection.tls_probe import refused_because, tls_advice
 from support.shim import serving
 from support.tls import FILES, tls
 from support.town import Shell, Town

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import pytest
 
 from licorne_core.ids import RmId
-from licorne_server.__main__ import parser_for, settings_of
+from licorne_server.__main__ import settings_of
+from licorne_server.cli.commands import parser_for
 from licorne_server.http import EventFigures, Figures, RmFigures
 from licorne_server.http.families import Families
 from licorne_server.http.metrics import gather

@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from licorne_server.cli.output import printable
+from licorne_server.cli.output.text import printable
 from licorne_server.cli.screen.snapshot import Cluster, Snapshot
 from licorne_server.cli.screen.table import percent
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from licorne_server.cli.output import (
+from licorne_server.cli.output.text import (
     BYTE_PREFIX,
     BYTE_RESOURCES,
     human_amount,

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from rich.text import Text
 
-from licorne_server.cli.missing import NO_RM
-from licorne_server.cli.output import printable
+from licorne_server.cli.connection.missing import NO_RM
+from licorne_server.cli.output.text import printable
 from licorne_server.cli.screen.bar import BEYOND, PLAIN, ROOM, WITHIN
 from licorne_server.cli.screen.cells import fill, fitting, wrapped
 from licorne_server.cli.screen.glyphs import Glyphs

@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from licorne.v1.state_pb2 import Application, ExplainResponse
-from licorne_server.cli.output import human_resources, human_text, printable
+from licorne_server.cli.output.text import human_resources, human_text, printable
 from licorne_server.cli.screen.bar import bar
 from licorne_server.cli.screen.cells import fill, squeeze, wrapped
 from licorne_server.cli.screen.glyphs import Glyphs

@@ -17,8 +17,8 @@ from licorne.v1.state_pb2 import (
     Queue,
 )
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.cli.connection import NotFoundError, pages
-from licorne_server.cli.missing import NO_RM, not_there
+from licorne_server.cli.connection.channel import NotFoundError, pages
+from licorne_server.cli.connection.missing import NO_RM, not_there
 from licorne_server.cli.screen.snapshot import Cluster, Inside, Opened, Snapshot
 
 

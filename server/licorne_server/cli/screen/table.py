@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.text import Text
 
-from licorne_server.cli.output import human_amount
+from licorne_server.cli.output.text import human_amount
 from licorne_server.cli.screen.bar import bar
 from licorne_server.cli.screen.cells import fill, squeeze
 from licorne_server.cli.screen.glyphs import Glyphs

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from licorne.v1.state_pb2 import Queue
-from licorne_server.cli.output import printable
+from licorne_server.cli.output.text import printable
 from licorne_server.cli.screen.snapshot import Cluster, Snapshot
 
 Key = tuple[str, str]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import grpc
 
-from licorne_server.cli.connection import NotFoundError
-from licorne_server.cli.missing import NO_RM
-from licorne_server.cli.output import printable
+from licorne_server.cli.connection.channel import NotFoundError
+from licorne_server.cli.connection.missing import NO_RM
+from licorne_server.cli.output.text import printable
 from licorne_server.cli.screen.glyphs import glyphs_for
 from licorne_server.cli.screen.picture import Frame, picture
 from licorne_server.cli.screen.snapshot import Opened, Snapshot

@@ -6,7 +6,7 @@ from argparse import Namespace
 
 import pytest
 
-from licorne_server.cli import top
+from licorne_server.cli.screen import top
 from support.town import Town
 
 

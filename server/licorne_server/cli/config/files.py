@@ -1,0 +1,102 @@
+"""Files with configurations that commands take, and what is wrong with them."""
+
+import argparse
+import sys
+from pathlib import Path
+
+import grpc
+from google.rpc import error_details_pb2  # type: ignore[import-untyped]
+from grpc_status import rpc_status  # type: ignore[import-untyped]
+
+from licorne.v1.admin_pb2 import ValidateConfigurationRequest, ValidateConfigurationResponse
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne_core.config.caps import MAX_BYTES
+from licorne_core.errors import Problem
+from licorne_server.cli.connection.channel import RefusedError, UsageError
+from licorne_server.cli.output.text import printable, say
+from licorne_server.problems import located
+
+STANDARD_INPUT = "-"
+
+
+def add_file_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the file."""
+    parser.add_argument("file", metavar="FILE", help="a configuration in YAML; - for stdin")
+
+
+def file_name(args: argparse.Namespace) -> str:
+    """How the file is called in messages."""
+    return "stdin" if args.file == STANDARD_INPUT else printable(args.file)
+
+
+def read_file(args: argparse.Namespace, what: str = "configuration") -> str:
+    """The text in the file, which is a `what`.
+
+    Raises:
+        UsageError: it cannot be read, is too large or empty, or is not UTF-8.
+    """
+    name = file_name(args)
+    try:
+        if args.file == STANDARD_INPUT:
+            content = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            with Path(args.file).open("rb") as stream:
+                content = stream.read(MAX_BYTES + 1)
+        text = content.decode()
+    except OSError as error:
+        raise UsageError(f"cannot read {name}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} is not UTF-8: {error}") from None
+    if len(content) > MAX_BYTES:
+        raise UsageError(f"{name} is larger than {MAX_BYTES} bytes")
+    if not text.strip():
+        raise UsageError(f"{name} is empty, which is no {what}")
+    return text
+
+
+def validated(
+    stub: AdminStub, args: argparse.Namespace, text: str, *, strict: bool = False
+) -> ValidateConfigurationResponse:
+    """The server's verdict on a text that it takes; its warnings go to stderr.
+
+    Raises:
+        RefusedError: it does not take the text; a line for each problem.
+    """
+    request = ValidateConfigurationRequest(config=text, strict=strict)
+    verdict = stub.ValidateConfiguration(request, timeout=args.timeout)
+    if not verdict.allowed:
+        problems = [
+            Problem(
+                message=problem.message,
+                path=problem.path,
+                line=problem.line,
+                column=problem.column,
+            )
+            for problem in verdict.problems
+        ]
+        raise RefusedError([printable(line) for line in located(file_name(args), problems)])
+    for warning in verdict.warnings:
+        say(printable(f"{file_name(args)}:{warning} (warning)"))
+    return verdict
+
+
+def refused_lines(name: str, error: grpc.RpcError) -> list[str]:
+    """A line for each problem that an error of the server has; none where it has no problems."""
+    status = rpc_status.from_call(error)
+    for detail in status.details if status else ():
+        request = error_details_pb2.BadRequest()
+        if detail.Unpack(request):
+            return [
+                printable(_located(name, item.field, item.description))
+                for item in request.field_violations
+            ]
+    return []
+
+
+def _located(name: str, path: str, description: str) -> str:
+    """``file:line:column: path: message``, where a place may stand before the message."""
+    line, _, rest = description.partition(":")
+    column, _, message = rest.partition(": ")
+    if line.isdecimal() and column.isdecimal():
+        return f"{name}:{line}:{column}: {path}: {message}"
+    return f"{name}: {path}: {description}"

@@ -1,0 +1,118 @@
+"""Which applications `licorne apps` shows: by queue, user, group, state, and why they wait."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+
+import grpc
+
+from licorne.v1.state_pb2 import Application, ExplainRequest, ListApplicationsRequest
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.cli.connection.channel import pages
+
+LISTS = ("active", "completed", "rejected")
+"""What the server lists apart. The second has those that failed too."""
+ALL = "all"
+OF_LIST = {
+    "new": "active",
+    "accepted": "active",
+    "running": "active",
+    "resuming": "active",
+    "completing": "active",
+    "failing": "active",
+    "failed": "completed",
+    "expired": "completed",
+}
+"""A single state, and the list that it is in."""
+
+
+def add_filter_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what chooses applications."""
+    group = parser.add_argument_group("which")
+    add = group.add_argument
+    add("--queue", default="", metavar="QUEUE", help="only those of this queue")
+    add("--user", default="", metavar="USER", help="only those of this user")
+    add("--group", default="", metavar="GROUP", help="only those of users in this group")
+    add(
+        "--state",
+        type=str.lower,
+        choices=(*LISTS, ALL, *OF_LIST),
+        default=LISTS[0],
+        help="only those in this state (%(default)s: all that are not over)",
+    )
+    add(
+        "--reason",
+        default="",
+        metavar="TEXT",
+        help="only those that wait, or were rejected, for a reason with this text in it: a code "
+        "such as NO_NODE_FITS, or words; each application that waits is explained for it",
+    )
+
+
+class Reasons:
+    """Why applications wait or were rejected, asked of the server once for each look at them."""
+
+    def __init__(self, stub: StateStub, timeout: float, partition: str) -> None:
+        """Nothing is asked yet."""
+        self._stub = stub
+        self._timeout = timeout
+        self._partition = partition
+        self._known: dict[str, str] = {}
+
+    def forget(self) -> None:
+        """Ask anew for every application."""
+        self._known.clear()
+
+    def of(self, app: Application) -> str:
+        """Why it was rejected, or code and sentence of what stops its first ask; empty for none."""
+        if app.rejected_message or not app.pending_asks:
+            return app.rejected_message
+        if app.application_id not in self._known:
+            self._known[app.application_id] = self._asked(app.application_id)
+        return self._known[app.application_id]
+
+    def _asked(self, application_id: str) -> str:
+        request = ExplainRequest(partition=self._partition, application_id=application_id)
+        try:
+            answer = self._stub.Explain(request, timeout=self._timeout)
+        except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.NOT_FOUND:
+                return ""  # it is gone meanwhile, or asks for nothing
+            raise
+        return next((f"{c.code}: {c.message}" for c in answer.checks if not c.passed), "")
+
+
+def found_apps(
+    stub: StateStub, args: argparse.Namespace, partition: str, reasons: Reasons
+) -> Sequence[Application]:
+    """The applications that the arguments ask for."""
+    reasons.forget()
+    apps = (app for name in lists_of(args.state) for app in listed(stub, args, partition, name))
+    wanted = (app for app in apps if is_wanted(app, args))
+    if not args.reason:
+        return list(wanted)
+    text = args.reason.casefold()
+    return [app for app in wanted if text in reasons.of(app).casefold()]
+
+
+def lists_of(state: str) -> Sequence[str]:
+    """The server's lists in which applications of a state are."""
+    return LISTS if state == ALL else (OF_LIST.get(state, state),)
+
+
+def listed(
+    stub: StateStub, args: argparse.Namespace, partition: str, state: str
+) -> Iterator[Application]:
+    """One of the server's lists, page by page."""
+    queue = args.queue.removeprefix("queue/")
+    request = ListApplicationsRequest(partition=partition, queue=queue, state=state)
+    for page in pages(stub.ListApplications, request, args.timeout):
+        yield from page.applications
+
+
+def is_wanted(app: Application, args: argparse.Namespace) -> bool:
+    """Whether state, user and group are those that were asked for."""
+    return (
+        (args.state not in OF_LIST or app.state.lower() == args.state)
+        and args.user.removeprefix("user/") in ("", app.user)
+        and (not args.group or args.group.removeprefix("group/") in app.groups)
+    )

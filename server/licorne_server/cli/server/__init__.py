@@ -1,0 +1,1 @@
+"""Commands about the server as a process: version, log levels, reload, state dump, health."""
