@@ -72,7 +72,7 @@ async def test_an_rm_of_the_state_directory_is_forgotten(
     ("arguments", "problem"),
     [
         (("forget",), "licorne: say which: rms forget RM\n"),
-        (("--force",), "licorne: --force is for: rms forget RM\n"),
+        (("--force",), "licorne: --force goes with an act: forget\n"),
         (("--yes",), "licorne: --yes goes with an act: forget\n"),
     ],
 )

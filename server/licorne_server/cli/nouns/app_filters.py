@@ -81,32 +81,18 @@ class Reasons:
         return next((f"{c.code}: {c.message}" for c in answer.checks if not c.passed), "")
 
 
-def found_apps(
-    stub: StateStub, args: argparse.Namespace, partition: str, reasons: Reasons
-) -> Sequence[Application]:
-    """The applications that the arguments ask for."""
-    reasons.forget()
-    apps = (app for name in lists_of(args.state) for app in listed(stub, args, partition, name))
-    wanted = (app for app in apps if is_wanted(app, args))
-    if not args.reason:
-        return list(wanted)
-    text = args.reason.casefold()
-    return [app for app in wanted if text in reasons.of(app).casefold()]
-
-
 def lists_of(state: str) -> Sequence[str]:
     """The server's lists in which applications of a state are."""
     return LISTS if state == ALL else (OF_LIST.get(state, state),)
 
 
-def listed(
-    stub: StateStub, args: argparse.Namespace, partition: str, state: str
-) -> Iterator[Application]:
-    """One of the server's lists, page by page."""
+def listed_apps(stub: StateStub, args: argparse.Namespace, partition: str) -> Iterator[Application]:
+    """The applications in the lists of the wanted state, of the wanted queue."""
     queue = args.queue.removeprefix("queue/")
-    request = ListApplicationsRequest(partition=partition, queue=queue, state=state)
-    for page in pages(stub.ListApplications, request, args.timeout):
-        yield from page.applications
+    for state in lists_of(args.state):
+        request = ListApplicationsRequest(partition=partition, queue=queue, state=state)
+        for page in pages(stub.ListApplications, request, args.timeout):
+            yield from page.applications
 
 
 def is_wanted(app: Application, args: argparse.Namespace) -> bool:

@@ -1,11 +1,11 @@
-"""`licorne apps`: the applications of a partition, or one with its asks and allocations."""
+"""`licorne apps`: the applications of a partition, or one with its asks; `kill` ends some."""
 
 import argparse
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
-import grpc
-
+from licorne.v1.admin_pb2 import StopApplicationRequest, StopApplicationResponse
 from licorne.v1.state_pb2 import (
     Allocation,
     Application,
@@ -14,25 +14,18 @@ from licorne.v1.state_pb2 import (
     TaskGroup,
 )
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.cli.connection.channel import (
-    UsageError,
-    add_connection_arguments,
-    chosen_partition,
-    with_channel,
+from licorne_server.cli.connection.channel import UsageError, chosen_partition
+from licorne_server.cli.nouns.app_filters import (
+    Reasons,
+    add_filter_arguments,
+    is_wanted,
+    listed_apps,
 )
-from licorne_server.cli.nouns import app_acts
-from licorne_server.cli.nouns.app_filters import Reasons, add_filter_arguments, found_apps
-from licorne_server.cli.nouns.verbs import act_and_names, add_words, add_yes
-from licorne_server.cli.output.listing import (
-    Column,
-    Listing,
-    add_listing_arguments,
-    itself,
-    number,
-    resources,
-)
+from licorne_server.cli.nouns.noun import Act, Noun, Verb, counted
+from licorne_server.cli.output.listing import Column, Listing, itself, number, resources
 from licorne_server.cli.output.printer import Printer
 from licorne_server.cli.output.text import (
+    DATA_FORMS,
     NOTHING,
     human_resources,
     human_text,
@@ -99,37 +92,33 @@ APPS = Listing[Application, Application](
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne apps`."""
-    add_words(parser, "app", app_acts.ACTS, "this one, with what it has")
-    app_acts.add_arguments(parser)
-    add_yes(parser)
-    add_filter_arguments(parser)
-    add_listing_arguments(parser, APPS)
-    add_connection_arguments(parser, forms=())
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The option of `kill`."""
+    parser.add_argument("--message", default="", metavar="TEXT", help="for kill: told to the RM")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print the applications, or act on some."""
-    return with_channel(args, lambda channel: show_or_act(channel, args))
-
-
-def show_or_act(channel: grpc.Channel, args: argparse.Namespace) -> None:
-    """Ask and print, or act."""
-    verb, names = act_and_names(args, app_acts.ACTS, "APP")
-    if verb:
-        app_acts.act(channel, args, verb, names)
+def show(stub: StateStub, args: argparse.Namespace, name: str) -> None:
+    """One application with what it has, or the list."""
+    if name:
+        show_one(stub, args, name)
+    elif not args.reason:
+        NOUN.print(stub, args)
     else:
-        args.application = "".join(names)
-        (show_one if names else show_all)(StateStub(channel), args)
+        show_reasons(stub, args)
 
 
-def show_all(stub: StateStub, args: argparse.Namespace) -> None:
-    """Ask page by page and print."""
+def show_reasons(stub: StateStub, args: argparse.Namespace) -> None:
+    """The list of those with a reason to wait, asked anew with each look."""
     partition = chosen_partition(stub, args)
     reasons = Reasons(stub, args.timeout, partition)
-    listing = with_reasons(APPS, reasons) if args.reason else APPS
-    print_or_watch(listing, lambda: found_apps(stub, args, partition, reasons), args)
+    text = args.reason.casefold()
+
+    def look() -> Sequence[Application]:
+        reasons.forget()
+        found = NOUN.found(stub, args, partition, "")
+        return [app for app in found if text in reasons.of(app).casefold()]
+
+    print_or_watch(with_reasons(APPS, reasons), look, args)
 
 
 def with_reasons(
@@ -147,7 +136,7 @@ def with_reasons(
     )
 
 
-def show_one(stub: StateStub, args: argparse.Namespace) -> None:
+def show_one(stub: StateStub, args: argparse.Namespace, name: str) -> None:
     """One application, then a line for each of its allocations and asks, as far as they came.
 
     Raises:
@@ -155,13 +144,11 @@ def show_one(stub: StateStub, args: argparse.Namespace) -> None:
     """
     if args.watch:
         raise UsageError("-w is for the list of applications: apps -w")
-    request = GetApplicationRequest(
-        partition=chosen_partition(stub, args), application_id=args.application
-    )
+    request = GetApplicationRequest(partition=chosen_partition(stub, args), application_id=name)
     app = stub.GetApplication(request, timeout=args.timeout)
     if args.output == "name":
         print(f"{APPS.kind}/{printable(app.application_id)}")
-    elif args.output in ("json", "yaml"):
+    elif args.output in DATA_FORMS:
         print_data(to_plain(app), args.output)
     else:
         print_one(app, args.output)
@@ -231,3 +218,50 @@ def item_row(item: Ask | Allocation, state: str, node: str) -> tuple[str, ...]:
         age(item.request_time),
         human_resources(item.resources),
     )
+
+
+def plan_kill(act: Act, names: Sequence[str]) -> list[str]:
+    """A line for each application to be killed."""
+    partition = act.place.partition
+    requests = (
+        GetApplicationRequest(partition=partition, application_id=name, limit=1) for name in names
+    )
+    return [planned(act.state.GetApplication(each, timeout=act.timeout)) for each in requests]
+
+
+def planned(app: Application) -> str:
+    """What would end with an application."""
+    return (
+        f"application {printable(app.application_id)} in queue {printable(app.queue)} is to be "
+        f"killed: {counted(app.allocation_count, 'allocation')}, {counted(app.pending_asks, 'ask')}"
+    )
+
+
+def kill(act: Act, name: str) -> tuple[StopApplicationResponse, str]:
+    """Have an application end."""
+    request = StopApplicationRequest(
+        rm_id=act.place.rm_id,
+        partition=act.place.partition,
+        application_id=name,
+        reason=act.args.message,
+    )
+    answer = act.admin.StopApplication(request, timeout=act.timeout)
+    are = "is" if answer.allocations == 1 else "are"
+    return answer, (
+        f"application {printable(name)} killed: {counted(answer.allocations, 'allocation')} "
+        f"{are} being stopped, {counted(answer.asks, 'ask')} dropped"
+    )
+
+
+NOUN = Noun(
+    listing=APPS,
+    about="this one, with what it has",
+    items=listed_apps,
+    is_named=lambda app, name: app.application_id == name,
+    filters=add_filter_arguments,
+    wanted=is_wanted,
+    options=add_options,
+    show=show,
+    verbs={"kill": Verb("end applications; their RM is told to stop what runs", kill, plan_kill)},
+)
+add_arguments, run = NOUN.add_arguments, NOUN.run

@@ -1,32 +1,16 @@
-"""`licorne nodes`: the nodes of a partition, or one of them."""
+"""`licorne nodes`: the nodes of a partition, or one of them; `drain` and `undrain` them."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator
 
-import grpc
-
+from licorne.v1.admin_pb2 import SetNodeSchedulableRequest, SetNodeSchedulableResponse
 from licorne.v1.state_pb2 import ListNodesRequest, Node
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.cli.connection.channel import (
-    NotFoundError,
-    add_connection_arguments,
-    chosen_partition,
-    pages,
-    with_channel,
-)
-from licorne_server.cli.nouns import node_acts
+from licorne_server.cli.connection.channel import pages
+from licorne_server.cli.nouns.noun import Act, Noun, Verb, counted
 from licorne_server.cli.nouns.selector import Selector, add_selector_argument
-from licorne_server.cli.nouns.verbs import act_and_names, add_words
-from licorne_server.cli.output.listing import (
-    Column,
-    Listing,
-    add_listing_arguments,
-    itself,
-    number,
-    resources,
-)
+from licorne_server.cli.output.listing import Column, Listing, itself, number, resources
 from licorne_server.cli.output.text import NOTHING, printable, reason_text, shown_time
-from licorne_server.cli.output.watch import print_or_watch
 
 EXAMPLES = (
     ("licorne nodes", "all nodes of the default partition"),
@@ -100,53 +84,18 @@ NODES = Listing[Node, Node](
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne nodes`."""
-    add_words(parser, "node", node_acts.ACTS, "only this node")
-    add = parser.add_argument
+def add_filters(parser: argparse.ArgumentParser) -> None:
+    """Add the filters of the list."""
     add_selector_argument(parser)
+    add = parser.add_argument
     add("--schedulable", choices=("yes", "no"), help="only those that are, or are not")
     add("--reserved", action="store_true", help="only those that are kept free for an ask")
-    add_listing_arguments(parser, NODES)
-    add_connection_arguments(parser, forms=())
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print the nodes in the order in which the server lists them, or act on some."""
-    return with_channel(args, lambda channel: show_or_act(channel, args))
-
-
-def show_or_act(channel: grpc.Channel, args: argparse.Namespace) -> None:
-    """Ask and print, or act."""
-    verb, names = act_and_names(args, node_acts.ACTS, "NODE")
-    if verb:
-        node_acts.act(channel, args, verb, names)
-    else:
-        args.node = "".join(names)
-        show(StateStub(channel), args)
-
-
-def show(stub: StateStub, args: argparse.Namespace) -> None:
-    """Ask and print."""
-    partition = chosen_partition(stub, args)
-    if (args.reserved or args.node) and args.output == "table":
-        args.output = "wide"  # there are few rows, and people want to know all about them
-    print_or_watch(NODES, lambda: found_nodes(stub, args, partition), args)
-
-
-def found_nodes(stub: StateStub, args: argparse.Namespace, partition: str) -> Sequence[Node]:
-    """The nodes that the arguments ask for.
-
-    Raises:
-        NotFoundError: the node that was named is not there.
-    """
-    found = pages(stub.ListNodes, ListNodesRequest(partition=partition), args.timeout)
-    everything = (node for page in found for node in page.nodes)
-    nodes = [node for node in everything if args.node in ("", node.node_id)]
-    if args.node and not nodes:
-        name, where = printable(args.node), printable(partition)
-        raise NotFoundError(f"node {name} not found in partition {where}")
-    return [node for node in nodes if is_wanted(node, args)]
+def all_nodes(stub: StateStub, args: argparse.Namespace, partition: str) -> Iterator[Node]:
+    """The nodes in the order in which the server lists them."""
+    for page in pages(stub.ListNodes, ListNodesRequest(partition=partition), args.timeout):
+        yield from page.nodes
 
 
 def is_wanted(node: Node, args: argparse.Namespace) -> bool:
@@ -157,3 +106,45 @@ def is_wanted(node: Node, args: argparse.Namespace) -> bool:
         and (args.schedulable is None or node.schedulable == (args.schedulable == "yes"))
         and (not args.reserved or node.reservation_count > 0)
     )
+
+
+def set_schedulable(act: Act, name: str, *, schedulable: bool) -> SetNodeSchedulableResponse:
+    """Let new allocations on a node, or keep them off."""
+    request = SetNodeSchedulableRequest(
+        rm_id=act.place.rm_id,
+        partition=act.place.partition,
+        node_id=name,
+        schedulable=schedulable,
+    )
+    return act.admin.SetNodeSchedulable(request, timeout=act.timeout)
+
+
+def drain(act: Act, name: str) -> tuple[SetNodeSchedulableResponse, str]:
+    """Keep new allocations off a node."""
+    answer = set_schedulable(act, name, schedulable=False)
+    done = "drained" if answer.changed else "is drained already"
+    goes_on = counted(answer.allocations, "allocation")
+    go = "goes" if answer.allocations == 1 else "go"
+    return answer, f"node {printable(name)} {done}: {goes_on} there {go} on"
+
+
+def undrain(act: Act, name: str) -> tuple[SetNodeSchedulableResponse, str]:
+    """Let new allocations on a node again."""
+    answer = set_schedulable(act, name, schedulable=True)
+    done = "undrained" if answer.changed else "is not drained"
+    return answer, f"node {printable(name)} {done}"
+
+
+NOUN = Noun(
+    listing=NODES,
+    about="only this node",
+    items=all_nodes,
+    is_named=lambda node, name: node.node_id == name,
+    filters=add_filters,
+    wanted=is_wanted,
+    verbs={
+        "drain": Verb("keep new allocations off nodes", drain),
+        "undrain": Verb("let them on nodes again", undrain),
+    },
+)
+add_arguments, run = NOUN.add_arguments, NOUN.run

@@ -1,32 +1,18 @@
-"""`licorne queues`: the queues of a partition, or a queue and those below it."""
+"""`licorne queues`: the queues of a partition, or one and those below; `stop` and `start` them."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-import grpc
-
+from licorne.v1.admin_pb2 import SetQueueStoppedRequest, SetQueueStoppedResponse
 from licorne.v1.state_pb2 import ListQueuesRequest, Queue
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_core.priorities import NO_PRIORITY
-from licorne_server.cli.connection.channel import (
-    NotFoundError,
-    add_connection_arguments,
-    chosen_partition,
-    pages,
-    with_channel,
-)
-from licorne_server.cli.nouns import queue_acts
-from licorne_server.cli.nouns.verbs import act_and_names, add_words, add_yes
-from licorne_server.cli.output.listing import (
-    Column,
-    Listing,
-    add_listing_arguments,
-    itself,
-    resources,
-)
-from licorne_server.cli.output.text import NOTHING, printable
-from licorne_server.cli.output.watch import print_or_watch
+from licorne_server.cli.connection.channel import NotFoundError, pages
+from licorne_server.cli.nouns.noun import Act, Noun, Verb, counted
+from licorne_server.cli.output.listing import Column, Listing, itself, resources
+from licorne_server.cli.output.text import NOTHING, human_resources, printable
 
+NO_PRIORITY = -(2**31)
+"""What the server tells where nothing waits."""
 EXAMPLES = (
     ("licorne queues", "all queues of the default partition"),
     ("licorne queues root.batch", "one, and those below it"),
@@ -75,52 +61,18 @@ QUEUES = Listing[Queue, Queue](
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne queues`."""
-    add_words(parser, "queue", queue_acts.ACTS, "this queue and below")
-    add_yes(parser)
+def add_filters(parser: argparse.ArgumentParser) -> None:
+    """Add the filters of the list."""
     add = parser.add_argument
     add("--state", type=str.lower, choices=STATES, help="only those in this state")
     add("--leaves", action="store_true", help="only those without queues below")
     add("--pending", action="store_true", help="only those in which asks wait")
-    add_listing_arguments(parser, QUEUES)
-    add_connection_arguments(parser, forms=())
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print the queues, parents before children, or act on some."""
-    return with_channel(args, lambda channel: show_or_act(channel, args))
-
-
-def show_or_act(channel: grpc.Channel, args: argparse.Namespace) -> None:
-    """Ask and print, or act."""
-    verb, names = act_and_names(args, queue_acts.ACTS, "QUEUE")
-    if verb:
-        queue_acts.act(channel, args, verb, names)
-    else:
-        args.path = "".join(names)
-        show(StateStub(channel), args)
-
-
-def show(stub: StateStub, args: argparse.Namespace) -> None:
-    """Ask and print."""
-    partition = chosen_partition(stub, args)
-    print_or_watch(QUEUES, lambda: found_queues(stub, args, partition), args)
-
-
-def found_queues(stub: StateStub, args: argparse.Namespace, partition: str) -> Sequence[Queue]:
-    """The queues that the arguments ask for.
-
-    Raises:
-        NotFoundError: the queue that was named is not there.
-    """
-    found = pages(stub.ListQueues, ListQueuesRequest(partition=partition), args.timeout)
-    everything = (queue for page in found for queue in page.queues)
-    queues = [queue for queue in everything if is_below(queue.path, args.path)]
-    if args.path and not queues:
-        path, where = printable(args.path), printable(partition)
-        raise NotFoundError(f"queue {path} not found in partition {where}")
-    return [queue for queue in queues if is_wanted(queue, args)]
+def all_queues(stub: StateStub, args: argparse.Namespace, partition: str) -> Iterator[Queue]:
+    """The queues, parents before children."""
+    for page in pages(stub.ListQueues, ListQueuesRequest(partition=partition), args.timeout):
+        yield from page.queues
 
 
 def is_wanted(queue: Queue, args: argparse.Namespace) -> bool:
@@ -135,3 +87,58 @@ def is_wanted(queue: Queue, args: argparse.Namespace) -> bool:
 def is_below(path: str, top: str) -> bool:
     """Whether a queue is `top` or below it; every queue is below the empty path."""
     return not top or path == top or path.startswith(f"{top}.")
+
+
+def plan_stop(act: Act, names: Sequence[str]) -> list[str]:
+    """A line for each queue to be stopped.
+
+    Raises:
+        NotFoundError: there is no queue of a name.
+    """
+    partition = act.place.partition
+    queues = {queue.path: queue for queue in all_queues(act.state, act.args, partition)}
+    for name in names:
+        if name.lower() not in queues:
+            raise NotFoundError(NOUN.not_found(name, (), act.args, partition))
+    return [planned(queues[name.lower()], queues) for name in names]
+
+
+def planned(queue: Queue, queues: dict[str, Queue]) -> str:
+    """What would be stopped with a queue."""
+    below = sum(path.startswith(f"{queue.path}.") for path in queues)
+    with_them = f" with {counted(below, 'queue')} below it" if below else ""
+    return (
+        f"queue {printable(queue.path)}{with_them} is to be stopped: "
+        f"pending {human_resources(queue.pending)} waits, "
+        f"allocated {human_resources(queue.allocated)} goes on"
+    )
+
+
+def set_stopped(act: Act, name: str, *, stopped: bool) -> tuple[SetQueueStoppedResponse, str]:
+    """Stop a queue and those below it, or start them."""
+    request = SetQueueStoppedRequest(
+        rm_id=act.place.rm_id, partition=act.place.partition, queue=name, stopped=stopped
+    )
+    answer = act.admin.SetQueueStopped(request, timeout=act.timeout)
+    done = "stopped" if stopped else "started"
+    text = done if answer.changed else f"is {answer.state.lower()} already"
+    return answer, f"queue {printable(name)} {text}"
+
+
+NOUN = Noun(
+    listing=QUEUES,
+    about="this queue and below",
+    items=all_queues,
+    is_named=lambda queue, name: is_below(queue.path, name),
+    filters=add_filters,
+    wanted=is_wanted,
+    verbs={
+        "stop": Verb(
+            "allocate nothing new in queues and below them",
+            lambda act, name: set_stopped(act, name, stopped=True),
+            plan_stop,
+        ),
+        "start": Verb("take that back", lambda act, name: set_stopped(act, name, stopped=False)),
+    },
+)
+add_arguments, run = NOUN.add_arguments, NOUN.run

@@ -1,34 +1,19 @@
 """`licorne rms`: the RMs and how much they have; `licorne rms forget` removes one."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import grpc
 
-from licorne.v1.admin_pb2 import ForgetRmRequest, ListConfigurationsRequest
-from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne.v1.admin_pb2 import ForgetRmRequest, ForgetRmResponse, ListConfigurationsRequest
 from licorne.v1.state_pb2 import ListRmsRequest, ResourceManager
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.cli.connection.channel import (
-    NotFoundError,
-    UsageError,
-    add_connection_arguments,
-    pages,
-    with_channel,
-)
+from licorne_server.cli.connection.channel import NotFoundError, pages
 from licorne_server.cli.connection.missing import MAY_MEAN_IT, no_rm, not_there
 from licorne_server.cli.nouns.apps import age
-from licorne_server.cli.nouns.verbs import (
-    act_and_names,
-    add_words,
-    add_yes,
-    check_consent,
-    counted,
-    tell,
-)
-from licorne_server.cli.output.listing import Column, Listing, add_listing_arguments, itself, number
+from licorne_server.cli.nouns.noun import Act, Noun, Verb, counted
+from licorne_server.cli.output.listing import Column, Listing, itself, number
 from licorne_server.cli.output.text import NOTHING, human_bytes, printable, shown_time
-from licorne_server.cli.output.watch import print_or_watch
 
 COUNTED = ("partitions", "queues", "nodes", "applications", "asks", "memory")
 EXAMPLES = (
@@ -36,7 +21,6 @@ EXAMPLES = (
     ("licorne rms --sort-by asks --reverse", "those with most asks first"),
     ("licorne rms forget old-cluster --yes", "remove one that will not come back"),
 )
-ACTS = {"forget": "remove RMs that are gone, with all they had and their configurations"}
 NEAR = 0.8
 """A cap is shown beside the count from this part of it on."""
 
@@ -77,96 +61,61 @@ RMS = Listing[ResourceManager, ResourceManager](
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne rms`."""
-    add = parser.add_argument
-    add_words(parser, "rm", ACTS, "only this RM")
-    add(
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The option of `forget`."""
+    parser.add_argument(
         "--force",
         action="store_true",
         help="forget it even if allocations of it run; they are counted no more",
     )
-    add_yes(parser)
-    add_listing_arguments(parser, RMS)
-    add_connection_arguments(parser, partition=False, forms=())
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print the RMs in order of their ids, or forget some."""
-    return with_channel(args, lambda channel: act(channel, args))
+def all_rms(
+    stub: StateStub, args: argparse.Namespace, _partition: str = ""
+) -> Iterator[ResourceManager]:
+    """The RMs in order of their ids."""
+    for page in pages(stub.ListRms, ListRmsRequest(), args.timeout):
+        yield from page.rms
 
 
-def act(channel: grpc.Channel, args: argparse.Namespace) -> None:
-    """Ask and print, or forget.
-
-    Raises:
-        UsageError: the arguments do not fit together.
-    """
-    verb, names = act_and_names(args, ACTS, "RM")
-    if not verb:
-        if args.force or args.yes:
-            raise UsageError(f"--{'force' if args.force else 'yes'} is for: rms forget RM")
-        show(StateStub(channel), args, names)
-        return
-    check_consent(plan(channel, args, names), yes=args.yes)
-    for name in names:
-        request = ForgetRmRequest(rm_id=name, force=args.force)
-        answer = AdminStub(channel).ForgetRm(request, timeout=args.timeout)
-        tell(args, answer, f"RM {printable(name)} forgotten")
+def missing(
+    name: str, rms: Sequence[ResourceManager], args: argparse.Namespace, _partition: str = ""
+) -> str:
+    """The sentence for an RM that is not there."""
+    return not_there("RM", name, (rm.rm_id for rm in rms), no_rm(args))
 
 
-def plan(channel: grpc.Channel, args: argparse.Namespace, names: Sequence[str]) -> list[str]:
-    """What would be forgotten with these RMs, a sentence each.
+def plan_forget(act: Act, names: Sequence[str]) -> list[str]:
+    """A sentence for each RM to be forgotten.
 
     Raises:
         NotFoundError: nothing is known of one of them.
     """
-    rms = registered(StateStub(channel), args)
+    rms = {rm.rm_id: rm for rm in all_rms(act.state, act.args)}
     lines = []
     for name in names:
         if name in rms:
             lines.append(planned(rms[name]))
-        elif count := remembered(AdminStub(channel), args, name):
+        elif count := remembered(act, name):
             revisions = counted(count, "revision")
             lines.append(
                 f"RM {printable(name)}, which is not registered, is to be forgotten: "
                 f"{revisions} of its configuration"
             )
         else:
-            raise NotFoundError(not_there("RM", name, rms, no_rm(args)))
+            raise NotFoundError(missing(name, list(rms.values()), act.args))
     return lines
 
 
-def remembered(stub: AdminStub, args: argparse.Namespace, name: str) -> int:
+def remembered(act: Act, name: str) -> int:
     """How many revisions the server keeps for an RM that is not registered."""
     try:
         request = ListConfigurationsRequest(rm_id=name)
-        return len(stub.ListConfigurations(request, timeout=args.timeout).revisions)
+        return len(act.admin.ListConfigurations(request, timeout=act.timeout).revisions)
     except grpc.RpcError as error:
         if error.code() in MAY_MEAN_IT:
             return 0
         raise
-
-
-def registered(stub: StateStub, args: argparse.Namespace) -> dict[str, ResourceManager]:
-    """All RMs by their ids."""
-    found = pages(stub.ListRms, ListRmsRequest(), args.timeout)
-    return {rm.rm_id: rm for page in found for rm in page.rms}
-
-
-def wanted(
-    stub: StateStub, args: argparse.Namespace, names: Sequence[str]
-) -> list[ResourceManager]:
-    """The RMs of these names; all for no name.
-
-    Raises:
-        NotFoundError: one of them is not registered.
-    """
-    rms = registered(stub, args)
-    for name in names:
-        if name not in rms:
-            raise NotFoundError(not_there("RM", name, rms, no_rm(args)))
-    return [rms[name] for name in names or rms]
 
 
 def planned(rm: ResourceManager) -> str:
@@ -180,6 +129,27 @@ def planned(rm: ResourceManager) -> str:
     )
 
 
-def show(stub: StateStub, args: argparse.Namespace, names: Sequence[str]) -> None:
-    """Ask and print."""
-    print_or_watch(RMS, lambda: wanted(stub, args, names), args)
+def forget(act: Act, name: str) -> tuple[ForgetRmResponse, str]:
+    """Remove an RM with all it had."""
+    request = ForgetRmRequest(rm_id=name, force=act.args.force)
+    answer = act.admin.ForgetRm(request, timeout=act.timeout)
+    return answer, f"RM {printable(name)} forgotten"
+
+
+NOUN = Noun(
+    listing=RMS,
+    about="only this RM",
+    items=all_rms,
+    is_named=lambda rm, name: rm.rm_id == name,
+    missing=missing,
+    options=add_options,
+    partitioned=False,
+    verbs={
+        "forget": Verb(
+            "remove RMs that are gone, with all they had and their configurations",
+            forget,
+            plan_forget,
+        )
+    },
+)
+add_arguments, run = NOUN.add_arguments, NOUN.run

@@ -1,1 +1,1 @@
-"""`licorne demo`: `command` plays and watches, `world` and `scenes` have the work, `rm` submits it."""
+"""`licorne demo`: `command` plays and watches, `world` and `scenes` have the work, `rm` does it."""
