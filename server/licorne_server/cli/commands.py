@@ -54,7 +54,7 @@ COMMANDS = {
         "say where an application would go if it were submitted now",
     ),
     "reload": (f"{CLI}.server.reload", "have the server read its --config file again"),
-    "context": (f"{CLI}.connection.context_command", "name servers, and say which one is meant"),
+    "context": (f"{CLI}.connection.contexts", "name servers, and say which one is meant"),
     "completion": (f"{CLI}.parsing.completion", "print what a shell needs to complete commands"),
 }
 """Each command: its module, and its line in the help."""

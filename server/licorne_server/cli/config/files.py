@@ -2,7 +2,9 @@
 
 import argparse
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Protocol
 
 import grpc
 from google.rpc import error_details_pb2  # type: ignore[import-untyped]
@@ -10,13 +12,25 @@ from grpc_status import rpc_status  # type: ignore[import-untyped]
 
 from licorne.v1.admin_pb2 import ValidateConfigurationRequest, ValidateConfigurationResponse
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_core.config.caps import MAX_BYTES
-from licorne_core.errors import Problem
 from licorne_server.cli.connection.channel import RefusedError, UsageError
 from licorne_server.cli.output.text import printable, say
-from licorne_server.problems import located
 
 STANDARD_INPUT = "-"
+MAX_BYTES = 2 * 1024 * 1024
+"""Of a file, as the server has it."""
+
+
+class Problem(Protocol):
+    """One thing wrong in a file; a line of 0 where no place in it is to blame."""
+
+    @property
+    def message(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def line(self) -> int: ...
+    @property
+    def column(self) -> int: ...
 
 
 def add_file_argument(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +68,16 @@ def read_file(args: argparse.Namespace, what: str = "configuration") -> str:
     return text
 
 
+def located(name: str, problems: Iterable[Problem]) -> list[str]:
+    """A line for each problem, ``file:line:column: path: message``, without what is not known."""
+    lines = []
+    for problem in problems:
+        place = f"{problem.line}:{problem.column}: " if problem.line else " "
+        path = f"{problem.path}: " if problem.path else ""
+        lines.append(printable(f"{name}:{place}{path}{problem.message}"))
+    return lines
+
+
 def validated(
     stub: AdminStub, args: argparse.Namespace, text: str, *, strict: bool = False
 ) -> ValidateConfigurationResponse:
@@ -65,16 +89,7 @@ def validated(
     request = ValidateConfigurationRequest(config=text, strict=strict)
     verdict = stub.ValidateConfiguration(request, timeout=args.timeout)
     if not verdict.allowed:
-        problems = [
-            Problem(
-                message=problem.message,
-                path=problem.path,
-                line=problem.line,
-                column=problem.column,
-            )
-            for problem in verdict.problems
-        ]
-        raise RefusedError([printable(line) for line in located(file_name(args), problems)])
+        raise RefusedError(located(file_name(args), verdict.problems))
     for warning in verdict.warnings:
         say(printable(f"{file_name(args)}:{warning} (warning)"))
     return verdict

@@ -7,7 +7,7 @@ import grpc
 from licorne.v1.admin_pb2 import PlanSubmissionRequest, PlanSubmissionResponse
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.errors import ConfigError
-from licorne_server.cli.config.files import file_name, read_file
+from licorne_server.cli.config.files import file_name, located, read_file
 from licorne_server.cli.config.plan import INCOMPLETE, PLAN_SECONDS, WORSE
 from licorne_server.cli.config.plan_lines import print_lines, submission_lines
 from licorne_server.cli.config.rm import add_rm_argument, chosen_rm
@@ -19,8 +19,7 @@ from licorne_server.cli.connection.channel import (
     add_connection_arguments,
     with_channel,
 )
-from licorne_server.cli.output.text import DATA_FORMS, print_data, printable, to_plain
-from licorne_server.problems import located
+from licorne_server.cli.output.text import DATA_FORMS, print_data, to_plain
 
 EXAMPLES = (
     ("licorne submit --dry-run job.yaml", "where it would go"),
@@ -71,8 +70,7 @@ def show(
     try:
         submission = read_submission(read_file(args, "application"))
     except ConfigError as error:
-        lines = located(file_name(args), error.problems)
-        raise RefusedError([printable(line) for line in lines]) from None
+        raise RefusedError(located(file_name(args), error.problems)) from None
     request = PlanSubmissionRequest(
         rm_id=chosen_rm(channel, args),
         application=submission.application,

@@ -1,12 +1,11 @@
 """Types of arguments that are numbers; one out of range is a usage error."""
 
 import argparse
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
-
-from licorne_core.config.durations import parse_duration
 
 MAX_DIGITS = 19
 """No size and no revision has so many."""
@@ -53,10 +52,30 @@ def seconds(at_least: float) -> Callable[[str], float]:
     return read
 
 
+DURATION_UNITS = {
+    "h": 3600,
+    "m": 60,
+    "s": 1,
+    "ms": 1e-3,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "μs": 1e-6,
+    "ns": 1e-9,
+}
+DURATION_PART = r"([0-9]{1,20}[.]?[0-9]{0,20}|[.][0-9]{1,20})(h|ms|m|s|us|µs|μs|ns)"
+MAX_PARTS = 20
+LONGEST_SECONDS = 2**63 / 1e9
+"""Of nanoseconds in 64 bits."""
+
+
 def duration(text: str) -> float:
     """A length of time above zero, in seconds: ``90s``, ``5m``, ``1h30m``."""
-    length = parse_duration(text)
-    if length is None or length <= 0:
+    if not re.fullmatch(rf"\+?({DURATION_PART}){{1,{MAX_PARTS}}}", text):
+        length = 0.0
+    else:
+        parts = re.findall(DURATION_PART, text)
+        length = sum(float(number) * DURATION_UNITS[unit] for number, unit in parts)
+    if not 0 < length <= LONGEST_SECONDS:
         raise argparse.ArgumentTypeError(f"{text} is no length of time such as 90s, 5m or 1h30m")
     return length
 

@@ -12,6 +12,8 @@ ForCommands = argparse._SubParsersAction
 LISTS = ("wide", "yaml", "name")
 """Forms of `-o` that lists have, and other commands need not have."""
 
+LONGEST = 64
+"""Characters of a word that are looked at."""
 LIKENESS = 0.7
 """Of words, from 0 to 1, from which on one may be meant for the other."""
 
@@ -97,8 +99,14 @@ def commands_of(
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``, did you mean queues?`` for a word that is much like a known one; else nothing."""
+    meant = similar(word, known)
+    return f", did you mean {meant}?" if meant else ""
+
+
+def similar(word: str, known: Iterable[str]) -> str:
+    """The known word that begins with this one, or is much like it; empty for none."""
     spelt = {name.lstrip("-"): name for name in known}
-    word = word.lstrip("-").lower()
+    word = word.lstrip("-").lower()[:LONGEST]
     longer = [name for name in spelt if word and name.startswith(word)]
     meant = longer or get_close_matches(word, list(spelt), n=1, cutoff=LIKENESS)
-    return f", did you mean {spelt[meant[0]]}?" if meant else ""
+    return spelt[meant[0]] if meant else ""
