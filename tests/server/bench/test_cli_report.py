@@ -11,7 +11,7 @@ from licorne_server.bench.growth.measure import Point
 from licorne_server.bench.load import Options
 from licorne_server.bench.report import Run
 from licorne_server.bench.scenarios import Scenario, Wire
-from licorne_server.cli.connection.channel import UsageError
+from licorne_server.cli.connection.failures import UsageError
 from licorne_server.cli.local.bench.report import need_matplotlib
 
 TINY = ("--nodes", "5", "--pods", "50")

@@ -15,7 +15,7 @@ import pytest
 
 from licorne_server.__main__ import COMMANDS, main, parser_for
 from licorne_server.cli import apps, event_filters
-from licorne_server.cli.contexts import PATH_VARIABLE
+from licorne_server.cli.connection.contexts import PATH_VARIABLE
 from licorne_server.cli.parser import ForCommands, commands_of
 from licorne_server.cli.target import VARIABLES
 from licorne_server.testing import VirtualClock

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Protocol
 
 import grpc
-from google.rpc import error_details_pb2  # type: ignore[import-untyped]
-from grpc_status import rpc_status  # type: ignore[import-untyped]
 
 from licorne.v1.admin_pb2 import ValidateConfigurationRequest, ValidateConfigurationResponse
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_server.cli.connection.channel import RefusedError, UsageError
+from licorne_server.cli.connection.errors import violations_of
+from licorne_server.cli.connection.failures import RefusedError, UsageError
 from licorne_server.cli.output.text import printable, say
 
 STANDARD_INPUT = "-"
@@ -97,15 +96,7 @@ def validated(
 
 def refused_lines(name: str, error: grpc.RpcError) -> list[str]:
     """A line for each problem that an error of the server has; none where it has no problems."""
-    status = rpc_status.from_call(error)
-    for detail in status.details if status else ():
-        request = error_details_pb2.BadRequest()
-        if detail.Unpack(request):
-            return [
-                printable(_located(name, item.field, item.description))
-                for item in request.field_violations
-            ]
-    return []
+    return [printable(_located(name, *violation)) for violation in violations_of(error)]
 
 
 def _located(name: str, path: str, description: str) -> str:

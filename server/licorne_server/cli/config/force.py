@@ -1,7 +1,6 @@
 """Puts another text into force for an RM: `apply` and `rollback` show it first, and ask."""
 
 import argparse
-import sys
 from collections.abc import Callable
 from typing import Protocol
 
@@ -12,7 +11,9 @@ from licorne_server.cli.config.changes import summary
 from licorne_server.cli.config.diff import diff_lines, print_differences
 from licorne_server.cli.config.files import refused_lines
 from licorne_server.cli.config.rm import described, revisions_of, running_configuration
-from licorne_server.cli.connection.channel import RefusedError, UsageError, reason_of
+from licorne_server.cli.connection.errors import reason_of
+from licorne_server.cli.connection.failures import RefusedError
+from licorne_server.cli.output.consent import ask_consent
 from licorne_server.cli.output.text import printable, say
 from licorne_server.cli.parsing.arguments import revision
 
@@ -78,8 +79,8 @@ def put_into_force(
     differences = list(diff_lines(before, running.config, name, text))
     print_differences(differences, summary(running.config, text))
     base = args.base or running.revision
-    if not args.yes:
-        _confirm(f"Put {name} into force for RM {printable(rm_id)}?")
+    question = f"Put {name} into force for RM {printable(rm_id)}?"
+    ask_consent(question, "nothing was changed", yes=args.yes)
     try:
         answer = send(base)
     except grpc.RpcError as error:
@@ -94,19 +95,6 @@ def put_into_force(
     say(printable(f"RM {rm_id}: revision {answer.revision} {when}{same}"))
     if not answer.persistent:
         say(NOT_PERSISTENT)
-
-
-def _confirm(question: str) -> None:
-    """Ask, if there is somebody to answer.
-
-    Raises:
-        UsageError: there is nobody, or the answer is not yes: so nobody has agreed.
-    """
-    if not sys.stdin.isatty():
-        raise UsageError("nothing was changed: say --yes to do it")
-    say(f"{question} [y/N] ")
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise UsageError("nothing was changed")
 
 
 def _since(stub: AdminStub, rm_id: str, args: argparse.Namespace, base: int) -> list[str]:

@@ -9,12 +9,8 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_server.cli.config.files import add_file_argument, file_name, read_file, refused_lines
 from licorne_server.cli.config.plan_lines import configuration_lines, print_lines
 from licorne_server.cli.config.rm import add_rm_argument, chosen_rm
-from licorne_server.cli.connection.channel import (
-    OK,
-    RefusedError,
-    add_connection_arguments,
-    with_channel,
-)
+from licorne_server.cli.connection.channel import OK, add_connection_arguments, with_channel
+from licorne_server.cli.connection.failures import RefusedError
 from licorne_server.cli.output.text import DATA_FORMS, print_data, printable, say, to_plain
 from licorne_server.cli.parsing.arguments import revision
 

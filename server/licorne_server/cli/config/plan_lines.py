@@ -14,6 +14,7 @@ from licorne.v1.admin_pb2 import (
     PlanSubmissionResponse,
 )
 from licorne_server.cli.output.text import (
+    counted,
     folded,
     human_resources,
     human_text,
@@ -55,13 +56,13 @@ def configuration_lines(rm_id: str, plan: PlanConfigurationResponse) -> Iterator
         yield f"plan for RM {printable(rm_id)} {base}: that is what runs, nothing changes"
         return
     counts = plan.counts
-    placed = _number(counts.placed, "ask") + " placed"
+    placed = counted(counts.placed, "ask") + " placed"
     blocked = f"{counts.blocked} stopped by something else"
     yield f"plan for RM {printable(rm_id)} {base}"
-    limits = _number(counts.newly_exceeded, "limit") + " newly exceeded"
+    limits = counted(counts.newly_exceeded, "limit") + " newly exceeded"
     yield (
-        f"{_number(counts.queues, 'queue')} changed, {placed}, {blocked}, "
-        f"{_number(counts.victims, 'victim')}, {limits}"
+        f"{counted(counts.queues, 'queue')} changed, {placed}, {blocked}, "
+        f"{counted(counts.victims, 'victim')}, {limits}"
     )
     yield ahead(complete=plan.complete, seconds=plan.horizon_seconds, holds=plan.holds)
     yield from _section("queues", counts.queues, map(queue_lines, plan.queues))
@@ -107,7 +108,7 @@ def ahead(*, complete: bool, seconds: float, holds: Sequence[str] = ()) -> str:
 
 def queue_lines(queue: PlannedQueue) -> Iterator[str]:
     """A queue, and below it what of it changes."""
-    apps = f", {_number(queue.applications, 'application')}" if queue.applications else ""
+    apps = f", {counted(queue.applications, 'application')}" if queue.applications else ""
     yield f"{queue.change:<9} {printable(queue.path)}{apps}"
     if queue.change == "changed":
         for value in queue.values:
@@ -159,7 +160,7 @@ def _placed_line(asks: Sequence[PlannedAsk]) -> str:
     ]
     more = f" and {len(nodes) - NODES_SHOWN} more" if len(nodes) > NODES_SHOWN else ""
     return (
-        f"{_of_app(first)}: {_number(len(asks), 'ask')} on {', '.join(shown)}{more}"
+        f"{_of_app(first)}: {counted(len(asks), 'ask')} on {', '.join(shown)}{more}"
         f"{_after(first.seconds)}"
     )
 
@@ -168,7 +169,7 @@ def _blocked_line(asks: Sequence[PlannedAsk]) -> str:
     first = asks[0]
     before = first.code_before or "nothing"
     return (
-        f"{_of_app(first)}: {_number(len(asks), 'ask')}, stopped by {before} now, then by "
+        f"{_of_app(first)}: {counted(len(asks), 'ask')}, stopped by {before} now, then by "
         f"{first.code}: {human_text(first.message)}"
     )
 
@@ -177,7 +178,7 @@ def _waiting_line(asks: Sequence[PlannedAsk]) -> str:
     first = asks[0]
     names = printable(first.allocation_key) + (" …" if len(asks) > 1 else "")
     why = f"{first.code}: {human_text(first.message)}" if first.code else "for its turn"
-    return f"{_number(len(asks), 'ask')} ({names}): {why}"
+    return f"{counted(len(asks), 'ask')} ({names}): {why}"
 
 
 def _place(ask: PlannedAsk) -> tuple[object, ...]:
@@ -219,14 +220,14 @@ def _default_lines(defaults: Sequence[DefaultedValue], count: int) -> Iterator[s
         (value.name, value.value, value.origin) for value in defaults if value.origin != _DEFAULT
     )
     lines = (
-        [f"{printable(f'{name} = {value}, from {origin}')}, in {_number(number, 'queue')}"]
+        [f"{printable(f'{name} = {value}, from {origin}')}, in {counted(number, 'queue')}"]
         for (name, value, origin), number in inherited.items()
     )
     yield from _section("values inherited", len(inherited), lines)
     standing = count - sum(inherited.values())
     if standing:
         yield ""
-        yield f"{_number(standing, 'value')} not given: the defaults hold (-o json has them)"
+        yield f"{counted(standing, 'value')} not given: the defaults hold (-o json has them)"
 
 
 def _section(title: str, count: int, items: Iterable[Iterable[str]]) -> Iterator[str]:
@@ -241,7 +242,3 @@ def _section(title: str, count: int, items: Iterable[Iterable[str]]) -> Iterator
             yield f"  {line}"
     if len(listed) > SHOWN:
         yield f"  … and {len(listed) - SHOWN} more lines (-o json has up to 1,000 of each)"
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -11,10 +11,9 @@ from licorne.v1.admin_pb2 import (
     ListConfigurationsRequest,
 )
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne.v1.state_pb2 import ListRmsRequest
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.cli.connection.channel import NotFoundError, UsageError, pages
-from licorne_server.cli.connection.missing import no_rm
+from licorne_server.cli.connection.failures import NotFoundError, UsageError
+from licorne_server.cli.connection.missing import all_rms, no_rm
 from licorne_server.cli.output.text import printable, shown_time
 
 
@@ -35,8 +34,7 @@ def chosen_rm(channel: grpc.Channel, args: argparse.Namespace) -> str:
     """
     if args.rm or args.rm_id:
         return str(args.rm or args.rm_id)
-    found = pages(StateStub(channel).ListRms, ListRmsRequest(), args.timeout)
-    rm_ids = [rm.rm_id for page in found for rm in page.rms]
+    rm_ids = [rm.rm_id for rm in all_rms(StateStub(channel), args.timeout)]
     if not rm_ids:
         raise NotFoundError(no_rm(args))
     if len(rm_ids) > 1:

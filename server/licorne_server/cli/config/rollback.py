@@ -13,11 +13,8 @@ from licorne_server.cli.config.rm import (
     revisions_of,
     running_configuration,
 )
-from licorne_server.cli.connection.channel import (
-    NotFoundError,
-    add_connection_arguments,
-    with_channel,
-)
+from licorne_server.cli.connection.channel import add_connection_arguments, with_channel
+from licorne_server.cli.connection.failures import NotFoundError
 from licorne_server.cli.parsing.arguments import revision
 
 EXAMPLES = (

@@ -12,13 +12,8 @@ from licorne_server.cli.config.plan import INCOMPLETE, PLAN_SECONDS, WORSE
 from licorne_server.cli.config.plan_lines import print_lines, submission_lines
 from licorne_server.cli.config.rm import add_rm_argument, chosen_rm
 from licorne_server.cli.config.submission_file import read_submission
-from licorne_server.cli.connection.channel import (
-    OK,
-    RefusedError,
-    UsageError,
-    add_connection_arguments,
-    with_channel,
-)
+from licorne_server.cli.connection.channel import OK, add_connection_arguments, with_channel
+from licorne_server.cli.connection.failures import RefusedError, UsageError
 from licorne_server.cli.output.text import DATA_FORMS, print_data, to_plain
 
 EXAMPLES = (

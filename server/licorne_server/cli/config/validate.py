@@ -14,10 +14,10 @@ from licorne_server.cli.config.files import (
 from licorne_server.cli.connection.channel import (
     OK,
     REFUSED,
-    RefusedError,
     add_connection_arguments,
     with_channel,
 )
+from licorne_server.cli.connection.failures import RefusedError
 from licorne_server.cli.output.text import DATA_FORMS, print_data, say
 
 EXAMPLES = (

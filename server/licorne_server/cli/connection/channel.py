@@ -4,11 +4,8 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol, TypeVar
 
 import grpc
-from google.rpc import error_details_pb2  # type: ignore[import-untyped]
-from grpc_status import rpc_status  # type: ignore[import-untyped]
 
 from licorne.errors import Unauthorized
 from licorne.options import TlsConfig, authorization, check_token
@@ -17,6 +14,8 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli import exit_codes
 from licorne_server.cli.connection.bearer import bearing
 from licorne_server.cli.connection.contexts import ContextError
+from licorne_server.cli.connection.errors import reason_of
+from licorne_server.cli.connection.failures import NotFoundError, RefusedError, UsageError
 from licorne_server.cli.connection.missing import missing_rm, no_rm, what_is_missing
 from licorne_server.cli.connection.target import CONTEXT_VARIABLE, DEFAULT_TARGET, settle, target
 from licorne_server.cli.connection.tls import TlsFilesError, channel_credentials, tls_of
@@ -49,38 +48,6 @@ OPTIONS = (
 REMOTE = "Failed to connect to remote host: "
 UNRESOLVED = "errors resolving "
 """What grpc puts before the reason for which there is no connection."""
-
-
-class PageRequest(Protocol):
-    """A request for a part of a list; the first part for an empty token."""
-
-    page_token: str
-
-
-class Page(Protocol):
-    """An answer with a part of a list."""
-
-    next_page_token: str
-
-
-P = TypeVar("P", bound=Page)
-
-
-class UsageError(Exception):
-    """The arguments make no sense together; the text says why."""
-
-
-class NotFoundError(Exception):
-    """What was asked for is not there; the text names it."""
-
-
-class RefusedError(Exception):
-    """The server refused what was wanted, or the user did."""
-
-    def __init__(self, lines: Sequence[str]) -> None:
-        """What to tell, line by line."""
-        super().__init__("\n".join(lines))
-        self.lines = lines
 
 
 def add_connection_arguments(
@@ -192,16 +159,6 @@ def partitions_of(stub: StateStub, args: argparse.Namespace) -> list[str]:
     return [partition.name for partition in partitions]
 
 
-def pages(call: Callable[..., P], request: PageRequest, timeout: float) -> Iterator[P]:
-    """All the answers that make up a list; `request` asks for its first page."""
-    while True:
-        page = call(request, timeout=timeout)
-        yield page
-        request.page_token = page.next_page_token
-        if not request.page_token:
-            return
-
-
 def with_state(
     args: argparse.Namespace, show: Callable[[StateStub, argparse.Namespace], None]
 ) -> int:
@@ -227,16 +184,6 @@ def with_channel(args: argparse.Namespace, act: Callable[[grpc.Channel], None]) 
     except grpc.RpcError as error:
         return explain_failure(args, error)
     return OK
-
-
-def reason_of(error: grpc.RpcError) -> str:
-    """The code for programs in an error; empty where there is none."""
-    status = rpc_status.from_call(error)
-    for detail in status.details if status else ():
-        info = error_details_pb2.ErrorInfo()
-        if detail.Unpack(info):
-            return str(info.reason)
-    return ""
 
 
 @contextmanager

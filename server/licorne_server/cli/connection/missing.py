@@ -1,12 +1,13 @@
 """What a command says if the RM or the partition that was named is not there."""
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import grpc
 
-from licorne.v1.state_pb2 import ListPartitionsRequest, ListRmsRequest
+from licorne.v1.state_pb2 import ListPartitionsRequest, ListRmsRequest, ResourceManager
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.cli.connection.pages import pages
 from licorne_server.cli.output.text import printable
 
 NO_RM = "no RM has registered with this server"
@@ -45,7 +46,7 @@ def missing_rm(stub: StateStub, args: argparse.Namespace) -> str:
     wanted = getattr(args, "rm", "") or getattr(args, "rm_id", "")
     if not wanted:
         return ""
-    known = rm_ids(stub, args.timeout)
+    known = [rm.rm_id for rm in all_rms(stub, args.timeout)]
     return "" if wanted in known else not_there("RM", wanted, known, no_rm(args))
 
 
@@ -61,13 +62,7 @@ def missing_partition(stub: StateStub, args: argparse.Namespace) -> str:
     return "" if is_there else not_there("partition", wanted, known, no_rm(args))
 
 
-def rm_ids(stub: StateStub, timeout: float) -> list[str]:
-    """All RMs that the caller may see, by name."""
-    found: list[str] = []
-    request = ListRmsRequest()
-    while True:
-        page = stub.ListRms(request, timeout=timeout)
-        found += [rm.rm_id for rm in page.rms]
-        request.page_token = page.next_page_token
-        if not request.page_token:
-            return found
+def all_rms(stub: StateStub, timeout: float) -> Iterator[ResourceManager]:
+    """All RMs that the caller may see, by their ids."""
+    for page in pages(stub.ListRms, ListRmsRequest(), timeout):
+        yield from page.rms

@@ -7,11 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 from licorne import LicorneError, TlsConfig
-from licorne_server.cli.connection.channel import (
-    RefusedError,
-    add_connection_arguments,
-    with_channel,
-)
+from licorne_server.cli.connection.channel import add_connection_arguments, with_channel
+from licorne_server.cli.connection.failures import RefusedError
 from licorne_server.cli.connection.tls import tls_of
 from licorne_server.cli.connection.tls_probe import tls_advice
 from licorne_server.cli.local.demo.rm import DemoRm

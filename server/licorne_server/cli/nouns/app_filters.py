@@ -7,7 +7,7 @@ import grpc
 
 from licorne.v1.state_pb2 import Application, ExplainRequest, ListApplicationsRequest
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.cli.connection.channel import pages
+from licorne_server.cli.connection.pages import pages
 
 LISTS = ("active", "completed", "rejected")
 """What the server lists apart. The second has those that failed too."""

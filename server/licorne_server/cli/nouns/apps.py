@@ -14,19 +14,21 @@ from licorne.v1.state_pb2 import (
     TaskGroup,
 )
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.cli.connection.channel import UsageError, chosen_partition
+from licorne_server.cli.connection.channel import chosen_partition
+from licorne_server.cli.connection.failures import UsageError
 from licorne_server.cli.nouns.app_filters import (
     Reasons,
     add_filter_arguments,
     is_wanted,
     listed_apps,
 )
-from licorne_server.cli.nouns.noun import Act, Noun, Verb, counted
+from licorne_server.cli.nouns.noun import Act, Noun, Verb
 from licorne_server.cli.output.listing import Column, Listing, itself, number, resources
 from licorne_server.cli.output.printer import Printer
 from licorne_server.cli.output.text import (
     DATA_FORMS,
     NOTHING,
+    counted,
     human_resources,
     human_text,
     print_data,

@@ -19,7 +19,7 @@ from licorne.v1.state_pb2 import (
     ListPartitionsRequest,
 )
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.cli.connection.channel import pages
+from licorne_server.cli.connection.pages import pages
 from licorne_server.cli.nouns.app_filters import LISTS
 from licorne_server.cli.nouns.queues import is_below
 from licorne_server.cli.output.listing import of_kind

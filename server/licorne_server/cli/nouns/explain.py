@@ -15,14 +15,15 @@ from licorne.v1.state_pb2 import (
 )
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.connection.channel import (
-    UsageError,
     add_connection_arguments,
     chosen_partition,
     partitions_of,
     with_state,
 )
+from licorne_server.cli.connection.failures import UsageError
 from licorne_server.cli.output.listing import of_kind
 from licorne_server.cli.output.text import (
+    DATA_FORMS,
     human_resources,
     human_text,
     print_data,
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 def show(stub: StateStub, args: argparse.Namespace) -> None:
     """Ask and print."""
     response = found(stub, args)
-    if args.output in ("json", "yaml"):
+    if args.output in DATA_FORMS:
         print_data(to_plain(response), args.output)
     else:
         print_explanation(response)

@@ -4,11 +4,10 @@ import time
 from collections.abc import Iterator, Sequence
 
 import grpc
-from google.rpc import error_details_pb2  # type: ignore[import-untyped]
-from grpc_status import rpc_status  # type: ignore[import-untyped]
 
 from licorne.v1.state_pb2 import Event, ListEventsRequest, WatchEventsRequest
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.cli.connection.errors import metadata_of
 from licorne_server.cli.output.text import printable, say
 
 FIRST_PAUSE = 0.1
@@ -96,13 +95,3 @@ class Follower:
         elif next_id < self._next_id:
             say(f"licorne: event {self._next_id} is far from happening: the next is {next_id}")
         self._next_id, self._instance = next_id, instance
-
-
-def metadata_of(error: grpc.RpcError) -> dict[str, str]:
-    """What the server's ErrorInfo tells beside its reason; empty where there is none."""
-    status = rpc_status.from_call(error)
-    for detail in status.details if status else ():
-        info = error_details_pb2.ErrorInfo()
-        if detail.Unpack(info):
-            return dict(info.metadata)
-    return {}

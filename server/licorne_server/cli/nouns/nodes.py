@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from licorne.v1.admin_pb2 import SetNodeSchedulableRequest, SetNodeSchedulableResponse
 from licorne.v1.state_pb2 import ListNodesRequest, Node
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.cli.connection.channel import pages
-from licorne_server.cli.nouns.noun import Act, Noun, Verb, counted
+from licorne_server.cli.connection.pages import pages
+from licorne_server.cli.nouns.noun import Act, Noun, Verb
 from licorne_server.cli.nouns.selector import Selector, add_selector_argument
 from licorne_server.cli.output.listing import Column, Listing, itself, number, resources
-from licorne_server.cli.output.text import NOTHING, printable, reason_text, shown_time
+from licorne_server.cli.output.text import NOTHING, counted, printable, reason_text, shown_time
 
 EXAMPLES = (
     ("licorne nodes", "all nodes of the default partition"),
@@ -98,6 +98,13 @@ def all_nodes(stub: StateStub, args: argparse.Namespace, partition: str) -> Iter
         yield from page.nodes
 
 
+def show(stub: StateStub, args: argparse.Namespace, name: str) -> None:
+    """Print the list; few rows, as of one node or of reserved ones, have all columns."""
+    if (args.reserved or name) and args.output == "table":
+        args.output = "wide"
+    NOUN.print(stub, args, name)
+
+
 def is_wanted(node: Node, args: argparse.Namespace) -> bool:
     """Whether the filters let it through."""
     selector: Selector = args.selector
@@ -142,6 +149,7 @@ NOUN = Noun(
     is_named=lambda node, name: node.node_id == name,
     filters=add_filters,
     wanted=is_wanted,
+    show=show,
     verbs={
         "drain": Verb("keep new allocations off nodes", drain),
         "undrain": Verb("let them on nodes again", undrain),

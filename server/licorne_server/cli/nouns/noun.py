@@ -15,13 +15,13 @@ from google.protobuf.message import Message
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.connection.channel import (
-    NotFoundError,
-    UsageError,
     add_connection_arguments,
     chosen_partition,
     with_channel,
 )
-from licorne_server.cli.nouns.place import Place, check_consent, place_of
+from licorne_server.cli.connection.failures import NotFoundError, UsageError
+from licorne_server.cli.nouns.place import Place, place_of
+from licorne_server.cli.output.consent import ask_consent
 from licorne_server.cli.output.listing import Listing, R, T, add_listing_arguments, of_kind
 from licorne_server.cli.output.text import DATA_FORMS, print_data, printable, say, to_plain
 from licorne_server.cli.output.watch import print_or_watch
@@ -196,7 +196,9 @@ class Noun(Generic[T, R]):
         place = place_of(channel, args) if self.partitioned else Place("", "")
         act = Act(channel, args, place)
         if verb.plan is not None:
-            check_consent(verb.plan(act, things), yes=args.yes)
+            for line in verb.plan(act, things):
+                say(line)
+            ask_consent("Do it?", "nothing was done", yes=args.yes)
         for thing in things:
             answer, text = verb.do(act, thing)
             if args.output in DATA_FORMS:
@@ -231,8 +233,3 @@ def check_options(args: argparse.Namespace, verb: str) -> None:
         raise UsageError(f"{option} is for lists: {act} acts on what is named. Nothing was done")
     if args.output not in ACT_FORMS:
         raise UsageError(f"-o {args.output} is for lists: {act} knows -o json and yaml")
-
-
-def counted(number: int, what: str) -> str:
-    """``1 ask``, ``2 asks``."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,7 +1,6 @@
-"""Where a verb acts, and the operator's consent to it."""
+"""Where a verb acts."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,11 +8,10 @@ import grpc
 
 from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.cli.connection.channel import DEFAULT_PARTITION, NotFoundError, UsageError
+from licorne_server.cli.connection.channel import DEFAULT_PARTITION
+from licorne_server.cli.connection.failures import NotFoundError, UsageError
 from licorne_server.cli.connection.missing import missing_rm, no_rm, not_there
-from licorne_server.cli.output.text import printable, say
-
-AGREED = ("y", "yes")
+from licorne_server.cli.output.text import printable
 
 
 class Place(NamedTuple):
@@ -65,20 +63,3 @@ def _only(meant: Sequence[Place], usual: Sequence[Place]) -> Place:
             f"there are several partitions, name one of them with --partition: {names}"
         )
     return meant[0]
-
-
-def check_consent(plan: Sequence[str], *, yes: bool) -> None:
-    """Say what is about to be done, and ask on a terminal unless that was agreed to already.
-
-    Raises:
-        UsageError: nobody has agreed to it.
-    """
-    for line in plan:
-        say(line)
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise UsageError("nothing was done: say --yes to do it")
-    print("Do it? [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in AGREED:
-        raise UsageError("nothing was done")

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from licorne.v1.admin_pb2 import SetQueueStoppedRequest, SetQueueStoppedResponse
 from licorne.v1.state_pb2 import ListQueuesRequest, Queue
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.cli.connection.channel import NotFoundError, pages
-from licorne_server.cli.nouns.noun import Act, Noun, Verb, counted
+from licorne_server.cli.connection.failures import NotFoundError
+from licorne_server.cli.connection.pages import pages
+from licorne_server.cli.nouns.noun import Act, Noun, Verb
 from licorne_server.cli.output.listing import Column, Listing, itself, resources
-from licorne_server.cli.output.text import NOTHING, human_resources, printable
+from licorne_server.cli.output.text import NOTHING, counted, human_resources, printable
 
 NO_PRIORITY = -(2**31)
 """What the server tells where nothing waits."""

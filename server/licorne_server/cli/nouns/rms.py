@@ -1,19 +1,18 @@
 """`licorne rms`: the RMs and how much they have; `licorne rms forget` removes one."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import grpc
 
 from licorne.v1.admin_pb2 import ForgetRmRequest, ForgetRmResponse, ListConfigurationsRequest
-from licorne.v1.state_pb2 import ListRmsRequest, ResourceManager
-from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.cli.connection.channel import NotFoundError, pages
-from licorne_server.cli.connection.missing import MAY_MEAN_IT, no_rm, not_there
+from licorne.v1.state_pb2 import ResourceManager
+from licorne_server.cli.connection.failures import NotFoundError
+from licorne_server.cli.connection.missing import MAY_MEAN_IT, all_rms, no_rm, not_there
 from licorne_server.cli.nouns.apps import age
-from licorne_server.cli.nouns.noun import Act, Noun, Verb, counted
+from licorne_server.cli.nouns.noun import Act, Noun, Verb
 from licorne_server.cli.output.listing import Column, Listing, itself, number
-from licorne_server.cli.output.text import NOTHING, human_bytes, printable, shown_time
+from licorne_server.cli.output.text import NOTHING, counted, human_bytes, printable, shown_time
 
 COUNTED = ("partitions", "queues", "nodes", "applications", "asks", "memory")
 EXAMPLES = (
@@ -70,14 +69,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def all_rms(
-    stub: StateStub, args: argparse.Namespace, _partition: str = ""
-) -> Iterator[ResourceManager]:
-    """The RMs in order of their ids."""
-    for page in pages(stub.ListRms, ListRmsRequest(), args.timeout):
-        yield from page.rms
-
-
 def missing(
     name: str, rms: Sequence[ResourceManager], args: argparse.Namespace, _partition: str = ""
 ) -> str:
@@ -91,7 +82,7 @@ def plan_forget(act: Act, names: Sequence[str]) -> list[str]:
     Raises:
         NotFoundError: nothing is known of one of them.
     """
-    rms = {rm.rm_id: rm for rm in all_rms(act.state, act.args)}
+    rms = {rm.rm_id: rm for rm in all_rms(act.state, act.timeout)}
     lines = []
     for name in names:
         if name in rms:
@@ -139,7 +130,7 @@ def forget(act: Act, name: str) -> tuple[ForgetRmResponse, str]:
 NOUN = Noun(
     listing=RMS,
     about="only this RM",
-    items=all_rms,
+    items=lambda stub, args, _: all_rms(stub, args.timeout),
     is_named=lambda rm, name: rm.rm_id == name,
     missing=missing,
     options=add_options,

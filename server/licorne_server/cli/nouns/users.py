@@ -15,9 +15,9 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.connection.channel import (
     add_connection_arguments,
     chosen_partition,
-    pages,
     with_state,
 )
+from licorne_server.cli.connection.pages import pages
 from licorne_server.cli.output.listing import Column, Listing, add_listing_arguments, resources
 from licorne_server.cli.output.text import NOTHING
 from licorne_server.cli.output.watch import print_or_watch

@@ -96,6 +96,11 @@ def shorten(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
+def counted(number: int, what: str) -> str:
+    """``1 ask``, ``2 asks``."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def human_bytes(amount: int) -> str:
     """``1.5Gi`` for 1610612736."""
     value, unit = float(abs(amount)), 0

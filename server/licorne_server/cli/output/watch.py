@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import grpc
 
-from licorne_server.cli.connection.channel import UNREACHABLE_CODES, NotFoundError
+from licorne_server.cli.connection.channel import UNREACHABLE_CODES
+from licorne_server.cli.connection.failures import NotFoundError
 from licorne_server.cli.output.listing import Listing, R, T
 from licorne_server.cli.output.printer import ADDED, DELETED, MODIFIED, Printer, print_listing
 from licorne_server.cli.output.text import printable, say

@@ -12,13 +12,13 @@ from licorne.v1.state_pb2 import (
     ListApplicationsRequest,
     ListPartitionsRequest,
     ListQueuesRequest,
-    ListRmsRequest,
     Partition,
     Queue,
 )
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.cli.connection.channel import NotFoundError, pages
-from licorne_server.cli.connection.missing import NO_RM, not_there
+from licorne_server.cli.connection.failures import NotFoundError
+from licorne_server.cli.connection.missing import NO_RM, all_rms, not_there
+from licorne_server.cli.connection.pages import pages
 from licorne_server.cli.screen.snapshot import Cluster, Inside, Opened, Snapshot
 
 
@@ -77,11 +77,7 @@ class Source:
         While a queue is open, only the queues of its partition are asked for: those of the others
         are as they were.
         """
-        rms = {
-            rm.rm_id: rm
-            for page in pages(self._stub.ListRms, ListRmsRequest(), self._timeout)
-            for rm in page.rms
-        }
+        rms = {rm.rm_id: rm for rm in all_rms(self._stub, self._timeout)}
         partitions = self.partitions()
         self._queues = {
             partition.name: self._queues_of(partition.name, opened) for partition in partitions

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import grpc
 
-from licorne_server.cli.connection.channel import NotFoundError
+from licorne_server.cli.connection.failures import NotFoundError
 from licorne_server.cli.connection.missing import NO_RM
 from licorne_server.cli.output.text import printable
 from licorne_server.cli.screen.glyphs import glyphs_for

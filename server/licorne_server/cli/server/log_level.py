@@ -6,7 +6,8 @@ import grpc
 
 from licorne.v1.admin_pb2 import GetLogLevelsRequest, GetLogLevelsResponse, SetLogLevelRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_server.cli.connection.channel import UsageError, add_connection_arguments, with_channel
+from licorne_server.cli.connection.channel import add_connection_arguments, with_channel
+from licorne_server.cli.connection.failures import UsageError
 from licorne_server.cli.output.text import DATA_FORMS, NOTHING, print_data, print_table, printable
 
 EXAMPLES = (

@@ -6,11 +6,8 @@ import grpc
 
 from licorne.v1.admin_pb2 import ReloadConfigurationRequest, ReloadedRm
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_server.cli.connection.channel import (
-    RefusedError,
-    add_connection_arguments,
-    with_channel,
-)
+from licorne_server.cli.connection.channel import add_connection_arguments, with_channel
+from licorne_server.cli.connection.failures import RefusedError
 from licorne_server.cli.output.text import (
     DATA_FORMS,
     print_data,

@@ -12,7 +12,8 @@ import grpc
 
 from licorne.v1.admin_pb2 import DumpStateRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_server.cli.connection.channel import UsageError, add_connection_arguments, with_channel
+from licorne_server.cli.connection.channel import add_connection_arguments, with_channel
+from licorne_server.cli.connection.failures import UsageError
 from licorne_server.cli.output.text import human_bytes, printable, say
 
 EXAMPLES = (

@@ -10,7 +10,7 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.build_info import build_info
 from licorne_server.cli.connection.channel import OK, add_connection_arguments, with_state
 from licorne_server.cli.connection.target import DEFAULT_TARGET
-from licorne_server.cli.output.text import print_data, printable, say, to_plain
+from licorne_server.cli.output.text import DATA_FORMS, print_data, printable, say, to_plain
 
 EXAMPLES = (
     ("licorne version", "of this command, and of the server"),
@@ -21,7 +21,7 @@ EXAMPLES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne version`."""
     parser.add_argument("--client", action="store_true", help="do not ask the server")
-    add_connection_arguments(parser, partition=False, forms=("text", "json", "yaml"))
+    add_connection_arguments(parser, partition=False, forms=("text", *DATA_FORMS))
 
 
 def run(args: argparse.Namespace) -> int:

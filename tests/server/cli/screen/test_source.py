@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.cli.connection.channel import NotFoundError
+from licorne_server.cli.connection.failures import NotFoundError
 from licorne_server.cli.screen.snapshot import Opened, Snapshot, totals
 from licorne_server.cli.screen.source import Source
 from support.town import Town

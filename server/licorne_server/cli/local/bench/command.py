@@ -6,7 +6,8 @@ from pathlib import Path
 from licorne_server.bench.load import Options
 from licorne_server.bench.progress import Progress
 from licorne_server.bench.scenarios import SCENARIOS, Wire
-from licorne_server.cli.connection.channel import USAGE, UsageError
+from licorne_server.cli.connection.channel import USAGE
+from licorne_server.cli.connection.failures import UsageError
 from licorne_server.cli.local.bench import against as bench_against
 from licorne_server.cli.local.bench import growth as bench_growth
 from licorne_server.cli.local.bench import isolation as bench_isolation

@@ -9,7 +9,7 @@ from licorne_server.bench.growth.measure import Growth, Point, grown
 from licorne_server.bench.growth.report import HEADERS, as_json, table
 from licorne_server.bench.installation import this_build
 from licorne_server.bench.progress import Progress
-from licorne_server.cli.connection.channel import UsageError
+from licorne_server.cli.connection.failures import UsageError
 from licorne_server.cli.local.bench.outcome import OK, Outcome
 from licorne_server.cli.local.bench.progress import shown
 from licorne_server.cli.local.bench.report import Report, wanted

@@ -15,7 +15,7 @@ from licorne_server.bench.progress import Progress
 from licorne_server.bench.report import Run
 from licorne_server.bench.runs import alone
 from licorne_server.bench.server_process import ServerFailed
-from licorne_server.cli.connection.channel import UsageError
+from licorne_server.cli.connection.failures import UsageError
 from licorne_server.cli.local.bench.outcome import Outcome
 from licorne_server.cli.local.bench.progress import shown
 from licorne_server.cli.output.text import print_json, print_table, say, while_read

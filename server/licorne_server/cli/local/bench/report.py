@@ -13,7 +13,7 @@ from licorne_server.bench.installation import Build
 from licorne_server.bench.markdown import Section, put_section
 from licorne_server.bench.report import Run
 from licorne_server.bench.scenarios import Scenario
-from licorne_server.cli.connection.channel import UsageError
+from licorne_server.cli.connection.failures import UsageError
 from licorne_server.cli.output.text import say
 
 VALUES = ("nodes", "pods", "batch", "sort", "wire", "refuse", "answer_after", "runs", "against")

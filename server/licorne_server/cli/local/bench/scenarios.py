@@ -12,7 +12,7 @@ from licorne_server.bench.scenarios import (
     over,
     predicate_table,
 )
-from licorne_server.cli.connection.channel import UsageError
+from licorne_server.cli.connection.failures import UsageError
 from licorne_server.cli.local.bench import isolation as bench_isolation
 from licorne_server.cli.parsing.arguments import percent, seconds
 

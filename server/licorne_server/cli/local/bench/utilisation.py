@@ -9,7 +9,7 @@ from licorne_server.bench.progress import Progress
 from licorne_server.bench.report import NOTHING, environment, readable, rounded
 from licorne_server.bench.utilisation import Figures, played
 from licorne_server.bench.utilisation_loads import Load, loads
-from licorne_server.cli.connection.channel import UsageError
+from licorne_server.cli.connection.failures import UsageError
 from licorne_server.cli.local.bench.outcome import Outcome
 from licorne_server.cli.local.bench.progress import shown
 from licorne_server.cli.output.text import print_json, print_table, say, while_read
