@@ -1,4 +1,4 @@
-"""What commands exit with. `docs/commands.md` has the same table, for people."""
+"""Exit codes of the commands. `docs/commands.md` has the same table, for people."""
 
 OK = 0
 USAGE = 1

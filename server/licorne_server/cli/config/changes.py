@@ -1,4 +1,4 @@
-"""What differs between two configurations, queue by queue, in the words of the configuration."""
+"""Differences between two configurations, queue by queue, in the words of the configuration."""
 
 from collections.abc import Iterator, Mapping
 

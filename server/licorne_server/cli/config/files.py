@@ -38,7 +38,7 @@ def add_file_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def file_name(args: argparse.Namespace) -> str:
-    """How the file is called in messages."""
+    """The name of the file in messages."""
     return "stdin" if args.file == STANDARD_INPUT else printable(args.file)
 
 

@@ -30,7 +30,7 @@ NOT_PERSISTENT = (
 
 
 class InForce(Protocol):
-    """What the server answers once a configuration is in force."""
+    """The answer of the server once a configuration is in force."""
 
     changed: bool
     revision: int
@@ -98,7 +98,7 @@ def put_into_force(
 
 
 def _since(stub: AdminStub, rm_id: str, args: argparse.Namespace, base: int) -> list[str]:
-    """Who was faster."""
+    """The revisions that came in between."""
     newer = [
         described(revision)
         for revision in revisions_of(stub, rm_id, args)

@@ -58,7 +58,7 @@ def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
 
 
 def remarks(found: GetConfigurationResponse) -> Iterator[str]:
-    """What whoever reads a configuration should know that is not what it seems."""
+    """Remarks on a configuration that is not what it seems."""
     rm = f"RM {printable(found.rm_id)}"
     if not found.registered:
         yield f"{rm} is not registered now: this comes into force when it registers"

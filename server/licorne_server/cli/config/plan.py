@@ -17,7 +17,7 @@ from licorne_server.cli.parsing.arguments import revision
 WORSE = 6
 INCOMPLETE = 7
 PLAN_SECONDS = 60.0
-"""How long a plan may take unless the user says otherwise."""
+"""Default of `--timeout` for plans."""
 
 EXAMPLES = (
     ("licorne config plan queues.yaml", "who would be better or worse off"),

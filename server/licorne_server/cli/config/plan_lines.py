@@ -50,7 +50,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def configuration_lines(rm_id: str, plan: PlanConfigurationResponse) -> Iterator[str]:
-    """What a configuration would bring about, for people."""
+    """The plan of a configuration, for people."""
     base = f"from revision {plan.base_revision}"
     if not plan.changed:
         yield f"plan for RM {printable(rm_id)} {base}: that is what runs, nothing changes"
@@ -79,7 +79,7 @@ def configuration_lines(rm_id: str, plan: PlanConfigurationResponse) -> Iterator
 
 
 def submission_lines(app_id: str, plan: PlanSubmissionResponse) -> Iterator[str]:
-    """Where an application would go, for people."""
+    """The plan of an application, for people."""
     where = f"application {printable(app_id)}"
     if not plan.accepted:
         yield f"{where} would be rejected: {human_text(plan.rejection)}"
@@ -96,7 +96,7 @@ def submission_lines(app_id: str, plan: PlanSubmissionResponse) -> Iterator[str]
 
 
 def ahead(*, complete: bool, seconds: float, holds: Sequence[str] = ()) -> str:
-    """How far the plan looks, and whether it is all."""
+    """The horizon of the plan, and its completeness."""
     if holds:
         why = printable(", ".join(holds))
         return f"NOT COMPLETE: the RM is on hold ({why}), and nothing is scheduled for it meanwhile"
@@ -124,7 +124,7 @@ def queue_lines(queue: PlannedQueue) -> Iterator[str]:
 
 
 def limit_line(limit: ExceededLimit) -> str:
-    """Who has more than a limit allows, and of what."""
+    """A user or group above a limit, with the amounts."""
     who = f"user {limit.user}" if limit.user else f"group {limit.group}"
     parts = []
     if limit.limit:
@@ -136,7 +136,7 @@ def limit_line(limit: ExceededLimit) -> str:
 
 
 def victim_line(victim: PlannedVictim) -> str:
-    """Who goes, from where, for whom and when."""
+    """A victim: its queue and node, its size, the reason, and the time."""
     whom = {
         "quota": "its queue has more than its maximum",
         "partition-removed": "its partition is removed",
@@ -215,7 +215,7 @@ def _grouped(
 
 
 def _default_lines(defaults: Sequence[DefaultedValue], count: int) -> Iterator[str]:
-    """What is inherited, and how much is a default: that is most of all values."""
+    """Inherited values, and the number of defaults, which most values are."""
     inherited = Counter(
         (value.name, value.value, value.origin) for value in defaults if value.origin != _DEFAULT
     )

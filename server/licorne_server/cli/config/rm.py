@@ -1,4 +1,4 @@
-"""Which RM a command on configurations is about, and what that RM runs."""
+"""The RM of a command on configurations, and the configuration in force for it."""
 
 import argparse
 
@@ -47,7 +47,7 @@ def chosen_rm(channel: grpc.Channel, args: argparse.Namespace) -> str:
 def running_configuration(
     stub: AdminStub, rm_id: str, args: argparse.Namespace
 ) -> GetConfigurationResponse:
-    """What is in force for the RM."""
+    """The configuration in force for the RM."""
     answer: GetConfigurationResponse = stub.GetConfiguration(
         GetConfigurationRequest(rm_id=rm_id), timeout=args.timeout
     )

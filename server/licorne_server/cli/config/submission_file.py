@@ -49,7 +49,7 @@ class Submission:
 
 
 def read_submission(text: str) -> Submission:
-    """What a text describes, in YAML or JSON. Quantities are written as in a configuration.
+    """Reads a submission in YAML or JSON. Quantities are written as in a configuration.
 
     Raises:
         ConfigError: it cannot be used; the error has every problem that was found.
@@ -158,7 +158,7 @@ def _priority(entry: Fields) -> int:
 
 
 def _placeholders(asks: list[si.Allocation]) -> si.Resource:
-    """What all placeholders take together, which is what a gang asks for."""
+    """The sum of all placeholders, which is the ask of a gang."""
     total: Counter[str] = Counter()
     for ask in asks:
         if ask.placeholder:

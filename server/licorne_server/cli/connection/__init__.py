@@ -1,4 +1,4 @@
-"""Which server a command talks to, and how.
+"""The server of a command: its address, the credentials, the channel.
 
 `target` settles the target and the credentials from options, environment and `contexts`.
 `channel` opens the channel, pages through lists, and turns every failure into a line on stderr and

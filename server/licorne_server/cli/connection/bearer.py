@@ -6,7 +6,7 @@ import grpc
 
 
 class _Details(NamedTuple):
-    """What grpc wants to know of a call."""
+    """The details of a call, as gRPC takes them."""
 
     method: str
     timeout: float | None

@@ -1,4 +1,4 @@
-"""How the commands reach a running server, and what they exit with when they cannot."""
+"""Channels to a running server, and the exit codes where there is no answer."""
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
@@ -47,7 +47,7 @@ OPTIONS = (
 
 REMOTE = "Failed to connect to remote host: "
 UNRESOLVED = "errors resolving "
-"""What grpc puts before the reason for which there is no connection."""
+"""Text of gRPC before the reason for which there is no connection."""
 
 
 def add_connection_arguments(
@@ -188,7 +188,7 @@ def with_channel(args: argparse.Namespace, act: Callable[[grpc.Channel], None]) 
 
 @contextmanager
 def naming_what_is_missing(channel: grpc.Channel, args: argparse.Namespace) -> Iterator[None]:
-    """Where the RM or the partition that was named is not there, say so in the same words.
+    """Raise the same error wherever the named RM or partition is not there.
 
     Raises:
         NotFoundError: that is the reason of the error.
@@ -214,14 +214,14 @@ def explain_failure(args: argparse.Namespace, error: grpc.RpcError) -> int:
 
 
 def in_short(details: str) -> str:
-    """What the system said in the details of a connection that failed; other details whole."""
+    """The system's reason in the details of a failed connection; other details whole."""
     if UNRESOLVED in details:
         return "the name of the host cannot be resolved"
     return details.rpartition(REMOTE)[2]
 
 
 def _advice(args: argparse.Namespace) -> str:
-    """What to do about TLS; empty if TLS is not why there is no connection."""
+    """Advice about TLS; empty if TLS is not the reason."""
     try:
         return tls_advice(args.target, tls_of(args), args.timeout)
     except TlsFilesError as error:  # a file was there when the command began

@@ -25,7 +25,7 @@ FILES = ("token", "tls-ca", "tls-cert", "tls-key")
 TEXTS = ("target", "tls-server-name", "partition", "rm")
 SWITCH = "tls"
 KEYS = ("target", SWITCH, *FILES[1:], "tls-server-name", "token", "partition", "rm")
-"""What a context may say: each is an option of the commands."""
+"""Keys of a context: each is an option of the commands."""
 EXAMPLES = (
     (
         "licorne context set prod --target core.example --tls-ca ca.pem --token token",
@@ -54,7 +54,7 @@ class ContextError(Exception):
 
 @dataclass(slots=True)
 class Contexts:
-    """What is in the file: contexts by name, each with its values by key, and which is in use."""
+    """The file: contexts by name, each with its values by key, and the name of the one in use."""
 
     current: str = ""
     by_name: dict[str, dict[str, str | bool]] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Contexts:
 
 
 def path() -> Path:
-    """Where the file is."""
+    """The path of the file."""
     if os.environ.get(PATH_VARIABLE):
         return Path(os.environ[PATH_VARIABLE])
     home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"

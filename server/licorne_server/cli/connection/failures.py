@@ -8,13 +8,13 @@ class UsageError(Exception):
 
 
 class NotFoundError(Exception):
-    """What was asked for is not there; the text names it."""
+    """The item is not there; the text names it."""
 
 
 class RefusedError(Exception):
     """The server refused what was wanted, or the user did."""
 
     def __init__(self, lines: Sequence[str]) -> None:
-        """What to tell, line by line."""
+        """`lines` are printed on stderr."""
         super().__init__("\n".join(lines))
         self.lines = lines

@@ -1,4 +1,4 @@
-"""What a command says if the RM or the partition that was named is not there."""
+"""Sentences for an RM or a partition that is not there."""
 
 import argparse
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from licorne_server.cli.output.text import printable
 NO_RM = "no RM has registered with this server"
 NO_VISIBLE_RM = "no RM that you may see has registered with this server"
 MAY_MEAN_IT = frozenset({grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION})
-"""What the server answers about an RM or a partition that it does not have."""
+"""Answers of a server about an RM or a partition that it does not have."""
 
 
 def no_rm(args: argparse.Namespace) -> str:
@@ -42,7 +42,7 @@ def what_is_missing(channel: grpc.Channel, args: argparse.Namespace, error: grpc
 
 
 def missing_rm(stub: StateStub, args: argparse.Namespace) -> str:
-    """That the RM is not there which was named; empty if it is, or if none was."""
+    """The sentence for a named RM that is not there; empty if it is, or if none was named."""
     wanted = getattr(args, "rm", "") or getattr(args, "rm_id", "")
     if not wanted:
         return ""
@@ -51,7 +51,7 @@ def missing_rm(stub: StateStub, args: argparse.Namespace) -> str:
 
 
 def missing_partition(stub: StateStub, args: argparse.Namespace) -> str:
-    """That the partition is not there which was named; empty if it is, or if none was."""
+    """The sentence for a named partition that is not there; empty if it is, or none was named."""
     wanted = getattr(args, "partition", "")
     if not wanted:
         return ""

@@ -1,4 +1,4 @@
-"""Which server a command talks to, as whom, and about which RM and partition by default.
+"""The target of a command, its credentials, and its default RM and partition.
 
 Each value comes from the first place that has it: an option, the context that `--context` names,
 the environment, the context in use, the default.
@@ -118,7 +118,7 @@ def _agree(args: argparse.Namespace, options: Collection[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where values come from if no option has them.
+    """A source of values that no option gives.
 
     Those of the keys `bound` are for the target `home` alone, or for any if it is None. `name` is
     for people.
@@ -136,12 +136,12 @@ class _Place:
         return {key: value for key, value in self.values.items() if key not in self.bound}
 
     def withholds_from(self, target: str) -> bool:
-        """Whether there are credentials that this target does not get."""
+        """True if there are credentials that this target does not get."""
         return any(key in self.values and key not in self.at(target) for key in CREDENTIALS)
 
     @property
     def withheld(self) -> str:
-        """What is said where credentials were not sent."""
+        """The sentence for credentials that were not sent."""
         return f"the credentials of {self.name} are for {self.home}, and were not sent"
 
 
@@ -177,7 +177,7 @@ def _home(values: Mapping[str, Any]) -> str | None:
 
 
 def _values(name: str) -> Mapping[str, Any]:
-    """What a context says; one without a target is for the server of this machine."""
+    """The values of a context; one without a target is for the server of this machine."""
     found = {"target": DEFAULT_TARGET, **contexts.read().get(name)}
     return {key: contexts.resolved(key, value) for key, value in found.items()}
 

@@ -1,4 +1,4 @@
-"""How a command speaks TLS: its options, and the files that they name.
+"""TLS of a command: its options, and the files that they name.
 
 The files are checked before they are used: gRPC takes anything, and says later, in many lines of
 its own, that there is no connection.
@@ -24,7 +24,7 @@ class TlsFilesError(Exception):
 
 
 def tls_of(args: argparse.Namespace) -> TlsConfig | None:
-    """How the command uses TLS, which any of its options turns on; None without TLS.
+    """The TLS configuration of the options, any of which turns TLS on; None without TLS.
 
     Raises:
         TlsFilesError: a file cannot be read, or is of no use.
@@ -45,7 +45,7 @@ def tls_of(args: argparse.Namespace) -> TlsConfig | None:
 
 
 def can_be_read_again(tls: TlsConfig) -> bool:
-    """Whether no file is a pipe or the like, which only its first reader finds full."""
+    """False if a file is a pipe or the like, which can be read once only."""
     return all(path.is_file() or not path.exists() for path in _files(tls))
 
 

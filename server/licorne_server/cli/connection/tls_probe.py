@@ -1,4 +1,4 @@
-"""Why a server cannot be reached, where TLS is why.
+"""Advice where TLS is the reason for which a server cannot be reached.
 
 gRPC says it in the words of its libraries, or only that the connection was closed.
 """
@@ -14,11 +14,11 @@ PATIENCE = 5.0
 """Seconds that the server may take to answer."""
 
 ABOUT_CERTIFICATES = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE")
-"""What is in the names of alerts by which a server refuses a client for its certificate."""
+"""Parts of the names of alerts by which a server refuses a client's certificate."""
 
 
 def tls_advice(target: str, tls: TlsConfig | None, patience: float = PATIENCE) -> str:
-    """What to do if the two sides do not agree on TLS; empty where that is not known to be so.
+    """Advice if the two sides do not agree on TLS; empty where that is not known.
 
     The server may take so many seconds for each step of an answer, or PATIENCE if that is less.
     """
@@ -38,7 +38,7 @@ def tls_advice(target: str, tls: TlsConfig | None, patience: float = PATIENCE) -
 
 
 def _speaks_tls(address: tuple[str, int], patience: float) -> bool | None:
-    """Whether it answers a TLS handshake; None if it does not say."""
+    """True if it answers a TLS handshake; None if that is not known."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # nothing is said to the server, and nothing believed
@@ -59,7 +59,7 @@ def _speaks_tls(address: tuple[str, int], patience: float) -> bool | None:
 
 
 def _why_they_part(target: str, address: tuple[str, int], tls: TlsConfig, patience: float) -> str:
-    """What one has against the other's certificate; empty if nothing, or if neither says."""
+    """The reason for which one side refuses the other's certificate; empty if not known."""
     try:
         context = client_context(tls)
         context.set_alpn_protocols(["h2"])
@@ -89,7 +89,7 @@ def _why_they_part(target: str, address: tuple[str, int], tls: TlsConfig, patien
 
 
 def refused_because(error: ssl.SSLCertVerificationError) -> str:
-    """What is wrong with a certificate, and what to do where that is known."""
+    """The problem of a certificate, and advice where there is any."""
     if error.verify_code in OTHER_NAME:
         return "is for another name: --tls-server-name NAME says which one to expect"
     reason = error.verify_message

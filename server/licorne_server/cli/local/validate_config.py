@@ -27,7 +27,7 @@ INVALID = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What came out for one file; `unreadable` says why it could not even be read."""
+    """The verdict on one file; `unreadable` is the reason if it could not be read."""
 
     file: str
     checksum: str = ""
@@ -86,7 +86,7 @@ def _judge(file: str, *, strict: bool) -> Verdict:
 
 
 def _content(file: str) -> bytes:
-    """What is in a file; one byte more than is allowed is enough to see that it is too large."""
+    """The content of a file; one byte more than is allowed shows that it is too large."""
     if file == STDIN:
         return sys.stdin.buffer.read(MAX_BYTES + 1)
     with Path(file).open("rb") as stream:

@@ -1,4 +1,4 @@
-"""Which applications `licorne apps` shows: by queue, user, group, state, and why they wait."""
+"""Filters of `licorne apps`: queue, user, group, state, and the reason to wait."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.connection.pages import pages
 
 LISTS = ("active", "completed", "rejected")
-"""What the server lists apart. The second has those that failed too."""
+"""Lists of the server. The second has failed applications too."""
 ALL = "all"
 OF_LIST = {
     "new": "active",
@@ -49,10 +49,10 @@ def add_filter_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class Reasons:
-    """Why applications wait or were rejected, asked of the server once for each look at them."""
+    """Reasons to wait or to be rejected, asked of the server once for each look."""
 
     def __init__(self, stub: StateStub, timeout: float, partition: str) -> None:
-        """Nothing is asked yet."""
+        """Reasons of the applications of a partition."""
         self._stub = stub
         self._timeout = timeout
         self._partition = partition
@@ -63,7 +63,7 @@ class Reasons:
         self._known.clear()
 
     def of(self, app: Application) -> str:
-        """Why it was rejected, or code and sentence of what stops its first ask; empty for none."""
+        """The reason of its rejection, or the check that blocks its first ask; empty for none."""
         if app.rejected_message or not app.pending_asks:
             return app.rejected_message
         if app.application_id not in self._known:
@@ -96,7 +96,7 @@ def listed_apps(stub: StateStub, args: argparse.Namespace, partition: str) -> It
 
 
 def is_wanted(app: Application, args: argparse.Namespace) -> bool:
-    """Whether state, user and group are those that were asked for."""
+    """True if state, user and group are the wanted ones."""
     return (
         (args.state not in OF_LIST or app.state.lower() == args.state)
         and args.user.removeprefix("user/") in ("", app.user)

@@ -54,7 +54,7 @@ EXAMPLES = (
 
 
 def age(nanoseconds: int) -> str:
-    """How long ago, in the largest unit that makes sense: ``42s``, ``3h``; a dash for never."""
+    """The age in the largest unit that makes sense: ``42s``, ``3h``; a dash for never."""
     if not nanoseconds:
         return NOTHING
     seconds = max(0, int(time.time() - nanoseconds / 1e9))
@@ -180,14 +180,14 @@ def print_one(app: Application, output: str = "table") -> None:
 
 
 def standing(allocation: Allocation) -> str:
-    """What an allocation is: one that runs, one that keeps room, or one that has to stop."""
+    """The state of an allocation: it runs, keeps room as a placeholder, or has to stop."""
     if allocation.stopping:
         return f"stopping ({allocation.stopping})"
     return "placeholder" if allocation.placeholder else "allocated"
 
 
 def whereabouts(ask: Ask) -> tuple[str, str]:
-    """What an ask waits for, and with which node if any."""
+    """The state of an ask, and its node if any."""
     if ask.assumed_node:
         return "assumed", ask.assumed_node
     if ask.replaces:
@@ -232,7 +232,7 @@ def plan_kill(act: Act, names: Sequence[str]) -> list[str]:
 
 
 def planned(app: Application) -> str:
-    """What would end with an application."""
+    """The sentence for an application to be killed."""
     return (
         f"application {printable(app.application_id)} in queue {printable(app.queue)} is to be "
         f"killed: {counted(app.allocation_count, 'allocation')}, {counted(app.pending_asks, 'ask')}"

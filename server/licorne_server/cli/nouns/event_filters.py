@@ -1,4 +1,4 @@
-"""Which events `licorne events` shows: by application, queue, user, node, state, kind and time.
+"""Filters of `licorne events`: application, queue, user, node, state, kind and time.
 
 The server lists all events of an RM. An event says which object it is about, and of applications
 not in which queue they are and whose. That is asked at the beginning, and of each new application.
@@ -78,7 +78,7 @@ def add_filter_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def name_of(enum: str, number: int) -> str:
-    """What the published interface calls a kind; a number for one that is newer than this."""
+    """The name of a kind in the published interface; a number for one newer than this."""
     value = EventRecord.DESCRIPTOR.enum_types_by_name[enum].values_by_number.get(number)
     return str(number) if value is None else value.name
 
@@ -144,7 +144,7 @@ class Owners:
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """What has to hold of an event that is shown. `since` is in nanoseconds since 1970."""
+    """The filter of the arguments. `since` is in nanoseconds since 1970."""
 
     args: argparse.Namespace
     since: float
@@ -152,13 +152,13 @@ class EventFilter:
 
     @staticmethod
     def of(stub: StateStub, args: argparse.Namespace) -> "EventFilter":
-        """What the arguments ask for; asks the server about applications if that needs it."""
+        """Makes the filter; asks the server about applications if it needs them."""
         since = 0.0 if args.since is None else (time.time() - args.since) * 1e9
         owners = Owners(stub, args) if args.queue or args.user else None
         return EventFilter(args=args, since=since, owners=owners)
 
     def takes(self, event: Event) -> bool:
-        """Whether the event is shown."""
+        """True if the event is shown."""
         record, args = event.record, self.args
         detail = name_of("ChangeDetail", record.eventChangeDetail)
         app = app_of(record)
@@ -173,7 +173,7 @@ class EventFilter:
         )
 
     def _is_owned(self, record: EventRecord, app: str, owners: Owners) -> bool:
-        """Whether it is of the queue and of the user that were asked for."""
+        """True if it is of the wanted queue and user."""
         queue, user = owners.of(app) if app else ("", "")
         queue = queue_of(record) or queue
         if record.type == EventRecord.USERGROUP and not app:

@@ -153,7 +153,7 @@ def print_explanation(response: ExplainResponse) -> None:
 
 
 def print_preemption(victim: Preemption) -> None:
-    """What a victim was, when it was stopped, and the queues as they were then."""
+    """A victim, the time at which it was stopped, and the queues at that time."""
     size = human_resources(victim.resources)
     print_sentence(f"it took {size} with priority {victim.priority}")
     gone = f"gone since {shown_time(victim.released_time)}" if victim.released_time else "not gone"

@@ -33,7 +33,7 @@ class Follower:
     """The place in one RM's events, kept from one call to the next."""
 
     def __init__(self, stub: StateStub, target: str, rm_id: str) -> None:
-        """Nothing is asked yet; `target` is for what is said."""
+        """`target` is for messages."""
         self._stub = stub
         self._target = target
         self._rm_id = rm_id

@@ -53,7 +53,7 @@ def attributes(node: Node) -> str:
 
 
 def schedulable(node: Node) -> str:
-    """Whether new allocations may go there; ``drained`` if an operator does not want them."""
+    """``yes`` if new allocations may go there; ``drained`` if an operator keeps them off."""
     return "drained" if node.drained else "yes" if node.schedulable else "no"
 
 
@@ -106,7 +106,7 @@ def show(stub: StateStub, args: argparse.Namespace, name: str) -> None:
 
 
 def is_wanted(node: Node, args: argparse.Namespace) -> bool:
-    """Whether the filters let it through."""
+    """True if the filters let it through."""
     selector: Selector = args.selector
     return (
         selector.takes(node.attributes)

@@ -1,4 +1,4 @@
-"""Where a verb acts."""
+"""The RM and the partition in which a verb acts."""
 
 import argparse
 from collections.abc import Sequence

@@ -13,7 +13,7 @@ from licorne_server.cli.output.listing import Column, Listing, itself, resources
 from licorne_server.cli.output.text import NOTHING, counted, human_resources, printable
 
 NO_PRIORITY = -(2**31)
-"""What the server tells where nothing waits."""
+"""The priority of a queue in which nothing waits."""
 EXAMPLES = (
     ("licorne queues", "all queues of the default partition"),
     ("licorne queues root.batch", "one, and those below it"),
@@ -77,7 +77,7 @@ def all_queues(stub: StateStub, args: argparse.Namespace, partition: str) -> Ite
 
 
 def is_wanted(queue: Queue, args: argparse.Namespace) -> bool:
-    """Whether the filters let it through."""
+    """True if the filters let it through."""
     return (
         (args.state is None or queue.state.lower() == args.state)
         and (queue.is_leaf or not args.leaves)
@@ -86,7 +86,7 @@ def is_wanted(queue: Queue, args: argparse.Namespace) -> bool:
 
 
 def is_below(path: str, top: str) -> bool:
-    """Whether a queue is `top` or below it; every queue is below the empty path."""
+    """True for `top` and the queues below it; every queue is below the empty path."""
     return not top or path == top or path.startswith(f"{top}.")
 
 
@@ -105,7 +105,7 @@ def plan_stop(act: Act, names: Sequence[str]) -> list[str]:
 
 
 def planned(queue: Queue, queues: dict[str, Queue]) -> str:
-    """What would be stopped with a queue."""
+    """The sentence for a queue to be stopped."""
     below = sum(path.startswith(f"{queue.path}.") for path in queues)
     with_them = f" with {counted(below, 'queue')} below it" if below else ""
     return (

@@ -25,7 +25,7 @@ NEAR = 0.8
 
 
 def count_cell(rm: ResourceManager, name: str) -> str:
-    """How much an RM has: ``70``, and ``85 of 100`` where the cap is near."""
+    """A count of an RM: ``70``, and ``85 of 100`` where the cap is near."""
     count, cap = getattr(rm.counts, name), getattr(rm.caps, name)
     shown = human_bytes if name == "memory" else str
     return f"{shown(count)} of {shown(cap)}" if count >= NEAR * cap else shown(count)
@@ -99,7 +99,7 @@ def plan_forget(act: Act, names: Sequence[str]) -> list[str]:
 
 
 def remembered(act: Act, name: str) -> int:
-    """How many revisions the server keeps for an RM that is not registered."""
+    """The number of revisions that the server keeps for an RM that is not registered."""
     try:
         request = ListConfigurationsRequest(rm_id=name)
         return len(act.admin.ListConfigurations(request, timeout=act.timeout).revisions)
@@ -110,7 +110,7 @@ def remembered(act: Act, name: str) -> int:
 
 
 def planned(rm: ResourceManager) -> str:
-    """What would be forgotten with an RM."""
+    """The sentence for an RM to be forgotten."""
     state = "connected" if rm.connected else "gone"
     return (
         f"RM {printable(rm.rm_id)}, {state} for {age(rm.since)}, is to be forgotten: "

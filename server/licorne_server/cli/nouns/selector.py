@@ -10,14 +10,14 @@ NO_KEY = " \t()<>"
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """What one attribute has to be; a `value` of None means that it is there at all."""
+    """The wanted value of one attribute; None means any value."""
 
     key: str
     value: str | None
     wanted: bool
 
     def takes(self, attributes: Mapping[str, str]) -> bool:
-        """Whether the attributes are as it says."""
+        """True if the attributes satisfy it."""
         if self.value is None:
             return (self.key in attributes) == self.wanted
         return (attributes.get(self.key) == self.value) == self.wanted
@@ -30,7 +30,7 @@ class Selector:
     requirements: tuple[Requirement, ...] = ()
 
     def takes(self, attributes: Mapping[str, str]) -> bool:
-        """Whether all of it holds."""
+        """True if the attributes satisfy all requirements."""
         return all(requirement.takes(attributes) for requirement in self.requirements)
 
 

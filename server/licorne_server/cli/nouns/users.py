@@ -28,7 +28,7 @@ EXAMPLES = (
     ("licorne users --groups -o json", "groups, for programs"),
 )
 Row = tuple[Usage, QueueUsage]
-"""Somebody in one queue."""
+"""A user or group in one queue."""
 
 
 def rows(usage: Usage) -> Iterator[Row]:
@@ -41,7 +41,7 @@ def rows(usage: Usage) -> Iterator[Row]:
 
 
 def running(row: Row) -> str:
-    """How many applications run, and how many may."""
+    """Running applications, and their maximum."""
     _, queue = row
     text = str(len(queue.running_applications))
     return f"{text} (max {queue.max_applications})" if queue.max_applications else text

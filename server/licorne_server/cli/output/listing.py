@@ -1,4 +1,4 @@
-"""What a command lists: the columns of its table, how it is sorted, and what an item is called.
+"""Listings: the columns of a table, its order, and the names of the items.
 
 A command declares one `Listing` and gives its arguments with `add_listing_arguments`. `forms.py`
 prints it in every form, and `watch.py` as it changes.
@@ -43,11 +43,11 @@ class Column(Generic[R]):
 
     @property
     def word(self) -> str:
-        """What it is called on the command line: ``reserved-for``."""
+        """Its name on the command line: ``reserved-for``."""
         return self.header.lower().replace(" ", "-")
 
     def sort_key(self, row: R, resource: str) -> Any:
-        """What the row is sorted by; `resource` counts for a column of resources."""
+        """The sort key of a row; `resource` counts for a column of resources."""
         if self.amounts is not None:
             return self.amounts(row).get(resource or MEASURE, 0)
         return self.cell(row) if self.key is None else self.key(row)
@@ -128,7 +128,7 @@ class Listing(Generic[T, R]):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What may be sorted by: the columns, and of resources those that all have."""
+        """The values of `--sort-by`: columns, and of resources those that all clusters have."""
         return tuple(
             word
             for column in self.columns

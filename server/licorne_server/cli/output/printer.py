@@ -102,5 +102,5 @@ class Printer(Generic[T, R]):
 
 
 def worth(column: Column[R], rows: Sequence[R]) -> bool:
-    """Whether a column is shown: an optional one only with something in it."""
+    """True for a column to be shown: an optional one needs something in it."""
     return not column.optional or any(column.cell(row) != NOTHING for row in rows)

@@ -1,4 +1,4 @@
-"""What the commands print (DESIGN § 5): aligned tables with human units, JSON with raw numbers.
+"""Output of commands (DESIGN § 5): aligned tables with human units, JSON with raw numbers.
 
 Data goes to stdout, talk to stderr. A table uses rich on a terminal and plain text elsewhere.
 """
@@ -43,11 +43,11 @@ def say(text: str) -> None:
 
 
 CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
-"""What the system answers where stdout takes no more."""
+"""Errors of the system where stdout takes no more."""
 
 
 class OutputError(Exception):
-    """What is to be printed cannot be; the text says why."""
+    """The output cannot be written; the text says why."""
 
 
 @contextmanager
@@ -74,13 +74,13 @@ def while_read(*, needed: bool = True) -> Iterator[None]:
 
 
 def _drop_the_rest() -> None:
-    """What is buffered is written at exit, and needs a target."""
+    """Redirect stdout, as buffered output is written at exit."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether colours and moving pictures make sense on this stream."""
+    """True for a stream that takes colours and moving pictures."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
@@ -200,7 +200,7 @@ def print_data(data: Any, output: str) -> None:
 
 
 def widths_of(table: Sequence[Sequence[str]]) -> list[int]:
-    """How many cells of a terminal each column needs."""
+    """The width of each column, in cells of a terminal."""
     return [max(map(cell_len, column)) for column in zip(*table, strict=True)]
 
 
@@ -234,7 +234,7 @@ class Table:
         with_headers: bool = True,
         widths: Sequence[int] = (),
     ) -> None:
-        """Nothing is printed yet. No column is narrower than in `widths`."""
+        """Begin a table; `widths` are the least of its columns."""
         self._headers = list(headers)
         self._heads = max(heads, 1)
         self._with_headers = with_headers
@@ -341,7 +341,7 @@ def print_segments(lines: Sequence[Sequence[Segment]]) -> None:
 
 
 def terminal_width() -> int:
-    """How many cells a line of the terminal has; `COLUMNS` says otherwise."""
+    """The width of the terminal in cells; `COLUMNS` overrides it."""
     return shutil.get_terminal_size().columns
 
 

@@ -50,7 +50,7 @@ def print_or_watch(
 
 
 def look_again(look: Callable[[], Sequence[T]], args: argparse.Namespace) -> Sequence[T]:
-    """What `look` finds, once it finds anything: a server may restart, an RM register anew."""
+    """The items of the next look that works: a server may restart, an RM register anew."""
     lost = False
     while True:
         try:

@@ -19,7 +19,7 @@ class Offering:
     words: tuple[str, ...]
 
     def __call__(self, text: str) -> Any:
-        """What the text means."""
+        """The value of a text."""
         return self.read(text)
 
 

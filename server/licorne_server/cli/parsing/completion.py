@@ -38,7 +38,7 @@ LISTED_BY = {
     "GROUP": ("users", "--groups"),
     "CONTEXT": ("context", "list"),
 }
-"""What lists the names of a kind, by the metavar of arguments that are one."""
+"""The command that lists the names of a kind, by the metavar of its arguments."""
 PATIENCE = 1.0
 """Seconds that the server may take, unless `--timeout` was typed."""
 

@@ -219,7 +219,7 @@ def _fish(spec: CommandSpec) -> Iterator[str]:
 
 
 def _fish_needs(value: Value) -> str:
-    """What follows an option; only where a file is wanted are files offered."""
+    """The value behind an option; files are offered only for files."""
     if value == Value(FLAG):
         return ""
     return " -r -F" if value.kind == "FILE" else f" -x {_fish_value(value)}".rstrip()

@@ -1,4 +1,4 @@
-"""What there is to complete: commands, options, and what their values are."""
+"""The words that a shell can complete: commands, options, and their values."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ ANYTHING = "-"
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What an argument may be: one of `choices`, or of a kind; `FLAG` if there is no value.
+    """The value of an argument: one of `choices`, or of a kind; `FLAG` if there is no value.
 
     Of a kind that has choices too it may be either.
     """
@@ -80,12 +80,12 @@ def _specs(parser: argparse.ArgumentParser, words: tuple[str, ...]) -> Iterator[
 
 
 def _texts(action: argparse.Action) -> list[str]:
-    """What each of the commands below does."""
+    """The purpose of each of the commands below."""
     return [item.help or "" for item in getattr(action, "_choices_actions", ())]
 
 
 def _text(action: argparse.Action) -> str:
-    """What an option is for, in a few words."""
+    """The purpose of an option in a few words."""
     return (action.help or "").replace("(%(default)s)", "").split(";")[0].strip()
 
 

@@ -37,7 +37,7 @@ def bar(used: int, guaranteed: int, whole: int, cells: int, glyphs: Glyphs) -> T
 
 
 def _steps(used: int, whole: int, steps: int) -> int:
-    """How many steps of a bar an amount fills; all and none only where that is so."""
+    """The steps of a bar that an amount fills; all and none only where that is so."""
     if used <= 0:
         return 0
     if used >= whole:

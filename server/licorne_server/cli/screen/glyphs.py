@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glyphs:
-    """What a bar and a tree are drawn with.
+    """The characters of a bar and of a tree.
 
     `parts` are the beginnings of a cell, from one eighth on; without them a cell is full or empty.
     """

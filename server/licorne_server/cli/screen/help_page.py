@@ -1,4 +1,4 @@
-"""What the keys do, and what the words and signs of the screen mean."""
+"""The help of the screen: its keys, and the meaning of its words and signs."""
 
 from collections.abc import Iterator
 
@@ -63,7 +63,7 @@ def help_page(glyphs: Glyphs, width: int, room: int, top: int) -> list[Text]:
 
 
 def _section(pairs: tuple[tuple[str, str], ...], width: int) -> Iterator[Text]:
-    """What is meant stands beside it, or below it where there is little room."""
+    """Each word with its meaning beside it, or below it where there is little room."""
     label = min(LABEL_CELLS, width // 3)
     for name, meaning in pairs:
         lines = wrapped(meaning, max(width - label, 1), LONGEST)

@@ -26,7 +26,7 @@ class Keys:
     """
 
     def __init__(self) -> None:
-        """Nothing was pressed."""
+        """Begin with no key pressed."""
         self._decoder = codecs.getincrementaldecoder("utf-8")("ignore")
         self._held = ""
 
@@ -44,11 +44,11 @@ class Keys:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not known yet if an escape is a key, or begins the sequence of another."""
+        """True while an escape may be a key, or begin the sequence of another."""
         return bool(self._held)
 
     def settle(self) -> list[str]:
-        """Nothing has followed in time: what was held is the escape key, or nothing."""
+        """End a sequence that nothing followed in time: the escape key, or nothing."""
         held, self._held = self._held, ""
         return ["escape"] if held == ESCAPE else []
 

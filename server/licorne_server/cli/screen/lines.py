@@ -13,7 +13,7 @@ class Lines:
     """Prints snapshots, each in a line."""
 
     def __init__(self, console: Console) -> None:
-        """Nothing is printed yet."""
+        """Print on a console."""
         self._console = console
         self._next = 0.0
 
@@ -25,7 +25,7 @@ class Lines:
 
 
 def line(snapshot: Snapshot, seconds: float, status: str) -> str:
-    """How much of the cores of each cluster is allocated, and what is wrong with it if so."""
+    """The allocated share of the cores of each cluster, and its troubles."""
     parts = [_part(cluster) for cluster in snapshot.clusters if cluster.queues]
     return f"{seconds:4.0f} s  {'  '.join(parts)}  {status}"
 

@@ -1,4 +1,4 @@
-"""What is not as usual, in words: of a queue, of a partition, of its RM."""
+"""Marks: the troubles of a queue, a partition and its RM, in words."""
 
 from collections.abc import Iterator, Mapping
 
@@ -16,7 +16,7 @@ ACTIVE = "Active"
 
 
 def queue_marks(node: Node, resource: str) -> Iterator[str]:
-    """What is to be said of a queue, the gravest first; `resource` is the one in its bar."""
+    """The marks of a queue, the gravest first; `resource` is the one in its bar."""
     queue = node.queue
     if queue.state != ACTIVE:
         yield queue.state.lower()
@@ -32,7 +32,7 @@ def queue_marks(node: Node, resource: str) -> Iterator[str]:
 
 
 def _maximum(node: Node, resource: str) -> Iterator[str]:
-    """Whether a maximum is reached, by which resource if it is not the one in the bar."""
+    """The mark of a reached maximum, with the resource if it is not the one in the bar."""
     reached = reached_maxima(node)
     if not reached:
         return
@@ -68,12 +68,12 @@ def amount(resources: Mapping[str, int], shown: str) -> str:
 
 
 def label(resource: str) -> str:
-    """What people call a resource: ``cores``, ``memory``, ``pods``."""
+    """The usual name of a resource: ``cores``, ``memory``, ``pods``."""
     return "cores" if resource == "vcore" else printable(resource)
 
 
 def unit(resource: str) -> str:
-    """What amounts of a resource are in, as they are shown: ``cores``, ``bytes``, ``count``."""
+    """The unit of a resource as it is shown: ``cores``, ``bytes``, ``count``."""
     if resource == "vcore":
         return "cores"
     is_bytes = resource in BYTE_RESOURCES or resource.startswith(BYTE_PREFIX)
@@ -81,7 +81,7 @@ def unit(resource: str) -> str:
 
 
 def cluster_marks(cluster: Cluster) -> Iterator[str]:
-    """What is to be said of a partition and of its RM, a sentence each."""
+    """The marks of a partition and of its RM, a sentence each."""
     rm, partition = cluster.rm, cluster.partition
     if rm is not None and not rm.connected:
         since = shown_time(rm.since).partition(".")[0].replace("T", " ")

@@ -36,7 +36,7 @@ NO_KEYS: Sequence[str] = ("Ctrl-C quits",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """What is on a screen beside queues: what program it is of, and how looking goes.
+    """The text of a screen beside its queues: title, status, failure.
 
     `none` says that no RM is there.
     """
@@ -98,7 +98,7 @@ def _head(view: View, frame: Frame, width: int) -> list[Text]:
 
 
 def _foot(view: View, frame: Frame, width: int) -> list[Text]:
-    """What keys do, or what is being typed."""
+    """The keys, or the filter as it is typed."""
     if view.is_typing:
         keys: Sequence[str] = (f"filter: {view.wanted.text}_", "enter keeps it", "esc ends it")
     elif not frame.has_keys:
@@ -111,7 +111,7 @@ def _foot(view: View, frame: Frame, width: int) -> list[Text]:
 
 
 def legend(glyphs: Glyphs, width: int) -> Text:
-    """What a bar is made of, as far as there is room; the help has all of it."""
+    """The legend of a bar, as far as there is room; the help has all of it."""
     parts = (
         (glyphs.used, WITHIN, "within its guarantee"),
         (glyphs.beyond, BEYOND, "beyond it"),
@@ -165,7 +165,7 @@ def _queues(view: View, frame: Frame, width: int, room: int) -> list[Text]:
 
 
 def _no_queues(view: View, frame: Frame, width: int) -> list[Text]:
-    """Why the table is empty."""
+    """The reason for an empty table."""
     text = f"{frame.none}, so there are no queues"
     if view.wanted.text:
         text = f"no queue has {view.wanted.text} in its path"
@@ -181,7 +181,7 @@ def _scrolled(items: Sequence[object], selected: object, top: int, space: int) -
 
 
 def _more(items: Sequence[Node | Text], top: int, count: int, frame: Frame, width: int) -> Text:
-    """How many queues are above and below those on the screen."""
+    """The numbers of queues above and below those on the screen."""
     above = sum(isinstance(item, Node) for item in items[:top])
     below = sum(isinstance(item, Node) for item in items[top + count :])
     first = items[top]

@@ -51,7 +51,7 @@ def queue_page(view: View, glyphs: Glyphs, width: int, room: int) -> list[Text]:
 
 
 def _headline(node: Node, width: int) -> Text:
-    """Which queue it is, and what is not as usual."""
+    """The path of the queue, and its marks."""
     path = printable(f"{node.key[0]} {node.queue.path}")
     marks = ", ".join(queue_marks(node, ""))
     name = squeeze(path, max(width - cell_len(marks) - GAP, width // 2))
@@ -87,7 +87,7 @@ def _resources(node: Node, glyphs: Glyphs, width: int) -> Iterator[Text]:
 
 
 def _needed(column: Column, node: Node, names: Sequence[str]) -> int:
-    """How many cells a column takes, with those that keep it from the one before."""
+    """The width of a column in cells, with the gap before it."""
     return GAP + max(len(column.heading), *(cell_len(column.cell(node, name)) for name in names))
 
 
@@ -135,7 +135,7 @@ def _application(app: Application, name_cells: int, user_cells: int) -> str:
 
 
 def _explanation(inside: Inside, chosen: str, width: int) -> Iterator[Text]:
-    """What the first waiting ask of the chosen application waits for."""
+    """The blocker of the first waiting ask of the chosen application."""
     if not inside.applications:
         return
     name = chosen or inside.applications[0].application_id

@@ -1,4 +1,4 @@
-"""What a look at a server has seen."""
+"""Snapshots of a server."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inside:
-    """What is in an opened queue.
+    """The contents of an opened queue.
 
     The applications that have asks waiting come first, in order of their submission. If
     `is_partial` the queue has more of them. The explanation is that of the first waiting ask of
@@ -50,7 +50,7 @@ class Snapshot:
 
 
 def totals(snapshot: Snapshot) -> str:
-    """What there is in all partitions."""
+    """All partitions at one time."""
     partitions = [cluster.partition for cluster in snapshot.clusters]
     nodes = sum(partition.nodes for partition in partitions)
     allocations = sum(partition.allocations for partition in partitions)

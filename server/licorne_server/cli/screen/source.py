@@ -72,7 +72,7 @@ class Source:
         return named[:1]
 
     def look(self, opened: Opened | None = None) -> Snapshot:
-        """How things are now, with what is in the opened queue.
+        """The snapshot of now, with the contents of the opened queue.
 
         While a queue is open, only the queues of its partition are asked for: those of the others
         are as they were.
@@ -125,7 +125,7 @@ class Source:
     def _explained(
         self, opened: Opened, applications: Sequence[Application]
     ) -> ExplainResponse | None:
-        """Why the chosen application waits, or the first of them; None if nothing of it waits."""
+        """The explanation of the chosen application, or the first; None if nothing of it waits."""
         wanted = opened.application or (applications[0].application_id if applications else "")
         waits = any(app.application_id == wanted and app.pending_asks for app in applications)
         if not waits:
@@ -140,7 +140,7 @@ class Source:
 
 
 def _is_gone(error: grpc.RpcError) -> bool:
-    """Whether something has gone since it was listed."""
+    """True if the item has gone since it was listed."""
     return error.code() is grpc.StatusCode.NOT_FOUND
 
 

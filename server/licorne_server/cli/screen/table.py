@@ -27,7 +27,7 @@ GRAVE = ("at max", "over max", "full", "stopped")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """How the table is to look: of which resource, empty for the dominant one of each queue."""
+    """The look of a table: its resource, empty for the dominant one of each queue."""
 
     resource: str
     collapsed: frozenset[Key]
@@ -78,7 +78,7 @@ PENDING = Column("PENDING", _amount_of("pending"))
 APPLICATIONS = Column("APPS", _applications, unit=lambda _: "run/all")
 
 BY_PRIORITY = (USED, MAX, PENDING, GUARANTEED, APPLICATIONS)
-"""How much of how much is said as long as there is room for any number at all."""
+"""Used amount and whole are shown as long as there is room for any number."""
 BEFORE_NOTES = (RESOURCE, SHORT_RESOURCE, USED, MAX)
 """For these a note is cut. The resource comes first: without it no number says anything."""
 IN_ORDER = (RESOURCE, SHORT_RESOURCE, USED, GUARANTEED, MAX, PENDING, APPLICATIONS)
@@ -86,7 +86,7 @@ IN_ORDER = (RESOURCE, SHORT_RESOURCE, USED, GUARANTEED, MAX, PENDING, APPLICATIO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How many cells each part of a line takes."""
+    """The width of each part of a line, in cells."""
 
     name: int
     bar: int

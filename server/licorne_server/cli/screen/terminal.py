@@ -39,7 +39,7 @@ def console_on(stream: TextIO, *, pictured: bool) -> Console:
 
 
 def size_of(stream: TextIO) -> tuple[int, int]:
-    """How many columns and lines a terminal has at the moment."""
+    """The columns and lines of a terminal at the moment."""
     try:
         columns, lines = os.get_terminal_size(stream.fileno())
     except (OSError, ValueError):
@@ -70,7 +70,7 @@ class Terminal:
 
     @property
     def has_keys(self) -> bool:
-        """Whether there is a keyboard."""
+        """True if there is a keyboard."""
         return self._input is not None
 
     def __enter__(self) -> Self:

@@ -127,5 +127,5 @@ def watch(channel: grpc.Channel, source: Source, args: argparse.Namespace) -> No
 
 
 def title_of(target: str) -> str:
-    """What the screen is of."""
+    """The title of the screen."""
     return f"licorne top {printable(target)}"

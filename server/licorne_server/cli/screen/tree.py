@@ -11,7 +11,7 @@ Key = tuple[str, str]
 """A queue of all: its partition, and its path."""
 
 FIRST_RESOURCES = ("vcore", "memory")
-"""What people name first."""
+"""Resources that people name first."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -39,19 +39,19 @@ class Node:
             node = node.parent
 
     def has(self, text: str) -> bool:
-        """Whether a text is in its path or in its partition's name, in capitals or not."""
+        """True if a text is in its path or in its partition's name, in capitals or not."""
         return any(text.casefold() in printable(part).casefold() for part in self.key)
 
     def below(self) -> int:
-        """How many queues are below it."""
+        """The number of queues below it."""
         return sum(1 + child.below() for child in self.children)
 
     def whole(self, resource: str) -> int:
-        """What its bar is a part of; 0 if there is none of it in the cluster."""
+        """The whole of its bar; 0 if there is none of the resource in the cluster."""
         return self.limit.get(resource, 0)
 
     def use(self, resource: str) -> float:
-        """How much of that is used, as a share."""
+        """The used share of that."""
         used, whole = self.queue.allocated.get(resource, 0), self.whole(resource)
         return used / whole if whole else 0.0
 
@@ -69,7 +69,7 @@ class Node:
 
 
 def rank(resource: str) -> tuple[int, str]:
-    """What people name first, then the others by name."""
+    """Resources that people name first, then the others by name."""
     known = resource in FIRST_RESOURCES
     return FIRST_RESOURCES.index(resource) if known else len(FIRST_RESOURCES), resource
 
@@ -160,7 +160,7 @@ ORDERS: Mapping[str, Callable[[str], Order]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What of the trees is to be seen, and in which order."""
+    """The visible part of the trees, and its order."""
 
     order: str = "name"
     resource: str = ""

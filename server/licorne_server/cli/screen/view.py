@@ -1,4 +1,4 @@
-"""What the viewer chose: where the cursor is, what is sorted, filtered, folded and opened."""
+"""The viewer's choices: cursor, order, filter, folded and opened queues."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -34,14 +34,14 @@ STEPS = {
 
 
 def _nothing() -> None:
-    """What a key does that means nothing."""
+    """The effect of a key without a meaning."""
 
 
 class View:
     """The state of a screen. Keys change it, and so does what comes from the server."""
 
     def __init__(self) -> None:
-        """Nothing was seen and nothing chosen yet."""
+        """A view of nothing, with nothing chosen."""
         self.snapshot = Snapshot(time=0.0, clusters=())
         self.wanted = Wanted()
         self.selected: Key | None = None
@@ -95,7 +95,7 @@ class View:
         return next((node for node in everything if node.key == key), None)
 
     def position(self, seen: Sequence[Node]) -> int:
-        """Where the cursor is. If its queue is not to be seen any more, at the nearest above it."""
+        """The line of the cursor: its queue, or the nearest above it that is visible."""
         at = {node.key: index for index, node in enumerate(seen)}
         if self.selected is None:
             return 0

@@ -24,12 +24,12 @@ Look = Callable[[Opened | None], Snapshot]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """What a program says of itself on its screen, at any moment."""
+    """The title and the status of a screen, at any moment."""
 
     title: Callable[[], str]
     status: Callable[[Snapshot], str]
     none: str = NO_RM
-    """That no RM is there."""
+    """The sentence for no RM."""
 
 
 class Watch:

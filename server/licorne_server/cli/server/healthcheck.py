@@ -22,7 +22,7 @@ FAILED = 1
 USAGE = 1
 
 HERE = ("http://127.0.0.1:9080/livez", "https://127.0.0.1:9080/livez")
-"""What is asked unless a URL is given: the server of this machine, whether it has TLS or not."""
+"""URLs to try if none is given: the server of this machine, without TLS and with it."""
 
 PATIENCE = 3.0
 """Seconds that an answer may take."""
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _context(authority: Path | None, *, skip: bool) -> ssl.SSLContext:
-    """Whom to believe: the authority, or those of the system; or everybody.
+    """The authorities to trust: the one given, those of the system, or any.
 
     On this machine nobody's certificate is checked: nothing is told to the server, and the name
     that its certificate is for need not be this address.
@@ -68,7 +68,7 @@ def _context(authority: Path | None, *, skip: bool) -> ssl.SSLContext:
 
 
 def _problem(url: str, context: ssl.SSLContext) -> str:
-    """Why the server is not well; empty if it says that it is."""
+    """The reason for which the server is not alive; empty if it is."""
     try:
         with urllib.request.urlopen(url, timeout=PATIENCE, context=context) as response:
             return "" if response.status == 200 else f"status {response.status}"

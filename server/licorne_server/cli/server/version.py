@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
 def server_version(
     stub: StateStub, args: argparse.Namespace, *, named: bool
 ) -> list[GetServerResponse]:
-    """What the server says of itself; nothing from one that is too old to know.
+    """The version of the server; nothing from one that is too old to know.
 
     Raises:
         RpcError: a server that was named does not answer.

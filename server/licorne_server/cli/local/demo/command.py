@@ -164,7 +164,7 @@ class Spectator:
     """Looks at the server through its State service while the RMs play."""
 
     def __init__(self, stub: StateStub, rms: Sequence[DemoRm], length: float) -> None:
-        """Nothing has been seen yet."""
+        """Look through `stub` for `length` seconds."""
         self._stub = stub
         self._rms = rms
         self._length = length
@@ -183,7 +183,7 @@ class Spectator:
 
     @property
     def is_over(self) -> bool:
-        """Whether the whole time has passed."""
+        """True once the whole time has passed."""
         return self.seconds >= self._length
 
     async def watch(self) -> None:
@@ -211,7 +211,7 @@ class Spectator:
             await asyncio.sleep(PICTURE_SECONDS)
 
     def look(self, opened: Opened | None) -> Snapshot:
-        """How things are now, the RMs in the order of the demo; blocks, and asks the question."""
+        """The snapshot of now, RMs in order of the demo; blocks, and asks for the explanation."""
         snapshot = self._source.look(opened)
         order = [rm.world.rm_id for rm in self._rms]
         clusters = sorted(snapshot.clusters, key=lambda item: order.index(item.partition.rm_id))
@@ -229,7 +229,7 @@ class Spectator:
         return replace(snapshot, clusters=named)
 
     def _blocked(self) -> ExplainResponse | None:
-        """Why the application waits; None when it does not at this moment."""
+        """The explanation of the waiting application; None when it does not wait now."""
         request = ExplainRequest(
             partition=f"[{EXPLAINED_RM}]default", application_id=WAITING_APPLICATION
         )
@@ -282,12 +282,12 @@ def summary(rms: Sequence[DemoRm], spectator: Spectator, usage: Usage) -> list[s
 
 
 def tally_of(rms: Sequence[DemoRm], rm_id: str) -> Tally:
-    """What came of the work of one RM."""
+    """The counts of one RM."""
     return next(rm.tally for rm in rms if rm.world.rm_id == rm_id)
 
 
 def together(tally: Tally) -> str:
-    """How far the gang has come together."""
+    """The progress of the gang."""
     return (
         f"{GANG}: {tally.placeholders[GANG]} placeholders came together,"
         f" {tally.placed[GANG]} allocations took their places"
@@ -295,7 +295,7 @@ def together(tally: Tally) -> str:
 
 
 def taken_back(tally: Tally) -> str:
-    """What was taken back of a guarantee that another queue had borrowed."""
+    """The part of a guarantee that preemption took back from its borrower."""
     return (
         f"{OWNER_QUEUE} got {tally.placed[OWNER]} allocations that it is guaranteed:"
         f" {tally.preempted[BORROWER]} of {BORROWER_QUEUE} were stopped for them"
@@ -303,7 +303,7 @@ def taken_back(tally: Tally) -> str:
 
 
 def latency(tally: Tally) -> str:
-    """How long asks of the RM waited that always finds room."""
+    """Latency of the RM that always finds room."""
     if not tally.waits:
         return "nothing was placed yet"
     waits = sorted(tally.waits)

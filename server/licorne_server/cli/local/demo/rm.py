@@ -30,7 +30,7 @@ ENDED = ("Completed", "Failed", "Expired")
 
 @dataclass(slots=True)
 class Tally:
-    """What came of the work so far. The last waits, from ask to allocation, are in seconds.
+    """Counts of the work so far. The last waits, from ask to allocation, are in seconds.
 
     Placeholders are no work, and are counted apart. The last three are by application.
     """
@@ -65,7 +65,7 @@ class DemoRm:
 
     @property
     def was_served(self) -> bool:
-        """Whether the server has taken its nodes, now or before."""
+        """True once the server has taken its nodes."""
         return self._client is not None and self._client.stats.replayed > 0
 
     async def play(

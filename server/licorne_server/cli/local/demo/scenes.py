@@ -1,4 +1,4 @@
-"""What the demo shows on purpose: an ask that waits, a gang, and a guarantee that is taken back.
+"""Scenes of the demo: an ask that waits, a gang, and a guarantee that is taken back.
 
 All times are for a demo of one unit length, as in `demo_world`, where the queues are.
 """

@@ -1,4 +1,4 @@
-"""What the demo's three resource managers have and want: queues, nodes, applications, asks.
+"""The worlds of the demo's three resource managers: queues, nodes, applications, asks.
 
 All times are for a demo of one unit length; whoever plays it multiplies them.
 """
@@ -105,13 +105,13 @@ class World:
 
     @property
     def asks(self) -> int:
-        """How many asks it is going to send."""
+        """The number of asks in all."""
         return sum(len(submission.asks) for submission in self.submissions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """How the applications of one kind look; ranges are inclusive."""
+    """The applications of one kind; ranges are inclusive."""
 
     name: str
     users: tuple[str, ...]

@@ -16,7 +16,7 @@ _CAPS = {
     "asks": "asks and allocations of one RM together, foreign ones too",
     "ended": "applications of one RM that are over and can still be seen; the oldest is dropped",
 }
-"""What is counted for each RM, by the name of its cap."""
+"""Counts of each RM, by the name of the cap."""
 
 
 def add_rm_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,6 +102,6 @@ def rm_bounds(args: argparse.Namespace) -> RmBounds:
 
 
 def usual_memory(limit: int) -> int:
-    """How many bytes one RM may have if nothing is said: one alone must not use up the limit."""
+    """The default memory of one RM in bytes: one alone must not use up the limit."""
     usual = _USUAL.each.memory
     return min(usual, limit // 2) if limit else usual

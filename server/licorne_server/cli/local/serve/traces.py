@@ -9,7 +9,7 @@ from licorne_server.tracing.settings import USUAL_SAMPLE, TraceSettings
 OPTION = "--otlp-endpoint"
 OWN_VARIABLE = "LICORNE_OTLP_ENDPOINT"
 STANDARD_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-"""What any program with OpenTelemetry looks at; the first that is set counts."""
+"""Variables of every program with OpenTelemetry; the first that is set counts."""
 PROTOCOL_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 PROTOCOL = "http/protobuf"
 """The one protocol in which spans are sent."""
@@ -37,7 +37,7 @@ def add_trace_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def trace_settings(args: argparse.Namespace, environ: Mapping[str, str]) -> TraceSettings | None:
-    """What the arguments and the environment say of traces; None for no traces.
+    """The trace settings of arguments and environment; None for no traces.
 
     Raises:
         SettingsError: the environment wants another protocol.
@@ -51,7 +51,7 @@ def trace_settings(args: argparse.Namespace, environ: Mapping[str, str]) -> Trac
 
 
 def _endpoint(args: argparse.Namespace, environ: Mapping[str, str]) -> tuple[str, str]:
-    """Who names an endpoint, and the endpoint; empty for no traces."""
+    """The source of the endpoint, and the endpoint; empty for no traces."""
     if args.otlp_endpoint is not None:
         return OPTION, args.otlp_endpoint
     names = [OWN_VARIABLE]
