@@ -21,6 +21,8 @@ from licorne_server.cli.parsing.parser import Parser
 CORE_VERBOSITY = "GRPC_VERBOSITY"
 CLI = "licorne_server.cli"
 SERVE = "serve"
+DISTRIBUTION = "licorne-server"
+"""The installed distribution, which has the version."""
 COMMANDS = {
     SERVE: ("licorne_server.__main__", "serve resource managers"),
     "healthcheck": (f"{CLI}.server.healthcheck", "exit with 0 if the server here is alive"),
@@ -125,7 +127,7 @@ class _Version(argparse.Action):
     """`--version`: one line, and the end."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        from licorne_server.build_info import build_info
+        from importlib.metadata import version
 
-        print(f"licorne {build_info().version}")
+        print(f"licorne {version(DISTRIBUTION)}")
         parser.exit(OK)

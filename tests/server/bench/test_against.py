@@ -164,7 +164,7 @@ def test_a_build_has_its_commit(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (("neighbour", "--against", "pure"), "--against cannot be used with neighbour"),
-        (("neighbour", "core"), "neighbour is measured alone"),
+        (("neighbour", "core"), "neighbour is measured alone, without core"),
         (("all", "core"), "all has core already"),
         (
             ("core", "--against", "pure", "--profile", "x"),

@@ -10,8 +10,7 @@ CLI = Path(licorne_server.cli.__file__).parent
 LOCAL = CLI / "local"
 MOST_AT_THE_TOP = 12
 LEFT = {
-    # Which version and build run here.
-    ("commands.py", "licorne_server.build_info"),
+    # The build that runs here.
     ("server/version.py", "licorne_server.build_info"),
     # Quantities and queues of a configuration, until the server compares and reads them.
     ("config/changes.py", "licorne_core.config"),

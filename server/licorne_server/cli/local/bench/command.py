@@ -30,6 +30,7 @@ EXAMPLES = (
     ("licorne bench all --json", "every scenario, for programs"),
 )
 IDLE_SECONDS = 10.0
+MEASURED_ALONE = (bench_isolation, bench_growth, bench_utilisation)
 PAIRS = 3
 """So many runs where figures are compared, unless it is said how many."""
 
@@ -37,7 +38,8 @@ PAIRS = 3
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne bench`."""
     about = {item.name: item.about for item in SCENARIOS.values()}
-    about |= bench_isolation.ISOLATION | bench_growth.GROWTH | bench_utilisation.UTILISATION
+    for each in MEASURED_ALONE:
+        about |= each.ALONE.scenarios
     scenarios = "\n".join(f"  {name:<11} {text}" for name, text in about.items())
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = (
@@ -99,17 +101,10 @@ def run(args: argparse.Namespace) -> int:
     """
     args.runs = args.runs or (1 if args.against is None and args.report is None else PAIRS)
     try:
-        if args.scenario in bench_utilisation.UTILISATION:
-            bench_isolation.refuse_elsewhere(args)
-            bench_growth.refuse_elsewhere(args)
-            return bench_utilisation.run(args)
-        bench_utilisation.refuse_elsewhere(args)
-        if args.scenario in bench_growth.GROWTH:
-            bench_isolation.refuse_elsewhere(args)
-            return bench_growth.run(args)
-        bench_growth.refuse_elsewhere(args)
-        if args.scenario in bench_isolation.ISOLATION:
-            return bench_isolation.run(args)
+        wanted = [each for each in MEASURED_ALONE if each.ALONE.check(args)]
+        if wanted:
+            code: int = wanted[0].run(args)
+            return code
         scenarios = chosen(args)
         report = bench_report.wanted(args)
     except UsageError as error:

@@ -10,6 +10,7 @@ from licorne_server.bench.growth.report import HEADERS, as_json, table
 from licorne_server.bench.installation import this_build
 from licorne_server.bench.progress import Progress
 from licorne_server.cli.connection.failures import UsageError
+from licorne_server.cli.local.bench.alone import Alone
 from licorne_server.cli.local.bench.outcome import OK, Outcome
 from licorne_server.cli.local.bench.progress import shown
 from licorne_server.cli.local.bench.report import Report, wanted
@@ -19,9 +20,10 @@ NAME = "growth"
 GROWTH = {NAME: "cost per allocation while one thing grows tenfold, twice"}
 """The scenario, and what it is about. It is not one of `all`."""
 
-NOT_HERE = (
-    *("nodes", "pods", "batch", "sort", "wire", "profile", "against"),
-    *("untagged", "refuse", "answer_after", "table"),
+ALONE = Alone(
+    GROWTH,
+    own=("only",),
+    refused=("nodes", "pods", "batch", "sort", "wire", "profile", "against"),
 )
 
 
@@ -29,16 +31,6 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
     """The arguments of this one alone."""
     add = group.add_argument
     add("--only", metavar="NAME[,NAME]", help=f"of {', '.join(DIMENSIONS)}")
-
-
-def refuse_elsewhere(args: argparse.Namespace) -> None:
-    """Refuse arguments of this one in any other scenario.
-
-    Raises:
-        UsageError: one is given.
-    """
-    if args.only is not None:
-        raise UsageError(f"--only is for {NAME} only")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -72,11 +64,6 @@ def chosen(args: argparse.Namespace) -> list[Dimension]:
     Raises:
         UsageError: the arguments make no sense together.
     """
-    for given in NOT_HERE:
-        if getattr(args, given) is not None:
-            raise UsageError(f"--{given.replace('_', '-')} cannot be used with {NAME}")
-    if args.more:
-        raise UsageError(f"{NAME} is measured alone, without {args.more[0]}")
     if args.only is None:
         return list(DIMENSIONS.values())
     if args.report is not None:

@@ -16,6 +16,7 @@ from licorne_server.bench.report import Run
 from licorne_server.bench.runs import alone
 from licorne_server.bench.server_process import ServerFailed
 from licorne_server.cli.connection.failures import UsageError
+from licorne_server.cli.local.bench.alone import Alone
 from licorne_server.cli.local.bench.outcome import Outcome
 from licorne_server.cli.local.bench.progress import shown
 from licorne_server.cli.output.text import print_json, print_table, say, while_read
@@ -56,11 +57,11 @@ COLUMNS = {
 }
 """The columns of the tables, and the measures in them. Times are in milliseconds."""
 
-NOT_HERE = (
-    *("pods", "batch", "sort", "wire", "against", "report"),
-    *("untagged", "refuse", "answer_after", "table"),
+ALONE = Alone(
+    ISOLATION,
+    own=("attack", "rms", "percent", "rate"),
+    refused=("pods", "batch", "sort", "wire", "against", "report"),
 )
-HERE_ONLY = ("attack", "rms", "percent", "rate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,17 +83,6 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
     add("--rms", type=positive, metavar="N", help="manyrms: so many RMs only")
     add("--rate", type=positive, metavar="N", help="asks a second of each RM")
     add("--percent", type=percent, metavar="P", help="size of the attacks; 100 unless it is given")
-
-
-def refuse_elsewhere(args: argparse.Namespace) -> None:
-    """Refuse arguments of these two in any other scenario.
-
-    Raises:
-        UsageError: one is given.
-    """
-    for name in HERE_ONLY:
-        if getattr(args, name) is not None:
-            raise UsageError(f"--{name} is for {NEIGHBOUR} and {MANY_RMS} only")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -122,11 +112,6 @@ def chosen(args: argparse.Namespace, progress: Progress) -> list[Line]:
         UsageError: the arguments make no sense together.
     """
     name = args.scenario
-    for given in NOT_HERE:
-        if getattr(args, given) is not None:
-            raise UsageError(f"--{given.replace('_', '-')} cannot be used with {name}")
-    if args.more:
-        raise UsageError(f"{name} is measured alone")
     other = "rms" if name == NEIGHBOUR else "attack"
     if getattr(args, other) is not None:
         raise UsageError(f"--{other} cannot be used with {name}")

@@ -13,12 +13,11 @@ from licorne_server.bench.scenarios import (
     predicate_table,
 )
 from licorne_server.cli.connection.failures import UsageError
-from licorne_server.cli.local.bench import isolation as bench_isolation
+from licorne_server.cli.local.bench.alone import OF_PREDICATES, given
 from licorne_server.cli.parsing.arguments import percent, seconds
 
 ALL = "all"
 FAIR = "fair"
-FOR_PREDICATES = ("untagged", "refuse", "answer_after", "table")
 
 
 def add_predicate_arguments(group: argparse._ArgumentGroup) -> None:
@@ -53,7 +52,6 @@ def chosen(args: argparse.Namespace) -> Sequence[Scenario]:
     Raises:
         UsageError: the arguments make no sense together.
     """
-    bench_isolation.refuse_elsewhere(args)
     names = named(args)
     if args.sort == FAIR:
         # Placeholders are refused in a queue that shares out evenly (spec § 6.1).
@@ -75,10 +73,10 @@ def chosen(args: argparse.Namespace) -> Sequence[Scenario]:
         raise UsageError(f"--wire: {args.scenario} cannot be run over {args.wire}")
     if args.profile is not None and (len(found) > 1 or args.table or args.against):
         raise UsageError("--profile: there would be several servers; choose one scenario and wire")
-    given = [name for name in FOR_PREDICATES if getattr(args, name) is not None]
-    if given and [scenario.kind for scenario in found] != [Kind.ASKED]:
-        raise UsageError(f"--{given[0].replace('_', '-')} is for predicates only")
-    return list(asked(found[0], args)) if given else found
+    options = given(args, OF_PREDICATES)
+    if options and [scenario.kind for scenario in found] != [Kind.ASKED]:
+        raise UsageError(f"{options[0]} is for predicates only")
+    return list(asked(found[0], args)) if options else found
 
 
 def named(args: argparse.Namespace) -> list[str]:
@@ -112,9 +110,8 @@ def asked(scenario: Scenario, args: argparse.Namespace) -> Iterator[Scenario]:
             ),
         )
         return
-    for name in ("untagged", "answer_after"):
-        if getattr(args, name) is not None:
-            raise UsageError(f"--{name.replace('_', '-')}: the table has both ways")
+    for option in given(args, ("untagged", "answer_after")):
+        raise UsageError(f"{option}: the table has both ways")
     base = replace(scenario, asking=replace(asking, refused_percent=args.refuse or 0))
     if args.nodes or args.pods:
         yield from predicate_table(base, [(base.pods, base.nodes)])

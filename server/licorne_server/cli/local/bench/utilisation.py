@@ -10,6 +10,7 @@ from licorne_server.bench.report import NOTHING, environment, readable, rounded
 from licorne_server.bench.utilisation import Figures, played
 from licorne_server.bench.utilisation_loads import Load, loads
 from licorne_server.cli.connection.failures import UsageError
+from licorne_server.cli.local.bench.alone import Alone
 from licorne_server.cli.local.bench.outcome import Outcome
 from licorne_server.cli.local.bench.progress import shown
 from licorne_server.cli.output.text import print_json, print_table, say, while_read
@@ -37,11 +38,11 @@ COLUMNS = {
 """The columns of the table, and the measures in them."""
 
 OF_LARGE = ("large_p50_seconds", "large_max_seconds")
-NOT_HERE = (
-    *("nodes", "pods", "batch", "sort", "wire", "profile", "against", "report"),
-    *("untagged", "refuse", "answer_after", "table"),
+ALONE = Alone(
+    UTILISATION,
+    own=("seed", "minutes"),
+    refused=("nodes", "pods", "batch", "sort", "wire", "profile", "against", "report"),
 )
-HERE_ONLY = ("seed", "minutes")
 
 Played = tuple[Load, bool, Figures]
 """A load, whether nodes were reserved, and what came of it."""
@@ -54,28 +55,12 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
     add("--minutes", type=positive, metavar="N", help=f"on a clock of its own ({MINUTES})")
 
 
-def refuse_elsewhere(args: argparse.Namespace) -> None:
-    """Refuse arguments of this one in any other scenario.
-
-    Raises:
-        UsageError: one is given.
-    """
-    for name in HERE_ONLY:
-        if getattr(args, name) is not None:
-            raise UsageError(f"--{name} is for {NAME} only")
-
-
 def run(args: argparse.Namespace) -> int:
     """Play and print; the exit code as that of `licorne bench`.
 
     Raises:
         UsageError: the arguments make no sense together.
     """
-    for given in NOT_HERE:
-        if getattr(args, given) is not None:
-            raise UsageError(f"--{given.replace('_', '-')} cannot be used with {NAME}")
-    if args.more:
-        raise UsageError(f"{NAME} is measured alone, without {args.more[0]}")
     if args.runs > 1:
         raise UsageError(f"--runs cannot be used with {NAME}: the same seed has the same figures")
     seed = SEED if args.seed is None else args.seed
