@@ -247,7 +247,10 @@ class Allocations:
 
     def _note_known(self, node: Node) -> None:
         """The RM made or will be told of what was booked."""
-        self._note_results_void(node, void=note_known_change(node, narrowed=True))
+        if note_known_change(node, narrowed=True):
+            self._wakeups.node_improved(node)
+        else:
+            self._wakeups.node_filled(node)
 
     def _note_results_void(self, node: Node, *, void: bool) -> None:
         """Something was booked; where refusals are void by it, the node may do for others."""

@@ -19,7 +19,9 @@ def book(items: Items, node: Node, app: Application, *, placeholder: bool = Fals
     What users and groups have where nothing is limited is not booked: it is what their applications
     have together. Those of a `placeholder` are kept apart in the application (spec § 6.2).
     """
-    book_on_node(items, node)
+    available = node.available
+    for name, value in items:
+        available[name] = available.get(name, 0) - value
     totals = app.placeholder_allocated if placeholder else app.allocated
     for name, value in items:
         totals[name] = totals.get(name, 0) + value
@@ -100,7 +102,9 @@ def unbook_promise(items: Items, app: Application) -> None:
 
 def book_demand(items: Items, app: Application, leaf: Queue) -> None:
     """Book the amounts as pending in the application, in its leaf and in the queues above it."""
-    charge(app.pending_total, items)
+    totals = app.pending_total
+    for name, value in items:
+        totals[name] = totals.get(name, 0) + value
     for queue in leaf.lineage:
         totals = queue.pending
         for name, value in items:

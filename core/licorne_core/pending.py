@@ -97,7 +97,10 @@ class PendingAsks:
         """A request is not pending any more, as its state says; its queues are not ranked yet."""
         leaf: Queue = app.leaf
         ask = request.ask
-        group = app.dequeue(request)
+        group: AskGroup = request.group
+        group.drop(request)
+        app.pending_count -= 1
+        app.priorities.remove(ask.priority)
         unbook_demand(ask.ask_class.items, app, leaf)
         if leaf.priorities.remove(ask.priority):
             settle_priority(leaf)

@@ -157,7 +157,9 @@ class Holdings:
         """One more ask or allocation; it `exists` if the RM runs it already."""
         if self.asks >= self.caps.asks:
             self._refuse(f"allocation {key}", self.asks, "asks and allocations", self.caps.asks)
-        self._check_memory(f"allocation {key}", ASK_BYTES + footprint, new=not exists)
+        # Most asks need no look at why.
+        if self.pressure.shortage or self.memory + ASK_BYTES + footprint > self.caps.memory:
+            self._check_memory(f"allocation {key}", ASK_BYTES + footprint, new=not exists)
 
     def check_growth(self, key: str, footprint: int) -> None:
         """What an ask or allocation takes grows by so many bytes."""

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from licorne_core.apps.gang import Gang
-from licorne_core.apps.groups import AskGroup, PreemptionRequest, ReservationRequest, group_key
+from licorne_core.apps.groups import AskGroup, PreemptionRequest, ReservationRequest
 from licorne_core.apps.requests import ASSUMED, BOOKED, TO_REPLACE, Place, Request
 from licorne_core.apps.states import TRANSITIONS, AppEvent, AppState
 from licorne_core.asks import Allocation, Ask
@@ -242,7 +242,7 @@ class Application:
 
     def group_of(self, ask: Ask) -> AskGroup:
         """The group of an ask, an empty one if nothing of it is pending."""
-        key = group_key(ask)
+        key = (ask.ask_class, ask.task_group, ask.placeholder)
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = AskGroup(self, key)
@@ -271,14 +271,6 @@ class Application:
         if group.preemption_request is not None:
             group.preemption_request.add(place, now)
         return group.heap[0].arrival == request.arrival
-
-    def dequeue(self, request: Request) -> AskGroup:
-        """A request is not pending any more, as its state says; the group that it was in."""
-        group: AskGroup = request.group
-        group.drop(request)
-        self.pending_count -= 1
-        self.priorities.remove(request.ask.priority)
-        return group
 
     def forget_idle(self, group: AskGroup) -> None:
         """A few groups are kept when they are idle, as asks of the same classes keep coming."""

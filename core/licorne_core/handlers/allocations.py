@@ -91,7 +91,7 @@ def _take_ask(rm: Rm, ask: Ask, now: float, outcome: Outcome) -> None:
     partition.counters.asks_received += 1
     try:
         _check(ask)
-        if is_foreign(ask):
+        if ask.tags and is_foreign(ask):
             take_foreign(partition, ask, now)
             return
         app = partition.applications.get(ask.app_id)
@@ -125,7 +125,8 @@ def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome:
         roll_back(partition, app, request, PairEvent.DROPPED, now)
     if request is None:
         app.holdings.check_ask(ask.key, ask.footprint, exists=ask.node_id is not None)
-        check_task_group(app, ask)
+        if ask.placeholder:
+            check_task_group(app, ask)
         if ask.node_id:
             _recover(partition, app, ask, now, outcome)
         else:

@@ -25,7 +25,7 @@ MAX_TASK_GROUPS = 1000
 def check_task_group(app: Application, ask: Ask) -> None:
     """Refuse a placeholder that names one task group too many."""
     groups = app.gang.groups
-    if ask.placeholder and ask.task_group not in groups and len(groups) >= MAX_TASK_GROUPS:
+    if ask.task_group not in groups and len(groups) >= MAX_TASK_GROUPS:
         raise Rejected(
             f"allocation {ask.key}: task group {ask.task_group} is one too many: "
             f"application {app.app_id} has {MAX_TASK_GROUPS}",

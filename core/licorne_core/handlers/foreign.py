@@ -16,7 +16,7 @@ FOREIGN_TAG = "foreign"
 
 def is_foreign(ask: Ask) -> bool:
     """Whether the ask is of another scheduler."""
-    return bool(ask.tags) and any(tag.lower() == FOREIGN_TAG for tag in ask.tags)
+    return any(tag.lower() == FOREIGN_TAG for tag in ask.tags)
 
 
 def take_foreign(partition: Partition, ask: Ask, now: float) -> None:

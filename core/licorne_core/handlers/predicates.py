@@ -13,7 +13,8 @@ from licorne_core.ids import NodeId
 from licorne_core.lifecycle import allocation_made
 from licorne_core.nodes.node import NO_ANSWER, Node
 from licorne_core.partition import Partition
-from licorne_core.scheduling.cycle import Candidate, ToReserve
+from licorne_core.scheduling.cycle import Candidate
+from licorne_core.scheduling.measures import ToReserve
 from licorne_core.scheduling.predicate_checks import Assumed, PredicateCheck
 
 WAITS_FOR_ANSWER = frozenset({RequestState.ASSUMED, RequestState.MATCHED})

@@ -22,7 +22,7 @@ from licorne_core.handlers.slices import Slice
 from licorne_core.lifecycle import allocation_made, on_time
 from licorne_core.outstanding import scan, unreported
 from licorne_core.partition import Partition
-from licorne_core.scheduling.cycle import ToReserve
+from licorne_core.scheduling.measures import ToReserve
 from licorne_core.scheduling.preempting import ToClear, ToPreempt
 from licorne_core.scheduling.replacing import Cancellation, Replacement
 from licorne_core.scheduling.review import ToGiveUp
@@ -128,7 +128,7 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
         outcome.updates += allocation_made(partition, leaf, app, allocation, now)
     partition.counters.asks_tried = cycle.tried
     partition.counters.work = cycle.cost
-    partition.counters.search_work = partition.preemption.work
+    partition.counters.search_work = cycle.search_cost
     if made:
         outcome.made[partition] = made
     effects = outcome.effects(partition.rm_id, made_first=True)

@@ -66,15 +66,16 @@ def share(queue: Queue) -> float:
     denominator. Usage of a type whose denominator is zero counts as 1.0. The function reads the
     denominators that the queue carries, so they have to be up to date.
     """
-    return _largest_quotient(queue.allocated, queue.denominators)
+    return largest_quotient(queue.allocated, queue.denominators)
 
 
 def current_share(queue: Queue) -> float:
     """The share by denominators that are derived on the spot, for reports."""
-    return _largest_quotient(queue.allocated, denominators(queue))
+    return largest_quotient(queue.allocated, denominators(queue))
 
 
-def _largest_quotient(allocated: dict[str, int], divisors: dict[str, int]) -> float:
+def largest_quotient(allocated: dict[str, int], divisors: dict[str, int]) -> float:
+    """The share of what is allocated, by what it is divided by: see `share`."""
     highest = 0.0
     for name, amount in allocated.items():
         divisor = divisors.get(name)

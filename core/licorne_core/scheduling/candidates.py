@@ -16,7 +16,7 @@ from licorne_core.scheduling.walking import parts_of
 from licorne_core.tuning import Tuning
 
 WORK_OF_A_TRY = 10
-"""Trying an ask costs as much as so much work, which is about microseconds."""
+"""Trying an ask costs as much as so much work of the heaps, which is about microseconds."""
 
 
 class NodeIndex:
@@ -28,11 +28,10 @@ class NodeIndex:
     """
 
     __slots__ = (
-        "_heaps",
         "_indexed",
         "_nodes",
-        "_rescored",
         "_supplies",
+        "heaps",
         "version",
     )
 
@@ -40,32 +39,27 @@ class NodeIndex:
         """Over these nodes."""
         self._nodes = nodes
         self._indexed = tuning.node_index
-        self._rescored = 0
         self.version = 0
         """Rises with every change of a node."""
         for _ in self._score_all():
             pass
-        self._heaps = NodeHeaps(nodes, tuning.fill_work)
+        self.heaps = NodeHeaps(nodes, tuning.fill_work)
+        """Nodes in order. Their `work` is that of touching many nodes at once."""
         self._supplies = Supplies()
-
-    @property
-    def work(self) -> int:
-        """What touching many nodes at once has cost so far, in tries of an ask."""
-        return (self._heaps.work + self._rescored) // WORK_OF_A_TRY
 
     def reorder(self, policy: NodeSortPolicy) -> Iterator[int]:
         """Put another order of nodes in force, step by step; a step says for how much it counts.
 
         Between two steps nodes may change. None may come or go, and nobody may ask for any.
         """
-        yield from self._heaps.close()
+        yield from self.heaps.close()
         self._nodes.reorder(policy)
         for part in parts_of(self._nodes.by_id.values()):
             for node in part:
                 self._nodes.order.add(node)
             yield 1
         yield from self._score_all()
-        yield from self._heaps.reopen()
+        yield from self.heaps.reopen()
 
     # Who asks
 
@@ -88,7 +82,7 @@ class NodeIndex:
 
     def clear(self) -> Iterator[int]:
         """The partition is gone, and nobody asks any more: forget all nodes, step by step."""
-        yield from self._heaps.close()
+        yield from self.heaps.close()
         self._supplies.clear()
 
     def end_pass(self) -> None:
@@ -101,7 +95,7 @@ class NodeIndex:
         supply.asks -= 1
         if not supply.asks:
             for dropped in self._supplies.drop(wanted):
-                self._heaps.drop(dropped)
+                self.heaps.drop(dropped)
 
     # Questions
 
@@ -143,7 +137,7 @@ class NodeIndex:
         if not self._indexed:
             fitting = (node for node in self._nodes.by_id.values() if node.takes(ask_class))
             return sorted(fitting, key=lambda node: (node.score, node.node_id))[:count]
-        found = self._heaps.ahead(self._supplies.get(ask_class), count)
+        found = self.heaps.ahead(self._supplies.get(ask_class), count)
         return [node for node in found if node.takes(ask_class)]
 
     # Changes
@@ -155,7 +149,7 @@ class NodeIndex:
         """
         found = self._supplies.improved(node)
         self.took(node)
-        self._heaps.write(node)
+        self.heaps.write(node)
         return found
 
     def _score_all(self) -> Iterator[int]:
@@ -169,7 +163,8 @@ class NodeIndex:
     def took(self, node: Node) -> None:
         """The node has less room: its score is void, and maybe those of others."""
         self._nodes.changed.note(node)
-        self._supplies.took(node)
+        for pool in self._supplies.changed:
+            pool.took(node)
         self._void_scores(node)
 
     def victims_changed(self, node: Node) -> None:
@@ -180,25 +175,28 @@ class NodeIndex:
         """The node is gone, and so is its part in the scores of others: no heap keeps it."""
         self._void_scores(node)
         node.version += 1
-        self._heaps.write(node)
+        self.heaps.write(node)
         self._supplies.left(node)
 
     def _void_scores(self, node: Node) -> None:
         order = self._nodes.order
         self.version += 1
-        if self._heaps.closed:
+        if self.heaps.closed:
             for mate in order.voids(node):
                 _score_afresh(mate, order)
             return
         if not order.has_mates:
-            if _rescore(node, order):
-                self._heaps.write(node)
+            before = node.score
+            score = node.score = order.score(node)
+            node.version += 1
+            if before is not None and score < before:
+                self.heaps.write(node)
             return
         voided = list(order.voids(node))
-        self._rescored += len(voided) - 1
+        self.heaps.work += len(voided) - 1
         # All have their scores before the heaps may read of any: a new one has none yet.
         for better in [mate for mate in voided if _rescore(mate, order)]:
-            self._heaps.write(better)
+            self.heaps.write(better)
 
     # How it is found
 
@@ -211,14 +209,20 @@ class NodeIndex:
                 node = None
         elif not self._indexed:
             node = _first(supply, self._nodes.by_id.values())
-        elif supply.heap is None and supply.is_short and len(supply.nodes.rooms) <= MAX_ROOMS:
+        elif (
+            # Most supplies never were short.
+            supply.short_in >= 0
+            and supply.heap is None
+            and supply.is_short
+            and len(supply.nodes.rooms) <= MAX_ROOMS
+        ):
             node = _first(supply, supply.nodes.rooms)
         else:
-            node = self._heaps.first(supply)
+            node = self.heaps.first(supply)
         if node is None:
             supply.run_short()
             # It is empty, and the next one is made of the nodes that change.
-            self._heaps.drop(supply)
+            self.heaps.drop(supply)
         return node
 
 

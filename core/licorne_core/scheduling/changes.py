@@ -11,7 +11,7 @@ from licorne_core.apps.states import SCHEDULABLE, AppState
 from licorne_core.asks import AskClass
 from licorne_core.config.properties import AppSortPolicy
 from licorne_core.queues.queue import Queue
-from licorne_core.queues.quota import derive_denominators, share
+from licorne_core.queues.quota import derive_denominators, largest_quotient
 from licorne_core.queues.states import QueueState
 from licorne_core.queues.tree import QueueTree
 from licorne_core.scheduling.candidates import NodeIndex
@@ -182,7 +182,8 @@ class Changes:
         stays = same_priority and app.pending_count and leaf.settings.app_sort is AppSortPolicy.FIFO
         if not stays:
             self.rank_app(app)
-        late = not self._wakeups.any_foremost
+        wakeups = self._wakeups
+        late = not (wakeups.reserved.ready or wakeups.replacing.ready)
         for queue in leaf.lineage:
             parent = queue.parent
             if parent is None:
@@ -195,7 +196,8 @@ class Changes:
     def rank_app(self, app: Application) -> None:
         """Put the application in its place, or take it out when there is nothing to do for it."""
         leaf: Queue = app.leaf
-        self._wakeups.app_key_changed(app)
+        if self._wakeups.reserved.ready or self._wakeups.replacing.ready:
+            self._wakeups.app_key_changed(app)
         if not self.is_state_aware(leaf):
             self._place(app, leaf, due=True)
             return
@@ -237,9 +239,10 @@ class Changes:
         parent = queue.parent
         if parent is None:
             return
-        queue.share = share(queue)
+        queue.share = largest_quotient(queue.allocated, queue.denominators)
         key = queue_key(queue, priority_sort=parent.settings.priority_sort, types=self.types)
-        self._wakeups.queue_key_changed(queue, key)
+        if self._wakeups.reserved.ready or self._wakeups.replacing.ready:
+            self._wakeups.queue_key_changed(queue, key)
         if queue.pending and queue.state is not _STOPPED and parent.state is not _STOPPED:
             parent.ranking.put(queue, key)
         else:

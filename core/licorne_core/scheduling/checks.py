@@ -5,7 +5,8 @@ pass asks `blocker` and stops at the first that answers; `explain` asks them all
 """
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from itertools import product
+from typing import Final, NamedTuple
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.groups import AskGroup
@@ -82,6 +83,8 @@ class AskCheck(NamedTuple):
     report: Callable[[Scene, Asking], Iterable[Check]]
     only_with_predicate: bool = False
     """Whether it stops only asks in whose nodes the RM has a say."""
+    only_in_gangs: bool = False
+    """Whether it stops only asks of applications that have had placeholders."""
     spares_reserved: bool = False
     """Whether asks that have a node reserved are tried all the same."""
 
@@ -163,7 +166,7 @@ def _report_gang(scene: Scene, asking: Asking) -> Iterable[Check]:
 def _quota(scene: Scene, asking: Asking) -> Blocker | None:
     for quota in asking.app.quotas:
         if quota.max is not None:
-            items = asking.needs(quota)
+            items = asking.items if asking.promise is None else asking.needs(quota)
             if excess(quota, items):
                 return scene.wakeups.shortages.get(quota, items)
     return None
@@ -215,7 +218,7 @@ APPLICATION_CHECKS = (
 ASK_CHECKS = (
     # Placeholders keep room for the ask already, or have to be gone before it is placed elsewhere.
     # It is a look at numbers of the application.
-    AskCheck(_gang, _report_gang, spares_reserved=True),
+    AskCheck(_gang, _report_gang, only_in_gangs=True, spares_reserved=True),
     # Users and groups come before queues: where a limit is in the way, preemption does not help
     # (spec § 8.3c). Both come before the nodes, as they are fewer.
     AskCheck(_quota, _report_quota),
@@ -224,7 +227,17 @@ ASK_CHECKS = (
 )
 """What comes before the nodes. These come last, as they are the dearest: `NodeIndex.best`."""
 
-_WITHOUT_PREDICATE = tuple(check for check in ASK_CHECKS if not check.only_with_predicate)
+_BLOCKERS: Final = {
+    (in_gang, has_predicate, reserved): tuple(
+        check.blocker
+        for check in ASK_CHECKS
+        if (in_gang or not check.only_in_gangs)
+        and (has_predicate or not check.only_with_predicate)
+        and not (reserved and check.spares_reserved)
+    )
+    for in_gang, has_predicate, reserved in product((False, True), repeat=3)
+}
+"""Of the checks those that may stop an ask at all: what an ask has no use for costs it nothing."""
 
 
 def application_blocker(
@@ -242,11 +255,10 @@ def application_blocker(
 
 def ask_blocker(scene: Scene, asking: Asking, *, reserved: bool = False) -> Blocker | None:
     """The first thing before the nodes that stops asks of the group, or those that have a node."""
-    checks = _WITHOUT_PREDICATE if asking.group.ask_class.predicate is None else ASK_CHECKS
-    for check in checks:
-        if reserved and check.spares_reserved:
-            continue
-        blocker = check.blocker(scene, asking)
+    in_gang = len(asking.app.gang.groups) > 0
+    has_predicate = asking.group.ask_class.predicate is not None
+    for find in _BLOCKERS[in_gang, has_predicate, reserved]:
+        blocker = find(scene, asking)
         if blocker is not None:
             return blocker
     return None

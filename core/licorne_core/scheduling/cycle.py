@@ -6,10 +6,9 @@ parked with its blocker on the way, so the next pass starts where this one had t
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.groups import AskGroup, ReservationRequest
+from licorne_core.apps.groups import AskGroup
 from licorne_core.apps.requests import Place, Request
 from licorne_core.apps.states import SCHEDULABLE, AppState
 from licorne_core.asks import AskClass
@@ -20,7 +19,7 @@ from licorne_core.queues.queue import Queue
 from licorne_core.reservations import Reservation
 from licorne_core.scheduling.back_off import backs_off
 from licorne_core.scheduling.blockers import Blocker
-from licorne_core.scheduling.candidates import NodeIndex, refusals
+from licorne_core.scheduling.candidates import WORK_OF_A_TRY, NodeIndex, refusals
 from licorne_core.scheduling.checks import (
     Asking,
     Scene,
@@ -29,9 +28,10 @@ from licorne_core.scheduling.checks import (
     stopped_queue,
 )
 from licorne_core.scheduling.heaps import StillLooking
-from licorne_core.scheduling.measures import REFUSAL_TIME, Measures
-from licorne_core.scheduling.preempting import ToClear, ToPreempt
+from licorne_core.scheduling.measures import REFUSAL_TIME, Measures, ToReserve
+from licorne_core.scheduling.preempting import ALLOCATIONS_OF_A_TRY, ToClear, ToPreempt
 from licorne_core.scheduling.replacing import (
+    PLACEHOLDERS_OF_A_TRY,
     Cancellation,
     InTheWay,
     Replacement,
@@ -52,15 +52,6 @@ Candidate = tuple[Queue, Application, Request, Node]
 """The decision: this ask of this application in this leaf goes to this node."""
 
 
-class ToReserve(NamedTuple):
-    """The other decision: this node is to be reserved for this ask (spec §§ 8.5, 8.7)."""
-
-    leaf: Queue
-    app: Application
-    request: Request
-    node: Node
-
-
 Decision = Candidate | ToReserve | Replacement | Cancellation | ToPreempt | ToClear | ToGiveUp
 
 
@@ -72,6 +63,7 @@ class Cycle:
     """
 
     __slots__ = (
+        "_heaps",
         "_index",
         "_limit",
         "_measures",
@@ -83,6 +75,7 @@ class Cycle:
         "_reserving",
         "_root",
         "_scene",
+        "_search",
         "_watch",
         "postponed",
         "review",
@@ -107,10 +100,12 @@ class Cycle:
         self._root = root
         self._nodes = nodes.by_id
         self._index = index
+        self._heaps = index.heaps
         self._scene = scene
         self._watch = watch
         self._replacements = ReplacementSearch(self._nodes, index, scene.predicates)
         self._preemption = scene.preemption
+        self._search = scene.preemption.search
         self._measures = Measures(nodes, applications, index, scene, watch)
         self.review = Review(nodes.by_id, scene)
         self._parking = tuning.parking
@@ -127,7 +122,7 @@ class Cycle:
         """How many groups, reserved asks and applications were tried so far."""
 
     def begin_turn(self, now: float, work: int) -> None:
-        """Time is `now` for the turn, and it may try about so much (see `NodeIndex.work`)."""
+        """Time is `now` for the turn, and it may try about so much (see `cost`)."""
         self.turn_time = now
         for blocker in self._preemption.begin_turn():
             self._scene.wakeups.waiting.changed(blocker)
@@ -146,7 +141,7 @@ class Cycle:
         except StillLooking:
             # Nobody behind that ask may be served before it: the next turn goes on with it.
             self.tired = True
-        self.postponed = self._preemption.is_postponed
+        self.postponed = decision is None and self._preemption.is_postponed
         if not self._parking:
             self._unpark()
         return decision
@@ -171,8 +166,18 @@ class Cycle:
     @property
     def cost(self) -> int:
         """What was tried so far, and what that has cost beside, in tries."""
-        searches = self._index.work + self._preemption.work + self._replacements.work
-        return self.tried + searches + self.review.work
+        return (
+            self.tried
+            + self._heaps.work // WORK_OF_A_TRY
+            + self._search.work // ALLOCATIONS_OF_A_TRY
+            + self._replacements.looked_at // PLACEHOLDERS_OF_A_TRY
+            + self.review.work
+        )
+
+    @property
+    def search_cost(self) -> int:
+        """What the searches for victims have cost of that."""
+        return self._search.work // ALLOCATIONS_OF_A_TRY
 
     def _is_spent(self) -> bool:
         """Whether the turn has tried enough; if not, another try is counted."""
@@ -313,24 +318,20 @@ class Cycle:
                 return None
             if self._is_spent():
                 return None
-            found: Node | Blocker | ToPreempt | None
+            found: Node | Blocker | ToReserve | ToPreempt | None
             if isinstance(item, AskGroup):
                 found = self._for_group(leaf, app, item)
-            elif isinstance(item, ReservationRequest):
-                found = self._measures.to_reserve(app, item, self.turn_time)
-            else:
-                found = self._measures.to_preempt(leaf, app, item, self.turn_time)
-            if isinstance(found, Node | ToPreempt):
-                first = item.first()
-                assert first is not None, "what was tried has a first ask"
-                if threshold and self._backs_off(leaf, app, first):
-                    return None
-                if isinstance(found, ToPreempt):
-                    return found
-                if isinstance(item, AskGroup):
+                if isinstance(found, Node):
+                    place = item.heap[0]
+                    if threshold and self._backs_off(leaf, app, place):
+                        return None
                     item.attempted = True
-                    return leaf, app, first.request, found
-                return ToReserve(leaf, app, first.request, found)
+                    return leaf, app, place.request, found
+            else:
+                found = self._measures.decide(leaf, app, item, self.turn_time)
+                if isinstance(found, ToReserve | ToPreempt):
+                    first = item.first()
+                    return None if threshold and self._backs_off(leaf, app, first) else found
             if found is not None:
                 self._park(item, found)
 

@@ -40,7 +40,7 @@ class NodeHeaps:
     """The heap of all open nodes, and those of supplies.
 
     Always true: what a heap has not read of the log is all that became better since it was asked.
-    `work` counts what filling heaps has cost, in units of about a microsecond.
+    `work` counts what touching many nodes at once has cost, in units of about a microsecond.
     """
 
     __slots__ = (

@@ -4,6 +4,7 @@ A node is reserved for them, or victims are told to stop: here it is decided whi
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.groups import (
@@ -34,6 +35,15 @@ REFUSAL_TIME = 15.0
 NO_FIT_ON_REQUIRED_NODE = "No fit on required node, preemption does not help"
 
 
+class ToReserve(NamedTuple):
+    """A decision: this node is to be reserved for this ask (spec §§ 8.5, 8.7)."""
+
+    leaf: Queue
+    app: Application
+    request: Request
+    node: Node
+
+
 class Measures:
     """Decides for the asks of one partition; it changes who waits for what, and no books."""
 
@@ -53,6 +63,23 @@ class Measures:
         self._index = index
         self._scene = scene
         self._watch = watch
+
+    def decide(
+        self,
+        leaf: Queue,
+        app: Application,
+        item: ReservationRequest | PreemptionRequest,
+        now: float,
+    ) -> ToReserve | ToPreempt | Blocker | None:
+        """What is done for asks of a group that found no room, or what is in their way."""
+        if isinstance(item, PreemptionRequest):
+            return self.to_preempt(leaf, app, item, now)
+        found = self.to_reserve(app, item, now)
+        if not isinstance(found, Node):
+            return found
+        first = item.first()
+        assert first is not None, "what was tried has a first ask"
+        return ToReserve(leaf, app, first.request, found)
 
     def want_victims(self, group: AskGroup, now: float) -> None:
         """A queue or the nodes stop the group: its asks may preempt others when it is time."""

@@ -47,13 +47,11 @@ class NodeHeap:
         self.read = 0
         self.used = 0
 
-    def takes(self, node: Node) -> bool:
-        """Whether the node would do now."""
-        return node.open
-
-    def rank(self, node: Node) -> Any:
-        """What orders the nodes, before their ids."""
-        return node.score
+    def entry(self, node: Node) -> Entry | None:
+        """The node's entry as it is now; None if it would not do."""
+        if not node.open:
+            return None
+        return _make(Entry, (node.score, node.node_id, node.birth, node.version, node))
 
     def fill(self, nodes: Iterable[Node]) -> None:
         """Start from these nodes."""
@@ -62,10 +60,11 @@ class NodeHeap:
 
     def gather(self, nodes: Iterable[Node]) -> None:
         """Take in some of the nodes to start from; `put_in_order` follows behind the last."""
-        fitting = [node for node in nodes if self.takes(node)]
-        entries = [self._entry(node) for node in fitting]
-        self.entries += entries
-        self.keys.update(zip(fitting, entries, strict=True))
+        for node in nodes:
+            entry = self.entry(node)
+            if entry is not None:
+                self.entries.append(entry)
+                self.keys[node] = entry
 
     def put_in_order(self) -> None:
         """All nodes to start from are in."""
@@ -76,9 +75,10 @@ class NodeHeap:
         entry = self.keys.get(node)
         if entry is not None and entry.version == node.version:
             return
-        if self.takes(node):
-            entry = self.keys[node] = self._entry(node)
-            heappush(self.entries, entry)
+        now = self.entry(node)
+        if now is not None:
+            self.keys[node] = now
+            heappush(self.entries, now)
             if len(self.entries) > _SLACK + 2 * len(self.keys):
                 self.entries = list(self.keys.values())
                 heapify(self.entries)
@@ -96,14 +96,18 @@ class NodeHeap:
             known = keys.get(node)
             if known is None or known.version != entry.version:
                 heappop(entries)
-            elif entry.version == node.version and node.open and (self.steady or self.takes(node)):
+            elif self.steady and entry.version == node.version and node.open:
                 return node
-            elif self.takes(node):
-                entry = keys[node] = self._entry(node)
-                heapreplace(entries, entry)
             else:
-                heappop(entries)
-                del keys[node]
+                now = self.entry(node)
+                if now is None:
+                    heappop(entries)
+                    del keys[node]
+                elif now.version == entry.version:
+                    return node
+                else:
+                    keys[node] = now
+                    heapreplace(entries, now)
         return None
 
     def first(self, count: int) -> list[Node]:
@@ -123,5 +127,7 @@ class NodeHeap:
                 self.keys.popitem()
             yield 1
 
-    def _entry(self, node: Node) -> Entry:
-        return _make(Entry, (self.rank(node), node.node_id, node.birth, node.version, node))
+
+def entry_of(node: Node, rank: Any) -> Entry:
+    """The node's entry as it is now, under this rank."""
+    return _make(Entry, (rank, node.node_id, node.birth, node.version, node))

@@ -107,7 +107,7 @@ def note_known_change(node: Node, *, narrowed: bool) -> bool:
     node.known_version += 1
     if narrowed:
         node.narrowed_version += 1
-    return forget_results(node)
+    return bool(node.results) and forget_results(node)
 
 
 def forget_results(node: Node) -> bool:

@@ -32,7 +32,7 @@ MOST_QUESTIONS = 128
 MOST_PLANS = 10
 """Nodes about which the RM is asked at a time (spec § 9.4.5)."""
 
-WORK_OF_A_TRY = 8
+ALLOCATIONS_OF_A_TRY = 8
 """Looking at so many allocations costs as much as trying one ask."""
 
 DOES_NOT_HELP = "Preemption does not help"
@@ -158,11 +158,6 @@ class Preemption:
         # What the effects do not say yet.
         self._unsaid: list[AskedPreemption] = []
 
-    @property
-    def work(self) -> int:
-        """What the searches have cost so far, in tries."""
-        return self.search.work // WORK_OF_A_TRY
-
     def begin_turn(self) -> list[NextTurn]:
         """All leaves may have searches again; what blocked those that had none left."""
         self._searches.clear()
@@ -171,7 +166,10 @@ class Preemption:
     @property
     def is_postponed(self) -> bool:
         """Whether somebody is to be searched for in the next turn, but could not be in this one."""
-        return any(not blocker.lets_through() for blocker in self)
+        for blocker in self._next_turns.values():
+            if not blocker.lets_through():
+                return True
+        return False
 
     def has_search(self, leaf: Queue) -> bool:
         """Whether the leaf has a search left in this turn."""

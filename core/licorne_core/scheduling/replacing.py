@@ -23,7 +23,7 @@ from licorne_core.scheduling.foremost import Foremost
 from licorne_core.scheduling.order import app_key
 from licorne_core.scheduling.predicate_checks import PredicateChecks
 
-WORK_OF_A_TRY = 8
+PLACEHOLDERS_OF_A_TRY = 8
 """Looking at so many placeholders costs as much as trying one ask."""
 
 
@@ -121,7 +121,7 @@ class ReplacingApps(Foremost[Application]):
 class ReplacementSearch:
     """Finds what an application can replace; it changes nothing."""
 
-    __slots__ = ("_index", "_looked_at", "_nodes", "_predicates")
+    __slots__ = ("_index", "_nodes", "_predicates", "looked_at")
 
     def __init__(
         self, nodes: dict[NodeId, Node], index: NodeIndex, predicates: PredicateChecks
@@ -130,15 +130,9 @@ class ReplacementSearch:
         self._nodes = nodes
         self._index = index
         self._predicates = predicates
-        self._looked_at = 0
-
-    @property
-    def work(self) -> int:
-        """What the searches have cost so far beside the first look at each application, in tries.
-
-        It only rises.
-        """
-        return self._looked_at // WORK_OF_A_TRY
+        self.looked_at = 0
+        """Asks and placeholders that were looked at so far, beside the first look at each
+        application: `PLACEHOLDERS_OF_A_TRY` of them cost as much as a try."""
 
     def find(self, app: Application) -> Replacement | Cancellation | InTheWay:
         """The first placeholder that makes way for the first real ask it can make way for.
@@ -162,11 +156,11 @@ class ReplacementSearch:
             if ask_class.required_node is not None:
                 if task_group not in spreads:
                     spreads[task_group] = _Spread(free)
-                    self._looked_at += len(free)
+                    self.looked_at += len(free)
                 free = spreads[task_group].to_look_at(ask_class, ask_class.required_node)
-            self._looked_at += 1
+            self.looked_at += 1
             for placeholder in free:
-                self._looked_at += 1
+                self.looked_at += 1
                 if not is_covered(ask_class, placeholder.ask.ask_class):
                     return Cancellation(app, request, placeholder)
                 node = self._node_of(placeholder)

@@ -17,7 +17,7 @@ class Supplies:
     Those of a kind are short of nodes together, and those of asks that require a node of that.
     """
 
-    __slots__ = ("_by_kind", "_changed", "_free", "_pools")
+    __slots__ = ("_by_kind", "_free", "_pools", "changed")
 
     def __init__(self) -> None:
         """None yet."""
@@ -25,7 +25,8 @@ class Supplies:
         self._by_kind: dict[type[Supply], dict[AskClass | Shape, Supply]]
         self._by_kind = {Supply: self._free, ReservableSupply: {}}
         self._pools: dict[tuple[type[Supply], NodeId | None], NodePool] = {}
-        self._changed: dict[NodePool, None] = {}
+        self.changed: dict[NodePool, None] = {}
+        """The pools with nodes that have changed: who notes that one took something tells them."""
 
     def __iter__(self) -> Iterator[Supply]:
         """All of them."""
@@ -62,7 +63,7 @@ class Supplies:
         for pool in self._pools.values():
             pool.close()
         self._pools.clear()
-        self._changed.clear()
+        self.changed.clear()
 
     # Changes of nodes
 
@@ -75,24 +76,19 @@ class Supplies:
                 if pool is not None:
                     found += pool.improved(node)
                     if pool.rooms:
-                        self._changed[pool] = None
+                        self.changed[pool] = None
         return found
-
-    def took(self, node: Node) -> None:
-        """The node has less room."""
-        for pool in self._changed:
-            pool.took(node)
 
     def left(self, node: Node) -> None:
         """The node is gone."""
-        for pool in self._changed:
+        for pool in self.changed:
             pool.left(node)
 
     def end_pass(self) -> None:
         """Nobody who waits could use the nodes that have changed so far."""
-        for pool in self._changed:
+        for pool in self.changed:
             pool.end_pass()
-        self._changed.clear()
+        self.changed.clear()
 
     # Pools
 
@@ -111,5 +107,5 @@ class Supplies:
         pool.supplies -= 1
         if not pool.supplies:
             del self._pools[type(supply), supply.wanted.required_node]
-            self._changed.pop(pool, None)
+            self.changed.pop(pool, None)
             pool.close()

@@ -17,7 +17,7 @@ from licorne_core.nodes.node import Node
 from licorne_core.resources import Items
 from licorne_core.scheduling.blockers import Blocker, Pool, Shortage
 from licorne_core.scheduling.greatest import Greatest
-from licorne_core.scheduling.node_heap import NodeHeap
+from licorne_core.scheduling.node_heap import Entry, NodeHeap, entry_of
 from licorne_core.scheduling.shelf import Amounts
 
 SIFTED = 512
@@ -132,7 +132,7 @@ class Supply(Shortage):
     Always true: if it `is_short`, no other node would do than those in `nodes.rooms`.
     """
 
-    __slots__ = ("_short_in", "asks", "heap", "nodes", "wanted")
+    __slots__ = ("asks", "heap", "nodes", "short_in", "wanted")
 
     amounts: "ClassVar[attrgetter[Mapping[str, int]]]" = attrgetter("available")
     """What of a node the amounts wanted have to fit in."""
@@ -142,7 +142,8 @@ class Supply(Shortage):
         super().__init__(nodes, wanted.items)
         self.wanted = wanted
         self.nodes = nodes
-        self._short_in = -1
+        self.short_in = -1
+        """How many passes had ended when it was short last; below zero if it never was."""
         self.asks = 0
         """Groups of asks that want it."""
         self.heap: SupplyHeap | None = None
@@ -154,7 +155,7 @@ class Supply(Shortage):
 
         That stands as long as somebody waits for it, and to the end of the pass in any case.
         """
-        return not self.blocks_nobody or self._short_in == self.nodes.passes_ended
+        return self.short_in == self.nodes.passes_ended or bool(self.waiting or self.foremost)
 
     def takes(self, node: Node) -> bool:
         """Whether the node would do now."""
@@ -174,14 +175,14 @@ class Supply(Shortage):
     def run_short(self) -> None:
         """A look at all nodes was in vain."""
         was_short = self.is_short
-        self._short_in = self.nodes.passes_ended
+        self.short_in = self.nodes.passes_ended
         self.nodes.lower(self.items)
         if not was_short:
             self.nodes.ran_short(self)
 
     def retire(self) -> None:
         """Nobody waits for it any more: it is short until the end of the pass."""
-        self._short_in = self.nodes.passes_ended
+        self.short_in = self.nodes.passes_ended
 
     def is_covered(self) -> bool:
         """Whether a node would do that has changed."""
@@ -254,13 +255,10 @@ class SupplyHeap(NodeHeap):
                 cost += len(part) // 4
         return cost
 
-    def takes(self, node: Node) -> bool:
-        """Whether the node would do now."""
-        return self._supply.takes(node)
-
-    def rank(self, node: Node) -> Any:
-        """What orders the nodes, before their ids."""
-        return self._supply.rank(node)
+    def entry(self, node: Node) -> Entry | None:
+        """The node's entry as it is now; None if the supply does not take it."""
+        supply = self._supply
+        return entry_of(node, supply.rank(node)) if supply.takes(node) else None
 
 
 def fit_score(node: Node, items: Items) -> float:

@@ -68,8 +68,7 @@ class Wakeups:
         for blocker in self._index.improved(node):
             self.waiting.changed(blocker)
         if node.reservations:
-            self.reserved.wake_on(node)
-            self.waiting.runnable = True
+            self._wake_reserved(node)
         if self.replacing.wake_on(node):
             self.waiting.runnable = True
         for kept in self.kept_nodes.that_may_use(node):
@@ -78,18 +77,19 @@ class Wakeups:
     def node_filled(self, node: Node) -> None:
         """The node has less room, or the RM agreed to something there: that may be a victim."""
         self._index.took(node)
-        self._wake_reserved(node)
+        if node.reservations:
+            self._wake_reserved(node)
 
     def victims_changed(self, node: Node) -> None:
         """A victim there was told to stop."""
         self._index.victims_changed(node)
-        self._wake_reserved(node)
+        if node.reservations:
+            self._wake_reserved(node)
 
     def _wake_reserved(self, node: Node) -> None:
         """For asks that require the node, others may have to stop there than before (§ 9.5)."""
-        if node.reservations:
-            self.reserved.wake_on(node)
-            self.waiting.runnable = True
+        self.reserved.wake_on(node)
+        self.waiting.runnable = True
 
     def room_in(self, quotas: Iterable[Quota]) -> None:
         """Something was freed below these maxima: which shapes fit now?"""

@@ -68,7 +68,8 @@ class World:
     def leave(self, request: Request) -> None:
         """The ask is not pending any more."""
         request.follow(RequestEvent.ALLOCATE)
-        group = self.app.dequeue(request)
+        group: AskGroup = request.group
+        group.drop(request)
         if group.waiting:
             self.app.ranking.put(group, group.first()[:3])
         else:
