@@ -31,8 +31,8 @@ T = TypeVar("T", bound=str)
 class _Line(Generic[T]):
     """Names by their keys, the smallest first.
 
-    The heap has an entry for every key. Entries that are not valid any more are forgotten when
-    they come first, and when there are too many of them.
+    The heap has an entry for every key; a name goes with its key. Entries that are not valid any
+    more are forgotten when they come first, and when there are too many of them.
     """
 
     __slots__ = ("_heap", "keys")
@@ -49,9 +49,6 @@ class _Line(Generic[T]):
         if len(self._heap) > _SLACK + 2 * len(self.keys):
             self._heap = [(key, name) for name, key in self.keys.items()]
             heapify(self._heap)
-
-    def discard(self, name: T) -> None:
-        self.keys.pop(name, None)
 
     def first(self) -> tuple[_Key, T] | None:
         heap = self._heap
@@ -125,8 +122,8 @@ class Agenda:
         """Forget a partition that is gone, but for the last turn of its RM."""
         name, rm_id = partition.name, partition.rm_id
         rm = self._places.pop(name).rm
-        self._deadlines.discard(name)
-        rm.waiting.discard(name)
+        self._deadlines.keys.pop(name, None)
+        rm.waiting.keys.pop(name, None)
         self._rank(rm_id, rm)
         rm.partitions -= 1
         if rm.partitions:
@@ -148,13 +145,13 @@ class Agenda:
             return
         deadline = _deadline(partition)
         if deadline is None:
-            self._deadlines.discard(name)
+            self._deadlines.keys.pop(name, None)
         else:
             self._deadlines.put(name, (deadline, place.number))
         if partition.is_runnable:
             place.rm.waiting.put(name, (place.last_turn, place.number))
         else:
-            place.rm.waiting.discard(name)
+            place.rm.waiting.keys.pop(name, None)
         self._rank(partition.rm_id, place.rm)
 
     def _rank(self, rm_id: RmId, rm: _RmPlace) -> None:
@@ -162,12 +159,14 @@ class Agenda:
         if rm.waiting.keys:
             self._waiting.put(rm_id, (rm.last_turn, rm.number))
         else:
-            self._waiting.discard(rm_id)
+            self._waiting.keys.pop(rm_id, None)
 
     def next_deadline(self) -> float | None:
         """When there is something to do, in unix seconds; `AT_ONCE` while a partition waits."""
-        if self._waiting.first() is not None:
+        if self._waiting.keys:
             return AT_ONCE
+        if not self._deadlines.keys:
+            return None
         first = self._deadlines.first()
         return None if first is None else first[0][0]
 
@@ -177,11 +176,13 @@ class Agenda:
         They have no deadline here before they are noted again.
         """
         due: list[_Place] = []
+        if not self._deadlines.keys:
+            return []
         while (first := self._deadlines.first()) is not None:
             (deadline, _), name = first
             if deadline > now:
                 break
-            self._deadlines.discard(name)
+            self._deadlines.keys.pop(name, None)
             due.append(self._places[name])
         due.sort(key=_number)
         return [place.partition for place in due]
@@ -193,7 +194,7 @@ class Agenda:
         comes before those; of several, the one that registered first. The partition waits no more
         before it is noted again.
         """
-        first = self._waiting.first()
+        first = self._waiting.first() if self._waiting.keys else None
         if first is None:
             return None
         rm_id = first[1]
@@ -202,7 +203,7 @@ class Agenda:
         assert partition is not None, "an RM waits as long as one of its partitions does"
         name = partition[1]
         place = self._places[name]
-        rm.waiting.discard(name)
+        rm.waiting.keys.pop(name, None)
         self._turns += 1
         place.last_turn = rm.last_turn = self._turns
         self._rank(rm_id, rm)

@@ -1,5 +1,7 @@
 """What follows from an application's change of state: counts, timers, leaving (spec § 5.1)."""
 
+from typing import Final
+
 from licorne_core.apps.application import Application
 from licorne_core.apps.gang_rules import ON_GONE, Gone, Left, PairEvent
 from licorne_core.apps.requests import Request
@@ -28,6 +30,10 @@ NO_STARTING_TAG = "application.stateaware.disable"
 
 CLEANING_TIME = 10.0
 """Seconds until an empty queue that is draining or dynamic is removed (spec § 4.3)."""
+
+# Read from their enumerations once: that costs as much as two calls, for every allocation.
+_RUNNING: Final = AppState.RUNNING
+_STATE_AWARE: Final = AppSortPolicy.STATE_AWARE
 
 _TERMINAL = frozenset({AppState.COMPLETED, AppState.FAILED})
 
@@ -124,7 +130,7 @@ def allocation_made(
     """The core has made an allocation: its application runs now, or is starting (§§ 5.1.1, 5.2)."""
     partition.counters.allocations_made += 1
     leaf.counters.allocations_made += 1
-    by_state = leaf.settings.app_sort is AppSortPolicy.STATE_AWARE
+    by_state = leaf.settings.app_sort is _STATE_AWARE
     starts = by_state and partition.changes.is_state_aware(leaf)
     if allocation.ask.placeholder:
         # Until the gang is complete its application goes on as the oldest accepted one.
@@ -143,14 +149,14 @@ def placed(
     The time begins with the first that keeps room, and goes on as long as any is booked or open:
     one that only waits must not wait without an end.
     """
-    updates = []
+    updates: list[ApplicationUpdate] = []
     runs = True
     if allocation.ask.placeholder:
         runs = app.gang.is_complete(app.placeholder_allocated)
         timer = Timer(Due.PLACEHOLDERS, app.app_id)
         if timer not in partition.timers:
             partition.timers.set(timer, now + app.gang.timeout)
-    if runs and app.state is not AppState.RUNNING:
+    if runs and app.state is not _RUNNING:
         updates = advance(partition, app, AppEvent.RUN, now, noted=False)
     journal = partition.journal
     if journal.on:

@@ -73,7 +73,7 @@ class PendingAsks:
         """A request is pending: a new one, or one that is pending again."""
         leaf: Queue = app.leaf
         ask = request.ask
-        before = (app.priorities.top, app.submission_time)
+        top, submitted = app.priorities.top, app.submission_time
         group = app.group_of(ask)
         if not (group.waiting or group.assumed):
             self._changes.class_came(ask.ask_class)
@@ -87,7 +87,7 @@ class PendingAsks:
         if wants is not None:
             self._escalation.rank_all(group, now)
         counts_asks = leaf.settings.backoff_threshold > 0
-        moves = before != (app.priorities.top, app.submission_time)
+        moves = app.priorities.top != top or app.submission_time != submitted
         if was_first or wants is not None or counts_asks or moves:
             self._changes.app_changed(app)
         else:
@@ -107,9 +107,11 @@ class PendingAsks:
         if group.waiting:
             self._rank(group)
             return
-        self._wakeups.waiting.unpark(group)
+        if group.blocker is not None:
+            self._wakeups.waiting.unpark(group)
         app.ranking.discard(group)
-        self._escalation.forget_group(group)
+        if group.reservation_request is not None or group.preemption_request is not None:
+            self._escalation.forget_group(group)
         self._wakeups.backlog.forget(group)
         if group.is_idle:
             self.class_went(app, group)

@@ -1,7 +1,8 @@
 """What can bound an ask: a queue's maximum, and what a user or a group may have.
 
 Queues and trackers look alike to the scheduling pass: a maximum, what is allocated, and how many
-applications may run. Whether amounts fit under a maximum is decided in `excess` and nowhere else.
+applications may run. By how much amounts exceed a maximum says `excess`, and `first_exceeded` only
+whether they do: nobody else compares them.
 """
 
 from collections.abc import Iterable
@@ -95,9 +96,30 @@ def excess(quota: Quota, items: Items) -> Resources:
     return EMPTY if over is None else over
 
 
+def first_exceeded(quotas: Iterable[Quota], items: Items) -> Quota | None:
+    """The first quota of which `excess` would say that the amounts do not fit; None if they do.
+
+    Every ask is compared with all its quotas, and nobody wants to know by how much it fits.
+    """
+    for quota in quotas:
+        limit = quota.max
+        if limit is None:
+            continue
+        allocated = claimed(quota) if quota.kept else quota.allocated
+        for name, value in items:
+            bound = limit.get(name)
+            if bound is None:
+                if not quota.strict:
+                    continue
+                bound = 0
+            if allocated.get(name, 0) + value > bound:
+                return quota
+    return None
+
+
 def within_max(quota: Quota, items: Items) -> bool:
     """Whether the amounts fit under the maximum."""
-    return not excess(quota, items)
+    return first_exceeded((quota,), items) is None
 
 
 def left_of(quota: Quota, name: str) -> int | None:

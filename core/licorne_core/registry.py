@@ -10,7 +10,6 @@ from licorne_core.config.extra import ExtraConfig, read_extra
 from licorne_core.config.schema import Configuration
 from licorne_core.ended import forget_all_ended
 from licorne_core.errors import NotFound, shown
-from licorne_core.events import Journal
 from licorne_core.ids import (
     NodeId,
     PartitionName,
@@ -73,6 +72,12 @@ class Rm:
         self.context = RmContext(
             request.predicates, holdings, container_states=request.container_states
         )
+        self.holds = self.context.holds
+        """Why nothing of the RM is scheduled, for all its partitions."""
+        self.holdings = holdings
+        """How much the RM has, over all its partitions."""
+        self.journal = self.context.journal
+        """What happened in its partitions."""
         self.partitions: dict[PartitionName, Partition] = {}
         self.removed: dict[str, None] = {}
         self._by_key: dict[str, Partition] = {}
@@ -82,21 +87,6 @@ class Rm:
         # Nodes that came for a partition that is not there, so that nothing on them is counted.
         self.failed_nodes: dict[NodeId, None] = {}
         self.journal.on = self.extra.event_tracking
-
-    @property
-    def holds(self) -> dict[Hold, None]:
-        """Why nothing of the RM is scheduled, for all its partitions."""
-        return self.context.holds
-
-    @property
-    def holdings(self) -> Holdings:
-        """How much the RM has, over all its partitions."""
-        return self.context.holdings
-
-    @property
-    def journal(self) -> Journal:
-        """What happened in its partitions."""
-        return self.context.journal
 
     def normalized(self, name: str) -> str:
         """The partition's normalized name, or the name as it came if it is another RM's."""

@@ -20,34 +20,28 @@ MOST = 1_000
 class Remains:
     """The partitions that are gone and still take memory."""
 
-    __slots__ = ("_gone", "count")
+    __slots__ = ("count", "gone")
 
     def __init__(self) -> None:
         """None."""
         self.count = 0
         """How many partitions have gone so far."""
-        # How far each is taken apart.
-        self._gone: deque[Iterator[int]] = deque()
-
-    def __bool__(self) -> bool:
-        """Whether there are any."""
-        return bool(self._gone)
+        self.gone: deque[Iterator[int]] = deque()
+        """How far each is taken apart."""
 
     def add(self, partition: Partition) -> None:
         """A partition is gone; nobody uses anything of it any more."""
         self.count += 1
-        self._gone.append(_take_apart(partition))
+        self.gone.append(_take_apart(partition))
 
     def take_apart(self) -> None:
-        """Let some of what the oldest has go."""
-        if not self._gone:
-            return
+        """Let some of what the oldest has go; there has to be one."""
         left = MOST
-        for count in self._gone[0]:
+        for count in self.gone[0]:
             left -= count
             if left <= 0:
                 return
-        self._gone.popleft()
+        self.gone.popleft()
 
 
 def _take_apart(partition: Partition) -> Iterator[int]:

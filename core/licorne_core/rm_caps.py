@@ -136,7 +136,7 @@ class Holdings:
         self.memory = 0
         self.ended_memory = 0
         self.moved = 0
-        """Bytes of footprints of asks that came and went since somebody took the number."""
+        """Bytes of footprints of asks that came and went since the last command or turn."""
 
     def counts(self, partitions: int) -> RmCounts:
         """For a report; the RM has so many partitions."""
@@ -216,11 +216,6 @@ class Holdings:
         self.asks -= 1
         self.memory -= ASK_BYTES + footprint
         self.moved += footprint
-
-    def take_moved(self) -> int:
-        """The footprints of asks that came and went since last time, in bytes."""
-        moved, self.moved = self.moved, 0
-        return moved
 
     def application_came(self, footprint: int) -> None:
         """An application was taken in."""

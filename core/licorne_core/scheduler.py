@@ -127,7 +127,7 @@ class Scheduler:
             rm_caps=rm_caps or RmCaps(),
         )
         self._registry = Registry()
-        self.last_turn: PartitionName | None = None
+        self.last_turn: Partition | None = None
         """The partition that the last tick gave a turn; None if it gave none."""
         self.views = Views(self._registry, self._options.rm_caps)
 
@@ -167,7 +167,7 @@ class Scheduler:
 
     def next_deadline(self) -> float | None:
         """When to handle a Tick next, in unix seconds; a time that has passed means now."""
-        if self._registry.remains:
+        if self._registry.remains.gone:
             return AT_ONCE
         return self._registry.agenda.next_deadline()
 
@@ -190,12 +190,12 @@ class Scheduler:
         rm = self._registry.rms.get(command.rm_id)
         if rm is None:
             return [NotRegistered(rm_id=command.rm_id, reason=_not_registered(command))]
-        if Hold.UNFINISHED not in rm.holds:
+        if rm.replay is not None and Hold.UNFINISHED not in rm.holds:
             # The rest of a command was counted with its beginning.
-            count_replayed(rm, command)
+            count_replayed(rm.replay, command)
         try:
             effects = self._handle_for(rm, command, now)
-            if isinstance(command, _SLICED):
+            if (effects or rm.holds) and isinstance(command, _SLICED):
                 self._hold_for_rest(rm, effects)
             return effects
         finally:
@@ -255,7 +255,8 @@ class Scheduler:
         try:
             self._fire_due(now, effects, worked)
             self._give_turn(command.decisions, now, effects, worked)
-            self._registry.remains.take_apart()
+            if self._registry.remains.gone:
+                self._registry.remains.take_apart()
         finally:
             for partition in worked:
                 _add_facts(effects, partition.rm_id, partition.rm)
@@ -287,7 +288,7 @@ class Scheduler:
         """Decide for the partition whose last turn is longest ago, if any waits for one."""
         agenda = self._registry.agenda
         partition = agenda.take_turn()
-        self.last_turn = None if partition is None else partition.name
+        self.last_turn = partition
         if partition is None:
             return
         worked.append(partition)
@@ -302,7 +303,7 @@ class Scheduler:
 def _add_facts(effects: list[Effect], rm_id: RmId, rm: RmContext) -> None:
     """Hand over what happened, after all other effects but what is left of the command."""
     facts = rm.journal.take()
-    moved = rm.holdings.take_moved()
+    moved, rm.holdings.moved = rm.holdings.moved, 0
     if facts:
         unfinished = bool(effects) and isinstance(effects[-1], Unfinished)
         effects.insert(

@@ -12,7 +12,8 @@ from licorne_core.commands import Hold, SetHold
 from licorne_core.config import built_in
 from licorne_core.config.extra import ExtraConfig, read_extra
 from licorne_core.effects import Effect
-from licorne_core.ids import PartitionName, RmId, rm_of
+from licorne_core.ids import RmId
+from licorne_core.partition import Partition
 from licorne_core.scheduler import Scheduler
 from licorne_server.access import Access
 from licorne_server.admission import Admission
@@ -347,14 +348,13 @@ class Server:
         if self._health is not None:
             self._health.failed()
 
-    def _turned(self, partition: PartitionName, seconds: float, effects: Sequence[Effect]) -> None:
+    def _turned(self, partition: Partition, seconds: float, effects: Sequence[Effect]) -> None:
         """The engine gave the partition a turn."""
         if self.tracing is not None:
-            self.tracing.turned(partition, seconds, effects)
-        rm = self.rms.find(rm_of(partition))
+            self.tracing.turned(partition.name, seconds, effects)
+        rm = self.rms.find(partition.rm_id)
         if rm is not None:
-            counters = self.scheduler.views.counters(partition)
-            rm.measures.turned(partition, counters, seconds)
+            rm.measures.turned(partition.name, partition.counters, seconds)
 
     def _figures(self) -> Figures:
         engine = self.engine

@@ -189,14 +189,24 @@ async def allocation_batch(
     rm_id: RmId, split: Split, portion: int, reader: AskReader, pace: Pace
 ) -> Steps:
     """The steps of an AllocationRequest: asks and allocations, then releases."""
-    sort = Sort(ASK, reader.read, reader.read_large, _refused_ask, _AMOUNTS)
-    asks, refused = await gather(split.items[4], portion, sort, pace)
-    releases, bad_releases = await gather(split.items[2], portion, _RELEASES, pace)
-    result = Steps([UpdateAllocations(rm_id=rm_id, asks=run) for run in asks], len(refused))
-    result.steps += [
-        AllocationsRejected(rm_id=rm_id, rejections=run) for run in _answers(refused + bad_releases)
-    ]
-    result.steps += [UpdateAllocations(rm_id=rm_id, releases=run) for run in releases]
+    result = Steps()
+    refused: list[AllocationRejection] = []
+    if split.items[4]:
+        sort = Sort(ASK, reader.read, reader.read_large, _refused_ask, _AMOUNTS)
+        asks, refused = await gather(split.items[4], portion, sort, pace)
+        result.refused = len(refused)
+        for run in asks:
+            result.steps.append(UpdateAllocations(rm_id=rm_id, asks=run))
+    releases: list[Sequence[ReleaseRequest]] = []
+    if split.items[2]:
+        releases, bad_releases = await gather(split.items[2], portion, _RELEASES, pace)
+        refused = refused + bad_releases
+    if refused:
+        result.steps += [
+            AllocationsRejected(rm_id=rm_id, rejections=run) for run in _answers(refused)
+        ]
+    for some in releases:
+        result.steps.append(UpdateAllocations(rm_id=rm_id, releases=some))
     return result
 
 

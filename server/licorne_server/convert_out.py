@@ -100,7 +100,7 @@ def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
     """The responses that tell an RM of an effect, each of one kind (spec § 1.6.8)."""
     match effect:
         case AllocationsMade():
-            return _made(effect, encoder)
+            return made(effect, encoder)
         case ApplicationsUpdated():
             return map(_updated, _runs(effect.updates))
         case ApplicationsAnswered():
@@ -138,10 +138,13 @@ def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
             assert_never(effect)
 
 
-def _made(effect: AllocationsMade, encoder: "AllocationEncoder") -> Iterable[Payload]:
-    for made in _runs(effect.allocations):
-        data = encoder.encode(effect.partition, made)
-        yield Payload(Kind.ALLOCATIONS, "new", data, len(made))
+def made(effect: AllocationsMade, encoder: "AllocationEncoder") -> list[Payload]:
+    """The responses that tell an RM of allocations."""
+    found = []
+    for run in _runs(effect.allocations):
+        data = encoder.encode(effect.partition, run)
+        found.append(Payload(Kind.ALLOCATIONS, "new", data, len(run)))
+    return found
 
 
 def _updated(updates: Sequence[ApplicationUpdate]) -> Payload:
@@ -286,7 +289,9 @@ class AllocationEncoder:
                 app = _kept(self._apps, 9, ask.app_id)
             key = ask.key.encode()
             rest = self._piece(11, ask.task_group) if ask.task_group else b""
-            rest += _rare_pieces(ask)
+            preempts = ask.allow_preempt_self or ask.allow_preempt_other
+            if preempts or ask.placeholder or ask.originator:
+                rest += _rare_pieces(ask)
             size = len(key) + len(what) + len(node) + len(app) + len(last) + len(rest)
             if len(key) < 0x80:
                 size += 2

@@ -22,7 +22,8 @@ from licorne_core.commands import (
     Tick,
 )
 from licorne_core.effects import Effect, TickFailed, Unfinished
-from licorne_core.ids import PartitionName, RmId
+from licorne_core.ids import RmId
+from licorne_core.partition import Partition
 from licorne_core.scheduler import Scheduler
 from licorne_server.clock import Clock
 from licorne_server.errors import Defect, Stopped, new_correlation_id
@@ -66,7 +67,7 @@ class Engine:
 
     on_idle: Callable[[int], None] | None
     """Called when there is nothing to do, with the number of commands and turns so far."""
-    on_turn: Callable[[PartitionName, float, Sequence[Effect]], None] | None
+    on_turn: Callable[[Partition, float, Sequence[Effect]], None] | None
     """Called after a turn with the partition that had it, the seconds that it took, and what came
     of it, which was routed."""
     on_failure: Callable[[str], None] | None
@@ -94,6 +95,8 @@ class Engine:
         """Own the scheduler from now on; `start` begins to work."""
         self._scheduler = scheduler
         self._clock = clock
+        self.now: Callable[[], float] = clock.now
+        """The clock's unix seconds: the time that the core is told."""
         self._sink: Sink
         self._inbox = Inbox()
         # Set when a command comes in.
@@ -102,6 +105,8 @@ class Engine:
         self._stopped = False
         # When the next round has to begin, in unix seconds. It is in the past during a round.
         self._due = -inf
+        # Whether the next round is waited for, and nothing has come in since.
+        self._is_idle = False
         # The most allocations that the core decides in the next turn.
         self._decisions = MAX_DECISIONS // 4
         self._chooser = PortionChooser(clock.now)
@@ -118,14 +123,10 @@ class Engine:
         self.commands = 0
         self.defects = 0
 
-    def now(self) -> float:
-        """The clock's unix seconds: the time that the core is told."""
-        return self._clock.now()
-
     @property
     def inbox(self) -> int:
         """How many commands wait."""
-        return len(self._inbox)
+        return self._inbox.size
 
     @property
     def running(self) -> bool:
@@ -165,7 +166,13 @@ class Engine:
         if self._stopped:
             raise Stopped
         future = asyncio.get_running_loop().create_future()
-        self._inbox.put(Entry(command, future, is_current))
+        entry = Entry(command, future, is_current)
+        if self._is_idle and not self._inbox.size:
+            # Nobody is before it: the round that comes next has its turn only.
+            self._is_idle, self._due = False, -inf
+            self._handle(entry)
+        else:
+            self._inbox.put(entry)
         self._wake.set()
         effects: list[Effect] = await future
         return effects
@@ -182,12 +189,12 @@ class Engine:
             self._handle_inbox()
             # Turns go round the RMs: where each has little to do, all have theirs in one round.
             stop = perf_counter() + self.portions.turn
-            while _deadline(self._scheduler) <= self._clock.now():
+            while (deadline := _deadline(self._scheduler)) <= self.now():
                 self._turn()
                 if perf_counter() >= stop:
+                    deadline = _deadline(self._scheduler)
                     break
-            deadline = _deadline(self._scheduler)
-            self.busy = bool(self._inbox) or deadline <= self._clock.now()
+            self.busy = self._inbox.size > 0 or deadline <= self.now()
             self.rounds += 1
             if self.busy:
                 for _ in range(self.portions.rounds):
@@ -200,9 +207,9 @@ class Engine:
         if self.on_idle is not None:
             self.on_idle(self.commands + self.turns)
         self._wake.clear()
-        self._due = deadline
+        self._is_idle, self._due = True, deadline
         await self._clock.wait(None if deadline == inf else deadline, self._wake)
-        self._due = -inf
+        self._is_idle, self._due = False, -inf
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """The task has ended: if nobody has stopped it, say so, and leave nobody waiting."""
@@ -225,22 +232,14 @@ class Engine:
     def _handle_inbox(self) -> None:
         """Handle what waits, but no longer than the portion for it allows."""
         inbox = self._inbox
-        if not inbox:
-            return
-        for answers in inbox.take_answers():
-            self._handle(answers)
-        begin = perf_counter()
-        stop = begin + self.portions.inbox
-        while (entry := inbox.take()) is not None:
-            self._handle(entry)
-            end = perf_counter()
-            if end - begin > SLOW_SECONDS:
-                rm_id = None if isinstance(entry.command, OfNoRm) else entry.command.rm_id
-                name = type(entry.command).__name__
-                self.slow.note("command", end - begin, command=name, rm_id=rm_id)
-            if end > stop:
+        if inbox.answers:
+            for answers in inbox.take_answers():
+                self._handle(answers)
+        stop = perf_counter() + self.portions.inbox
+        while inbox.commands:
+            self._handle(inbox.take())
+            if perf_counter() > stop:
                 return
-            begin = end
 
     def _handle(self, entry: Entry) -> None:
         command, future, is_current, told = entry
@@ -251,7 +250,7 @@ class Engine:
                 self.commands += 1
                 if not isinstance(command, OfNoRm):
                     self._chooser.note(command.rm_id)
-                new = self._scheduler.handle(command, self._clock.now())
+                new = self._scheduler.handle(command, self.now())
         except Exception:
             defect = self._blame(command)
             if future is not None and not future.done():
@@ -268,11 +267,15 @@ class Engine:
             self._inbox.put_first(Entry(last.rest, future, told=effects))
         elif future is not None and not future.done():
             future.set_result(effects)
+        spent = perf_counter() - begin
+        if spent > SLOW_SECONDS:
+            rm_id = None if isinstance(command, OfNoRm) else command.rm_id
+            self.slow.note("command", spent, command=type(command).__name__, rm_id=rm_id)
 
     def _turn(self) -> None:
         """Let the core decide, and adapt the number of decisions to the time that this took."""
         begin = perf_counter()
-        now = self._clock.now()
+        now = self.now()
         tick = Tick(decisions=self._decisions)
         try:
             effects = self._scheduler.handle(tick, now)

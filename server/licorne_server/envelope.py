@@ -9,18 +9,22 @@ from licorne.v1.session_pb2 import UpdateRequest, UpdateResponse
 from licorne_server.caps import MAX_UPDATE_FIELDS
 from licorne_server.convert_out import Kind
 from licorne_server.errors import Malformed
-from licorne_server.wire import LENGTH, VARINT, delimited, encode_varint, fields, varint
+from licorne_server.wire import LENGTH, VARINT, encode_varint, field_at, varint
 
 NUMBER = UpdateRequest.NUMBER_FIELD_NUMBER
 ACKNOWLEDGED = UpdateRequest.ACKNOWLEDGED_FIELD_NUMBER
 _LAST_MESSAGE = UpdateRequest.PREEMPTION_ANSWERS_FIELD_NUMBER
-_RESPONSE_FIELDS = {
-    Kind.NODES: UpdateResponse.NODES_FIELD_NUMBER,
-    Kind.APPLICATIONS: UpdateResponse.APPLICATIONS_FIELD_NUMBER,
-    Kind.ALLOCATIONS: UpdateResponse.ALLOCATIONS_FIELD_NUMBER,
-    Kind.CHECKS: UpdateResponse.PREDICATE_CHECKS_FIELD_NUMBER,
-    Kind.VICTIMS: UpdateResponse.PREEMPTION_CHECKS_FIELD_NUMBER,
+_RESPONSE_TAGS = {
+    kind: encode_varint(field << 3 | LENGTH)
+    for kind, field in (
+        (Kind.NODES, UpdateResponse.NODES_FIELD_NUMBER),
+        (Kind.APPLICATIONS, UpdateResponse.APPLICATIONS_FIELD_NUMBER),
+        (Kind.ALLOCATIONS, UpdateResponse.ALLOCATIONS_FIELD_NUMBER),
+        (Kind.CHECKS, UpdateResponse.PREDICATE_CHECKS_FIELD_NUMBER),
+        (Kind.VICTIMS, UpdateResponse.PREEMPTION_CHECKS_FIELD_NUMBER),
+    )
 }
+"""How the field of a response begins that is not one already."""
 
 
 class Envelope(NamedTuple):
@@ -43,19 +47,21 @@ def open_envelope(raw: bytes) -> Envelope:
         Malformed: the bytes are no UpdateRequest, or it holds more than one message or very many
             fields.
     """
-    number = acknowledged = message = 0
+    number = acknowledged = message = position = count = 0
     payload = b""
-    for count, item in enumerate(fields(raw), 1):
+    while position < len(raw):
+        count += 1
         if count > MAX_UPDATE_FIELDS:
             raise Malformed(f"UpdateRequest: more than {MAX_UPDATE_FIELDS} fields in one request")
-        if item.kind == VARINT and item.number == NUMBER:
-            number, _ = varint(raw, item.value)
-        elif item.kind == VARINT and item.number == ACKNOWLEDGED:
-            acknowledged, _ = varint(raw, item.value)
-        elif item.kind == LENGTH and NUMBER < item.number <= _LAST_MESSAGE:
+        field, kind, _, value, position = field_at(raw, position, len(raw))
+        if kind == VARINT and field == NUMBER:
+            number, _ = varint(raw, value)
+        elif kind == VARINT and field == ACKNOWLEDGED:
+            acknowledged, _ = varint(raw, value)
+        elif kind == LENGTH and NUMBER < field <= _LAST_MESSAGE:
             if message:
                 raise Malformed("UpdateRequest: more than one message in one request")
-            message, payload = item.number, raw[item.value : item.end]
+            message, payload = field, raw[value:position]
     return Envelope(number, acknowledged, message, payload)
 
 
@@ -73,5 +79,5 @@ class Sealer:
             head = b"\x08" + encode_varint(number) + head
         if acknowledged:
             head += b"\x20" + encode_varint(acknowledged)
-        field = _RESPONSE_FIELDS.get(kind)
-        return head + (data if field is None else delimited(field, data))
+        tag = _RESPONSE_TAGS.get(kind)
+        return head + data if tag is None else head + tag + encode_varint(len(data)) + data

@@ -117,7 +117,8 @@ class EventLog:
             self.next_id += fact.count
         block.time = self._time = facts[-1].time
         self._trim()
-        self._tell()
+        if self._news is not None:
+            self._tell()
 
     def follow(self, settings: ExtraConfig) -> None:
         """Follow other settings from now on."""
@@ -216,10 +217,8 @@ class EventLog:
         last = len(self._blocks) - 1
         while self.memory > self._bounds.memory and self._begin < last:
             self._drop_block()
-        most = self._begin + DROPPED_BLOCKS
-        while (
-            self._begin < min(last, most) and self._first_id_at(self._begin + 1) <= self.lowest_id
-        ):
+        most = min(last, self._begin + DROPPED_BLOCKS)
+        while self._begin < most and _first_id(self._blocks[self._begin + 1]) <= self.lowest_id:
             self._drop_block()
         if 2 * self._begin > last:
             del self._blocks[: self._begin]
@@ -236,7 +235,7 @@ class EventLog:
         return self._first_id_at(young)
 
     def _first_id_at(self, place: int) -> int:
-        return _kept(self._blocks[place]).first_id
+        return _first_id(self._blocks[place])
 
     def _drop_block(self) -> None:
         """Drop the oldest block. Its place is removed together with others, which is cheaper."""
@@ -288,7 +287,8 @@ def _kept(block: Block | None) -> Block:
 
 
 def _first_id(block: Block | None) -> int:
-    return _kept(block).first_id
+    assert block is not None, "only those before the first that is kept are gone"
+    return block.first_id
 
 
 class EventLogs:

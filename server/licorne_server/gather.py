@@ -43,8 +43,6 @@ async def gather(
     A command has at most `portion` items, and `COMMAND_BYTES` of them. All are read before the
     first is handled. So a malformed item ends the stream before anything of its request is done.
     """
-    if not items:
-        return [], []
     taken: list[T] = []
     sizes: list[int] = []
     refused: list[R] = []
@@ -62,8 +60,11 @@ async def gather(
         except BadItem as problem:
             refused.append(sort.refuse(names_of(names, sort.layout.names), str(problem)))
             size *= _AGAIN
-        if pace.spend(size if size > share else share):
+        pace.done += size if size > share else share
+        if pace.done >= PART:
             await pace.rest()
+    if len(taken) == 1:
+        return [taken], refused
     return list(_runs(taken, sizes, portion, sort.amounts)), refused
 
 
@@ -74,9 +75,6 @@ def _runs(
     amounts: Callable[[T], Sized | None],
 ) -> Iterator[Sequence[T]]:
     """The items in order, in runs of which each goes into one command."""
-    if len(items) == 1:
-        yield items
-        return
     begin = room = left = 0
     last: Sized | None = None
     for index, item in enumerate(items):

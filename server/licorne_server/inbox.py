@@ -38,57 +38,52 @@ class Inbox:
     In both the RM whose turn is next stands first.
     """
 
-    __slots__ = ("_answers", "_commands", "_size")
+    __slots__ = ("answers", "commands", "size")
 
     def __init__(self) -> None:
         """Nothing waits."""
-        self._answers: dict[RmId, deque[Entry]] = {}
-        self._commands: dict[RmId | None, deque[Entry]] = {}
-        self._size = 0
-
-    def __len__(self) -> int:
-        """How many commands wait."""
-        return self._size
+        self.answers: dict[RmId, deque[Entry]] = {}
+        self.commands: dict[RmId | None, deque[Entry]] = {}
+        self.size = 0
+        """How many commands wait, those with answers included."""
 
     def put(self, entry: Entry) -> None:
         """Have a command handled after those of its RM that wait; an answer before them."""
         command = entry.command
         if isinstance(command, AnswerPredicates | AnswerPreemptions):
-            self._answers.setdefault(command.rm_id, deque()).append(entry)
+            self.answers.setdefault(command.rm_id, deque()).append(entry)
         else:
-            self._commands.setdefault(_rm_of(command), deque()).append(entry)
-        self._size += 1
+            self.commands.setdefault(_rm_of(command), deque()).append(entry)
+        self.size += 1
 
     def put_first(self, entry: Entry) -> None:
         """Have the rest of a command handled before all other commands of its RM."""
-        self._commands.setdefault(_rm_of(entry.command), deque()).appendleft(entry)
-        self._size += 1
+        self.commands.setdefault(_rm_of(entry.command), deque()).appendleft(entry)
+        self.size += 1
 
     def take_answers(self) -> list[Entry]:
         """The first answers of each RM that has sent any, up to `MOST_ANSWERS` of each."""
         taken: list[Entry] = []
         for _ in range(MOST_ANSWERS):
-            if not self._answers:
+            if not self.answers:
                 break
-            taken += [_take_turn(self._answers) for _ in range(len(self._answers))]
-        self._size -= len(taken)
+            taken += [_take_turn(self.answers) for _ in range(len(self.answers))]
+        self.size -= len(taken)
         return taken
 
-    def take(self) -> Entry | None:
-        """The next command of the RM whose turn it is; None if none waits."""
-        if not self._commands:
-            return None
-        self._size -= 1
-        return _take_turn(self._commands)
+    def take(self) -> Entry:
+        """The next command of the RM whose turn it is; there has to be one."""
+        self.size -= 1
+        return _take_turn(self.commands)
 
     def take_all(self) -> list[Entry]:
         """Empty it."""
         entries = [
-            entry for line in (*self._answers.values(), *self._commands.values()) for entry in line
+            entry for line in (*self.answers.values(), *self.commands.values()) for entry in line
         ]
-        self._answers.clear()
-        self._commands.clear()
-        self._size = 0
+        self.answers.clear()
+        self.commands.clear()
+        self.size = 0
         return entries
 
 

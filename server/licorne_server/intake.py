@@ -75,6 +75,8 @@ class Intake:
         # Cleared while no more should be read.
         self._room = asyncio.Event()
         self._room.set()
+        self.is_full = False
+        """Whether no more should be read: then wait for `room`."""
 
     async def room(self) -> None:
         """Wait until more should be read."""
@@ -90,6 +92,7 @@ class Intake:
         self._size += entry.size + ENTRY_COST
         self._news.set()
         if self._size > MAX_WAITING:
+            self.is_full = True
             self._room.clear()
 
     def end(self, failure: Exception | None = None) -> None:
@@ -118,17 +121,17 @@ class Intake:
                 return None
             self._news.clear()
             await self._news.wait()
-        await self._gather()
+        if self._came[-1] - self._came[0] < RUSH_SECONDS:
+            await self._gather()
         entry = self._pop()
-        if entry.kind is Kind.SESSION or entry.request is None:
+        if not self._waiting or entry.kind is Kind.SESSION or entry.request is None:
             return entry
         return self._joined(entry, entry.request)
 
     async def _gather(self) -> None:
         """In a rush, wait a moment for those that come behind what waits."""
-        is_rush = self._came[-1] - self._came[0] < RUSH_SECONDS
         pause = self._since + GATHER_SECONDS - self._loop.time()
-        if is_rush and pause > 0 and len(self._waiting) < ENOUGH and not self._ended:
+        if pause > 0 and len(self._waiting) < ENOUGH and not self._ended:
             await asyncio.sleep(pause)
 
     def _joined(self, first: Entry, request: Split) -> Entry:
@@ -165,6 +168,7 @@ class Intake:
     def _pop(self) -> Entry:
         entry = self._waiting.popleft()
         self._size -= entry.size + ENTRY_COST
-        if self._size <= MAX_WAITING:
+        if self.is_full and self._size <= MAX_WAITING:
+            self.is_full = False
             self._room.set()
         return entry

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 from time import monotonic
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from licorne_server.convert_out import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Kind, Payload
 from licorne_server.measures.histogram import WAITS, Histogram
@@ -46,6 +46,8 @@ _Lane = deque[tuple[int, Payload, float]]
 
 _LANES = {kind: Kind.CHECKS if kind is Kind.VICTIMS else kind for kind in Kind}
 """The lane of each kind. All checks share one: they are numbered together and leave in order."""
+
+_CHECKS: Final = Kind.CHECKS
 
 
 class Outbox:
@@ -121,6 +123,11 @@ class Outbox:
         for kinds, filled in self._filled.items():
             if payload.kind in kinds:
                 filled.set()
+        if self._waiting + self._unacknowledged > self._bounds.high:
+            self._check_bounds()
+
+    def _check_bounds(self) -> None:
+        """Much waits, or is not acknowledged: read no more, drop what is kept, or drop all."""
         if self._waiting > self._bounds.high:
             self.room.clear()
         if self.size > self._bounds.cap and self._unacknowledged:
@@ -159,7 +166,7 @@ class Outbox:
 
     def peek(self, kinds: Sequence[Kind]) -> Batch | None:
         """The next message of any of these kinds, joined with its neighbours. It stays inside."""
-        lane = self._first(kinds)
+        lane = self._first(kinds) if self._waiting else None
         if lane is None:
             return None
         order, first, _ = lane[0]
@@ -188,7 +195,8 @@ class Outbox:
             self._waiting -= len(lane.popleft()[1].data) + ENTRY_COST
         if self._waiting < self._bounds.low:
             self.room.set()
-        self._check_hold()
+        if self._held:
+            self._check_hold()
 
     def sending(self, batch: Batch, number: int) -> None:
         """Keep the batch under a number, until that is acknowledged: it is being written now."""
@@ -201,7 +209,8 @@ class Outbox:
         self.forgotten = max(self.forgotten, number)
         while self._sent and self._sent[0].number <= number:
             self._unacknowledged -= len(self._sent.popleft().data) + ENTRY_COST
-        self._check_hold()
+        if self._held:
+            self._check_hold()
 
     def after(self, number: int) -> list[Sent] | None:
         """What was sent after the number; None if some of it is not kept any more."""
@@ -226,10 +235,14 @@ class Outbox:
 
         The more the RM has been told, the better it judges them.
         """
-        lane = min(self._lanes_of(kinds), key=lambda lane: lane[0][0], default=None)
-        if lane is None and Kind.CHECKS in kinds:
-            lane = self._lanes[Kind.CHECKS] or None
-        return lane
+        first: _Lane | None = None
+        for kind in kinds:
+            lane = self._lanes.get(kind)
+            if lane and kind is not _CHECKS and (first is None or lane[0][0] < first[0][0]):
+                first = lane
+        if first is None and _CHECKS in kinds:
+            first = self._lanes[_CHECKS] or None
+        return first
 
     def _lanes_of(self, kinds: Sequence[Kind]) -> list[_Lane]:
         """Where messages of these kinds wait that have a common order."""

@@ -22,16 +22,17 @@ class Pace:
     def __init__(self, gate: asyncio.Lock) -> None:
         """`gate` is shared by all messages: those with more to do go through it one by one."""
         self._gate = gate
-        self._done = 0
+        self.done = 0
+        """Work since the last rest; with `PART` of it, one is due."""
 
     def spend(self, work: int) -> bool:
         """Count work; whether to `rest` before more is done."""
-        self._done += work
-        return self._done >= PART
+        self.done += work
+        return self.done >= PART
 
     async def rest(self) -> None:
         """Let everything else have its turn, and then the other messages theirs."""
-        self._done = 0
+        self.done = 0
         async with self._gate:
             await asyncio.sleep(0)
 

@@ -51,4 +51,5 @@ class PortionChooser:
 
     def choose(self) -> Portions:
         """The portions for now."""
-        return TOGETHER if self._now() < self._together_until else ALONE
+        until = self._together_until
+        return TOGETHER if until and self._now() < until else ALONE

@@ -29,17 +29,19 @@ async def handle_request(
     request: Split,
     is_current: Callable[[], bool],
     read_time: float,
+    pace: Pace,
 ) -> int:
     """Carry out one request of an RM; returns how many items were refused before the core saw them.
 
     `is_current` tells whether the registration that the request is for is still the RM's. If it is
-    not, the rest of the request is dropped. It was read at `read_time`, in unix seconds.
+    not, the rest of the request is dropped. It was read at `read_time`, in unix seconds; its items
+    are read at the `pace` of its stream.
 
     Raises:
         CallError: the RM is not registered any more.
     """
     rm.reader.time = read_time
-    taken = await _steps(rm, kind, request, engine.portions.items, rms.pace())
+    taken = await _steps(rm, kind, request, engine.portions.items, pace)
     for step in taken.steps:
         if not isinstance(step, Effect):
             if rms.tracing is not None and isinstance(step, UpdateAllocations):

@@ -25,6 +25,7 @@ from licorne_core.counters import Counters
 from licorne_core.effects import Effect, NotRegistered, Unfinished
 from licorne_core.errors import NotFound
 from licorne_core.ids import PartitionName, RmId, rm_of
+from licorne_core.partition import Partition
 from licorne_core.views import Views
 from licorne_server.logs import levels, note_lost
 from licorne_server.logs.names import COMMANDS, CONFIGURATIONS, PREDICATES, TURNS
@@ -51,7 +52,7 @@ class SchedulerLog:
     """What was seen of RMs that are registered, while anybody looks."""
 
     def __init__(
-        self, views: Views, last_turn: Callable[[], PartitionName | None], now: Callable[[], float]
+        self, views: Views, last_turn: Callable[[], Partition | None], now: Callable[[], float]
     ) -> None:
         """`last_turn` tells which partition the last tick gave a turn; `now` is in unix seconds."""
         self._views = views
@@ -148,7 +149,7 @@ class SchedulerLog:
         for effect in effects:
             by_rm.setdefault(effect.rm_id, []).append(effect)
         if partition is not None and (self._tells(TURNS) or self._tells(PREDICATES)):
-            self._tell_turn(partition, by_rm.pop(rm_of(partition), []), seconds)
+            self._tell_turn(partition.name, by_rm.pop(partition.rm_id, []), seconds)
         if self._tells(TURNS):
             for rm_id, those in by_rm.items():
                 if counts := summary(those):

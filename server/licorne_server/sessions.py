@@ -21,6 +21,8 @@ class Session:
     """Who knows it may resume the session."""
     awaits_replay: bool
     """Whether nothing of the RM is scheduled yet, as its replay has not ended."""
+    received: int
+    """Number of the last request that was handled."""
     next_event: int
     """Id of the first event that the RM was not told yet, if it wants to be told."""
 
@@ -34,15 +36,10 @@ class Session:
         # Numbers of the last request that was read from the open stream, and of the last that was
         # handled; what lies between them waits.
         self._read = 0
-        self._received = 0
+        self.received = 0
         self._sent = 0
         # Items refused before the core saw them, since the replay began.
         self._refused: dict[Kind, int] = {}
-
-    @property
-    def received(self) -> int:
-        """Number of the last request that was handled."""
-        return self._received
 
     @property
     def sent(self) -> int:
@@ -67,7 +64,7 @@ class Session:
 
     def begin_stream(self) -> None:
         """On a new stream the RM goes on behind the last request that was handled."""
-        self._read = self._received
+        self._read = self.received
 
     def note_read(self, number: int) -> bool:
         """A request of that number was read; whether it is new.
@@ -88,7 +85,7 @@ class Session:
 
     def handled(self, number: int) -> None:
         """The request of that number, if it has one, was carried out to its end."""
-        self._received = number or self._received
+        self.received = number or self.received
 
     def begin_replay(self) -> None:
         """Count refused items from now on."""

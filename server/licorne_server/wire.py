@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from licorne_server.caps import MAX_ITEMS, MAX_REQUEST_FIELDS
 from licorne_server.errors import Malformed, invalid_argument
-from licorne_server.pacing import FIELD, FIELDS, Pace
+from licorne_server.pacing import FIELD, FIELDS, PART, Pace
 
 Place = tuple[int, int, int, int]
 """A field that holds bytes: its number, where it begins, and where its value begins and ends."""
@@ -78,10 +78,15 @@ def field_at(raw: bytes, begin: int, stop: int) -> Field:
         Malformed: there is no field.
     """
     try:
-        tag, value = varint(raw, begin)
+        # Most numbers have one byte, and are read at once.
+        tag, value = raw[begin], begin + 1
+        if tag >= 0x80:
+            tag, value = varint(raw, begin)
         number, kind = tag >> 3, tag & 7
         if kind == LENGTH:
-            length, value = varint(raw, value)
+            length, value = raw[value], value + 1
+            if length >= 0x80:
+                length, value = varint(raw, value - 1)
             end = value + length
         elif kind == VARINT:
             _, end = varint(raw, value)
@@ -226,7 +231,8 @@ async def split(raw: bytes, layout: Layout, pace: Pace) -> Split:
         Malformed: the bytes are no message.
         CallError: the request holds more than `MAX_ITEMS` items.
     """
-    await pace.begin(len(raw))
+    if len(raw) > PART:
+        await pace.rest()
     splitter = _Splitter(raw, layout, pace)
     rm_id = ""
     position = 0

@@ -140,7 +140,7 @@ def test_nothing_is_kept_of_what_has_gone() -> None:
     assert not list(held.index._supplies)
     assert not held.index._supplies._pools
     assert (list(held.wakeups.shortages), list(held.wakeups.running_limits)) == ([], [])
-    assert len(held.index._heaps._everything.entries) < 100
+    assert len(held.index.heaps._everything.entries) < 100
 
 
 def test_applications_that_come_and_go_without_nodes_leave_nothing() -> None:

@@ -32,7 +32,7 @@ from support.wire.items import AppItem, AskItem, NodeItem
 from support.wire.ledger import Item
 from support.wire.mischief import MISCHIEF, do_mischief
 from support.wire.shim import WireRm
-from support.wire.site import OK
+from support.wire.site import OK, hand_in_late
 from support.wire.still import stillness
 from support.wire.tracks import Violation
 from support.wire.world import World
@@ -333,7 +333,8 @@ def lose_the_last(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_registrations(patch: pytest.MonkeyPatch) -> None:
-    """What is left of a request gets into the books of the next registration."""
+    """What is left of a slow request gets into the books of the next registration."""
+    hand_in_late(patch)
     patch.setattr(Rm, "registration_guard", lambda _: lambda: True)
 
 

@@ -193,13 +193,18 @@ async def test_answers_are_handled_before_what_came_earlier(ledger: Ledger) -> N
     core, clock = Watched(), VirtualClock()
     engine, check = await asked_engine(core, clock, ledger)
     core.told.clear()
-    waiting = asyncio.create_task(engine.submit(builders.nodes(builders.node("n2", vcore=1))))
+    # The first finds nothing to do, and is handled at once.
+    waiting = [
+        asyncio.create_task(engine.submit(builders.nodes(builders.node(name, vcore=1))))
+        for name in ("n2", "n3")
+    ]
     await asyncio.sleep(0)
-    engine.post(builders.nodes(builders.node("n3", vcore=1)))
+    assert core.told == ["UpdateNodes"]
+    engine.post(builders.nodes(builders.node("n4", vcore=1)))
     engine.post(AnswerPredicates(rm_id=RmId(builders.RM), answers=[PredicateAnswer(check)]))
     assert engine.inbox == 3
-    await waiting
-    assert core.told[:3] == ["AnswerPredicates", "UpdateNodes", "UpdateNodes"]
+    await asyncio.wait(waiting)
+    assert core.told[1:4] == ["AnswerPredicates", "UpdateNodes", "UpdateNodes"]
     await engine.stop()
 
 
@@ -223,6 +228,7 @@ async def test_an_answer_counts_before_the_turn_that_finds_it_missing(ledger: Le
     core.told.clear()
     engine.post(AnswerPredicates(rm_id=RmId(builders.RM), answers=[PredicateAnswer(check)]))
     await clock.advance(30.0)
+    await eventually(lambda: core.told)
     assert core.told[0] == "AnswerPredicates"
     [made] = [effect for effect in ledger.effects if isinstance(effect, AllocationsMade)]
     assert [allocation.key for allocation in made.allocations] == ["k"]

@@ -43,7 +43,7 @@ async def test_rejections_of_a_former_registration_are_not_told(
     request = await split(message.SerializeToString(), LAYOUTS[kind], pace())
     is_current = rm.registration_guard()
     handled = asyncio.create_task(
-        handle_request(server.engine, server.rms, rm, kind, request, is_current, 0.0)
+        handle_request(server.engine, server.rms, rm, kind, request, is_current, 0.0, pace())
     )
     await asyncio.sleep(0)
     assert not handled.done()

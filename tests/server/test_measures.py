@@ -71,9 +71,10 @@ def test_allocations_count_from_when_their_asks_were_read() -> None:
     """Each counts by itself, in runs or not; what the RM brought itself does not count."""
     measures = RmMeasures()
     runs = [allocation("a", 10.0), allocation("b", 10.0), allocation("c", 12.0)]
-    measures.told(made(*runs, allocation("d", 0.0), allocation("e", 11.0, on_node="n1")), 13.0)
+    runs += [allocation("d", 0.0), allocation("e", 11.0, on_node="n1")]
+    measures.allocated(runs, 13.0)
     assert (measures.allocation.count, measures.allocation.total) == (3, 7.0)
-    measures.told(made(allocation("f", 14.0)), 13.5)
+    measures.allocated([allocation("f", 14.0)], 13.5)
     assert (measures.allocation.count, measures.allocation.total) == (4, 7.0)
 
 

@@ -1,6 +1,7 @@
 """Asks, existing allocations and releases (spec §§ 1.6.11, 5.3, 11)."""
 
 from dataclasses import replace
+from typing import Final
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.gang_rules import Gone, PairEvent
@@ -33,7 +34,9 @@ from licorne_core.resources import subtract
 
 RELEASED_BY_RM = "allocation remove as per RM request"
 
-_TAKES_ASKS = SCHEDULABLE | {AppState.NEW, AppState.COMPLETING, AppState.RESUMING}
+# Tuples: a look into a set costs a call of the enumeration's hash, for every ask.
+_RUN_BY_ASKS: Final = (AppState.NEW, AppState.COMPLETING)
+_TAKES_ASKS: Final = (AppState.RUNNING, AppState.ACCEPTED, *_RUN_BY_ASKS, AppState.RESUMING)
 _MAY_WAIT_AGAIN = frozenset({RequestState.ALLOCATED, RequestState.PLACEHOLDER})
 _UNACKNOWLEDGED = frozenset({TerminationType.TIMEOUT, TerminationType.PREEMPTED_BY_SCHEDULER})
 """The RM answers a request of the core's with these: freed, and not told back (§ 1.6.11)."""
@@ -61,17 +64,19 @@ def update_allocations(rm: Rm, command: UpdateAllocations, now: float) -> list[E
                     item="ask" if ask.node_id is None else "allocation",
                 )
             )
-    freed = Outcome()
-    part = Slice(rm.slice_size)
-    left: ReleaseRequest | None = None
-    rest: list[Effect] = []
+    releases = _release_all(rm, command, now) if command.releases else []
+    return outcome.effects(rm.rm_id) + releases
+
+
+def _release_all(rm: Rm, command: UpdateAllocations, now: float) -> list[Effect]:
+    """The releases of a command in order, and what is left of them behind the slice."""
+    freed, part = Outcome(), Slice(rm.slice_size)
     for number, release in enumerate(command.releases, start=1):
         left = _release(rm, release, now, freed, part)
         if left is not None:
-            releases = [left, *command.releases[number:]]
-            rest = [Unfinished(rm_id=rm.rm_id, rest=replace(command, asks=(), releases=releases))]
-            break
-    return outcome.effects(rm.rm_id) + freed.effects(rm.rm_id) + rest
+            later = replace(command, asks=(), releases=[left, *command.releases[number:]])
+            return [*freed.effects(rm.rm_id), Unfinished(rm_id=rm.rm_id, rest=later)]
+    return freed.effects(rm.rm_id)
 
 
 def _take_ask(rm: Rm, ask: Ask, now: float, outcome: Outcome) -> None:
@@ -120,8 +125,7 @@ def _check(ask: Ask) -> None:
 def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome) -> None:
     """Take an ask that is new, or whose key is known already (spec § 5.3.4-6)."""
     request = app.requests.get(ask.key)
-    waits = request is not None and request.state in WAITS_FOR_ANSWER
-    if request is not None and waits and _is_news(request.ask, ask):
+    if request is not None and request.state in WAITS_FOR_ANSWER and _is_news(request.ask, ask):
         roll_back(partition, app, request, PairEvent.DROPPED, now)
     if request is None:
         app.holdings.check_ask(ask.key, ask.footprint, exists=ask.node_id is not None)
@@ -140,7 +144,7 @@ def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome:
 def _add(partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome) -> None:
     check_new(partition, ask)
     partition.asks.add(app, ask, now if ask.create_time is None else ask.create_time, now)
-    if app.state in (AppState.NEW, AppState.COMPLETING):
+    if app.state in _RUN_BY_ASKS:
         outcome.updates += advance(partition, app, AppEvent.RUN, now)
     partition.journal.note(Asked(now, ask))
 

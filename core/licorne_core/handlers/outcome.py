@@ -45,14 +45,13 @@ class Outcome:
         effects: list[Effect] = []
         if self.updates:
             effects.append(ApplicationsUpdated(rm_id=rm_id, updates=self.updates))
-        released: list[Effect] = [
-            AllocationsReleased(rm_id=rm_id, partition=partition.name, releases=releases)
-            for partition, releases in self.released.items()
-        ]
-        made: list[Effect] = [
-            AllocationsMade(rm_id=rm_id, partition=partition.name, allocations=allocations)
-            for partition, allocations in self.made.items()
-        ]
+        released: list[Effect] = []
+        for partition, releases in self.released.items():
+            name = partition.name
+            released.append(AllocationsReleased(rm_id=rm_id, partition=name, releases=releases))
+        made: list[Effect] = []
+        for partition, some in self.made.items():
+            made.append(AllocationsMade(rm_id=rm_id, partition=partition.name, allocations=some))
         effects += [*made, *released] if made_first else [*released, *made]
         if self.rejections:
             effects.append(AllocationsRejected(rm_id=rm_id, rejections=self.rejections))

@@ -40,14 +40,12 @@ def end_replay(rm: Rm, command: EndReplay) -> list[Effect]:
     return [ReplayEnded(rm_id=rm.rm_id)]
 
 
-def count_replayed(rm: Rm, command: object) -> None:
+def count_replayed(counts: ReplayCounts, command: object) -> None:
     """Count what arrives between begin and end."""
-    if rm.replay is None:
-        return
     match command:
         case UpdateNodes(nodes=nodes):
-            rm.replay.nodes += len(nodes)
+            counts.nodes += len(nodes)
         case UpdateApplications(new=new):
-            rm.replay.applications += len(new)
+            counts.applications += len(new)
         case UpdateAllocations(asks=asks):
-            rm.replay.allocations += len(asks)
+            counts.allocations += len(asks)

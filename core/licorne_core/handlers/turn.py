@@ -128,12 +128,13 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
         outcome.updates += allocation_made(partition, leaf, app, allocation, now)
     partition.counters.asks_tried = cycle.tried
     partition.counters.work = cycle.cost
-    partition.counters.search_work = cycle.search_cost
+    partition.counters.search_work = partition.preemption.work
     if made:
         outcome.made[partition] = made
     effects = outcome.effects(partition.rm_id, made_first=True)
-    effects += predicates.take_unsaid()
-    effects += partition.preemption.take_unsaid(partition.name)
+    if partition.rm.predicates is not None:
+        effects += predicates.take_unsaid()
+        effects += partition.preemption.take_unsaid(partition.name)
     if partition.tree.root.pending and not partition.wakeups.waiting.runnable:
         _inspect_later(partition, now)
     return effects

@@ -87,7 +87,8 @@ class NodeIndex:
 
     def end_pass(self) -> None:
         """Nobody who waits could use the nodes that have changed so far."""
-        self._supplies.end_pass()
+        if self._supplies.changed:
+            self._supplies.end_pass()
 
     def _drop(self, wanted: AskClass | Shape) -> None:
         supply = self._supplies.find(wanted)
@@ -95,7 +96,8 @@ class NodeIndex:
         supply.asks -= 1
         if not supply.asks:
             for dropped in self._supplies.drop(wanted):
-                self.heaps.drop(dropped)
+                if dropped.heap is not None:
+                    self.heaps.drop(dropped)
 
     # Questions
 

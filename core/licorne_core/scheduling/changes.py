@@ -19,6 +19,8 @@ from licorne_core.scheduling.order import app_key, queue_key, settle_priority
 from licorne_core.scheduling.wakeups import Wakeups
 
 _STOPPED: Final = QueueState.STOPPED
+_STATE_AWARE: Final = AppSortPolicy.STATE_AWARE
+_FIFO: Final = AppSortPolicy.FIFO
 
 
 class Changes:
@@ -144,10 +146,10 @@ class Changes:
     def class_came(self, ask_class: AskClass) -> None:
         """One more group asks for the class; a new resource type changes every queue's key."""
         self._index.class_came(ask_class)
-        if any(name not in self.types for name, _ in ask_class.items):
-            names = (name for name, _ in ask_class.items)
-            self.types = tuple(sorted({*self.types, *names}))
-            self._tree.shares_stale = True
+        for name, _ in ask_class.items:
+            if name not in self.types:
+                self.types = tuple(sorted((*self.types, name)))
+                self._tree.shares_stale = True
 
     def settle(self) -> None:
         """Rank anew what has changed."""
@@ -164,7 +166,7 @@ class Changes:
             self.rank_app(app)
         queues: dict[Queue, None] = {}
         for leaf in self._leaves:
-            for queue in leaf.lineage:
+            for queue in leaf.lineage[:-1]:
                 queues[queue] = None
         for queue in queues:
             self._rank_anew(queue)
@@ -179,7 +181,7 @@ class Changes:
         is left for later: a chain of queues costs little more than one.
         """
         self.version += 1
-        stays = same_priority and app.pending_count and leaf.settings.app_sort is AppSortPolicy.FIFO
+        stays = same_priority and app.pending_count and leaf.settings.app_sort is _FIFO
         if not stays:
             self.rank_app(app)
         wakeups = self._wakeups
@@ -198,7 +200,8 @@ class Changes:
         leaf: Queue = app.leaf
         if self._wakeups.reserved.ready or self._wakeups.replacing.ready:
             self._wakeups.app_key_changed(app)
-        if not self.is_state_aware(leaf):
+        by_state = leaf.settings.app_sort is _STATE_AWARE
+        if not (by_state and self.is_state_aware(leaf)):
             self._place(app, leaf, due=True)
             return
         admission = leaf.admission
@@ -227,8 +230,10 @@ class Changes:
             leaf.ranking.discard(app)
 
     def _unpark_all(self, app: Application) -> None:
-        self._wakeups.waiting.unpark(app)
-        self._wakeups.waiting.unpark_inside(app)
+        if app.blocker is not None:
+            self._wakeups.waiting.unpark(app)
+        if app.pending_count:
+            self._wakeups.waiting.unpark_inside(app)
 
     def _rank_anew(self, queue: Queue) -> None:
         """Put the queue in its place among its siblings (spec § 4.9: only those with pending).

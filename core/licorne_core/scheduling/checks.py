@@ -13,7 +13,7 @@ from licorne_core.apps.groups import AskGroup
 from licorne_core.apps.states import AppState
 from licorne_core.queues.access import stopped_above
 from licorne_core.queues.queue import Queue
-from licorne_core.quotas import Quota, claimed, excess, may_start
+from licorne_core.quotas import Quota, claimed, excess, first_exceeded, may_start
 from licorne_core.reasons import (
     AnswersCheck,
     BackOffCheck,
@@ -164,11 +164,13 @@ def _report_gang(scene: Scene, asking: Asking) -> Iterable[Check]:
 
 
 def _quota(scene: Scene, asking: Asking) -> Blocker | None:
+    if asking.promise is None:
+        over = first_exceeded(asking.app.quotas, asking.items)
+        return None if over is None else scene.wakeups.shortages.get(over, asking.items)
     for quota in asking.app.quotas:
-        if quota.max is not None:
-            items = asking.items if asking.promise is None else asking.needs(quota)
-            if excess(quota, items):
-                return scene.wakeups.shortages.get(quota, items)
+        items = asking.needs(quota)
+        if quota.max is not None and excess(quota, items):
+            return scene.wakeups.shortages.get(quota, items)
     return None
 
 

@@ -6,6 +6,7 @@ parked with its blocker on the way, so the next pass starts where this one had t
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.groups import AskGroup
@@ -46,6 +47,9 @@ from licorne_core.tuning import Tuning
 
 NO_USER_QUOTA = "Not enough user quota"
 NO_QUEUE_QUOTA = "Not enough queue quota"
+
+# Read from its enumeration once: that costs as much as two calls, for every allocation.
+_ACCEPTED: Final = AppState.ACCEPTED
 
 
 Candidate = tuple[Queue, Application, Request, Node]
@@ -174,11 +178,6 @@ class Cycle:
             + self.review.work
         )
 
-    @property
-    def search_cost(self) -> int:
-        """What the searches for victims have cost of that."""
-        return self._search.work // ALLOCATIONS_OF_A_TRY
-
     def _is_spent(self) -> bool:
         """Whether the turn has tried enough; if not, another try is counted."""
         if self._limit is not None and self.cost >= self._limit:
@@ -267,7 +266,7 @@ class Cycle:
                 return None
             if queue.is_leaf:
                 app: Application = child
-                may_be_stopped = app.backoff_until or app.state is AppState.ACCEPTED
+                may_be_stopped = app.backoff_until or app.state is _ACCEPTED
                 blocker = self._application_blocker(app) if may_be_stopped else None
                 if blocker is None:
                     decision = self._in_app(queue, app)
@@ -292,10 +291,10 @@ class Cycle:
 
     def _application_blocker(self, app: Application) -> Blocker | None:
         """What stops all asks of the application (spec §§ 4.12, 8.2, 10.5)."""
-        if not (app.backoff_until or app.state is AppState.ACCEPTED):
+        if not (app.backoff_until or app.state is _ACCEPTED):
             return None
         blocker = application_blocker(self._scene, app)
-        starts = app.state is AppState.ACCEPTED and not app.backoff_until
+        starts = app.state is _ACCEPTED and not app.backoff_until
         if starts and (blocker is not None or app.blocked_by):
             self._watch.may_run(app, self.turn_time)
         return blocker
@@ -341,6 +340,9 @@ class Cycle:
         if blocker is not None or group.over_queue or group.over_quota:
             self._watch.room(leaf, group, blocker, self.turn_time)
         found = self._index.best(group.ask_class) if blocker is None else blocker
+        if isinstance(found, Node):
+            group.unplaceable = group.nowhere = False
+            return found
         group.unplaceable = blocker is None
         if not isinstance(blocker, QuotaShortage):
             group.nowhere = False
@@ -349,9 +351,6 @@ class Cycle:
             if isinstance(blocker.quota, Queue):
                 self._measures.want_victims(group, self.turn_time)
         if blocker is None:
-            if isinstance(found, Node):
-                group.unplaceable = False
-                return found
             group.attempted = True
             if self._reserving:
                 self._scene.escalation.want_node(group, self.turn_time)

@@ -158,6 +158,11 @@ class Preemption:
         # What the effects do not say yet.
         self._unsaid: list[AskedPreemption] = []
 
+    @property
+    def work(self) -> int:
+        """What the searches have cost so far, in tries."""
+        return self.search.work // ALLOCATIONS_OF_A_TRY
+
     def begin_turn(self) -> list[NextTurn]:
         """All leaves may have searches again; what blocked those that had none left."""
         self._searches.clear()

@@ -49,8 +49,8 @@ class Supplies:
     def drop(self, wanted: AskClass | Shape) -> list[Supply]:
         """Nobody asks for it any more; what is forgotten."""
         dropped = []
-        for kind in _KINDS:
-            supply = self._by_kind[kind].pop(wanted, None)
+        for supplies in self._by_kind.values():
+            supply = supplies.pop(wanted, None) if supplies else None
             if supply is not None:
                 dropped.append(supply)
                 self._leave_pool(supply)

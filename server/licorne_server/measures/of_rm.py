@@ -7,7 +7,6 @@ from licorne_core.asks import Allocation
 from licorne_core.counters import Counters
 from licorne_core.effects import (
     AllocationRejection,
-    AllocationsMade,
     AllocationsRejected,
     ApplicationRejection,
     ApplicationsAnswered,
@@ -92,7 +91,7 @@ class RmMeasures:
         self.is_refused = False
         self._efforts.clear()
 
-    def _allocated(self, allocations: Sequence[Allocation], now: float) -> None:
+    def allocated(self, allocations: Sequence[Allocation], now: float) -> None:
         """Allocations go into the outbox; those that the RM had made itself do not count.
 
         Asks of one message were read at one time, so that most of them come in runs.
@@ -133,8 +132,6 @@ class RmMeasures:
     def told(self, effect: Effect, now: float) -> None:
         """The RM is told of an effect now, in unix seconds."""
         match effect:
-            case AllocationsMade():
-                self._allocated(effect.allocations, now)
             case NodesAnswered():
                 self._rejected("node", effect.rejected)
             case ApplicationsAnswered():

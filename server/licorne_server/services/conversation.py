@@ -120,6 +120,8 @@ class Conversation:
         self._heartbeat = heartbeat
         self._loop = asyncio.get_running_loop()
         self._intake = Intake()
+        # What is read and what is carried out goes on at a pace of its own.
+        self._reading, self._carrying_out = rms.pace(), rms.pace()
         # Whether the registration of this session is still the RM's.
         self._is_current = rm.registration_guard()
         # The last request that was acknowledged on this stream.
@@ -141,7 +143,8 @@ class Conversation:
                 if envelope.message == UpdateRequest.GOODBYE_FIELD_NUMBER:
                     self._stream.reason = "goodbye"
                     break
-                await self._intake.room()
+                if self._intake.is_full:
+                    await self._intake.room()
         except (CallError, Malformed) as error:
             # What came before it is carried out.
             self._intake.end(error)
@@ -181,7 +184,7 @@ class Conversation:
     async def _answer(self, read: ReadAnswers, payload: bytes) -> None:
         """Hand over what the RM answers, all of it or nothing, part by part."""
         now = self._engine.now()
-        parts = await read(self._rm.rm_id, payload, self._rms.pace())
+        parts = await read(self._rm.rm_id, payload, self._reading)
         for index, answers in enumerate(parts):
             if index:
                 await asyncio.sleep(0)
@@ -192,7 +195,7 @@ class Conversation:
             self._engine.post(answers, is_current=self._is_current)
 
     async def _split(self, kind: Kind, payload: bytes) -> Split:
-        request = await split(payload, LAYOUTS[kind], self._rms.pace())
+        request = await split(payload, LAYOUTS[kind], self._reading)
         if request.rm_id not in ("", self._rm.rm_id):
             raise invalid_argument(
                 f"rmID is {shown(request.rm_id)} on a stream of RM {self._rm.rm_id}", "rmID"
@@ -217,8 +220,9 @@ class Conversation:
             self._rm.outbox.wake()
 
     async def _request(self, kind: Kind, request: Split, time: float) -> None:
+        pace = self._carrying_out
         refused = await handle_request(
-            self._engine, self._rms, self._rm, kind, request, self._is_current, time
+            self._engine, self._rms, self._rm, kind, request, self._is_current, time, pace
         )
         if refused:
             self._session.refuse(kind, refused)
@@ -272,8 +276,9 @@ class Conversation:
         await self._send(sealer, Kind.SESSION, welcome)
         for sent in resend:
             await self._send(sealer, sent.kind, sent.data, sent.number)
-            # The stream before this one may have broken while they were written.
-            self._note_sent(sent.last_check)
+            if sent.last_check:
+                # The stream before this one may have broken while they were written.
+                self._note_sent(sent.last_check)
         while not self._stream.over:
             self._rm.check()
             batch = outbox.peek(ALL_KINDS)
@@ -284,21 +289,18 @@ class Conversation:
                 outbox.sending(batch, number)
                 await self._send(sealer, batch.kind, batch.data, number)
                 self._stream.wrote_items = batch.items
-                self._note_sent(batch.last_check)
+                if batch.last_check:
+                    self._note_sent(batch.last_check)
             elif self._stream.finishing.is_set():
                 return
             else:
                 await self._idle(sealer)
 
     def _note_sent(self, check: int) -> None:
-        """The RM's time for the checks up to this one, if it is one, begins now.
-
-        Where it has begun already, nothing changes.
-        """
-        if check:
-            self._rm.measures.checks.written(check, self._engine.now())
-            command = NotePredicatesSent(rm_id=self._rm.rm_id, check=check)
-            self._engine.post(command, is_current=self._is_current)
+        """The RM's time for the checks up to this one begins now, if it has not begun already."""
+        self._rm.measures.checks.written(check, self._engine.now())
+        command = NotePredicatesSent(rm_id=self._rm.rm_id, check=check)
+        self._engine.post(command, is_current=self._is_current)
 
     async def _idle(self, sealer: Sealer) -> None:
         """With nothing to send: acknowledge after a moment, send heartbeats, and notice silence.

@@ -144,11 +144,11 @@ class SchedulerService:
         context: Any,
     ) -> None:
         """Read requests behind the first until the RM's side ends or one makes no sense."""
-        layout = LAYOUTS[kind]
+        layout, pace = LAYOUTS[kind], self._rms.pace()
         try:
             while (raw := await stream.read()) is not None:
                 now = self._engine.now()
-                request = await split(raw, layout, self._rms.pace())
+                request = await split(raw, layout, pace)
                 if request.rm_id and request.rm_id != rm.rm_id:
                     self._access.check_rm(context, request.rm_id)
                     self._rms.get(request.rm_id, layout.message)
@@ -156,7 +156,8 @@ class SchedulerService:
                         f"rmID is {shown(request.rm_id)} on a stream of RM {rm.rm_id}", "rmID"
                     )
                 intake.put(Entry(kind, 0, request, size=len(raw), time=now))
-                await intake.room()
+                if intake.is_full:
+                    await intake.room()
         except (CallError, Malformed) as error:
             # What came before it is carried out.
             intake.end(error)
@@ -165,6 +166,7 @@ class SchedulerService:
 
     async def _carry_out(self, rm: Rm, kind: Kind, stream: Stream, intake: Intake) -> None:
         """Carry out what was read, until there is nothing more or the stream has ended."""
+        pace = self._rms.pace()
         while not stream.over and (entry := await intake.take()) is not None:
             await rm.outbox.room.wait()
             await rm.settled.wait()
@@ -179,6 +181,7 @@ class SchedulerService:
                     entry.request,
                     rm.registration_guard(),
                     entry.time,
+                    pace,
                 )
 
     async def _write(self, rm: Rm, kind: Kind, stream: Stream) -> None:
