@@ -2,8 +2,9 @@
 
 It works in rounds. A round handles the commands that wait in the inbox, lets the core decide for
 one partition after the other until its time is spent, and then gives way to the rest of the event
-loop. Nothing is awaited between handling a command and routing its effects. Whoever reads the core
-between rounds therefore never sees half of a change.
+loop. A command that comes while the next round is waited for begins it: it is handled at once, and
+those that come behind it wait in the inbox. Nothing is awaited between handling a command and
+routing its effects. Whoever reads the core between rounds therefore never sees half of a change.
 """
 
 import asyncio
