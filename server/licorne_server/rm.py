@@ -11,6 +11,7 @@ import grpc
 import structlog
 
 from licorne_core.effects import (
+    AllocationsMade,
     ContainerStatesChanged,
     Effect,
     PredicatesAsked,
@@ -19,7 +20,7 @@ from licorne_core.effects import (
 from licorne_core.ids import RmId
 from licorne_server.convert_asks import AskingReader, AskReader
 from licorne_server.convert_checks import CheckEncoder
-from licorne_server.convert_out import AllocationEncoder, Kind, Payload, payloads
+from licorne_server.convert_out import AllocationEncoder, Kind, Payload, made, payloads
 from licorne_server.convert_victims import victim_payloads
 from licorne_server.errors import CallError, exhausted
 from licorne_server.measures import RmMeasures
@@ -125,6 +126,12 @@ class Rm:
         if isinstance(effect, ContainerStatesChanged):
             return self.session is not None and self.session.callbacks.container_states
         return True
+
+    def place(self, effect: AllocationsMade) -> None:
+        """Tell the RM of allocations."""
+        for payload in made(effect, self.encoder):
+            self.outbox.put(payload)
+        self.measures.allocated(effect.allocations, self._now())
 
     def payloads(self, effect: Effect) -> Iterable[Payload]:
         """The responses that tell the RM of an effect."""

@@ -23,7 +23,7 @@ from licorne_core.effects import (
 from licorne_core.errors import shown
 from licorne_core.ids import RmId
 from licorne_server.configurations.history import Configurations
-from licorne_server.convert_out import Kind, Payload, made
+from licorne_server.convert_out import Kind, Payload
 from licorne_server.errors import (
     CallError,
     failed_precondition,
@@ -199,7 +199,10 @@ class Rms:
         """Put answers into the outboxes of their RMs, and facts into the logs of their events."""
         for effect in effects:
             if isinstance(effect, AllocationsMade):
-                self._place(effect)
+                # Most of what RMs are told.
+                rm = self._rms.get(effect.rm_id)
+                if rm is not None:
+                    rm.place(effect)
             elif isinstance(effect, Happened):
                 self.events.add(effect)
             elif isinstance(effect, Registered):
@@ -240,14 +243,6 @@ class Rms:
         """End all streams."""
         for rm in self._rms.values():
             rm.end_streams(unavailable(DRAINING))
-
-    def _place(self, effect: AllocationsMade) -> None:
-        """Tell an RM of allocations, which is most of what RMs are told."""
-        rm = self._rms.get(effect.rm_id)
-        if rm is not None:
-            for payload in made(effect, rm.encoder):
-                rm.outbox.put(payload)
-            rm.measures.allocated(effect.allocations, self._now())
 
     def _answer(self, effect: Effect) -> None:
         rm = self._rms.get(effect.rm_id)
