@@ -190,12 +190,14 @@ class Engine:
             self._handle_inbox()
             # Turns go round the RMs: where each has little to do, all have theirs in one round.
             stop = perf_counter() + self.portions.turn
-            while (deadline := _deadline(self._scheduler)) <= self.now():
+            deadline = self._scheduler.next_deadline()
+            while deadline is not None and deadline <= self.now():
                 self._turn()
+                deadline = self._scheduler.next_deadline()
                 if perf_counter() >= stop:
-                    deadline = _deadline(self._scheduler)
                     break
-            self.busy = self._inbox.size > 0 or deadline <= self.now()
+            is_due = deadline is not None and deadline <= self.now()
+            self.busy = is_due or self._inbox.size > 0
             self.rounds += 1
             if self.busy:
                 for _ in range(self.portions.rounds):
@@ -203,13 +205,13 @@ class Engine:
             else:
                 await self._wait(deadline)
 
-    async def _wait(self, deadline: float) -> None:
-        """Wait for a command or the deadline."""
+    async def _wait(self, deadline: float | None) -> None:
+        """Wait for a command or the deadline, if there is one."""
         if self.on_idle is not None:
             self.on_idle(self.commands + self.turns)
         self._wake.clear()
-        self._is_idle, self._due = True, deadline
-        await self._clock.wait(None if deadline == inf else deadline, self._wake)
+        self._is_idle, self._due = True, inf if deadline is None else deadline
+        await self._clock.wait(deadline, self._wake)
         self._is_idle, self._due = False, -inf
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -333,9 +335,3 @@ class Engine:
         except Exception:
             log.exception("hold failed", rm_id=rm_id, correlation_id=correlation_id)
         self._sink.halt(rm_id, correlation_id)
-
-
-def _deadline(scheduler: Scheduler) -> float:
-    """When the core wants its next turn, in unix seconds; infinite for never."""
-    deadline = scheduler.next_deadline()
-    return inf if deadline is None else deadline

@@ -79,6 +79,8 @@ class Outbox:
         self._waited = waited or Histogram(WAITS)
         self._on_hold = on_hold
         self._bounds = bounds
+        # Below so many bytes there is nothing to check when a message comes in.
+        self._much = min(bounds.high, bounds.cap)
         # The place of the last message that was put in.
         self._order = 0
         # The messages that wait, each with its place.
@@ -123,7 +125,7 @@ class Outbox:
         for kinds, filled in self._filled.items():
             if payload.kind in kinds:
                 filled.set()
-        if self._waiting + self._unacknowledged > self._bounds.high:
+        if self._waiting + self._unacknowledged > self._much:
             self._check_bounds()
 
     def _check_bounds(self) -> None:

@@ -267,7 +267,8 @@ class _Splitter:
         self.counted += number
         if self.counted > MAX_ITEMS:
             raise invalid_argument(f"{self.layout.message} holds more than {MAX_ITEMS} items")
-        if self.pace.spend(number * FIELD):
+        self.pace.done += number * FIELD
+        if self.pace.done >= PART:
             await self.pace.rest()
 
     async def run(self, position: int, stop: int, number: int, into: int) -> int:

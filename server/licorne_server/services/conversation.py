@@ -213,19 +213,22 @@ class Conversation:
             # again. So a request is handled and counted, or neither.
             with self._stream.to_completion():
                 if entry.request is not None:
-                    await self._request(entry.kind, entry.request, entry.time)
+                    refused = await handle_request(
+                        self._engine,
+                        self._rms,
+                        self._rm,
+                        entry.kind,
+                        entry.request,
+                        self._is_current,
+                        entry.time,
+                        self._carrying_out,
+                    )
+                    if refused:
+                        session.refuse(entry.kind, refused)
                 elif entry.kind is Kind.SESSION:
                     await self._speak(entry)
                 session.handled(entry.number)
             self._rm.outbox.wake()
-
-    async def _request(self, kind: Kind, request: Split, time: float) -> None:
-        pace = self._carrying_out
-        refused = await handle_request(
-            self._engine, self._rms, self._rm, kind, request, self._is_current, time, pace
-        )
-        if refused:
-            self._session.refuse(kind, refused)
 
     async def _speak(self, entry: Entry) -> None:
         """Carry out what only a session can say."""
