@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
-from support.one_ask import Trace, trace_one_ask
+from support.wire.one_ask import Trace, trace_one_ask
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = Path(__file__).parent / "ratchets.toml"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from licorne_server.build_info import COMPILED, PURE, BuildInfo
 from licorne_server.cli.commands import parser_for
-from support.composition import mounts, ours
+from support.deploy.composition import mounts, ours
 
 ROOT = Path(__file__).parent.parent
 

@@ -8,8 +8,8 @@ import aiohttp
 import grpc
 import pytest
 
-from support.server_process import ServerProcess
-from support.shim import PATIENCE, Shim, ask, new_allocations
+from support.peers.shim import PATIENCE, Shim, ask, new_allocations
+from support.server.server_process import ServerProcess
 
 Check = Callable[[ServerProcess], Coroutine[Any, Any, None]]
 OPTIONS = [("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 100)]

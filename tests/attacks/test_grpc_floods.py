@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from attacks.conftest import Check
-from support.raw_http2 import (
+from support.peers.raw_http2 import (
     END_HEADERS,
     HEADERS,
     PATIENCE,
@@ -21,7 +21,7 @@ from support.raw_http2 import (
     frame,
     header_block,
 )
-from support.server_process import ServerProcess
+from support.server.server_process import ServerProcess
 
 AT_ONCE = 1_000
 CALL = header_block("/si.v1.Scheduler/UpdateNode")

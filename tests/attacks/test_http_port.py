@@ -7,8 +7,8 @@ import pytest
 
 from attacks.conftest import Check
 from licorne_server.peer_bounds import PeerBounds
-from support.server_process import ServerProcess
-from support.shim import LOOPBACK, PATIENCE, Shim, connected, serving
+from support.peers.shim import LOOPBACK, PATIENCE, Shim, connected, serving
+from support.server.server_process import ServerProcess
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

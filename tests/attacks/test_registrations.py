@@ -11,8 +11,8 @@ from licorne_server.app import Server
 from licorne_server.departures import RETURNING, SETTLING
 from licorne_server.rm_bounds import RmBounds
 from licorne_server.testing import VirtualClock
-from support.bearing import Bearing
-from support.shim import Shim, ask, connected, hang_up, new_allocations, node, serving
+from support.peers.bearing import Bearing
+from support.peers.shim import Shim, ask, connected, hang_up, new_allocations, node, serving
 
 NUMBER = 16
 FLOOD = 1_100

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from attacks.conftest import Check
-from support.raw_http2 import (
+from support.peers.raw_http2 import (
     HEADERS,
     PREFACE,
     RESET,
@@ -15,8 +15,8 @@ from support.raw_http2 import (
     frame,
     header_block,
 )
-from support.server_process import ServerProcess
-from support.shim import eventually
+from support.peers.shim import eventually
+from support.server.server_process import ServerProcess
 
 STREAMS = 16
 """How many streams a connection may have at once."""

@@ -9,9 +9,9 @@ from playwright.async_api import Browser, Page, expect
 
 from licorne import Client
 from licorne_server.app import running
-from support.page_actions import row
-from support.page_town import PARTITION, Town, settings
-from support.tls import tls
+from support.page.actions import row
+from support.page.town import PARTITION, Town, settings
+from support.peers.tls import tls
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

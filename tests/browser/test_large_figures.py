@@ -9,9 +9,9 @@ from playwright.async_api import Page, expect
 
 from licorne import Application, Ask, Client, Node
 from licorne_server.app import Server, running
-from support.page_actions import fits, row
-from support.page_town import GI, settings
-from support.shim import eventually
+from support.page.actions import fits, row
+from support.page.town import GI, settings
+from support.peers.shim import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -11,10 +11,10 @@ from playwright.async_api import Page, expect
 from licorne import Application, Ask, Client, Node
 from licorne_core.ids import PartitionName
 from licorne_server.app import Server, running
-from support.page_actions import fits
-from support.page_town import PARTITION, settings
-from support.shim import eventually
-from support.steps import listed
+from support.core.steps import listed
+from support.page.actions import fits
+from support.page.town import PARTITION, settings
+from support.peers.shim import eventually
 
 if TYPE_CHECKING:
     from licorne_core.views import Views

@@ -21,7 +21,7 @@ from licorne import (
 from licorne_core.config import load
 from licorne_server.logs import levels
 from licorne_server.testing import FakeRM, Served, serve
-from support.shim import serving
+from support.peers.shim import serving
 
 QUEUES = """
 partitions:

@@ -21,7 +21,7 @@ from licorne import (
 )
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import Drain, Goodbye, UpdateRequest
-from support.scripted import ScriptedStream, scripted
+from support.peers.scripted import ScriptedStream, scripted
 
 QUICK = RetryConfig(initial=0.01, maximum=0.02)
 

@@ -23,8 +23,8 @@ from licorne.v1.session_pb2 import (
     Predicates,
     UpdateRequest,
 )
-from support.scripted import ScriptedStream, listening, scripted
-from support.shim import eventually
+from support.peers.scripted import ScriptedStream, listening, scripted
+from support.peers.shim import eventually
 
 
 def asking(number: int = 1, *, nodes: Sequence[str] = ("n1", "n2"), **fields: Any) -> Any:

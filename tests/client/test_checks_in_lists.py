@@ -14,8 +14,8 @@ from licorne.session import Stamp
 from licorne.stats import Stats
 from licorne.v1 import session_pb2 as pb
 from licorne.v1.session_pb2 import PredicateAnswer
-from support.scripted import ScriptedStream, listening, scripted
-from support.shim import eventually
+from support.peers.scripted import ScriptedStream, listening, scripted
+from support.peers.shim import eventually
 
 MANY = 2_500
 STAMP: Stamp = (1, 1)

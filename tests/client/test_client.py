@@ -30,7 +30,7 @@ from licorne import (
 )
 from licorne_core.ids import RmId
 from licorne_server.testing import FakeRM, serve
-from support.proxy import Proxy
+from support.peers.proxy import Proxy
 
 CONFIG = """
 partitions:

@@ -10,7 +10,7 @@ import pytest
 from licorne import Client, ConnectionLost, RetryConfig, TlsConfig, Unauthorized
 from licorne_server.app import Server
 from licorne_server.settings import Tls
-from support.shim import eventually, serving
+from support.peers.shim import eventually, serving
 
 FILES = Path(__file__).resolve().parents[1] / "data" / "tls"
 QUICK = RetryConfig(initial=0.01, maximum=0.05)

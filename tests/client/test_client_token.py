@@ -10,9 +10,9 @@ import pytest
 from licorne import Client, RetryConfig, Token, Unauthorized
 from licorne_server.app import Server
 from licorne_server.cli.connection.channel import OK, USAGE
-from support.scripted import ScriptedStream, scripted
-from support.shim import eventually, serving
-from support.town import Shell
+from support.peers.scripted import ScriptedStream, scripted
+from support.peers.shim import eventually, serving
+from support.peers.town import Shell
 
 QUICK = RetryConfig(initial=0.01, maximum=0.05)
 GOOD = "the-token-of-this-rm"

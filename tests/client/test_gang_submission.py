@@ -18,9 +18,9 @@ from licorne import (
 from licorne.cache import Cache
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import UpdateRequest
-from support.gangs import FIRST, GANG, KEYS, LEADER, WORKERS
-from support.scripted import ScriptedStream, listening, scripted
-from support.shim import eventually
+from support.core.gangs import FIRST, GANG, KEYS, LEADER, WORKERS
+from support.peers.scripted import ScriptedStream, listening, scripted
+from support.peers.shim import eventually
 
 
 def test_a_gang_is_submitted_with_the_sum_and_the_asks_of_its_placeholders() -> None:

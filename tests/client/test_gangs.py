@@ -27,7 +27,7 @@ from licorne.options import GangOptions
 from licorne.packer import Packer
 from licorne.replay import Replay
 from licorne.si.v1 import si_pb2 as si
-from support.gangs import FIRST, GANG, KEYS, LEADER
+from support.core.gangs import FIRST, GANG, KEYS, LEADER
 
 
 def real(key: str = "r1", vcore: int = 500) -> Ask:

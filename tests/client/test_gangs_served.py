@@ -20,7 +20,7 @@ from licorne import (
 )
 from licorne_core.views import Views
 from licorne_server.testing import FakeRM, VirtualClock, serve
-from support.shim import eventually
+from support.peers.shim import eventually
 
 WORKERS = TaskGroup(name="work", members=2, resources={"vcore": 1000})
 LEADER = TaskGroup(name="lead", members=1, resources={"vcore": 1000})

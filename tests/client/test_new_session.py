@@ -10,7 +10,7 @@ from licorne.client import Client
 from licorne.session import Stamp
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import UpdateRequest
-from support.scripted import QUICK, ScriptedStream, scripted
+from support.peers.scripted import QUICK, ScriptedStream, scripted
 
 REJECTIONS = {
     "nodes": si.NodeResponse(rejected=[si.RejectedNode(nodeID="n1", reason="no")]),

@@ -6,7 +6,7 @@ from typing import Any
 
 from licorne import PreemptionCheck, ReleaseRequested, Termination
 from licorne_server.testing import FakeRM, VirtualClock, serve
-from support.shim import eventually
+from support.peers.shim import eventually
 
 QUEUES = """
 partitions:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from support.pages import Page
+from support.docs.pages import Page
 
 PAGE = Page("docs/testing.md")
 ENABLED = 'pytest_plugins = ["licorne_server.testing.pytest_plugin"]\n'

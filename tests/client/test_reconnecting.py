@@ -13,9 +13,9 @@ from licorne import connection as client_connection
 from licorne.backoff import Backoff
 from licorne.channel import wanted_wait
 from licorne_server.testing import serve
-from support.proxy import Proxy
-from support.scripted import QUICK, ScriptedStream, scripted
-from support.shim import eventually
+from support.peers.proxy import Proxy
+from support.peers.scripted import QUICK, ScriptedStream, scripted
+from support.peers.shim import eventually
 
 
 class Recorded(Backoff):

@@ -18,9 +18,9 @@ from licorne import (
     RetryConfig,
 )
 from licorne_server.testing import FakeRM, serve
-from support.books import read_books
-from support.proxy import Proxy
-from support.shim import eventually
+from support.peers.proxy import Proxy
+from support.peers.shim import eventually
+from support.server.books import read_books
 
 CONFIG = """
 partitions:

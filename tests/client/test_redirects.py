@@ -6,8 +6,8 @@ import logging
 import pytest
 
 from licorne import Client, ConnectionLost, RetryConfig
-from support.scripted import ScriptedStream, scripted
-from support.shim import eventually
+from support.peers.scripted import ScriptedStream, scripted
+from support.peers.shim import eventually
 
 
 async def test_only_the_first_redirect_is_followed_at_once(

@@ -14,10 +14,10 @@ from licorne import (
     RegistrationInvalid,
 )
 from licorne_server.testing import FakeRM, serve
-from support.books import read_books
-from support.garbler import Garbler, Side
-from support.scripted import QUICK, Script, ScriptedStream, listening, scripted
-from support.shim import eventually
+from support.peers.garbler import Garbler, Side
+from support.peers.scripted import QUICK, Script, ScriptedStream, listening, scripted
+from support.peers.shim import eventually
+from support.server.books import read_books
 
 CONFIG = """
 partitions:

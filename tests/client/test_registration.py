@@ -7,7 +7,7 @@ import pytest
 
 from licorne import CallFailed, Client, ConfigInvalid, NotFound, RegistrationInvalid
 from licorne_server.testing import serve
-from support.shim import serving
+from support.peers.shim import serving
 
 BAD = "partitions: 7"
 GOOD = "partitions: [{name: default, queues: [{name: root, queues: [{name: a}]}]}]"

@@ -8,8 +8,8 @@ import pytest
 
 from licorne import Client
 from licorne.v1.session_pb2 import StateDump, StateDumpWanted
-from support.scripted import ScriptedStream, listening, scripted
-from support.shim import LOOPBACK, eventually, serving
+from support.peers.scripted import ScriptedStream, listening, scripted
+from support.peers.shim import LOOPBACK, eventually, serving
 
 
 async def answer_of(function: Any, deadline: int = 10_000) -> StateDump:

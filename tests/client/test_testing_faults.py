@@ -8,7 +8,7 @@ import pytest
 from licorne import Drained, FailMode, Limits, Reconnected, RetryConfig
 from licorne_server.settings import SettingsError
 from licorne_server.testing import FakeRM, Proxy, Served, VirtualClock, pending, serve
-from support.shim import Shim, ask, eventually, new_allocations
+from support.peers.shim import Shim, ask, eventually, new_allocations
 
 QUICK = RetryConfig(initial=0.01, maximum=0.05)
 QUEUES = """

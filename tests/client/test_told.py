@@ -12,8 +12,8 @@ from licorne.v1.session_pb2 import ContainerStates, Events
 from licorne.v1.state_pb2 import ListEventsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server import event_feed
-from support.scripted import ScriptedStream, listening, scripted
-from support.shim import connected, eventually, serving
+from support.peers.scripted import ScriptedStream, listening, scripted
+from support.peers.shim import connected, eventually, serving
 
 
 async def test_container_states_are_told_in_order() -> None:

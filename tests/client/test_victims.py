@@ -18,8 +18,8 @@ from licorne import (
 )
 from licorne.v1 import session_pb2 as pb
 from licorne.v1.session_pb2 import UpdateRequest
-from support.scripted import ScriptedStream, listening, scripted
-from support.shim import eventually
+from support.peers.scripted import ScriptedStream, listening, scripted
+from support.peers.shim import eventually
 
 
 def asking(number: int = 1, **fields: Any) -> pb.PreemptionCheck:

@@ -11,7 +11,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from conformance.matching import matches, values_at
 from conformance.peers import PATIENCE, Failed
 from licorne.v1 import state_pb2
-from support.server_process import ServerProcess
+from support.server.server_process import ServerProcess
 
 POLL = 0.02
 """Seconds between two looks."""

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from support.pages import ROOT
+from support.docs.pages import ROOT
 
 Build = Callable[[Path], Sequence[str]]
 """Builds a peer in a folder unless it is there; returns the command that starts it."""

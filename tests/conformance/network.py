@@ -3,7 +3,7 @@
 import asyncio
 import random
 
-from support.proxy import Relay
+from support.peers.proxy import Relay
 
 
 class Network(Relay):

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from support.pages import ROOT
+from support.docs.pages import ROOT
 
 FOLDER = ROOT / "clients" / "conformance" / "scenarios"
 _VARIABLE = re.compile(r"\{(\w+)\}")

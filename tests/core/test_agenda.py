@@ -25,8 +25,19 @@ from licorne_core.handlers.slices import Slice
 from licorne_core.handlers.turn import fire_timers
 from licorne_core.ids import RmId
 from licorne_core.partition import Partition
-from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
-from support.driver import Driver, placed
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+)
+from support.core.driver import Driver, placed
 
 BUSY = "busy"
 LEAF = config("[{name: a}]")

@@ -11,8 +11,8 @@ from licorne_core.ids import AllocationKey, AppId, NodeId, QueuePath
 from licorne_core.partition import Partition
 from licorne_core.views import Concern, Finding
 from licorne_core.views.audit_sums import sums_of_queue
-from support.builders import app, apps, ask, asks, config, node, nodes, register, reload
-from support.driver import Driver
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload
+from support.core.driver import Driver
 
 LEAF = config(
     "[{name: a, limits: ["

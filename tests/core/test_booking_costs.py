@@ -4,8 +4,8 @@ import pytest
 
 from licorne_core.commands import Tick
 from licorne_core.scheduler import Scheduler
-from support.builders import app, apps, ask, asks, config, node, nodes, register
-from support.counted import lines_of_core
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.core.counted import lines_of_core
 
 pytestmark = pytest.mark.pure
 

@@ -29,8 +29,8 @@ from licorne_core.scheduling.candidates import NodeIndex
 from licorne_core.scheduling.wakeups import Wakeups
 from licorne_core.trackers import Tracker
 from licorne_core.tuning import Tuning
-from support.parts import attributes_of
-from support.trees import whole_tree
+from support.core.parts import attributes_of
+from support.core.trees import whole_tree
 
 AMOUNTS = {"capacity", "allocated", "available", "occupied", "pending", "pending_total"}
 """The slots in which the books keep amounts."""

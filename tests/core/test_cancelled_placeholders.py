@@ -9,7 +9,7 @@ from licorne_core.commands import Command, NodeAction, PredicatePolicy, Terminat
 from licorne_core.effects import Effect
 from licorne_core.facts.preemption import PlaceholderIncompatible
 from licorne_core.ids import AppId, PartitionName
-from support.builders import (
+from support.core.builders import (
     answering,
     app,
     apps,
@@ -24,7 +24,7 @@ from support.builders import (
     releases,
     remove_apps,
 )
-from support.driver import Driver, asked, keys, released, states
+from support.core.driver import Driver, asked, keys, released, states
 
 INCOMPATIBLE = "cancel placeholder: resource incompatible"
 PARTITION = PartitionName("[rm1]default")

@@ -17,7 +17,7 @@ from licorne_core.commands import (
 from licorne_core.effects import AllocationsMade
 from licorne_core.ids import AppId, NodeId, PartitionName, RmId
 from licorne_core.tuning import Tuning
-from support.builders import (
+from support.core.builders import (
     RM,
     answering,
     app,
@@ -32,7 +32,7 @@ from support.builders import (
     releases,
     remove_apps,
 )
-from support.driver import START, Driver, asked, keys, released, states
+from support.core.driver import START, Driver, asked, keys, released, states
 
 
 def test_a_replacement_counts_from_its_placeholder() -> None:

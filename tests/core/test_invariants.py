@@ -13,8 +13,8 @@ from licorne_core.partition import Partition
 from licorne_core.scheduler import Scheduler
 from licorne_core.timers import Due, Timer
 from licorne_core.trackers import Tracker
-from support.builders import app, apps, ask, asks, config, node, nodes, register
-from support.driver import Driver
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.core.driver import Driver
 
 ONE = PartitionName("[rm1]default")
 APP = AppId("app")

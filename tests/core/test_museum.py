@@ -8,7 +8,7 @@ import pytest
 from licorne_core.commands import NodeAction, TerminationType
 from licorne_core.errors import NotFound
 from licorne_core.ids import AppId, PartitionName
-from support.builders import (
+from support.core.builders import (
     app,
     apps,
     ask,
@@ -22,8 +22,8 @@ from support.builders import (
     reload,
     remove_apps,
 )
-from support.driver import Driver, keys, placed, refused, refused_apps, released, states
-from support.steps import last, listed
+from support.core.driver import Driver, keys, placed, refused, refused_apps, released, states
+from support.core.steps import last, listed
 
 DEFAULT = PartitionName("[rm1]default")
 GONE = TerminationType.TIMEOUT

@@ -10,8 +10,8 @@ from licorne_core.effects import (
     Registered,
 )
 from licorne_core.ids import PartitionName
-from support.builders import app, apps, ask, asks, config, node, nodes, register, reload
-from support.driver import Driver, keys
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload
+from support.core.driver import Driver, keys
 
 GPU = PartitionName("[rm1]Gpu")
 SPELLINGS = ["Gpu", "gpu", "GPU", "[rm1]Gpu", "[rm1]gpu"]

@@ -16,7 +16,7 @@ from licorne_core.commands import (
 from licorne_core.effects import Effect, PredicatesAsked, Unfinished
 from licorne_core.scheduler import Scheduler
 from licorne_core.timers import Due
-from support.builders import (
+from support.core.builders import (
     app,
     apps,
     ask,
@@ -29,8 +29,8 @@ from support.builders import (
     releases,
     remove_apps,
 )
-from support.counted import lines_of_core
-from support.driver import START
+from support.core.counted import lines_of_core
+from support.core.driver import START
 
 pytestmark = pytest.mark.pure
 

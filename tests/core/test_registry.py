@@ -8,9 +8,9 @@ from licorne_core.effects import Registered
 from licorne_core.handlers import settling
 from licorne_core.ids import RmId
 from licorne_core.partition import Partition
-from support.builders import app, apps, config, register, reload
-from support.digest import digest_of
-from support.driver import Driver, refused_apps
+from support.core.builders import app, apps, config, register, reload
+from support.core.digest import digest_of
+from support.core.driver import Driver, refused_apps
 
 ONE_LEAF = config("[{name: a}]")
 

@@ -19,8 +19,8 @@ from licorne_core.remains import MOST
 from licorne_core.scheduler import Scheduler
 from licorne_core.scheduling.cycle import Cycle
 from licorne_core.scheduling.supply import Supply
-from support.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
-from support.driver import Driver
+from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
+from support.core.driver import Driver
 
 KINDS = (Application, AskGroup, Request, Ask, Allocation, Node, Partition, Queue, Cycle, Supply)
 LEAF = config("[{name: a}]")

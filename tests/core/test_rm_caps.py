@@ -17,7 +17,7 @@ from licorne_core.effects import (
 from licorne_core.errors import InvariantBroken
 from licorne_core.ids import PartitionName, RmId
 from licorne_core.rm_caps import ASK_BYTES, RmCaps, RmCounts, Shortage
-from support.builders import (
+from support.core.builders import (
     RM,
     app,
     apps,
@@ -32,7 +32,7 @@ from support.builders import (
     reload,
     remove_apps,
 )
-from support.driver import Driver, keys, refused
+from support.core.driver import Driver, keys, refused
 
 LEAF = config("[{name: a}]")
 SHORT = "the server has 900 bytes, at most 800 are allowed"

@@ -6,7 +6,7 @@ from licorne_core.apps.states import TERMINATED_TIME
 from licorne_core.commands import NodeAction, TerminationType
 from licorne_core.effects import ApplicationsAnswered, ApplicationsUpdated, Effect
 from licorne_core.ids import AppId, PartitionName
-from support.builders import (
+from support.core.builders import (
     app,
     apps,
     ask,
@@ -20,7 +20,7 @@ from support.builders import (
     reload,
     remove_apps,
 )
-from support.driver import Driver, keys, refused, refused_apps, released, states
+from support.core.driver import Driver, keys, refused, refused_apps, released, states
 
 DEFAULT = PartitionName("[rm1]default")
 

@@ -7,7 +7,7 @@ import pytest
 from licorne_core.asks import Ask
 from licorne_core.effects import AllocationsReleased
 from licorne_core.ids import AllocationKey, AppId, PartitionName
-from support.builders import (
+from support.core.builders import (
     app,
     apps,
     ask,
@@ -20,7 +20,7 @@ from support.builders import (
     releases,
     remove_apps,
 )
-from support.driver import (
+from support.core.driver import (
     START,
     Driver,
     keys,

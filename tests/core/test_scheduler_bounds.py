@@ -10,7 +10,7 @@ from licorne_core.ids import AllocationKey, AppId, RmId
 from licorne_core.partition import Partition
 from licorne_core.resources import INT64_MAX
 from licorne_core.tuning import Tuning
-from support.builders import (
+from support.core.builders import (
     RM,
     app,
     apps,
@@ -25,7 +25,7 @@ from support.builders import (
     reload,
     remove_apps,
 )
-from support.driver import Driver, keys, refused, released, states
+from support.core.driver import Driver, keys, refused, released, states
 
 LEAF = config("[{name: a}]")
 TWO = LEAF + LEAF.removeprefix("partitions:\n").replace("name: default", "name: gpu")

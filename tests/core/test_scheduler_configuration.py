@@ -13,8 +13,8 @@ from licorne_core.effects import (
     Registered,
     RegistrationFailed,
 )
-from support.builders import RM, app, apps, config, register, reload
-from support.driver import Driver
+from support.core.builders import RM, app, apps, config, register, reload
+from support.core.driver import Driver
 
 RULES = config("[{name: a}, {name: b}]", rest="placementrules: [{name: fixed, value: a}]")
 OTHER_RULES = RULES.replace("value: a", "value: b")

@@ -8,7 +8,7 @@ from licorne_core.commands import NewApplication
 from licorne_core.effects import ApplicationsAnswered
 from licorne_core.facts.apps import StateEntered
 from licorne_core.reports import QueueReport
-from support.builders import (
+from support.core.builders import (
     RM,
     app,
     apps,
@@ -21,7 +21,7 @@ from support.builders import (
     reload,
     remove_apps,
 )
-from support.driver import Driver, keys
+from support.core.driver import Driver, keys
 
 BY_NAMESPACE = config(
     "[{name: fixed}]", rest="placementrules: [{name: tag, value: namespace, create: true}]"

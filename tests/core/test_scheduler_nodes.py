@@ -9,9 +9,9 @@ from licorne_core.asks import Ask
 from licorne_core.commands import NodeAction
 from licorne_core.effects import AllocationsReleased, NodesAnswered
 from licorne_core.ids import AppId, NodeId, PartitionName
-from support.builders import app, apps, ask, asks, config, node, nodes, register
-from support.digest import digest_of
-from support.driver import Driver, keys, placed, released, states
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.core.digest import digest_of
+from support.core.driver import Driver, keys, placed, released, states
 
 DEFAULT = PartitionName("[rm1]default")
 

@@ -11,8 +11,8 @@ from licorne_core.errors import NotFound
 from licorne_core.ids import PartitionName
 from licorne_core.lifecycle import CLEANING_TIME
 from licorne_core.queues.queue import Queue
-from support.builders import app, apps, ask, asks, config, node, nodes, register, remove_apps
-from support.driver import Driver, keys, placed
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, remove_apps
+from support.core.driver import Driver, keys, placed
 
 DEFAULT = PartitionName("[rm1]default")
 

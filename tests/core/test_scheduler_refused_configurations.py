@@ -7,7 +7,7 @@ import pytest
 
 from licorne_core.commands import Command, NodeAction
 from licorne_core.effects import ConfigurationRefused, Effect, RegistrationFailed
-from support.builders import (
+from support.core.builders import (
     app,
     apps,
     ask,
@@ -21,9 +21,9 @@ from support.builders import (
     reload,
     remove_apps,
 )
-from support.digest import digest_of
-from support.driver import Driver
-from support.wrong_configurations import WRONG
+from support.core.digest import digest_of
+from support.core.driver import Driver
+from support.core.wrong_configurations import WRONG
 
 QUEUES = """[
   {name: a, resources: {guaranteed: {vcore: 1}, max: {vcore: 8}},

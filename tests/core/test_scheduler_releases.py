@@ -4,8 +4,19 @@ import pytest
 
 from licorne_core.commands import ReleaseRequest, TerminationType
 from licorne_core.ids import AppId, PartitionName
-from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
-from support.driver import Driver, keys, released
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+)
+from support.core.driver import Driver, keys, released
 
 DEFAULT = PartitionName("[rm1]default")
 ACKNOWLEDGED = ("STOPPED_BY_RM", "allocation remove as per RM request")

@@ -5,7 +5,7 @@ import pytest
 from licorne_core.effects import ConfigurationRefused, ConfigurationUpdated
 from licorne_core.errors import NotFound
 from licorne_core.ids import PartitionName
-from support.builders import (
+from support.core.builders import (
     app,
     apps,
     ask,
@@ -17,7 +17,7 @@ from support.builders import (
     reload,
     remove_apps,
 )
-from support.driver import Driver, keys, refused, refused_apps
+from support.core.driver import Driver, keys, refused, refused_apps
 
 DEFAULT = PartitionName("[rm1]default")
 SECOND = PartitionName("[rm1]second")

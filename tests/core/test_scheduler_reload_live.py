@@ -6,7 +6,7 @@ from licorne_core.commands import BeginReplay, EndReplay, Tick
 from licorne_core.effects import ConfigurationUpdated
 from licorne_core.ids import AppId, PartitionName, RmId
 from licorne_core.reports import QueueReport
-from support.builders import (
+from support.core.builders import (
     RM,
     app,
     apps,
@@ -20,7 +20,7 @@ from support.builders import (
     releases,
     reload,
 )
-from support.driver import START, Driver, keys, placed, refused_apps
+from support.core.driver import START, Driver, keys, placed, refused_apps
 
 DEFAULT = PartitionName("[rm1]default")
 ONE = "[{name: a, properties: {%s}}]"

@@ -4,11 +4,11 @@ import pytest
 
 from licorne_core.asks import Ask
 from licorne_core.reports import AppReport, NodeReport, QueueReport
-from support.builders import RM, app, apps, ask, asks, config, node, nodes, register, release
-from support.builders import releases as released_by
-from support.digest import digest_of
-from support.driver import Driver, keys, placed, refused
-from support.steps import last
+from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, release
+from support.core.builders import releases as released_by
+from support.core.digest import digest_of
+from support.core.driver import Driver, keys, placed, refused
+from support.core.steps import last
 
 COUNTED = (
     "._registry.agenda._places['[rm1]default'].partition.allocations._asks._placeholders._counters"

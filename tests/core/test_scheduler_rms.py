@@ -6,7 +6,7 @@ from licorne_core.commands import BeginReplay, EndReplay, Hold, RemoveRm, SetHol
 from licorne_core.effects import AllocationsMade, NotRegistered, RegistrationFailed, ReplayEnded
 from licorne_core.errors import NotFound
 from licorne_core.ids import AppId, PartitionName, RmId
-from support.builders import (
+from support.core.builders import (
     app,
     apps,
     ask,
@@ -19,7 +19,7 @@ from support.builders import (
     releases,
     reload,
 )
-from support.driver import Driver, keys, placed, refused_apps, released, states
+from support.core.driver import Driver, keys, placed, refused_apps, released, states
 
 ONE = PartitionName("[one]default")
 TWO = PartitionName("[two]default")

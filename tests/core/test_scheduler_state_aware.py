@@ -3,7 +3,7 @@
 import pytest
 
 from licorne_core.commands import Tick
-from support.builders import (
+from support.core.builders import (
     RM,
     app,
     apps,
@@ -18,8 +18,8 @@ from support.builders import (
     reload,
     remove_apps,
 )
-from support.driver import Driver, keys, placed
-from support.steps import last
+from support.core.driver import Driver, keys, placed
+from support.core.steps import last
 
 AWARE = config("[{name: a, properties: {application.sort.policy: stateaware}}]")
 BACKOFF = config(

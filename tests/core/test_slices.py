@@ -20,7 +20,7 @@ from licorne_core.handlers.cleaning import MOST
 from licorne_core.ids import PartitionName, RmId
 from licorne_core.scheduling.walking import PART
 from licorne_core.tuning import Tuning
-from support.builders import (
+from support.core.builders import (
     answering,
     app,
     apps,
@@ -32,7 +32,7 @@ from support.builders import (
     register,
     reload,
 )
-from support.driver import Driver, asked, keys
+from support.core.driver import Driver, asked, keys
 
 WIDE = 1_200
 """Queues of a configuration that takes more than two slices of the usual size."""

@@ -13,8 +13,8 @@ from licorne_core.partition import Partition
 from licorne_core.queues.queue import Queue
 from licorne_core.scheduling.blockers import Blocker
 from licorne_core.waiting_invariants import check_waiting
-from support.builders import MANY_RESERVED, app, apps, ask, asks, config, node, nodes, register
-from support.driver import Driver
+from support.core.builders import MANY_RESERVED, app, apps, ask, asks, config, node, nodes, register
+from support.core.driver import Driver
 
 DEFAULT = PartitionName("[rm1]default")
 APP = AppId("large")

@@ -1,7 +1,7 @@
 """Alerts say what is wrong, how bad it is and what to do, and each was seen to fire."""
 
-from support.monitoring import PROMETHEUS, alerts
-from support.pages import Page, code_spans
+from support.deploy.monitoring import PROMETHEUS, alerts
+from support.docs.pages import Page, code_spans
 
 RUNBOOKS = Page("docs/runbooks.md")
 SEVERITIES = {"critical", "warning", "info"}

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from support.manifests import (
+from support.deploy.manifests import (
     CHART,
     EXAMPLES,
     PLAIN,
@@ -23,8 +23,8 @@ from support.manifests import (
     template,
     unmounted,
 )
-from support.monitoring import PROMETHEUS, dashboard
-from support.pages import ROOT
+from support.deploy.monitoring import PROMETHEUS, dashboard
+from support.docs.pages import ROOT
 
 pytestmark = pytest.mark.helm
 

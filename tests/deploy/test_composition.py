@@ -9,8 +9,8 @@ import yaml
 from licorne_server.__main__ import settings_of
 from licorne_server.cli.commands import parser_for
 from licorne_server.cli.connection.target import VARIABLES
-from support.composition import OURS, composition, mounts, ours, services
-from support.pages import ROOT
+from support.deploy.composition import OURS, composition, mounts, ours, services
+from support.docs.pages import ROOT
 
 SERVICES = services()
 ONCE = "certificates"

@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from support.composition import LICORNE, PATIENCE, Play, mounts, services
-from support.monitoring import targets, without_variables
+from support.deploy.composition import LICORNE, PATIENCE, Play, mounts, services
+from support.deploy.monitoring import targets, without_variables
 
 LOG = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ import re
 from itertools import combinations, pairwise
 from typing import Any
 
-from support.monitoring import GRAFANA, dashboard, drawing, queries, targets
+from support.deploy.monitoring import GRAFANA, dashboard, drawing, queries, targets
 
 UNITS = {"bool_yes_no", "bytes", "ops", "percentunit", "s", "short"}
 """Units that Grafana knows, as far as they are used."""

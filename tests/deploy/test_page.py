@@ -8,7 +8,7 @@ import pytest
 from licorne_core.errors import Refusal
 from licorne_core.views.census import REASONS
 from licorne_server.http import metrics, queue_metrics, rm_timing
-from support.pages import Page, code_spans
+from support.docs.pages import Page, code_spans
 
 PAGE = Page("docs/metrics.md")
 RUNBOOKS = Page("docs/runbooks.md")

@@ -4,7 +4,7 @@ import shlex
 from collections import defaultdict
 
 from licorne_server.cli.commands import parser_for
-from support.checkouts import ROOT
+from support.docs.checkouts import ROOT
 
 UNIT = ROOT / "deploy/systemd/licorne.service"
 

@@ -1,7 +1,7 @@
 """The page says how much a configuration may hold, and the source holds it to that."""
 
 from licorne_core.config import caps
-from support.pages import Page
+from support.docs.pages import Page
 
 SINGLE = {
     "bytes": caps.MAX_BYTES,

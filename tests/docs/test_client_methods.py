@@ -8,7 +8,7 @@ from licorne import Admin, Client, State
 from licorne.admin_client import AdminCalls
 from licorne.ask_tags import TAGS
 from licorne.state_client import StateCalls
-from support.pages import Page, code_spans
+from support.docs.pages import Page, code_spans
 
 PAGE = Page("clients/README.md")
 SHIMS = Page("docs/shim-authors.md")

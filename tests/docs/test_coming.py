@@ -8,7 +8,7 @@ from licorne_core.config import load
 from licorne_core.config.extra import read_extra
 from licorne_core.config.schema import Configuration, PartitionConfig
 from licorne_core.errors import ConfigError
-from support.pages import ROOT, Page
+from support.docs.pages import ROOT, Page
 
 PAGE = Page("docs/coming-from-yunikorn.md")
 

@@ -12,7 +12,7 @@ from licorne_server.cli.connection.target import DEFAULT_TARGET, VARIABLES
 from licorne_server.cli.output import listing
 from licorne_server.cli.parsing.completion import SHELLS
 from licorne_server.cli.parsing.completion_spec import specs_of
-from support.pages import Page, code_spans
+from support.docs.pages import Page, code_spans
 
 PAGE = Page("docs/commands.md")
 FILTERED = ("queues", "apps", "nodes", "users", "events")

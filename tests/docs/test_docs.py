@@ -18,9 +18,9 @@ import pytest
 from licorne_core.config import load
 from licorne_server.cli.connection.contexts import PATH_VARIABLE
 from licorne_server.configurations.state_dir import DATABASE
-from support.deploy_commands import try_deploying
-from support.page_commands import Served, Shell, commands, populate, serving
-from support.pages import ROOT, Block, Page, pages
+from support.docs.commands import Served, Shell, commands, populate, serving
+from support.docs.deploy_commands import try_deploying
+from support.docs.pages import ROOT, Block, Page, pages
 
 PAGES = pages()
 LANGUAGES = {"go", "mermaid", "python", "sh", "text", "yaml"}

@@ -3,7 +3,7 @@
 import ast
 
 from licorne_core.events import EventDetail
-from support.pages import ROOT, Page, code_spans
+from support.docs.pages import ROOT, Page, code_spans
 
 OPERATING = Page("docs/operating.md")
 

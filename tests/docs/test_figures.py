@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from support.pages import ROOT
+from support.docs.pages import ROOT
 
 ROW = re.compile(r"\| `([a-z0-9 ]+)` \| ([0-9,]+) \| ([0-9,]+) \|")
 MEASURED = re.compile(r"\| ([a-z0-9 ]+) \| ([0-9,]+) \([^|]*\) \| ([0-9,]+) \([^|]*\) \|")

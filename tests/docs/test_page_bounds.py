@@ -3,7 +3,7 @@
 import re
 
 from licorne_server.http.ui import feed, finding, looking, pages
-from support.pages import Page
+from support.docs.pages import Page
 
 
 def test_bounds_of_the_page_are_those_in_force() -> None:

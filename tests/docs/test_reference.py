@@ -19,7 +19,7 @@ from licorne_core.config.keys import Key, Kind, Section
 from licorne_core.config.reader import Cursor, Fields
 from licorne_core.config.schema import Configuration
 from licorne_core.errors import ConfigError
-from support.pages import ROOT, Page, code_spans
+from support.docs.pages import ROOT, Page, code_spans
 
 REFERENCE = Page("docs/configuration-reference.md")
 # Every mapping that there can be, and nothing in it.

@@ -10,7 +10,7 @@ from licorne_core.rule_kinds import RULES
 from licorne_server import caps
 from licorne_server.cli.commands import COMMANDS
 from licorne_server.peer_bounds import PeerBounds
-from support.pages import ROOT, Page, code_spans
+from support.docs.pages import ROOT, Page, code_spans
 
 CONFIGURATION = Page("docs/configuration.md")
 SHIMS = Page("docs/shim-authors.md")

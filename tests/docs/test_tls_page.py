@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from licorne_server.__main__ import main
-from support.page_commands import ANYWHERE, LICORNE, QUIET, commands
-from support.pages import Block, Page
-from support.story import PATIENCE, Program
+from support.docs.commands import ANYWHERE, LICORNE, QUIET, commands
+from support.docs.pages import Block, Page
+from support.docs.story import PATIENCE, Program
 
 PAGE = Page("docs/tls.md")
 RELOADED_WITHIN = 60.0

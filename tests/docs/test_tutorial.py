@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from support.page_commands import LICORNE, QUIET, commands
-from support.pages import ROOT, Block, Page
-from support.story import PATIENCE, Program, free_port
+from support.docs.commands import LICORNE, QUIET, commands
+from support.docs.pages import ROOT, Block, Page
+from support.docs.story import PATIENCE, Program, free_port
 
 PAGE = Page("docs/tutorial.md")
 PROGRAM = ROOT / "docs" / "tutorial_rm.py"

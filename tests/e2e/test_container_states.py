@@ -7,7 +7,7 @@ import pytest
 
 from licorne import ContainerState
 from licorne_server.testing import FakeRM, VirtualClock, serve
-from support.shim import eventually
+from support.peers.shim import eventually
 
 REASON = "request is waiting for cluster resources become available"
 

@@ -5,8 +5,8 @@ import pytest
 from licorne import RetryConfig
 from licorne_server.testing import FakeRM
 from soak.kills import CONFIG, kill_the_rm, kill_the_server
-from support.books import read_books
-from support.server_process import ServerProcess
+from support.server.books import read_books
+from support.server.server_process import ServerProcess
 
 QUICK = RetryConfig(initial=0.05, maximum=0.2)
 SERVER_KILLS = 10

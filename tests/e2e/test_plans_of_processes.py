@@ -13,11 +13,11 @@ import pytest
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_server.grpc_forks import VARIABLE
-from support.configuring import A, B
-from support.server_process import ServerProcess
-from support.shim import Shim, eventually
+from support.peers.shim import Shim, eventually
+from support.server.configuring import A, B
+from support.server.server_process import ServerProcess
 
-PLANNER = Path(__file__).parents[1] / "support" / "sleeping_planner.py"
+PLANNER = Path(__file__).parents[1] / "support" / "server" / "sleeping_planner.py"
 
 
 def runs(pid: int) -> bool:

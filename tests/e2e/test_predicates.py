@@ -8,8 +8,8 @@ import pytest
 
 from licorne import Allocated, FailMode, Reconnected, RetryConfig
 from licorne_server.testing import FakeRM, Served, VirtualClock, serve
-from support.books import read_books
-from support.proxy import Proxy
+from support.peers.proxy import Proxy
+from support.server.books import read_books
 
 GPU = {"licorne/predicate-class": "gpu"}
 NO_GPU = "no gpu"

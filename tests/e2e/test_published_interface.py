@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from licorne_server.testing import Served, serve
-from support.foreign import Ended, ForeignRm, ForeignShim, foreign_shim, generate, size
+from support.peers.foreign import Ended, ForeignRm, ForeignShim, foreign_shim, generate, size
 
 CONFIG = """
 partitions:

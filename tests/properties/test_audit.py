@@ -9,7 +9,7 @@ from licorne_core.commands import Command
 from licorne_core.effects import Effect
 from licorne_core.partition import Partition
 from licorne_core.views.audit import Concern, Finding, audit
-from support.driver import Driver
+from support.core.driver import Driver
 from support.worlds import World
 from support.worlds.playing import play_watched
 

@@ -10,9 +10,9 @@ from licorne_core.reports import Census
 from licorne_core.views import Views
 from licorne_core.views.census import REASONS, WAITS_FOR_TURN, stops, stops_all
 from properties.test_preemption_rules import Play
-from support.driver import Driver
+from support.core.driver import Driver
+from support.core.steps import last
 from support.seeds import lively
-from support.steps import last
 from support.worlds import World
 from support.worlds.playing import REST
 

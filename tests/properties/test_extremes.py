@@ -7,7 +7,7 @@ import pytest
 
 from licorne_core.commands import NodeAction, TerminationType
 from licorne_core.resources import INT64_MAX
-from support.builders import (
+from support.core.builders import (
     app,
     apps,
     ask,
@@ -20,7 +20,7 @@ from support.builders import (
     releases,
     remove_apps,
 )
-from support.driver import Driver
+from support.core.driver import Driver
 
 AMOUNTS = (0, 1, 2**31, 2**62 - 1, 2**62, INT64_MAX - 1, INT64_MAX, INT64_MAX + 1, 2**80, -1)
 QUEUES = (

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from licorne_core.commands import Command, RemoveRm, Tick
-from support.driver import Driver
-from support.ledger import Ledger
+from support.core.driver import Driver
+from support.core.ledger import Ledger
 from support.worlds import Step, World
 from support.worlds.answering import Answers
 from support.worlds.confirming import Confirmations

@@ -5,7 +5,7 @@ from dataclasses import replace
 from licorne_core.asks import Ask
 from licorne_core.commands import Command, NodeAction, Tick
 from licorne_core.commands import TerminationType as Why
-from support.builders import (
+from support.core.builders import (
     app,
     apps,
     ask,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from licorne_core.commands import OfNoRm
-from support.driver import Driver
+from support.core.driver import Driver
 from support.seeds import lively
 from support.worlds import Step, World
 

@@ -15,7 +15,7 @@ from licorne_core.commands import (
 from licorne_core.effects import AllocationsReleased, Effect
 from licorne_core.queues.states import QueueState
 from licorne_core.scheduler import Scheduler
-from support.builders import (
+from support.core.builders import (
     app,
     apps,
     ask,
@@ -31,7 +31,7 @@ from support.builders import (
     start,
     stop,
 )
-from support.driver import Driver
+from support.core.driver import Driver
 from support.worlds import World
 from support.worlds.answering import Answers
 from support.worlds.confirming import Confirmations

@@ -30,12 +30,12 @@ from licorne_core.whatif import (
     plan_submission,
 )
 from licorne_core.whatif.plans import MOST
-from support.builders import apps, asks
-from support.digest import digest_of
-from support.driver import Driver, refused
-from support.obedient import let_happen
+from support.core.builders import apps, asks
+from support.core.digest import digest_of
+from support.core.driver import Driver, refused
+from support.core.obedient import let_happen
+from support.core.steps import last
 from support.seeds import lively
-from support.steps import last
 from support.worlds import World
 from support.worlds.answering import Answers
 from support.worlds.confirming import Confirmations

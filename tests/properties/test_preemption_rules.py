@@ -4,7 +4,7 @@ import pytest
 
 from licorne_core.commands import Command, Tick
 from properties.test_decisions import CROWDED, MOSTLY
-from support.driver import Driver
+from support.core.driver import Driver
 from support.seeds import lively
 from support.worlds import World
 from support.worlds.answering import Answers

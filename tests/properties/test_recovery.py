@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from licorne_core.effects import AllocationsRejected
-from support.driver import Driver
-from support.truth import digest, replay
+from support.core.driver import Driver
+from support.core.truth import digest, replay
 from support.worlds import World
 from support.worlds.playing import REST
 

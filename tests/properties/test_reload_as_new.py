@@ -15,9 +15,9 @@ from licorne_core.asks import Ask
 from licorne_core.commands import Tick
 from licorne_core.effects import ConfigurationUpdated
 from licorne_core.ids import PartitionName
-from support.builders import app, apps, ask, asks, node, nodes, register, reload
-from support.driver import Driver, placed
-from support.requests import allocations
+from support.core.builders import app, apps, ask, asks, node, nodes, register, reload
+from support.core.driver import Driver, placed
+from support.core.requests import allocations
 from support.seeds import lively
 from support.worlds.amounts import TYPES
 from support.worlds.configs import ConfigMaker, text_of

@@ -10,7 +10,7 @@ from licorne_core.effects import Registered
 from licorne_core.ids import PartitionName
 from licorne_core.reports import QueueReport
 from licorne_core.tuning import Tuning
-from support.builders import (
+from support.core.builders import (
     app,
     apps,
     ask,
@@ -24,7 +24,7 @@ from support.builders import (
     reload,
     remove_apps,
 )
-from support.driver import Driver
+from support.core.driver import Driver
 
 DEFAULT = PartitionName("[rm1]default")
 NAMES = "abc"

@@ -15,9 +15,9 @@ from licorne_core.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
-from support.builders import release, releases
-from support.driver import Driver
-from support.truth import digest
+from support.core.builders import release, releases
+from support.core.driver import Driver
+from support.core.truth import digest
 from support.worlds import World
 from support.worlds.answering import Answers
 from support.worlds.confirming import Confirmations

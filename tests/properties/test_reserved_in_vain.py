@@ -13,7 +13,7 @@ from licorne_core.partition import Partition
 from licorne_core.reasons import AnswersCheck, Check, NodesCheck, QueueCheck
 from licorne_core.reservations import Reservation
 from licorne_core.scheduling.review import REVIEW_TIME
-from support.builders import (
+from support.core.builders import (
     MANY_RESERVED,
     app,
     apps,
@@ -26,7 +26,7 @@ from support.builders import (
     release,
     releases,
 )
-from support.driver import Driver, placed
+from support.core.driver import Driver, placed
 from support.seeds import lively
 
 SLACK = 2 * REVIEW_TIME + 0.01

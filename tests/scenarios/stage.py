@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from licorne_core.commands import Command
 from licorne_core.effects import Effect
 from scenarios.printing import told
-from support.builders import RM
-from support.driver import Driver
+from support.core.builders import RM
+from support.core.driver import Driver
 
 
 @dataclass

@@ -7,7 +7,7 @@ import pytest
 from scenarios.stage import Line, Stage
 from scenarios.transcript import read, rows_of, sections_of
 from scenarios.verbs import VERBS
-from support.builders import RM
+from support.core.builders import RM
 
 FILES = sorted(Path(__file__).parent.glob("*.txt"))
 SECTIONS = {*range(1, 14)}

@@ -8,7 +8,7 @@ import pytest
 
 from licorne_core.ids import RmId
 from licorne_server.app import Server
-from support.shim import Call, RawSession, Shim, ask, connected, new_allocations, serving
+from support.peers.shim import Call, RawSession, Shim, ask, connected, new_allocations, serving
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import grpc
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.app import Server
-from support.shim import RawSession
+from support.peers.shim import RawSession
 
 VERSION = version("licorne-server")
 

@@ -12,8 +12,8 @@ from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_server.app import Server
 from licorne_server.logs import levels
-from support.acts import dumped, refusal
-from support.shim import LOOPBACK, Shim, serving
+from support.peers.shim import LOOPBACK, Shim, serving
+from support.server.acts import dumped, refusal
 
 
 @pytest.fixture

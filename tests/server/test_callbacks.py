@@ -16,7 +16,7 @@ from licorne_core.effects import (
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
 from licorne_server.app import Server
 from licorne_server.wire import delimited
-from support.shim import RawSession, Shim, eventually, violations
+from support.peers.shim import RawSession, Shim, eventually, violations
 
 PREDICATES = sp.Callbacks(predicates=sp.Predicates())
 STATES = sp.Callbacks(container_states=True)

@@ -12,7 +12,7 @@ from licorne_server.app import running
 from licorne_server.certificate_end import CertificateEnd
 from licorne_server.settings import Settings, Tls
 from licorne_server.testing.serving import LOOPBACK
-from support.pages import ROOT
+from support.docs.pages import ROOT
 
 FILES = ROOT / "tests/data/tls"
 IN_2126 = 4_948_830_377

@@ -7,7 +7,7 @@ import aiohttp
 
 from licorne_server.clock import SystemClock
 from licorne_server.testing import VirtualClock
-from support.shim import LOOPBACK, RawSession, connected, serving
+from support.peers.shim import LOOPBACK, RawSession, connected, serving
 
 
 def test_time_is_unix_time_and_never_goes_back() -> None:

@@ -16,7 +16,7 @@ from licorne_core.config import DEFAULT_CONFIG
 from licorne_server import config_thread
 from licorne_server.config_thread import VALIDATION, ConfigThread, Origin
 from licorne_server.errors import CallError
-from support.shim import LOOPBACK, PATIENCE, Shim, connected, eventually, serving
+from support.peers.shim import LOOPBACK, PATIENCE, Shim, connected, eventually, serving
 
 
 class Line:

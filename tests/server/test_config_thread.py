@@ -12,8 +12,8 @@ from licorne_server.config_thread import MAX_WAITING_BYTES, ConfigThread, Origin
 from licorne_server.errors import CallError
 from licorne_server.logs import levels
 from licorne_server.logs.names import CONFIGURATIONS
-from support.http_site import post
-from support.shim import LOOPBACK, PATIENCE, Shim, connected, serving
+from support.peers.shim import LOOPBACK, PATIENCE, Shim, connected, serving
+from support.server.http_site import post
 
 CALLER = Origin("host")
 

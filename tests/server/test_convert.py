@@ -30,7 +30,7 @@ from licorne_server.convert_out import (
 )
 from licorne_server.errors import Malformed
 from licorne_server.items import BadItem
-from support.shim import ask, resource
+from support.peers.shim import ask, resource
 
 RM = RmId("rm")
 NOW = 1_700_000_000.25

@@ -13,8 +13,8 @@ from licorne_server.convert_callbacks import policy
 from licorne_server.convert_out import AllocationEncoder, Kind, payloads
 from licorne_server.errors import CallError
 from licorne_server.items import BadItem
-from support.pages import ROOT
-from support.shim import ask, faults
+from support.docs.pages import ROOT
+from support.peers.shim import ask, faults
 
 RM = RmId("rm")
 PARTITION = PartitionName("[rm]default")

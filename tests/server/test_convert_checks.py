@@ -16,8 +16,8 @@ from licorne_server.convert_checks import NO_REASON, CheckEncoder, predicate_ans
 from licorne_server.convert_out import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Kind
 from licorne_server.errors import CallError, Malformed
 from licorne_server.wire import delimited
-from support.paced import at_once, pace
-from support.shim import faults
+from support.core.paced import at_once, pace
+from support.peers.shim import faults
 
 RM = RmId("rm")
 PARTITION = PartitionName("[rm]default")

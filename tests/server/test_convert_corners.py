@@ -8,7 +8,7 @@ from licorne_core.ids import NodeId
 from licorne_server.convert_asks import AskReader
 from licorne_server.convert_out import AllocationEncoder
 from licorne_server.items import BadItem
-from support.shim import ask
+from support.peers.shim import ask
 
 
 def key_alone(key: str) -> bytes:

@@ -14,8 +14,8 @@ from licorne_server.caps import MAX_ANSWERS, MAX_ID, MAX_NEEDS
 from licorne_server.convert_out import MAX_RESPONSE_BYTES, Kind
 from licorne_server.convert_victims import MAX_CHECK_BYTES, preemption_answers, victim_payloads
 from licorne_server.errors import CallError, Malformed
-from support.paced import at_once, pace
-from support.shim import faults
+from support.core.paced import at_once, pace
+from support.peers.shim import faults
 
 RM = RmId("rm")
 PARTITION = PartitionName("[rm]default")

@@ -19,8 +19,8 @@ from licorne_server.copies import MOST_OF_PEER, RETRY_AFTER, Copies, Question
 from licorne_server.errors import CallError, Defect, Stopped, failed_precondition
 from licorne_server.fair import TimeSlices
 from licorne_server.pauses import Pauses
-from support.builders import node, nodes, remove_apps
-from support.shim import Shim, ask, eventually, new_allocations
+from support.core.builders import node, nodes, remove_apps
+from support.peers.shim import Shim, ask, eventually, new_allocations
 
 RM = RmId("rm")
 FREE = Pauses(0.0, lambda: 0)

@@ -10,7 +10,7 @@ import pytest
 from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
 from licorne_server.copied_process import Spent
-from support.shim import Shim, connected, serving
+from support.peers.shim import Shim, connected, serving
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from licorne_server.app import Server
 from licorne_server.departures import RETURNING, SETTLING
 from licorne_server.rm_bounds import RmBounds
 from licorne_server.testing import VirtualClock
-from support.shim import (
+from support.peers.shim import (
     RawSession,
     Shim,
     ask,

@@ -33,8 +33,8 @@ from licorne_server.clock import SystemClock
 from licorne_server.engine import Engine
 from licorne_server.errors import Defect, Stopped
 from licorne_server.testing.virtual_clock import VirtualClock
-from support import builders
-from support.shim import (
+from support.core import builders
+from support.peers.shim import (
     PATIENCE,
     RawSession,
     Shim,

@@ -14,8 +14,8 @@ from licorne_server.engine import Engine
 from licorne_server.portions import TOGETHER
 from licorne_server.slow_steps import SLOW_SECONDS
 from licorne_server.testing.virtual_clock import VirtualClock
-from support import builders
-from support.shim import eventually
+from support.core import builders
+from support.peers.shim import eventually
 
 
 class Time:

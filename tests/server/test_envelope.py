@@ -11,7 +11,7 @@ from licorne_server.envelope import Sealer, open_envelope
 from licorne_server.errors import Malformed
 from licorne_server.services.conversation import NUMBERED
 from licorne_server.wire import delimited
-from support.shim import ask
+from support.peers.shim import ask
 
 NUMBER = st.integers(0, 2**64 - 1)
 MESSAGES = sp.UpdateRequest.DESCRIPTOR.oneofs_by_name["message"].fields

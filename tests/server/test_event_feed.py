@@ -15,8 +15,8 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server import event_feed
 from licorne_server.app import Server
 from licorne_server.outbox_bounds import OutboxBounds
-from support.facts import START, happened
-from support.shim import (
+from support.core.facts import START, happened
+from support.peers.shim import (
     LOOPBACK,
     Call,
     RawSession,

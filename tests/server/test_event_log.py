@@ -16,7 +16,7 @@ from licorne_core.ids import RmId
 from licorne_server import event_log
 from licorne_server.event_log import Ending, EventLog, EventLogs, TooManyStreams
 from licorne_server.rm_bounds import EventBounds
-from support.facts import START, Counted, counted, happened
+from support.core.facts import START, Counted, counted, happened
 
 RM, OTHER = RmId("rm"), RmId("other")
 

@@ -11,7 +11,7 @@ from licorne_server import event_watch, fair
 from licorne_server.event_log import Ending, EventLog
 from licorne_server.event_watch import Over, Overtaken, Watch
 from licorne_server.fair import TimeSlices
-from support.facts import START, counted
+from support.core.facts import START, counted
 
 
 def log_of(capacity: int = 100_000) -> EventLog:

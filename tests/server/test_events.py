@@ -14,8 +14,8 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.app import Server
 from licorne_server.peers import host_of
 from licorne_server.services import events
-from support.facts import START
-from support.shim import (
+from support.core.facts import START
+from support.peers.shim import (
     Shim,
     application,
     ask,
@@ -24,7 +24,7 @@ from support.shim import (
     new_allocations,
     node,
 )
-from support.tapes import Tape, Watcher, configure, info_of
+from support.server.tapes import Tape, Watcher, configure, info_of
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub

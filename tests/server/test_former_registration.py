@@ -10,8 +10,8 @@ from licorne_server.app import Server
 from licorne_server.convert_out import Kind
 from licorne_server.requests import LAYOUTS, handle_request
 from licorne_server.wire import split
-from support.paced import pace
-from support.shim import Shim
+from support.core.paced import pace
+from support.peers.shim import Shim
 
 MANY = 2_000
 """Items that are read in several portions, so that something else can come in between."""

@@ -13,7 +13,7 @@ from licorne_core.ids import RmId
 from licorne_server.app import Server
 from licorne_server.convert_out import Kind
 from licorne_server.rms import any_connected
-from support.shim import RawSession, ask, eventually, node
+from support.peers.shim import RawSession, ask, eventually, node
 
 RM = RmId("rm")
 

@@ -10,7 +10,7 @@ from licorne.v1 import session_pb2 as sp
 from licorne_core.ids import RmId
 from licorne_server.app import Server
 from licorne_server.wire import delimited
-from support.shim import Call, RawSession, Shim, ask
+from support.peers.shim import Call, RawSession, Shim, ask
 
 MIB = 1024 * 1024
 INVALID = grpc.StatusCode.INVALID_ARGUMENT

@@ -8,8 +8,8 @@ import pytest
 from licorne_server.fair import TimeSlices
 from licorne_server.history import SAMPLES, History
 from licorne_server.testing import VirtualClock
-from support.builders import app, apps, ask, asks, config, node, nodes, register
-from support.driver import Driver
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.core.driver import Driver
 
 
 @pytest.fixture

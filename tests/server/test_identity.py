@@ -16,8 +16,8 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.app import Server
 from licorne_server.peer_bounds import PeerBounds
 from licorne_server.settings import Address
-from support.shim import LOOPBACK, RawSession, Shim, connected, serving
-from support.tls import SPIFFE, connected_as, tls
+from support.peers.shim import LOOPBACK, RawSession, Shim, connected, serving
+from support.peers.tls import SPIFFE, connected_as, tls
 
 Ending = tuple[grpc.StatusCode, str]
 Attempt = Callable[[Any, str], Awaitable[Ending]]

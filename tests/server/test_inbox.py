@@ -3,7 +3,7 @@
 from licorne_core.commands import AnswerPredicates, Command, PredicateAnswer
 from licorne_core.ids import RmId
 from licorne_server.inbox import MOST_ANSWERS, Entry, Inbox
-from support import builders
+from support.core import builders
 
 
 def command(rm: str, name: str) -> Command:

@@ -10,7 +10,7 @@ from licorne_server.convert_out import Kind
 from licorne_server.intake import ENTRY_COST, MAX_JOINED, MAX_WAITING, Entry, Intake
 from licorne_server.requests import LAYOUTS
 from licorne_server.wire import Split
-from support.shim import eventually
+from support.peers.shim import eventually
 
 ADDED = {Kind.NODES: 1, Kind.APPLICATIONS: 1, Kind.ALLOCATIONS: 4}
 """The field of a request that holds what is added."""

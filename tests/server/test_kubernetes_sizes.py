@@ -19,8 +19,8 @@ from licorne_server.convert_asks import ASK, AskingReader, AskReader
 from licorne_server.convert_in import application_batch, node_batch
 from licorne_server.items import BadItem, take_apart
 from licorne_server.wire import APPLICATION_REQUEST, NODE_REQUEST, split
-from support.paced import at_once, pace
-from support.shim import (
+from support.core.paced import at_once, pace
+from support.peers.shim import (
     Call,
     Shim,
     application,

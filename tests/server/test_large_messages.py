@@ -47,8 +47,8 @@ from licorne_server.wire import (
     delimited,
     split,
 )
-from support.paced import at_once, pace, stretches
-from support.shim import Call, RawSession, Shim, ask, node, resource
+from support.core.paced import at_once, pace, stretches
+from support.peers.shim import Call, RawSession, Shim, ask, node, resource
 
 RM = RmId("rm")
 KIB = 1024

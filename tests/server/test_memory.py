@@ -13,7 +13,7 @@ from licorne_server import machine_memory
 from licorne_server.machine_memory import available, group_limits
 from licorne_server.memory import LOOKS_BETWEEN_RETURNS, LOOKS_BETWEEN_TELLINGS, Memory
 from licorne_server.rm_bounds import RmBounds
-from support.shim import Shim, ask, connected, new_allocations, node, serving
+from support.peers.shim import Shim, ask, connected, new_allocations, node, serving
 
 LIMIT = 800
 

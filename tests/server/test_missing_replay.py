@@ -4,7 +4,7 @@ import grpc
 import pytest
 
 from licorne.v1 import session_pb2 as sp
-from support.shim import RawSession, connected, serving, violations
+from support.peers.shim import RawSession, connected, serving, violations
 
 HEARTBEAT = 0.3
 

@@ -18,9 +18,9 @@ from licorne_server.copied_process import Spent
 from licorne_server.copies import Copies
 from licorne_server.fair import TimeSlices
 from licorne_server.pauses import Pauses
-from support.builders import config, reload
-from support.shim import Shim, connected, eventually, serving
-from support.steps import listed
+from support.core.builders import config, reload
+from support.core.steps import listed
+from support.peers.shim import Shim, connected, eventually, serving
 
 RM = RmId("rm")
 FREE = Pauses(0.0, lambda: 0)

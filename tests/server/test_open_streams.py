@@ -7,7 +7,7 @@ import grpc
 import pytest
 
 from licorne.si.v1 import si_pb2 as si
-from support.shim import Call, Shim
+from support.peers.shim import Call, Shim
 
 REQUESTS: tuple[Callable[..., Any], ...] = (
     si.AllocationRequest,

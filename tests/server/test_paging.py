@@ -6,8 +6,8 @@ from licorne.v1 import state_pb2 as pb
 from licorne_core.errors import NotFound
 from licorne_server.fair import TimeSlices
 from licorne_server.services.paging import Page, filled, gathered, queues_after
-from support.builders import register
-from support.driver import Driver
+from support.core.builders import register
+from support.core.driver import Driver
 
 TREE = """
 partitions:

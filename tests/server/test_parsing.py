@@ -18,7 +18,7 @@ from licorne_core.ids import RmId
 from licorne_server.app import Server
 from licorne_server.config_thread import Origin
 from licorne_server.rm_bounds import RmBounds
-from support.shim import (
+from support.peers.shim import (
     PATIENCE,
     RawSession,
     Shim,

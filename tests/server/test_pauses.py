@@ -14,7 +14,7 @@ from licorne_server.errors import CallError, Stopped
 from licorne_server.fair import TimeSlices
 from licorne_server.pauses import AT_ONCE, PART, REMEMBERED_SECONDS, USUAL_RATE, Pauses
 from licorne_server.rm_bounds import RmBounds
-from support.shim import Shim, eventually
+from support.peers.shim import Shim, eventually
 
 RM = RmId("rm")
 GIB = 1024**3

@@ -20,8 +20,8 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.config import DEFAULT_CONFIG
 from licorne_server.app import Server
 from licorne_server.config_thread import Origin
-from support.bearing import Bearing
-from support.shim import LOOPBACK, PATIENCE, connected, serving
+from support.peers.bearing import Bearing
+from support.peers.shim import LOOPBACK, PATIENCE, connected, serving
 
 MINE, OPERATOR = ("token-of-" + who * 8 for who in "ab")
 

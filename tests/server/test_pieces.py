@@ -17,9 +17,9 @@ from licorne_server.app import Server
 from licorne_server.caps import MAX_RMS
 from licorne_server.rm_bounds import EventBounds, RmBounds
 from licorne_server.testing.virtual_clock import VirtualClock
-from support.full_world import GROUP, PARTITIONS, USER, fill
-from support.pieces import Pieces, counted_pieces
-from support.shim import LOOPBACK, connected, serving
+from support.peers.shim import LOOPBACK, connected, serving
+from support.server.full_world import GROUP, PARTITIONS, USER, fill
+from support.server.pieces import Pieces, counted_pieces
 
 pytestmark = pytest.mark.pure
 

@@ -17,8 +17,7 @@ from licorne_server.app import Server
 from licorne_server.pacing import PART, Pace
 from licorne_server.rm_bounds import RmBounds
 from licorne_server.services.admin.plans import read_submission
-from support.configuring import refusal
-from support.shim import (
+from support.peers.shim import (
     Call,
     Shim,
     application,
@@ -29,7 +28,8 @@ from support.shim import (
     serving,
     violations,
 )
-from support.tls import connected_as, tls
+from support.peers.tls import connected_as, tls
+from support.server.configuring import refusal
 
 CONFIG = """
 partitions:

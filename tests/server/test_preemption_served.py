@@ -14,7 +14,7 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.app import Server
 from licorne_server.testing import VirtualClock
-from support.shim import (
+from support.peers.shim import (
     Call,
     RawSession,
     Shim,

@@ -8,7 +8,7 @@ from licorne.si.v1 import si_pb2 as si
 from licorne_core.commands import RefuseNewWork
 from licorne_core.rm_caps import Shortage
 from licorne_server.app import Server
-from support.shim import Call, RawSession, ask
+from support.peers.shim import Call, RawSession, ask
 
 ASK = si.AllocationRequest(allocations=[ask("k")])
 

@@ -21,7 +21,7 @@ from licorne_core.ids import AllocationKey, AppId, NodeId, RmId
 from licorne_server.caps import MAX_ITEM_BYTES
 from licorne_server.logs import levels
 from licorne_server.rejections import MOST_TOLD, tell_rejections
-from support.shim import Call, RawSession, Shim, application, ask, eventually, node, releases
+from support.peers.shim import Call, RawSession, Shim, application, ask, eventually, node, releases
 
 RM = RmId("rm")
 

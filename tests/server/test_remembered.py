@@ -14,7 +14,7 @@ from licorne_server.convert_asks import AskReader
 from licorne_server.convert_checks import CheckEncoder
 from licorne_server.convert_out import AllocationEncoder
 from licorne_server.remembered import ENTRY, LARGEST, Remembered
-from support.shim import ask
+from support.peers.shim import ask
 
 MIB = 1024 * 1024
 TABLES = (

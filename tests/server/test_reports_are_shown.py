@@ -6,7 +6,7 @@ from dataclasses import fields, is_dataclass
 import pytest
 
 from licorne_core import reports
-from support.pages import ROOT
+from support.docs.pages import ROOT
 
 REPORTS = [
     kind

@@ -8,8 +8,8 @@ from licorne_core.ids import AppId, RmId
 from licorne_server.__main__ import settings_of
 from licorne_server.app import running
 from licorne_server.cli.commands import parser_for
-from support.builders import apps, ask, asks, node, nodes
-from support.steps import listed
+from support.core.builders import apps, ask, asks, node, nodes
+from support.core.steps import listed
 
 
 @pytest.mark.parametrize(

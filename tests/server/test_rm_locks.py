@@ -18,7 +18,7 @@ from licorne_server.config_thread import Origin
 from licorne_server.errors import CallError
 from licorne_server.fair import FairLock
 from licorne_server.rms import MAX_WAITING
-from support.shim import PATIENCE, RawSession, Shim, connected, eventually
+from support.peers.shim import PATIENCE, RawSession, Shim, connected, eventually
 
 CONFIG = "partitions: [{name: default, queues: [{name: root, submitacl: '*'}]}]"
 

@@ -16,8 +16,8 @@ from licorne_server.app import Server
 from licorne_server.logs import levels
 from licorne_server.logs.names import NAMES, TURNS
 from licorne_server.rm_log_levels import MOST_TOLD, RmLogLevels
-from support.counted import lines_in
-from support.shim import Shim
+from support.core.counted import lines_in
+from support.peers.shim import Shim
 
 SCHEDULER = "log.core.scheduler.level"
 BAD_CONFIG = "partitions: 1"

@@ -18,8 +18,8 @@ from licorne_server.app import Server
 from licorne_server.rm_bounds import RmBounds
 from licorne_server.testing import VirtualClock
 from licorne_server.testing.virtual_clock import START
-from support.bearing import Bearing
-from support.shim import (
+from support.peers.bearing import Bearing
+from support.peers.shim import (
     RawSession,
     Shim,
     ask,

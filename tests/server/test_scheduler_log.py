@@ -38,8 +38,8 @@ from licorne_core.scheduler import Scheduler
 from licorne_server.logs import dropped, levels
 from licorne_server.scheduler_acts import MOST_NAMED, MOST_TOLD
 from licorne_server.scheduler_log import WAITING_SECONDS, SchedulerLog
-from support import builders
-from support.driver import Driver, asked
+from support.core import builders
+from support.core.driver import Driver, asked
 
 RM = RmId(builders.RM)
 PARTITION = PartitionName(f"[{RM}]default")

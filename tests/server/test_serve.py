@@ -14,8 +14,8 @@ import pytest
 
 from licorne.v1 import session_pb2 as sp
 from licorne_server.__main__ import main
-from support.bearing import Bearing
-from support.shim import (
+from support.peers.bearing import Bearing
+from support.peers.shim import (
     PATIENCE,
     RawSession,
     Shim,

@@ -12,7 +12,7 @@ from licorne_core.commands import Command, RegisterRm, RemoveRm
 from licorne_core.effects import Effect
 from licorne_core.ids import RmId
 from licorne_server.app import Server
-from support.shim import Call, RawSession, Shim, ask, connected, node, serving
+from support.peers.shim import Call, RawSession, Shim, ask, connected, node, serving
 
 ASK = si.AllocationRequest(allocations=[ask("k")])
 

@@ -4,8 +4,17 @@ import pytest
 
 from licorne.si.v1 import si_pb2 as si
 from licorne_server.app import Server
-from support.books import read_books
-from support.shim import Call, Shim, application, ask, new_allocations, node, releases, resource
+from support.peers.shim import (
+    Call,
+    Shim,
+    application,
+    ask,
+    new_allocations,
+    node,
+    releases,
+    resource,
+)
+from support.server.books import read_books
 
 CONFIG = """
 partitions:

@@ -7,7 +7,7 @@ import pytest
 
 from licorne.si.v1 import si_pb2 as si
 from licorne_server.app import Server
-from support.shim import (
+from support.peers.shim import (
     Shim,
     application,
     ask,

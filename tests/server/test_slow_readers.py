@@ -10,7 +10,7 @@ from licorne.v1 import session_pb2 as sp
 from licorne_core.ids import RmId
 from licorne_server.app import Server
 from licorne_server.outbox_bounds import OutboxBounds
-from support.shim import (
+from support.peers.shim import (
     Call,
     RawSession,
     Shim,

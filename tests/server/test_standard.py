@@ -14,7 +14,7 @@ from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.app import Server
 from licorne_server.settings import Address, Settings, SettingsError, Tls
-from support.shim import RawSession, connected, serving
+from support.peers.shim import RawSession, connected, serving
 
 SERVICES = ("si.v1.Scheduler", "licorne.v1.Session", "licorne.v1.Admin", "licorne.v1.State")
 SERVING = health_pb2.HealthCheckResponse.SERVING

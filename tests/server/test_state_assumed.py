@@ -8,7 +8,7 @@ from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.commands import PredicatePolicy, Tick
 from licorne_server.app import Server
-from support.builders import app, apps, ask, asks, config, node, nodes, register
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub

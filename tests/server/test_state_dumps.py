@@ -14,7 +14,7 @@ from licorne_server.caps import MAX_STATE_DUMP, MAX_STATE_VALUES
 from licorne_server.outbox import Outbox
 from licorne_server.outbox_bounds import OutboxBounds
 from licorne_server.rm_state import RmState
-from support.shim import LOOPBACK, RawSession, Shim, connected, eventually, serving
+from support.peers.shim import LOOPBACK, RawSession, Shim, connected, eventually, serving
 
 WANTED = sp.Callbacks(state_dump=True)
 

@@ -9,7 +9,7 @@ from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
-from support.shim import (
+from support.peers.shim import (
     Call,
     RawSession,
     Shim,

@@ -15,7 +15,7 @@ from licorne_server.app import Server
 from licorne_server.services import paging
 from licorne_server.services import state as service
 from licorne_server.testing import VirtualClock
-from support.shim import (
+from support.peers.shim import (
     PATIENCE,
     Shim,
     application,

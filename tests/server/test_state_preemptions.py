@@ -10,9 +10,9 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.ids import PartitionName
 from licorne_core.preemption.ledger import Ledger, PreemptionRule
 from licorne_server.app import Server
-from support.books import listed
-from support.shim import Shim, violations
-from support.victims import TIME, victim
+from support.core.victims import TIME, victim
+from support.peers.shim import Shim, violations
+from support.server.books import listed
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub

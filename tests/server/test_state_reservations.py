@@ -10,8 +10,7 @@ import pytest
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
-from support.books import listed
-from support.shim import (
+from support.peers.shim import (
     PATIENCE,
     Call,
     Shim,
@@ -22,6 +21,7 @@ from support.shim import (
     releases,
     violations,
 )
+from support.server.books import listed
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub

@@ -10,7 +10,7 @@ from licorne.v1 import session_pb2 as sp
 from licorne_server.app import Server
 from licorne_server.convert_out import Kind
 from licorne_server.testing import VirtualClock
-from support.shim import Call, RawSession, ask, eventually, node, serving
+from support.peers.shim import Call, RawSession, ask, eventually, node, serving
 
 ONE = (("vcore", 1),)
 PREDICATES = sp.Callbacks(predicates=sp.Predicates(deadline_milliseconds=2000))

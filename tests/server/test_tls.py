@@ -18,8 +18,8 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.app import Server
 from licorne_server.settings import SettingsError
-from support.shim import RawSession, Shim, serving
-from support.tls import FILES, SPIFFE, connected_as, tls
+from support.peers.shim import RawSession, Shim, serving
+from support.peers.tls import FILES, SPIFFE, connected_as, tls
 
 DENIED = grpc.StatusCode.PERMISSION_DENIED
 

@@ -14,8 +14,8 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.app import Server
 from licorne_server.settings import Address, Settings, SettingsError, Tls
-from support.bearing import Bearing
-from support.shim import RawSession, Shim, connected, serving
+from support.peers.bearing import Bearing
+from support.peers.shim import RawSession, Shim, connected, serving
 
 MINE, OTHERS, OPERATORS, NEWER = ("token-of-" + who * 8 for who in ("a", "b", "c", "d"))
 UNKNOWN = grpc.StatusCode.UNAUTHENTICATED

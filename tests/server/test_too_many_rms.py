@@ -4,7 +4,7 @@ import grpc
 import pytest
 
 from licorne_server.rm_bounds import RmBounds
-from support.shim import RawSession, Shim, connected, serving
+from support.peers.shim import RawSession, Shim, connected, serving
 
 
 async def test_a_full_house_takes_only_its_own() -> None:

@@ -22,7 +22,7 @@ from licorne_core.effects import (
 )
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
 from licorne_server.app import Server
-from support.shim import RawSession, eventually
+from support.peers.shim import RawSession, eventually
 
 JUDGE = sp.Callbacks(predicates=sp.Predicates(judges_victims=True))
 RM = RmId("rm")

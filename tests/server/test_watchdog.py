@@ -20,11 +20,11 @@ from licorne_server.app import Server
 from licorne_server.engine import Engine
 from licorne_server.errors import Stopped
 from licorne_server.watchdog import STOP_SECONDS, Watchdog
-from support.descriptors import opened
-from support.server_process import ServerProcess
-from support.shim import LOOPBACK, PATIENCE, Shim, connected, eventually, serving
+from support.peers.shim import LOOPBACK, PATIENCE, Shim, connected, eventually, serving
+from support.server.descriptors import opened
+from support.server.server_process import ServerProcess
 
-DOOMED_SERVER = Path(__file__).parents[1] / "support" / "doomed_server.py"
+DOOMED_SERVER = Path(__file__).parents[1] / "support" / "server" / "doomed_server.py"
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 LIMIT = 30.0

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from licorne.si.v1 import si_pb2 as si
 from licorne_server import wire
 from licorne_server.errors import CallError, Malformed
-from support.paced import at_once, pace
-from support.shim import application, ask, node, releases
+from support.core.paced import at_once, pace
+from support.peers.shim import application, ask, node, releases
 
 TEXT = st.text(max_size=200)
 ASKS = st.lists(st.builds(ask, TEXT, TEXT, priority=st.integers(-(2**31), 2**31 - 1)))

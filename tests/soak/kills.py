@@ -13,8 +13,8 @@ from licorne import Allocation, Application, Ask, Client, Node
 from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from soak.rm import PATIENCE, QUEUE, SMALL, VCORE, SoakFailed, SoakRm, compare
-from support.books import read_books
-from support.server_process import ServerProcess
+from support.server.books import read_books
+from support.server.server_process import ServerProcess
 
 CONFIG = """\
 partitions:

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from licorne import Allocated, Application, Ask, Client, Node
-from support.page_commands import serving
+from support.docs.commands import serving
 
 HERE = Path(__file__).parent
 FIRST, SECOND = "first", "second:2"

@@ -9,7 +9,7 @@ import pytest
 
 from licorne_core.apps import requests
 from licorne_core.apps.requests import TRANSITIONS, Request, RequestEvent, RequestState
-from support.builders import ask
+from support.core.builders import ask
 
 BOOKS_ROOM = {RequestEvent.ASSUME, RequestEvent.ALLOCATE, RequestEvent.KEEP_ROOM}
 """The events that book a pending request."""

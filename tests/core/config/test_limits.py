@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.configurations import complaint, loaded, messages, partition_text, root
+from support.core.configurations import complaint, loaded, messages, partition_text, root
 
 LIMITS_DIFFER = "partition limits and root queue limits are not equivalent"
 

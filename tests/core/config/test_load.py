@@ -15,7 +15,7 @@ from licorne_core.config import (
     submitted,
 )
 from licorne_core.errors import ConfigError
-from support.configurations import partition_text, problems
+from support.core.configurations import partition_text, problems
 
 RICH = """\
 partitions:

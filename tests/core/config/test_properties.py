@@ -16,7 +16,7 @@ from licorne_core.config.properties import (
     settings_of,
 )
 from licorne_core.errors import ConfigError
-from support.configurations import find, loaded, partition_text, root
+from support.core.configurations import find, loaded, partition_text, root
 
 
 @pytest.mark.row(41)

@@ -3,7 +3,7 @@
 import pytest
 
 from licorne_core.config.resource_names import USUAL, meant_by
-from support.configurations import complaint, loaded, messages, partition_text
+from support.core.configurations import complaint, loaded, messages, partition_text
 
 
 @pytest.mark.parametrize(

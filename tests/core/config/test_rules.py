@@ -4,7 +4,7 @@ import pytest
 
 from licorne_core.config.name_list import name_list
 from licorne_core.names import is_group_name, is_user_name
-from support.configurations import messages, partition
+from support.core.configurations import messages, partition
 
 QUEUES = """
 queues:

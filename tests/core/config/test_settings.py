@@ -3,7 +3,7 @@
 import pytest
 
 from licorne_core.config.schema import NodeSortPolicy, NodeSortType
-from support.configurations import complaint, partition, root
+from support.core.configurations import complaint, partition, root
 
 
 @pytest.mark.row(43)

@@ -3,7 +3,7 @@
 import pytest
 
 from licorne_core.names import INVALID_QUEUE_NAME
-from support.configurations import (
+from support.core.configurations import (
     complaint,
     find,
     loaded,

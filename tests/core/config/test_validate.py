@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.configurations import complaint, messages, partition_text, problems
+from support.core.configurations import complaint, messages, partition_text, problems
 
 
 @pytest.mark.row(31)

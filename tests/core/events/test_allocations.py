@@ -3,9 +3,20 @@
 import pytest
 
 from licorne_core.commands import TerminationType
-from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
-from support.driver import Driver
-from support.watching import heard
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+)
+from support.core.driver import Driver
+from support.core.watching import heard
 
 LIMITED = "[{name: a, limits: [{limit: l, groups: [ops], maxresources: {memory: 9}}]}]"
 NAMED = {

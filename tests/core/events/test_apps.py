@@ -4,7 +4,7 @@ import pytest
 
 from licorne_core.apps.states import TERMINATED_TIME
 from licorne_core.effects import ApplicationsUpdated, Effect
-from support.builders import (
+from support.core.builders import (
     app,
     apps,
     ask,
@@ -18,8 +18,8 @@ from support.builders import (
     reload,
     remove_apps,
 )
-from support.driver import Driver, refused_apps
-from support.watching import heard
+from support.core.driver import Driver, refused_apps
+from support.core.watching import heard
 
 OPS = "[{name: a, limits: [{limit: l, groups: [%s], maxresources: {memory: 9}}]}]"
 

@@ -8,9 +8,9 @@ from licorne_core.events import MAX_MESSAGE, EventChange, EventDetail, EventType
 from licorne_core.facts.allocations import PredicatesRefused
 from licorne_core.facts.nodes import NodeReserved, ReservationEnded
 from licorne_core.ids import AllocationKey, NodeId
-from support.builders import app, apps, ask, asks, config, node, nodes, register, reload
-from support.driver import Driver
-from support.watching import heard, records, shown
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload
+from support.core.driver import Driver
+from support.core.watching import heard, records, shown
 
 OFF = {"event.trackingEnabled": "false"}
 ON = {"event.trackingEnabled": "true"}

@@ -4,7 +4,7 @@ import pytest
 
 from licorne_core.asks import Ask
 from licorne_core.commands import NodeAction
-from support.builders import (
+from support.core.builders import (
     app,
     apps,
     ask,
@@ -16,8 +16,8 @@ from support.builders import (
     release,
     releases,
 )
-from support.driver import Driver
-from support.watching import heard
+from support.core.driver import Driver
+from support.core.watching import heard
 
 
 def foreign(key: str, on_node: str, memory: int) -> Ask:

@@ -13,8 +13,8 @@ from licorne_core.facts.preemption import (
     VictimPreempted,
 )
 from licorne_core.ids import NodeId, QueuePath
-from support.builders import ask
-from support.watching import shown
+from support.core.builders import ask
+from support.core.watching import shown
 
 VICTIM = ask("low", "v", memory=2, vcore=100)
 PLACEHOLDER = replace(ask("gang", "ph", memory=2), placeholder=True, task_group="workers")

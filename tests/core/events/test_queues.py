@@ -3,7 +3,7 @@
 import pytest
 
 from licorne_core.effects import Registered
-from support.builders import (
+from support.core.builders import (
     app,
     apps,
     ask,
@@ -15,8 +15,8 @@ from support.builders import (
     reload,
     remove_apps,
 )
-from support.driver import Driver
-from support.watching import heard
+from support.core.driver import Driver
+from support.core.watching import heard
 
 CREATE = "placementrules: [{name: provided, create: true}]"
 LIMITED = "[{name: a, limits: [{limit: l, users: [ann, bob], groups: [ops], maxresources: %s}]}]"

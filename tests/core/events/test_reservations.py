@@ -4,7 +4,7 @@ import pytest
 
 from licorne_core.commands import Command, NodeAction, Tick
 from licorne_core.events import EventChange, EventDetail
-from support.builders import (
+from support.core.builders import (
     app,
     apps,
     ask,
@@ -16,8 +16,8 @@ from support.builders import (
     release,
     releases,
 )
-from support.driver import Driver
-from support.watching import records
+from support.core.driver import Driver
+from support.core.watching import records
 
 AGE = 2.0
 """Seconds after which an ask that fits nowhere has a node reserved."""

@@ -4,7 +4,7 @@ import pytest
 
 from licorne_core.events import EventRecord, EventType
 from licorne_core.ids import AppId, PartitionName
-from support.builders import (
+from support.core.builders import (
     app,
     apps,
     ask,
@@ -18,8 +18,8 @@ from support.builders import (
     reload,
     remove_apps,
 )
-from support.driver import Driver, placed
-from support.watching import heard, records
+from support.core.driver import Driver, placed
+from support.core.watching import heard, records
 
 DEFAULT = PartitionName("[rm1]default")
 BOUNDS = ("APP_CANNOTRUN_QUEUE", "APP_RUNNABLE_QUEUE", "APP_CANNOTRUN_QUOTA", "APP_RUNNABLE_QUOTA")

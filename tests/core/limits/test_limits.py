@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.builders import (
+from support.core.builders import (
     RM,
     app,
     apps,
@@ -16,8 +16,8 @@ from support.builders import (
     releases,
     reload,
 )
-from support.driver import Driver, keys, placed, states
-from support.steps import last
+from support.core.driver import Driver, keys, placed, states
+from support.core.steps import last
 
 ROOMY = nodes(node("n1", vcore=1_000_000, memory=1_000_000))
 

@@ -5,7 +5,7 @@ import pytest
 from licorne_core.commands import NewApplication
 from licorne_core.errors import NotFound
 from licorne_core.ids import PartitionName
-from support.builders import (
+from support.core.builders import (
     app,
     apps,
     ask,
@@ -17,8 +17,8 @@ from support.builders import (
     reload,
     remove_apps,
 )
-from support.driver import Driver, keys, placed
-from support.steps import last
+from support.core.driver import Driver, keys, placed
+from support.core.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
 SUE_1 = "{users: [sue], maxresources: {vcore: 1m}}"

@@ -10,7 +10,7 @@ from licorne_core.effects import (
 )
 from licorne_core.ids import AppId, PartitionName, RmId
 from licorne_core.tuning import Tuning
-from support.builders import (
+from support.core.builders import (
     RM,
     answering,
     app,
@@ -25,8 +25,8 @@ from support.builders import (
     release,
     releases,
 )
-from support.driver import Driver, asked, keys, placed, refused, released, states
-from support.steps import last
+from support.core.driver import Driver, asked, keys, placed, refused, released, states
+from support.core.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
 WHY = "too expensive"

@@ -4,7 +4,7 @@ from licorne_core.commands import NodeAction, PredicatePolicy
 from licorne_core.effects import Effect, NodeSchedulableSet, OperatorRefusal, OperatorRefused
 from licorne_core.facts.nodes import SchedulableChanged
 from licorne_core.ids import AppId, NodeId, PartitionName
-from support.builders import (
+from support.core.builders import (
     answering,
     app,
     apps,
@@ -16,8 +16,8 @@ from support.builders import (
     nodes,
     register,
 )
-from support.driver import Driver, asked, placed
-from support.steps import last
+from support.core.driver import Driver, asked, placed
+from support.core.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
 

@@ -6,7 +6,7 @@ from licorne_core.commands import NodeAction, PredicatePolicy, TerminationType
 from licorne_core.effects import Effect, OperatorRefusal, OperatorRefused, QueueStoppedSet
 from licorne_core.ids import AppId, PartitionName
 from licorne_core.tuning import Tuning
-from support.builders import (
+from support.core.builders import (
     answering,
     app,
     apps,
@@ -23,8 +23,8 @@ from support.builders import (
     start,
     stop,
 )
-from support.driver import Driver, asked, keys, placed, refused_apps, released
-from support.steps import last, listed
+from support.core.driver import Driver, asked, keys, placed, refused_apps, released
+from support.core.steps import last, listed
 
 DEFAULT = PartitionName("[rm1]default")
 QUEUES = "[{name: up, queues: [{name: a}, {name: b}]}, {name: c}]"

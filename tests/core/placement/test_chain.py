@@ -13,7 +13,14 @@ from licorne_core.names import is_queue_name
 from licorne_core.placement.chain import Placer
 from licorne_core.queues.access import RECOVERY_PATH, may_submit, takes_applications
 from licorne_core.queues.tree import MAX_LEVELS, MAX_PATH_LENGTH, QueueTree
-from support.trees import check_tree, outline, partition_config, root_config, tree_of, whole_tree
+from support.core.trees import (
+    check_tree,
+    outline,
+    partition_config,
+    root_config,
+    tree_of,
+    whole_tree,
+)
 
 OPEN = "- {name: root, submitacl: '*', queues: [{name: a}]}"
 

@@ -7,7 +7,7 @@ from licorne_core.config.schema import FilterConfig
 from licorne_core.identity import UserGroup
 from licorne_core.names import is_group_name, is_user_name
 from licorne_core.placement import filters
-from support.trees import partition_config
+from support.core.trees import partition_config
 
 
 def admits(

@@ -9,7 +9,7 @@ from licorne_core.identity import UserGroup
 from licorne_core.ids import AppId
 from licorne_core.placement.chain import Placer
 from licorne_core.placement.refusal import MAX_REASONS
-from support.trees import tree_of
+from support.core.trees import tree_of
 
 HEAD = "application rejected: no placement rule matched: "
 

@@ -34,7 +34,14 @@ from licorne_core.placement.identity_check import checked_user, is_forced
 from licorne_core.queues.reload import check_reload
 from licorne_core.queues.tree import QueueTree
 from licorne_core.rule_kinds import RULES
-from support.trees import check_tree, outline, partition_config, queue_at, reload_tree, whole_tree
+from support.core.trees import (
+    check_tree,
+    outline,
+    partition_config,
+    queue_at,
+    reload_tree,
+    whole_tree,
+)
 
 FILES = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 

@@ -14,7 +14,7 @@ from licorne_core.commands import (
 )
 from licorne_core.effects import Effect, PreemptionsAsked
 from licorne_core.ids import NodeId, RmId
-from support.builders import (
+from support.core.builders import (
     RM,
     app,
     apps,
@@ -28,7 +28,7 @@ from support.builders import (
     releases,
     reload,
 )
-from support.driver import Driver, released
+from support.core.driver import Driver, released
 
 POOR = "{name: poor, resources: {guaranteed: {memory: 4}}}"
 LIMITED = POOR.replace("}}}", "}}, limits: [{limit: x, users: [bob], maxresources: {memory: 2}}]}")

@@ -3,8 +3,8 @@
 import pytest
 
 from licorne_core.ids import PartitionName, QueuePath
-from support.builders import app, apps, ask, asks, config, node, nodes, register
-from support.driver import Driver, released
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.core.driver import Driver, released
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from licorne_core.commands import PredicatePolicy, TerminationType
 from licorne_core.effects import Effect, PreemptionsAsked
 from licorne_core.ids import PartitionName
 from licorne_core.preemption import PreemptionSearch
-from support.builders import (
+from support.core.builders import (
     app,
     apps,
     ask,
@@ -18,9 +18,9 @@ from support.builders import (
     release,
     releases,
 )
-from support.driver import Driver, placed, released
-from support.obedient import let_happen
-from support.steps import last
+from support.core.driver import Driver, placed, released
+from support.core.obedient import let_happen
+from support.core.steps import last
 
 pytestmark = pytest.mark.pure
 

@@ -15,7 +15,7 @@ from licorne_core.commands import (
 from licorne_core.effects import AskedCheck
 from licorne_core.ids import NodeId, PartitionName, RmId
 from licorne_core.scheduling.preempting import MOST_QUESTIONS
-from support.builders import (
+from support.core.builders import (
     RM,
     answering,
     app,
@@ -29,8 +29,8 @@ from support.builders import (
     release,
     releases,
 )
-from support.driver import Driver, asked, released
-from support.steps import last
+from support.core.driver import Driver, asked, released
+from support.core.steps import last
 
 NODES = 15
 

@@ -8,12 +8,12 @@ import pytest
 from licorne_core.effects import AllocationsMade
 from licorne_core.ids import PartitionName
 from licorne_core.preemption import Law
-from support.builders import app, apps, ask, asks, config, node, nodes, register
-from support.driver import Driver
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.core.driver import Driver
+from support.core.steps import last
 from support.preemption.asking import refusal, victims
 from support.preemption.records import Cluster, QueueRecord
 from support.preemption.scenes import cluster, parent, queue, runs, waits
-from support.steps import last
 
 OFFSETS = (-5, 0, 5)
 FENCES = (False, True)

@@ -7,8 +7,8 @@ from licorne_core.ids import NodeId, RmId
 from licorne_core.nodes.node import Node
 from licorne_core.preemption import Law, Refusal
 from licorne_core.scheduling.preempting import MOST_QUESTIONS
-from support.builders import RM, app, apps, ask, asks, config, node, nodes, register
-from support.driver import Driver, released
+from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register
+from support.core.driver import Driver, released
 from support.preemption.building import build
 from support.preemption.records import NodeRecord
 from support.preemption.scenes import NOW, A, B, cluster, queue, runs, waits

@@ -8,7 +8,7 @@ from licorne_core.preemption.quota_change import QuotaClock, QuotaTerms, start_t
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.tree import QueueTree
 from licorne_core.resources import Resources
-from support.trees import queue_at, reload_tree, root_config, tree_of
+from support.core.trees import queue_at, reload_tree, root_config, tree_of
 
 NOW = 1000.0
 SET = 990.0

@@ -16,8 +16,8 @@ from licorne_core.preemption.quota_change import Enforcement, amount_of, split, 
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.tree import QueueTree
 from licorne_core.resources import charge
-from support.builders import ask
-from support.trees import enter, queue_at, tree_of
+from support.core.builders import ask
+from support.core.trees import enter, queue_at, tree_of
 
 NOW = 100_000.0
 NODES = {NodeId("n"): Node(NodeId("n"), {}, {}, schedulable=True)}

@@ -11,8 +11,8 @@ from licorne_core.partition import Partition
 from licorne_core.preemption.losses import Losses
 from licorne_core.preemption.quota_change import Enforcement, amount_of, split, victims_of
 from licorne_core.queues.queue import Queue
-from support.builders import app, apps, ask, asks, config, node, nodes, register, reload
-from support.driver import START, Driver
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload
+from support.core.driver import START, Driver
 
 HOUR = 3600.0
 

@@ -5,12 +5,12 @@ import pytest
 from licorne_core.ids import PartitionName
 from licorne_core.preemption import refusing
 from licorne_core.reasons import PreemptionCheck
-from support.builders import app, apps, ask, asks, config, node, nodes, register
-from support.driver import START, Driver, released
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.core.driver import START, Driver, released
+from support.core.steps import last
 from support.preemption.asking import refusal
 from support.preemption.records import Hold
 from support.preemption.scenes import NOW, A, B, cluster, queue, runs, waits
-from support.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
 QUEUES = "[{name: rich, properties: {%s}}, {name: poor, resources: {guaranteed: {memory: 4}}}]"

@@ -6,7 +6,7 @@ from licorne_core.identity import UserGroup
 from licorne_core.ids import QueuePath
 from licorne_core.queues.access import RECOVERY_PATH, may_submit, takes_applications
 from licorne_core.queues.tree import QueueTree, stop
-from support.trees import ANN, queue_at, reload_tree, root_config, tree_of
+from support.core.trees import ANN, queue_at, reload_tree, root_config, tree_of
 
 BOB = UserGroup("bob", ("guests",))
 

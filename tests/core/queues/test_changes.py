@@ -5,7 +5,7 @@ from typing import Any
 from licorne_core.config.schema import LimitConfig, QueueConfig
 from licorne_core.facts.queues import LimitSet
 from licorne_core.queues.changes import limit_facts, snapshot
-from support.trees import reload_tree, whole_tree
+from support.core.trees import reload_tree, whole_tree
 
 
 class Counted(dict[str, int]):

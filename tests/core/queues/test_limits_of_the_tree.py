@@ -6,7 +6,7 @@ from licorne_core.errors import Rejected
 from licorne_core.identity import UserGroup
 from licorne_core.ids import QueuePath
 from licorne_core.rm_caps import Holdings, RmCaps
-from support.trees import tree_of
+from support.core.trees import tree_of
 
 
 def test_one_queue_too_many_is_refused() -> None:

@@ -7,8 +7,8 @@ import pytest
 from licorne_core.commands import Command, RemoveApplication, Tick, UpdateApplications
 from licorne_core.ids import AppId, RmId
 from licorne_core.scheduler import Scheduler
-from support.builders import RM, app, apps, ask, asks, node, nodes, register
-from support.counted import lines_of_core
+from support.core.builders import RM, app, apps, ask, asks, node, nodes, register
+from support.core.counted import lines_of_core
 
 pytestmark = pytest.mark.pure
 

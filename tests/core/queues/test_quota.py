@@ -14,7 +14,7 @@ from licorne_core.queues.quota import (
     share,
 )
 from licorne_core.resources import Resources
-from support.trees import queue_at, tree_of
+from support.core.trees import queue_at, tree_of
 
 TYPES = ("memory", "vcore", "gpu")
 sizes = st.dictionaries(st.sampled_from(TYPES), st.integers(0, 20), max_size=3)

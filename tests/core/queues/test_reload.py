@@ -5,7 +5,7 @@ import pytest
 from licorne_core.ids import QueuePath
 from licorne_core.queues.reload import check_reload
 from licorne_core.queues.tree import QueueTree, stop
-from support.trees import (
+from support.core.trees import (
     ANN,
     check_tree,
     enter,

@@ -6,7 +6,7 @@ from licorne_core.config.properties import AppSortPolicy, PreemptionPolicy
 from licorne_core.ids import QueuePath
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.tree import QueueTree
-from support.trees import ANN, queue_at, reload_tree, root_config, tree_of
+from support.core.trees import ANN, queue_at, reload_tree, root_config, tree_of
 
 # The sample of the queue configuration guide: a template at root and one further down.
 TEMPLATES = """

@@ -8,7 +8,7 @@ from licorne_core.ids import QueuePath
 from licorne_core.queues.access import RECOVERY_PATH
 from licorne_core.queues.states import QueueState
 from licorne_core.queues.tree import MAX_LEVELS, MAX_PATH_LENGTH, QueueTree, stop
-from support.trees import (
+from support.core.trees import (
     ANN,
     check_tree,
     enter,

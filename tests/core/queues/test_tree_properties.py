@@ -12,7 +12,7 @@ from licorne_core.queues.queue import Queue
 from licorne_core.queues.reload import check_reload
 from licorne_core.queues.states import QueueState
 from licorne_core.queues.tree import QueueTree
-from support.trees import check_tree, enter, outline, reload_tree, whole_tree
+from support.core.trees import check_tree, enter, outline, reload_tree, whole_tree
 
 NAMES = ("a", "b", "c")
 USERS = (UserGroup("ann"), UserGroup("bob"))

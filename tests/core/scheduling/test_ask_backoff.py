@@ -5,7 +5,7 @@ import pytest
 from licorne_core.commands import TerminationType
 from licorne_core.ids import AppId, PartitionName
 from licorne_core.views import Views
-from support.builders import (
+from support.core.builders import (
     app,
     apps,
     ask,
@@ -18,9 +18,9 @@ from support.builders import (
     releases,
     remove_apps,
 )
-from support.driver import Driver, keys
-from support.steps import last
-from support.watching import heard
+from support.core.driver import Driver, keys
+from support.core.steps import last
+from support.core.watching import heard
 
 DEFAULT = PartitionName("[rm1]default")
 LEAF = config("[{name: a}, {name: b}]")

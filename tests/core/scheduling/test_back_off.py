@@ -11,9 +11,20 @@ from licorne_core.identity import UserGroup
 from licorne_core.ids import AppId, PartitionName, QueuePath
 from licorne_core.scheduling.back_off import backs_off
 from licorne_core.trackers import Tracker
-from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
-from support.driver import Driver, keys
-from support.steps import last
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+)
+from support.core.driver import Driver, keys
+from support.core.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
 

@@ -8,8 +8,8 @@ from licorne_core.commands import NodeAction
 from licorne_core.ids import NodeId
 from licorne_core.scheduling import review
 from licorne_core.scheduling.backlog import Backlog
-from support.builders import MANY_RESERVED, app, apps, ask, asks, config, node, nodes, register
-from support.driver import Driver, placed
+from support.core.builders import MANY_RESERVED, app, apps, ask, asks, config, node, nodes, register
+from support.core.driver import Driver, placed
 
 DUE = "resources: {guaranteed: {vcore: 50m}}"
 MANY = 40

@@ -2,9 +2,20 @@
 
 from licorne_core.commands import Command, NodeAction
 from licorne_core.ids import PartitionName
-from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
-from support.builders import reload as configure
-from support.driver import Driver
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+)
+from support.core.builders import reload as configure
+from support.core.driver import Driver
 
 DEFAULT = PartitionName("[rm1]default")
 QUEUES = "[{name: rich, resources: {max: {memory: %s}}, properties: {quota.preemption.delay: 1s}}]"

@@ -14,8 +14,8 @@ from licorne_core.scheduling.blockers import BackOff
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.waiting import Waiting
 from licorne_core.timers import Due, Timer, Timers
-from support.builders import ask
-from support.trees import whole_tree
+from support.core.builders import ask
+from support.core.trees import whole_tree
 
 APP = AppId("app")
 TIMER = Timer(Due.ESCALATE, APP)

@@ -8,9 +8,20 @@ import pytest
 from licorne_core.commands import Command, Tick
 from licorne_core.effects import Effect
 from licorne_core.scheduler import Scheduler
-from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
-from support.counted import lines_of_core
-from support.driver import START, keys
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+)
+from support.core.counted import lines_of_core
+from support.core.driver import START, keys
 
 pytestmark = pytest.mark.pure
 

@@ -11,9 +11,9 @@ from licorne_core.preemption import Law, Refusal
 from licorne_core.queues.queue import Queue
 from licorne_core.scheduling import kept_nodes
 from licorne_core.scheduling.kept_nodes import Kept, KeptNodes
-from support.builders import ask, config, register
-from support.counted import lines_in
-from support.driver import Driver
+from support.core.builders import ask, config, register
+from support.core.counted import lines_in
+from support.core.driver import Driver
 
 REFUSAL = Refusal(Law.NODES_KEPT, QueuePath("root.a"), {}, {}, {})
 NOW, LATER = 100.0, 115.0

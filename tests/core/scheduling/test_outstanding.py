@@ -15,7 +15,7 @@ from licorne_core.effects import ContainerStatesChanged, Effect
 from licorne_core.ids import NodeId
 from licorne_core.outstanding import REASON
 from licorne_core.scheduling import predicate_checks
-from support.builders import (
+from support.core.builders import (
     answering,
     app,
     apps,
@@ -29,8 +29,8 @@ from support.builders import (
     releases,
     reload,
 )
-from support.counted import lines_of_core
-from support.driver import Driver, asked, placed
+from support.core.counted import lines_of_core
+from support.core.driver import Driver, asked, placed
 
 
 def told(effects: Iterable[Effect]) -> list[str]:

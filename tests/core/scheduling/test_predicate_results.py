@@ -16,7 +16,7 @@ from licorne_core.effects import AskedCheck, Effect
 from licorne_core.facts.allocations import PredicatesRefused
 from licorne_core.ids import AppId, NodeId, PartitionName, RmId
 from licorne_core.scheduling import predicate_checks, predicate_results
-from support.builders import (
+from support.core.builders import (
     answering,
     app,
     apps,
@@ -29,8 +29,8 @@ from support.builders import (
     release,
     releases,
 )
-from support.driver import Driver, asked, placed
-from support.requests import assumed
+from support.core.driver import Driver, asked, placed
+from support.core.requests import assumed
 
 PARTITION = PartitionName("[rm1]default")
 Judge = Callable[[str, str], str]

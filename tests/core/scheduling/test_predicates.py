@@ -17,7 +17,7 @@ from licorne_core.facts.allocations import PredicatesRefused
 from licorne_core.ids import AppId, NodeId, RmId
 from licorne_core.reasons import NodesCheck
 from licorne_core.scheduling import predicate_checks, predicate_results
-from support.builders import (
+from support.core.builders import (
     answering,
     app,
     apps,
@@ -31,8 +31,8 @@ from support.builders import (
     releases,
     remove_apps,
 )
-from support.driver import Driver, asked, placed, refused, released, states
-from support.steps import last
+from support.core.driver import Driver, asked, placed, refused, released, states
+from support.core.steps import last
 
 ONE_LEAF = config("[{name: a}]")
 POLICY = PredicatePolicy(deadline=2.0)

@@ -5,9 +5,9 @@ import pytest
 from licorne_core.commands import Tick
 from licorne_core.effects import AllocationsMade
 from licorne_core.scheduling import order
-from support.builders import app, apps, ask, asks, config, node, nodes, register
-from support.counted import lines_in
-from support.driver import Driver
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.core.counted import lines_in
+from support.core.driver import Driver
 
 
 def chain(levels: int) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from licorne_core.commands import NodeRefusal, PredicatePolicy
 from licorne_core.effects import Effect
-from support.builders import (
+from support.core.builders import (
     MANY_RESERVED,
     answering,
     app,
@@ -18,8 +18,8 @@ from support.builders import (
     release,
     releases,
 )
-from support.driver import Driver, asked, placed, released
-from support.requests import reservations
+from support.core.driver import Driver, asked, placed, released
+from support.core.requests import reservations
 
 
 class Fickle:

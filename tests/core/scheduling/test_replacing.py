@@ -2,8 +2,8 @@
 
 from licorne_core.ids import AppId, PartitionName
 from licorne_core.scheduling.replacing import PLACEHOLDERS_OF_A_TRY, InTheWay, ReplacementSearch
-from support.builders import app, apps, ask, asks, config, node, nodes, register
-from support.driver import Driver, released
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.core.driver import Driver, released
 
 MANY = 48
 

@@ -3,7 +3,7 @@
 import pytest
 
 from licorne_core.commands import NodeAction, Tick
-from support.builders import (
+from support.core.builders import (
     MANY_RESERVED,
     app,
     apps,
@@ -17,8 +17,8 @@ from support.builders import (
     releases,
     reload,
 )
-from support.driver import Driver, placed, released
-from support.requests import reservations as reservations_of
+from support.core.driver import Driver, placed, released
+from support.core.requests import reservations as reservations_of
 
 ONE_LEAF = config("[{name: a}]", properties=MANY_RESERVED)
 

@@ -17,8 +17,8 @@ from licorne_core.scheduling.blockers import RunningLimit, RunningLimits
 from licorne_core.scheduling.order import queue_key
 from licorne_core.scheduling.reserved import Holder, ReservedAsks
 from licorne_core.trackers import Tracker
-from support.builders import ask
-from support.trees import whole_tree
+from support.core.builders import ask
+from support.core.trees import whole_tree
 
 QUOTAS = 2
 

@@ -2,7 +2,7 @@
 
 from licorne_core.commands import PredicatePolicy, Tick
 from licorne_core.ids import AppId, PartitionName
-from support.builders import (
+from support.core.builders import (
     answering,
     app,
     apps,
@@ -17,8 +17,8 @@ from support.builders import (
     reload,
     remove_apps,
 )
-from support.driver import START, Driver, asked, placed, states
-from support.steps import last
+from support.core.driver import START, Driver, asked, placed, states
+from support.core.steps import last
 
 AWARE = config("[{name: a, properties: {application.sort.policy: stateaware}}, {name: f}]")
 ONE_EACH = "limits: [{limit: one, users: ['*'], maxapplications: 1}]"

@@ -4,7 +4,7 @@ import pytest
 
 from licorne_core.commands import NodeAction, Tick
 from licorne_core.scheduling import review
-from support.builders import (
+from support.core.builders import (
     MANY_RESERVED,
     app,
     apps,
@@ -18,8 +18,8 @@ from support.builders import (
     releases,
     reload,
 )
-from support.driver import Driver, placed
-from support.requests import reservations as reservations_of
+from support.core.driver import Driver, placed
+from support.core.requests import reservations as reservations_of
 
 
 def reserved(core: Driver) -> dict[str, str]:

@@ -18,7 +18,7 @@ from licorne_core.commands import (
 )
 from licorne_core.effects import AskedCheck, Effect
 from licorne_core.ids import NodeId, PartitionName
-from support.builders import (
+from support.core.builders import (
     answering,
     app,
     apps,
@@ -31,8 +31,8 @@ from support.builders import (
     release,
     releases,
 )
-from support.driver import Driver, asked, keys, placed, released
-from support.steps import last
+from support.core.driver import Driver, asked, keys, placed, released
+from support.core.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
 DEADLINE = 10.0

@@ -5,8 +5,8 @@ from itertools import pairwise
 from licorne_core.commands import Tick
 from licorne_core.handlers.turn import MOST_TRIES
 from licorne_core.ids import PartitionName
-from support.builders import app, apps, ask, asks, config, node, nodes, register
-from support.driver import Driver
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.core.driver import Driver
 
 
 def test_a_turn_tries_no_more_than_so_many_asks_however_much_it_may_decide() -> None:

@@ -15,8 +15,8 @@ from licorne_core.scheduling import waiting
 from licorne_core.scheduling.blockers import Blocker, RunningLimit
 from licorne_core.scheduling.reserved import Holder
 from licorne_core.scheduling.waiting import Parked
-from support.builders import ask
-from support.waiting_world import NODE, QUOTAS, World
+from support.core.builders import ask
+from support.core.waiting_world import NODE, QUOTAS, World
 
 
 def in_order(world: World, items: list[Any]) -> list[Any]:

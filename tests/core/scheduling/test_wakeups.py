@@ -13,7 +13,7 @@ from licorne_core.commands import (
 )
 from licorne_core.effects import AskedCheck
 from licorne_core.ids import NodeId, PartitionName
-from support.builders import (
+from support.core.builders import (
     answering,
     app,
     apps,
@@ -28,8 +28,8 @@ from support.builders import (
     reload,
     remove_apps,
 )
-from support.driver import START, Driver, asked, keys, placed
-from support.steps import last
+from support.core.driver import START, Driver, asked, keys, placed
+from support.core.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
 AWARE = config("[{name: a, properties: {application.sort.policy: stateaware}}]")

@@ -6,9 +6,20 @@ from licorne_core.commands import PredicatePolicy
 from licorne_core.ids import PartitionName
 from licorne_core.reports import AskLogEntry
 from licorne_core.runs import RUN
-from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
-from support.driver import START, Driver
-from support.steps import last
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+)
+from support.core.driver import START, Driver
+from support.core.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
 

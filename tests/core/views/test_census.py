@@ -5,7 +5,7 @@ from collections import Counter
 from licorne_core.commands import Hold, PredicatePolicy, SetHold
 from licorne_core.ids import PartitionName, QueuePath, RmId
 from licorne_core.reports import Census
-from support.builders import (
+from support.core.builders import (
     RM,
     app,
     apps,
@@ -20,7 +20,7 @@ from support.builders import (
     remove_apps,
     stop,
 )
-from support.driver import Driver
+from support.core.driver import Driver
 
 DEFAULT = PartitionName("[rm1]default")
 

@@ -5,8 +5,19 @@ import pytest
 from licorne_core import explain
 from licorne_core.errors import NotFound
 from licorne_core.ids import PartitionName
-from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
-from support.driver import Driver
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+)
+from support.core.driver import Driver
 
 DEFAULT = PartitionName("[rm1]default")
 MOST = 200

@@ -9,7 +9,7 @@ from licorne_core.commands import NodeRefusal, PredicatePolicy, TerminationType
 from licorne_core.errors import NotFound
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName
 from licorne_core.reports import AppReport, Explanation, TaskGroupReport
-from support.builders import (
+from support.core.builders import (
     answering,
     app,
     apps,
@@ -21,9 +21,9 @@ from support.builders import (
     release,
     releases,
 )
-from support.driver import START, Driver, asked
-from support.steps import last
-from support.victims import victim
+from support.core.driver import START, Driver, asked
+from support.core.steps import last
+from support.core.victims import victim
 
 CONFIG = """
 partitions:

@@ -8,7 +8,7 @@ from licorne_core.ids import PartitionName, QueuePath
 from licorne_core.reasons import NodesCheck
 from licorne_core.reservations import NO_REASON, ReservationBound
 from licorne_core.scheduling.review import holder_blocker
-from support.builders import (
+from support.core.builders import (
     app,
     apps,
     ask,
@@ -21,9 +21,9 @@ from support.builders import (
     release,
     releases,
 )
-from support.builders import reload as reload_
-from support.driver import START, Driver
-from support.steps import last, listed
+from support.core.builders import reload as reload_
+from support.core.driver import START, Driver
+from support.core.steps import last, listed
 
 DEFAULT = PartitionName("[rm1]default")
 QUEUES = (

@@ -3,8 +3,8 @@
 from licorne_core.ids import PartitionName
 from licorne_core.runs import RUN
 from licorne_core.views import InOrder
-from support.builders import app, apps, ask, asks, config, node, nodes, register, remove_apps
-from support.driver import Driver
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, remove_apps
+from support.core.driver import Driver
 
 DEFAULT = PartitionName("[rm1]default")
 

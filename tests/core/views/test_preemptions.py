@@ -6,10 +6,10 @@ from licorne_core.errors import NotFound
 from licorne_core.ids import PartitionName
 from licorne_core.partition import Partition
 from licorne_core.preemption.ledger import PreemptionRule
-from support.builders import app, apps, ask, asks, node, nodes, register
-from support.driver import Driver
-from support.steps import last
-from support.victims import TIME, victim
+from support.core.builders import app, apps, ask, asks, node, nodes, register
+from support.core.driver import Driver
+from support.core.steps import last
+from support.core.victims import TIME, victim
 
 CONFIG = """
 partitions:

@@ -3,9 +3,20 @@
 import pytest
 
 from licorne_core.ids import PartitionName
-from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
-from support.driver import START, Driver
-from support.steps import listed
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+)
+from support.core.driver import START, Driver
+from support.core.steps import listed
 
 DEFAULT = PartitionName("[rm1]default")
 

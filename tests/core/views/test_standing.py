@@ -3,7 +3,7 @@
 from licorne_core.commands import PredicatePolicy
 from licorne_core.ids import RmId
 from licorne_core.views import Standing
-from support.builders import (
+from support.core.builders import (
     RM,
     app,
     apps,
@@ -18,7 +18,7 @@ from support.builders import (
     start,
     stop,
 )
-from support.driver import Driver
+from support.core.driver import Driver
 
 DEFAULT = "[rm1]default"
 

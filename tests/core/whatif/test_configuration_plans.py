@@ -13,8 +13,8 @@ from licorne_core.ids import RmId
 from licorne_core.whatif import ConfigurationPlan, ConfigurationPlanRefused, plan_configuration
 from licorne_core.whatif.defaults import PROPERTY_DEFAULTS
 from licorne_core.whatif.plans import MOST
-from support.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
-from support.driver import Driver
+from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
+from support.core.driver import Driver
 
 LIMITED = "limits: [{limit: l, users: ['*'], maxresources: {vcore: 2m}, maxapplications: 1}]"
 QUOTA = "preemption: {quotapreemptionenabled: true}"

@@ -8,8 +8,8 @@ from licorne_core.asks import Ask
 from licorne_core.commands import NewApplication
 from licorne_core.ids import RmId
 from licorne_core.whatif import SubmissionPlan, plan_submission
-from support.builders import app, apps, ask, asks, config, node, nodes, register
-from support.driver import Driver
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.core.driver import Driver
 
 QUEUES = (
     "[{name: a, properties: {preemption.delay: 3s}}, "

@@ -4,7 +4,7 @@ With ``gang:TYPE=N`` and maybe ``style=hard timeout=S`` they have a gang.
 """
 
 from scenarios.stage import Line, Stage
-from support.builders import app, apps
+from support.core.builders import app, apps
 
 
 def run(stage: Stage, line: Line) -> list[str]:

@@ -6,7 +6,7 @@ those that may be preempted and ``o`` for those that may preempt others; ``origi
 """
 
 from scenarios.stage import Line, Stage
-from support.builders import ask, asks
+from support.core.builders import ask, asks
 
 
 def run(stage: Stage, line: Line) -> list[str]:

@@ -7,7 +7,7 @@ from licorne_core.apps.requests import Request, RequestState
 from licorne_core.commands import TerminationType
 from licorne_core.ids import PartitionName
 from scenarios.stage import Line, Stage
-from support.builders import release, releases
+from support.core.builders import release, releases
 
 
 def run(stage: Stage, line: Line) -> list[str]:

@@ -1,7 +1,7 @@
 """``events [WORD...]``: what was noted since last time, or what of it has one of the words."""
 
 from scenarios.stage import Line, Stage
-from support.watching import heard
+from support.core.watching import heard
 
 
 def run(stage: Stage, line: Line) -> list[str]:

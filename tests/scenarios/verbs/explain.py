@@ -2,7 +2,7 @@
 
 from licorne_core.ids import PartitionName
 from scenarios.stage import Line, Stage
-from support.steps import last
+from support.core.steps import last
 
 
 def run(stage: Stage, line: Line) -> list[str]:

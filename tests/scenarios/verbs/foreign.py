@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from scenarios.stage import Line, Stage
-from support.builders import ask, asks, release, releases
+from support.core.builders import ask, asks, release, releases
 
 
 def run(stage: Stage, line: Line) -> list[str]:

@@ -2,7 +2,7 @@
 
 from licorne_core.commands import NodeAction
 from scenarios.stage import Line, Stage
-from support.builders import node, nodes
+from support.core.builders import node, nodes
 
 ACTIONS = {
     "drain": NodeAction.DRAIN_NODE,

@@ -2,7 +2,7 @@
 
 from licorne_core.commands import TerminationType
 from scenarios.stage import Line, Stage
-from support.builders import release, releases
+from support.core.builders import release, releases
 
 
 def run(stage: Stage, line: Line) -> list[str]:

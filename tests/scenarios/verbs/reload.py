@@ -1,7 +1,7 @@
 """``reload [begin=yes] [extra:KEY=VALUE...]`` and a configuration: the RM sends another one."""
 
 from scenarios.stage import Line, Stage
-from support.builders import reload
+from support.core.builders import reload
 
 
 def run(stage: Stage, line: Line) -> list[str]:

@@ -1,7 +1,7 @@
 """``remove ID...``: applications go, with all they have."""
 
 from scenarios.stage import Line, Stage
-from support.builders import remove_apps
+from support.core.builders import remove_apps
 
 
 def run(stage: Stage, line: Line) -> list[str]:

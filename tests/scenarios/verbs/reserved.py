@@ -2,7 +2,7 @@
 
 from licorne_core.ids import PartitionName
 from scenarios.stage import Line, Stage
-from support.steps import listed
+from support.core.steps import listed
 
 
 def run(stage: Stage, line: Line) -> list[str]:

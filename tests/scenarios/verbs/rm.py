@@ -7,7 +7,7 @@ with `victims` it judges victims as well.
 
 from licorne_core.commands import FailMode, PredicatePolicy
 from scenarios.stage import Line, Stage
-from support.builders import register
+from support.core.builders import register
 
 
 def run(stage: Stage, line: Line) -> list[str]:

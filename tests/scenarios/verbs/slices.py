@@ -2,7 +2,7 @@
 
 from licorne_core.tuning import Tuning
 from scenarios.stage import Line, Stage
-from support.driver import Driver
+from support.core.driver import Driver
 
 
 def run(stage: Stage, line: Line) -> list[str]:

@@ -5,7 +5,7 @@ from licorne_core.ids import PartitionName
 from licorne_core.reports import QueueUsage
 from scenarios.printing import amounts, maximum
 from scenarios.stage import Line, Stage
-from support.steps import last
+from support.core.steps import last
 
 
 def run(stage: Stage, line: Line) -> list[str]:

@@ -13,8 +13,8 @@ from licorne_server.__main__ import main
 from licorne_server.bench.against import compared
 from licorne_server.bench.installation import HERE, Installation, NotUsable, commit_of
 from licorne_server.build_info import PURE
-from support.checkouts import ROOT, older, with_our_sources, write
-from support.git import commit, git
+from support.docs.checkouts import ROOT, older, with_our_sources, write
+from support.docs.git import commit, git
 
 TINY = ("--nodes", "5", "--pods", "50", "--runs", "2")
 

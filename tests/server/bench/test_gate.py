@@ -8,8 +8,8 @@ import pytest
 
 from licorne_server.bench import gate
 from licorne_server.bench.scenarios import SCENARIOS
-from support.checkouts import older, with_our_sources, write
-from support.git import commit, git
+from support.docs.checkouts import older, with_our_sources, write
+from support.docs.git import commit, git
 
 TINY = SCENARIOS["shim"].scaled(nodes=5, pods=50)
 

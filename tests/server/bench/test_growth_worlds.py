@@ -20,7 +20,7 @@ from licorne_server.bench.growth.world import (
     leaf,
     place,
 )
-from support.steps import last, listed
+from support.core.steps import last, listed
 
 SIZE, WORK = 3, 30
 PARTITION = "[bench]default"

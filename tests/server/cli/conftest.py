@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from support.town import Town, busy_town
+from support.peers.town import Town, busy_town
 
 
 @pytest.fixture

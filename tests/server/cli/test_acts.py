@@ -11,8 +11,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from licorne_server.logs import levels
-from support.shim import Shim, connected, serving
-from support.town import Shell, Town
+from support.peers.shim import Shim, connected, serving
+from support.peers.town import Shell, Town
 
 LEVEL_USAGE = "log-level [LOGGER] LEVEL, with one of debug, info, warning, error"
 UNASKED = "licorne: nothing was done: say --yes to do it"

@@ -13,8 +13,8 @@ from google.protobuf.message import Message
 from licorne.v1 import state_pb2
 from licorne_server.__main__ import main
 from licorne_server.testing import FakeRM, serve
-from support.shim import PATIENCE
-from support.town import CONFIG, Shell, Town
+from support.peers.shim import PATIENCE
+from support.peers.town import CONFIG, Shell, Town
 
 GI = 1024**3
 

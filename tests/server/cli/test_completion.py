@@ -11,8 +11,8 @@ import pytest
 from licorne_server.__main__ import main
 from licorne_server.cli.commands import COMMANDS
 from licorne_server.cli.parsing.completion import SHELLS
-from support.shim import PATIENCE
-from support.town import Town
+from support.peers.shim import PATIENCE
+from support.peers.town import Town
 
 ASK_BASH = """\
 source {script}

@@ -16,9 +16,9 @@ from licorne_core.config import load
 from licorne_core.ids import RmId
 from licorne_server.__main__ import main
 from licorne_server.app import Server
-from support.configuring import BROKEN, A, Admin, B, C, text, write
-from support.shim import Shim, connected, serving
-from support.town import Result
+from support.peers.shim import Shim, connected, serving
+from support.peers.town import Result
+from support.server.configuring import BROKEN, A, Admin, B, C, text, write
 
 Licorne = Callable[..., Awaitable[Result]]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from support.town import CONFIG, Town
+from support.peers.town import CONFIG, Town
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from licorne_server.cli.commands import parser_for
 from licorne_server.cli.connection import target
 from licorne_server.cli.connection.contexts import PATH_VARIABLE
 from licorne_server.cli.connection.target import DEFAULT_TARGET, VARIABLES, settle
-from support.shim import serving
-from support.town import Result, Town
+from support.peers.shim import serving
+from support.peers.town import Result, Town
 
 Command = Callable[..., Result]
 

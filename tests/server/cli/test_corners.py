@@ -7,8 +7,8 @@ import pytest
 from licorne import Rejected
 from licorne_server.__main__ import main
 from licorne_server.testing import FakeRM, serve
-from support.shim import PATIENCE
-from support.town import Shell
+from support.peers.shim import PATIENCE
+from support.peers.town import Shell
 
 HUGE = 2**63
 ONE = """\

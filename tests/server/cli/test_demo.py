@@ -7,7 +7,7 @@ import pytest
 
 from licorne_server.__main__ import main
 from licorne_server.cli.local.demo.command import LONGEST_SECONDS
-from support.tty import ORDINARY, Tty
+from support.cli.tty import ORDINARY, Tty
 
 
 def test_the_demo_runs_to_its_end_and_sums_up() -> None:

@@ -15,9 +15,9 @@ from licorne.v1 import state_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_server.app import Server
 from licorne_server.settings import Address
-from support.facts import START, happened
-from support.shim import PATIENCE, Shim, connected, serving
-from support.town import Shell
+from support.core.facts import START, happened
+from support.peers.shim import PATIENCE, Shim, connected, serving
+from support.peers.town import Shell
 
 
 @asynccontextmanager

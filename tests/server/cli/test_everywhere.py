@@ -11,7 +11,7 @@ from licorne.si.v1.si_pb2 import EventRecord
 from licorne.v1.state_pb2 import Event, ListEventsRequest, ListEventsResponse
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.nouns.events import first_since
-from support.town import Town
+from support.peers.town import Town
 
 
 async def test_an_application_of_any_rm_is_explained(town: Town) -> None:

@@ -13,8 +13,8 @@ import yaml
 
 from licorne_server.__main__ import main
 from licorne_server.cli.commands import COMMANDS
-from support.shim import PATIENCE, serving
-from support.town import Shell, Town
+from support.peers.shim import PATIENCE, serving
+from support.peers.town import Shell, Town
 
 LISTS = (("queues",), ("apps",), ("nodes",), ("users",), ("rms",), ("events",))
 OTHERS = (

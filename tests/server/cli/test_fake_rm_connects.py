@@ -12,9 +12,9 @@ import pytest
 from licorne_server.__main__ import main
 from licorne_server.app import Server
 from licorne_server.cli.connection.contexts import PATH_VARIABLE
-from support.shim import serving
+from support.peers.shim import serving
+from support.peers.tls import FILES, SPIFFE, tls
 from support.surroundings import CLOSED
-from support.tls import FILES, SPIFFE, tls
 
 PATIENCE = 60.0
 CERTIFICATE = (

@@ -9,8 +9,8 @@ import pytest
 
 from licorne_server.__main__ import main
 from licorne_server.cli.server import healthcheck
-from support.shim import LOOPBACK, serving
-from support.tls import FILES, tls
+from support.peers.shim import LOOPBACK, serving
+from support.peers.tls import FILES, tls
 
 
 async def check(*arguments: str) -> int:

@@ -11,7 +11,7 @@ from licorne_core.config import load
 from licorne_core.config.keys import PROPERTIES
 from licorne_server.__main__ import main
 from licorne_server.settings import Address
-from support.shim import PATIENCE
+from support.peers.shim import PATIENCE
 
 VALIDATE = (sys.executable, "-m", "licorne_server", "validate-config")
 GOOD = "partitions: [{name: default, queues: [{name: a}]}]\n"

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 import yaml
 
-from support.shim import PATIENCE
-from support.town import Town
+from support.peers.shim import PATIENCE
+from support.peers.town import Town
 
 LISTS = ("queues", "apps", "nodes", "users", "rms", "events")
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from licorne_server.testing import FakeRM
-from support.shim import serving
-from support.tls import FILES, tls
-from support.town import Shell, Town
-from support.tty import Tty
+from support.cli.tty import Tty
+from support.peers.shim import serving
+from support.peers.tls import FILES, tls
+from support.peers.town import Shell, Town
 
 OF_A_PARTITION = (
     ("queues",),

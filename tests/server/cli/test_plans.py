@@ -14,8 +14,8 @@ from licorne_core.commands import Hold, SetHold
 from licorne_core.ids import RmId
 from licorne_server.__main__ import main
 from licorne_server.app import Server
-from support.shim import Shim, application, ask, connected, new_allocations, serving
-from support.town import Result
+from support.peers.shim import Shim, application, ask, connected, new_allocations, serving
+from support.peers.town import Result
 
 Licorne = Callable[..., Awaitable[Result]]
 

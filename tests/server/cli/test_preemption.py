@@ -20,9 +20,9 @@ from licorne_server.cli.nouns.explain import print_explanation
 from licorne_server.cli.nouns.queues import QUEUES
 from licorne_server.cli.output.printer import Printer
 from licorne_server.cli.output.text import to_plain
-from support.shim import Shim
-from support.town import Shell
-from support.victims import TIME, victim
+from support.core.victims import TIME, victim
+from support.peers.shim import Shim
+from support.peers.town import Shell
 
 AT = 1_700_000_000 * 10**9
 

@@ -20,8 +20,8 @@ from licorne_server.cli.connection.target import VARIABLES
 from licorne_server.cli.nouns import apps, event_filters
 from licorne_server.cli.parsing.parser import ForCommands, commands_of
 from licorne_server.testing import VirtualClock
+from support.peers.town import CONFIG, busy_town
 from support.recorded import compact, compare
-from support.town import CONFIG, busy_town
 
 FILES = {
     "wider.yaml": CONFIG.replace("vcore: 4", "vcore: 5"),

@@ -6,7 +6,7 @@ from licorne.v1.state_pb2 import Application, Ask, Check, HolderReason, Node, Re
 from licorne_server.cli.nouns.apps import APPS, print_one
 from licorne_server.cli.nouns.explain import cause_rows
 from licorne_server.cli.nouns.nodes import NODES
-from support.listings import cells
+from support.server.listings import cells
 
 
 def test_asks_say_what_they_wait_for(capsys: pytest.CaptureFixture[str]) -> None:

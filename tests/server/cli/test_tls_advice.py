@@ -12,9 +12,9 @@ import pytest
 
 from licorne.options import TlsConfig
 from licorne_server.cli.connection.tls_probe import refused_because, tls_advice
-from support.shim import serving
-from support.tls import FILES, tls
-from support.town import Shell, Town
+from support.peers.shim import serving
+from support.peers.tls import FILES, tls
+from support.peers.town import Shell, Town
 
 
 @pytest.mark.parametrize("mutual", [True, False])

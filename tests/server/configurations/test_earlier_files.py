@@ -11,7 +11,7 @@ import pytest
 from licorne_core.ids import RmId
 from licorne_server.configurations.earlier_files import MARKER
 from licorne_server.settings import SettingsError
-from support.configuring import A, B, C
+from support.server.configuring import A, B, C
 from support.state import EXTRA, Opened, overwrite, revisions_of
 
 FILES = Path(__file__).parents[2] / "data" / "state_of_files"

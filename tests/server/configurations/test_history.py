@@ -10,9 +10,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from licorne_server.app import Server
-from support.bearing import Bearing
-from support.configuring import BROKEN, A, Admin, B, C, D, queues, refusal, text
-from support.shim import Shim, connected, serving
+from support.peers.bearing import Bearing
+from support.peers.shim import Shim, connected, serving
+from support.server.configuring import BROKEN, A, Admin, B, C, D, queues, refusal, text
 
 
 @pytest.fixture

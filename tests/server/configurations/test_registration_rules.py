@@ -9,8 +9,8 @@ from licorne.v1.admin_pb2 import ForgetRmRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.config import DEFAULT_CONFIG
 from licorne_server.app import Server
-from support.configuring import BROKEN, A, Admin, B, C, D, queues
-from support.shim import RawSession, Shim, eventually, hang_up
+from support.peers.shim import RawSession, Shim, eventually, hang_up
+from support.server.configuring import BROKEN, A, Admin, B, C, D, queues
 
 
 @pytest.fixture

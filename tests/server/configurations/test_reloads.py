@@ -18,8 +18,8 @@ from licorne_server.configurations import reloading
 from licorne_server.configurations.reloading import INTERVAL
 from licorne_server.rm_bounds import RmBounds
 from licorne_server.testing import VirtualClock
-from support.configuring import BROKEN, A, Admin, B, C, queues, refusal, remove, text, write
-from support.shim import Shim, connected, eventually, serving
+from support.peers.shim import Shim, connected, eventually, serving
+from support.server.configuring import BROKEN, A, Admin, B, C, queues, refusal, remove, text, write
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from licorne_core.config import DEFAULT_CONFIG
 from licorne_core.rm_caps import RmCaps
 from licorne_server.rm_bounds import RmBounds
 from licorne_server.settings import SettingsError
-from support.configuring import BROKEN, A, Admin, B, C, D, queues, refusal, text, write
-from support.server_process import ServerProcess
-from support.shim import PATIENCE, Shim, connected, serving
+from support.peers.shim import PATIENCE, Shim, connected, serving
+from support.server.configuring import BROKEN, A, Admin, B, C, D, queues, refusal, text, write
+from support.server.server_process import ServerProcess
 
 RM_IDS = ("one", "two")
 TEXTS = ("", A, B, C)

@@ -10,7 +10,7 @@ from licorne_server.configurations.revisions import (
     Revisions,
     Source,
 )
-from support.configuring import A, B, C, text
+from support.server.configuring import A, B, C, text
 
 EMPTY = Revisions(rm_id=RmId("rm"))
 

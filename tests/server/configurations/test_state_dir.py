@@ -14,7 +14,7 @@ from licorne_core.ids import RmId
 from licorne_server.configurations.earlier_files import MARKER
 from licorne_server.configurations.state_dir import StateDir
 from licorne_server.settings import SettingsError
-from support.configuring import A, B, C, text
+from support.server.configuring import A, B, C, text
 from support.state import EXTRA, Opened, overwrite, revisions_of
 
 MADE = ["lock", "rms", "state.sqlite"]

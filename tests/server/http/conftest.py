@@ -8,8 +8,8 @@ import pytest
 from licorne_core.config.extra import read_extra
 from licorne_server.event_log import EventLogs
 from licorne_server.http import HttpServer, Sources, Status
-from support.driver import START, Driver
-from support.http_site import Site
+from support.core.driver import START, Driver
+from support.server.http_site import Site
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from importlib.metadata import version
 import pytest
 
 from licorne_server.http import HttpServer, Sources, Status
-from support.driver import Driver
-from support.http_site import Site
+from support.core.driver import Driver
+from support.server.http_site import Site
 
 
 def server() -> HttpServer:

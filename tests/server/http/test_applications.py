@@ -7,7 +7,7 @@ import pytest
 from licorne_core.asks import AskClass
 from licorne_core.commands import PredicatePolicy
 from licorne_core.ids import NodeId
-from support.builders import (
+from support.core.builders import (
     app,
     apps,
     ask,
@@ -18,7 +18,7 @@ from support.builders import (
     release,
     releases,
 )
-from support.http_site import Site
+from support.server.http_site import Site
 
 BASE = "/ws/v1/partition/default/"
 CONFIG = """

@@ -8,8 +8,8 @@ import yaml
 from licorne_core.commands import RegisterRm
 from licorne_core.config import load
 from licorne_core.ids import RmId
-from support.builders import app, apps, ask, asks, node, nodes, register, reload
-from support.http_site import Site
+from support.core.builders import app, apps, ask, asks, node, nodes, register, reload
+from support.server.http_site import Site
 
 OPEN = """
 partitions:

@@ -8,7 +8,7 @@ import pytest
 
 from licorne_server.app import Server
 from licorne_server.settings import Settings, SettingsError
-from support.shim import LOOPBACK, serving
+from support.peers.shim import LOOPBACK, serving
 
 KNOWN, UNKNOWN = "https://ui.example:8443", "https://elsewhere.example"
 ALLOW = "Access-Control-Allow-Origin"

@@ -9,9 +9,9 @@ from licorne_core.ids import RmId
 from licorne_server.history import Sample
 from licorne_server.http.dashboard import node_utilizations
 from licorne_server.http.stream import fragments
-from support.builders import app, apps, ask, asks, config, node, nodes, register
-from support.driver import Driver
-from support.http_site import Site
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.core.driver import Driver
+from support.server.http_site import Site
 
 UTILIZATIONS = "/ws/v1/scheduler/node-utilizations"
 

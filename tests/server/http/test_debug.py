@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from licorne_server.http.debug import OF_GO
-from support.http_site import Site
-from support.shim import PATIENCE
+from support.peers.shim import PATIENCE
+from support.server.http_site import Site
 
 
 @contextmanager

@@ -5,8 +5,8 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from licorne_server.http.errors import errors_as_json
-from support.builders import app, apps, register
-from support.http_site import Site
+from support.core.builders import app, apps, register
+from support.server.http_site import Site
 
 BASE = "/ws/v1/partition/default/"
 CONFIG = "partitions: [{name: default, queues: [{name: a}]}]"

@@ -12,10 +12,10 @@ import pytest
 from licorne_core.ids import RmId
 from licorne_server.event_log import EventLog
 from licorne_server.http import events
-from support.builders import RM, register, reload
-from support.facts import START, happened
-from support.http_site import Site
-from support.shim import PATIENCE, eventually
+from support.core.builders import RM, register, reload
+from support.core.facts import START, happened
+from support.peers.shim import PATIENCE, eventually
+from support.server.http_site import Site
 
 BATCH = "/ws/v1/events/batch"
 STREAM = "/ws/v1/events/stream"

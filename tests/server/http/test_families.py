@@ -4,7 +4,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
 from licorne_server.http.families import Families
-from support.http_site import read_openmetrics
+from support.server.http_site import read_openmetrics
 
 
 def text(families: Families, *, openmetrics: bool = False) -> str:

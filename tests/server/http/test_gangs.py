@@ -5,8 +5,8 @@ from dataclasses import replace
 from licorne_core.asks import Ask
 from licorne_core.commands import TerminationType
 from licorne_core.ids import AllocationKey, AppId, PartitionName
-from support.builders import app, apps, ask, asks, node, nodes, register, release, releases
-from support.http_site import Site
+from support.core.builders import app, apps, ask, asks, node, nodes, register, release, releases
+from support.server.http_site import Site
 
 CONFIG = """
 partitions:

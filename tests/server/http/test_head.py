@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from support.builders import config, node, nodes, register
-from support.http_site import Site
+from support.core.builders import config, node, nodes, register
+from support.server.http_site import Site
 
 LONG = "/ws/v1/partition/default/nodes"
 SHORT = "/ws/v1/partitions"

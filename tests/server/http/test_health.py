@@ -6,8 +6,8 @@ import pytest
 
 from licorne_core.commands import Hold, SetHold
 from licorne_core.ids import NodeId, QueuePath, RmId
-from support.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
-from support.http_site import Site
+from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
+from support.server.http_site import Site
 
 HEALTH = "/ws/v1/scheduler/healthcheck"
 LEAF = config("[{name: a}]")

@@ -8,8 +8,8 @@ from structlog.testing import capture_logs
 
 from licorne_server.app import Server
 from licorne_server.settings import Address, Settings, SettingsError
-from support.shim import LOOPBACK, serving
-from support.tls import https, tls
+from support.peers.shim import LOOPBACK, serving
+from support.peers.tls import https, tls
 
 OPEN = (
     "/ui",

@@ -10,8 +10,8 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from licorne_server.app import Server
-from support.bearing import Bearing
-from support.shim import LOOPBACK, Shim, connected, serving
+from support.peers.bearing import Bearing
+from support.peers.shim import LOOPBACK, Shim, connected, serving
 
 OPERATOR, MINE, OTHERS = ("token-of-" + who * 8 for who in "abc")
 MY_PARTITION = "/ws/v1/partition/[mine]default"

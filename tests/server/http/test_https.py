@@ -14,8 +14,8 @@ import pytest
 from licorne_server.app import Server
 from licorne_server.peer_bounds import PeerBounds
 from licorne_server.settings import Address, Settings, SettingsError
-from support.shim import LOOPBACK, PATIENCE, Shim, serving
-from support.tls import FILES, SPIFFE, connected_as, https, tls
+from support.peers.shim import LOOPBACK, PATIENCE, Shim, serving
+from support.peers.tls import FILES, SPIFFE, connected_as, https, tls
 
 EVERYWHERE = Address(host="0.0.0.0", port=0)
 MINE = ("/ws/v1/partition/[rm]default/queues", "/ws/v1/config?rm=rm")

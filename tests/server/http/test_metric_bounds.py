@@ -7,8 +7,8 @@ import pytest
 from licorne_core.ids import RmId
 from licorne_server.http import Figures, RmFigures, metrics, queue_metrics, rm_timing
 from licorne_server.measures import RmMeasures
-from support.builders import app, apps, ask, asks, config, node, nodes, register
-from support.http_site import Site
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.server.http_site import Site
 
 
 def of(samples: dict[str, float], name: str, *labels: str) -> dict[str, float]:

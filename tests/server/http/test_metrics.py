@@ -17,7 +17,7 @@ from licorne_server.http import metrics as limits
 from licorne_server.http.families import Families
 from licorne_server.http.metrics import gather
 from licorne_server.http.queue_metrics import metric_part
-from support.builders import (
+from support.core.builders import (
     RM,
     app,
     apps,
@@ -32,8 +32,8 @@ from support.builders import (
     reload,
     remove_apps,
 )
-from support.driver import Driver
-from support.http_site import Site, read_openmetrics
+from support.core.driver import Driver
+from support.server.http_site import Site, read_openmetrics
 
 CONFIG = """
 partitions:

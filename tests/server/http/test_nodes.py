@@ -7,8 +7,19 @@ import pytest
 from licorne_core.asks import Ask, AskClass
 from licorne_core.commands import NodeAction, PredicatePolicy
 from licorne_core.ids import AllocationKey, AppId, NodeId
-from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
-from support.http_site import Site
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+)
+from support.server.http_site import Site
 
 NODES = "/ws/v1/partition/default/nodes"
 NODE = "/ws/v1/partition/default/node/"

@@ -12,9 +12,9 @@ from licorne_server.http import EventFigures, Figures, RmFigures
 from licorne_server.http.families import Families
 from licorne_server.http.metrics import gather
 from licorne_server.measures import RmMeasures
-from support.builders import app, apps, ask, asks, config, node, nodes, register
-from support.driver import Driver
-from support.http_site import Site
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.core.driver import Driver
+from support.server.http_site import Site
 
 RANGES = ["[0,10%]", *(f"({low}%,{low + 10}%]" for low in range(10, 100, 10))]
 QUEUE_STATES = [

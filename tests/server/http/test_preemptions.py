@@ -4,9 +4,9 @@ import pytest
 
 from licorne_core.ids import PartitionName
 from licorne_core.preemption.ledger import Ledger, PreemptionRule
-from support.builders import register
-from support.http_site import Site
-from support.victims import TIME, victim
+from support.core.builders import register
+from support.core.victims import TIME, victim
+from support.server.http_site import Site
 
 PATH = "/ws/v1/partition/default/preemptions"
 AT = int(TIME) * 10**9

@@ -3,7 +3,7 @@
 import asyncio
 
 from licorne_server.http.probes import Heartbeat
-from support.http_site import Site
+from support.server.http_site import Site
 
 
 async def verdicts(site: Site) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from licorne_server.http import routes
 from licorne_server.http.stream import slice_for
-from support.builders import (
+from support.core.builders import (
     app,
     apps,
     ask,
@@ -19,7 +19,7 @@ from support.builders import (
     reload,
     remove_apps,
 )
-from support.http_site import Site
+from support.server.http_site import Site
 
 QUEUES = "/ws/v1/partition/default/queues"
 QUEUE = "/ws/v1/partition/default/queue/"

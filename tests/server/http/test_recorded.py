@@ -18,7 +18,7 @@ from licorne_server.http.sources import RmFigures
 from licorne_server.http.ui.paths import STATIC
 from licorne_server.measures import RmMeasures
 from licorne_server.measures.calls import Calls, Method
-from support.builders import (
+from support.core.builders import (
     RM,
     app,
     apps,
@@ -31,10 +31,10 @@ from support.builders import (
     release,
     releases,
 )
-from support.driver import START
-from support.http_site import Site
+from support.core.driver import START
+from support.core.victims import victim
 from support.recorded import compact, compare
-from support.victims import victim
+from support.server.http_site import Site
 
 CONFIG = """
 partitions:

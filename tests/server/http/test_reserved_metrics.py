@@ -3,8 +3,8 @@
 import pytest
 
 from licorne_server.http import queue_metrics
-from support.builders import app, apps, ask, asks, config, node, nodes, register, reload
-from support.http_site import Site
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload
+from support.server.http_site import Site
 
 HERE = 'partition="default",rm="rm1"'
 

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from support.builders import RM, app, apps, ask, asks, config, node, nodes, register
-from support.http_site import Site
-from support.shim import eventually
+from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register
+from support.peers.shim import eventually
+from support.server.http_site import Site
 
 DUMP = "/ws/v1/fullstatedump"
 LEAF = config("[{name: a}]")

@@ -16,8 +16,8 @@ from licorne_server.http import stream
 from licorne_server.http.json_apps import applications
 from licorne_server.http.json_nodes import nodes as listed_nodes
 from licorne_server.http.stream import JsonObject, Rows, accepts_gzip, fragments, sliced
-from support.builders import app, apps, ask, asks, node, nodes, register, remove_apps
-from support.http_site import Site
+from support.core.builders import app, apps, ask, asks, node, nodes, register, remove_apps
+from support.server.http_site import Site
 
 CONFIG = "partitions: [{name: default, queues: [{name: a, submitacl: '*'}]}]"
 ACTIVE = "/ws/v1/partition/default/applications/active"

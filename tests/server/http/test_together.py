@@ -8,8 +8,8 @@ import pytest
 
 from licorne_server.http import metrics, scrape
 from licorne_server.http.together import Together
-from support.builders import config, node, nodes, register
-from support.http_site import Site
+from support.core.builders import config, node, nodes, register
+from support.server.http_site import Site
 
 LINE = 300
 """Slices that one reader waits for, one after the other."""

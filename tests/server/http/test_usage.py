@@ -2,8 +2,8 @@
 
 import pytest
 
-from support.builders import app, apps, ask, asks, config, node, nodes, register
-from support.http_site import Site
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.server.http_site import Site
 
 LIMITED = """
 partitions:

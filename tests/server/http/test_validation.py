@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from licorne_core.config import DEFAULT_CONFIG, checksum_of
-from support.builders import register
-from support.http_site import Site
-from support.wrong_configurations import WRONG
+from support.core.builders import register
+from support.core.wrong_configurations import WRONG
+from support.server.http_site import Site
 
 
 async def validate(site: Site, body: bytes) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from licorne_server.logs.console import Console
 from licorne_server.logs.drops import Drops
 from licorne_server.logs.lines import MAX_LINE, Lines
-from support.server_process import PROGRAM, ServerProcess
+from support.server.server_process import PROGRAM, ServerProcess
 
 FORGED = "x\r\n12:00:00 error\x1b[31m\x7f\u202e"
 UNCOLOURED = ("env", "NO_COLOR=1", *PROGRAM)

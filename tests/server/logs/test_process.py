@@ -13,13 +13,13 @@ import aiohttp
 import grpc
 import pytest
 
-from support.descriptors import full_disk, pipe
-from support.process_log import Log, entry_of
-from support.raw_http2 import goaway, headers, raw_connection
-from support.server_process import PROGRAM, ServerProcess
-from support.shim import PATIENCE, Shim, ask, new_allocations
+from support.peers.raw_http2 import goaway, headers, raw_connection
+from support.peers.shim import PATIENCE, Shim, ask, new_allocations
+from support.server.descriptors import full_disk, pipe
+from support.server.process_log import Log, entry_of
+from support.server.server_process import PROGRAM, ServerProcess
 
-NOISY = Path(__file__).parents[2] / "support" / "noisy.py"
+NOISY = Path(__file__).parents[2] / "support" / "server" / "noisy.py"
 FLAGS = ("--log-level", "info")
 ANY_PORT = "127.0.0.1:0"
 CLOSED_STDERR = ("sh", "-c", 'exec "$@" 2>&-', "sh", *PROGRAM)

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
-from support.shim import RawSession, Shim, eventually, node
+from support.peers.shim import RawSession, Shim, eventually, node
 
 
 async def closed(logs: list[Any]) -> dict[str, Any]:

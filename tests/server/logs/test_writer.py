@@ -12,7 +12,7 @@ import pytest
 from licorne_server.logs.drops import Drops
 from licorne_server.logs.lines import Lines
 from licorne_server.logs.writer import Writer
-from support.descriptors import full_disk, pipe, sealed
+from support.server.descriptors import full_disk, pipe, sealed
 
 PATIENCE = 60.0
 """Seconds after which a test gives up; never how long anything should take."""

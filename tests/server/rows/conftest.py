@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from support.served_rm import ServedRm, served_rm
+from support.peers.served_rm import ServedRm, served_rm
 
 SINGLE = frozenset({3, 16, 96, *range(104, 109), 113, 116, *range(123, 155), 161})
 """Acceptance rows that are tried with one item in each message too. They do not depend on what came

@@ -4,8 +4,8 @@ import grpc
 import pytest
 
 from licorne.si.v1 import si_pb2 as si
-from support.served_rm import ServedRm
-from support.shim import application
+from support.peers.served_rm import ServedRm
+from support.peers.shim import application
 
 GIB = 1024**3
 

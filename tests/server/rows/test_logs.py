@@ -7,10 +7,10 @@ import pytest
 
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
-from support.descriptors import pipe
-from support.process_log import Log
-from support.server_process import ServerProcess
-from support.shim import Shim, ask, new_allocations
+from support.peers.shim import Shim, ask, new_allocations
+from support.server.descriptors import pipe
+from support.server.process_log import Log
+from support.server.server_process import ServerProcess
 
 KEY = "log.core.scheduler.level"
 

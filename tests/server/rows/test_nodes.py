@@ -3,8 +3,8 @@
 import pytest
 
 from licorne.si.v1 import si_pb2 as si
-from support.served_rm import ServedRm
-from support.shim import application, ask, node, resource
+from support.peers.served_rm import ServedRm
+from support.peers.shim import application, ask, node, resource
 
 
 def sorted_by(policy: str) -> str:

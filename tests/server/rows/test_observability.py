@@ -7,8 +7,8 @@ import pytest
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import admin_pb2 as ap
 from licorne.v1.admin_pb2_grpc import AdminStub
-from support.served_rm import ServedRm
-from support.shim import application, ask, connected, node
+from support.peers.served_rm import ServedRm
+from support.peers.shim import application, ask, connected, node
 
 LEAF = "partitions: [{name: default, queues: [{name: root, queues: [{name: a, submitacl: '*'}]}]}]"
 TWO = "partitions: [{name: default, queues: [{name: a}]}, {name: other, queues: [{name: b}]}]"

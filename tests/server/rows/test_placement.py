@@ -7,8 +7,8 @@ import grpc
 import pytest
 
 from licorne.si.v1 import si_pb2 as si
-from support.served_rm import ServedRm
-from support.shim import application
+from support.peers.served_rm import ServedRm
+from support.peers.shim import application
 
 BELOW = "{name: a}, {name: b}, {name: p, parent: true}"
 OPEN = f"queues: [{{name: root, submitacl: '*', queues: [{BELOW}]}}]"

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from support.served_rm import ServedRm
-from support.shim import application, ask, node, resource
+from support.peers.served_rm import ServedRm
+from support.peers.shim import application, ask, node, resource
 
 
 def below_root(queues: str, rest: str = "") -> str:

@@ -4,8 +4,8 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
-from support.served_rm import ServedRm
-from support.shim import application, ask
+from support.peers.served_rm import ServedRm
+from support.peers.shim import application, ask
 
 OTHER = "{name: gpu, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}"
 

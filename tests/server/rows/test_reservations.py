@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from licorne.si.v1 import si_pb2 as si
-from support.served_rm import ServedRm
-from support.shim import application, ask, node
+from support.peers.served_rm import ServedRm
+from support.peers.shim import application, ask, node
 
 REQUIRED = "yunikorn.apache.org/requiredNode"
 

@@ -6,8 +6,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from support.served_rm import ServedRm
-from support.shim import application, ask, node, resource
+from support.peers.served_rm import ServedRm
+from support.peers.shim import application, ask, node, resource
 
 CONFIG = """
 partitions:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from support.served_rm import ServedRm
-from support.shim import application, ask
+from support.peers.served_rm import ServedRm
+from support.peers.shim import application, ask
 
 AWARE = "application.sort.policy: stateaware"
 FAIR = "application.sort.policy: fair"

@@ -23,8 +23,8 @@ from licorne_server.tracing.ends import AT_ONCE, Ends
 from licorne_server.tracing.followed import MAX_OF_RM, FollowedAsks
 from licorne_server.tracing.spans import Spans
 from licorne_server.tracing.tracing import BEGUN_AT_ONCE, Tracing
-from support.shim import eventually
-from support.traces import Traced, about, traced_ask, tracing
+from support.peers.shim import eventually
+from support.server.traces import Traced, about, traced_ask, tracing
 
 RM = RmId("rm")
 MANY = 20 * AT_ONCE

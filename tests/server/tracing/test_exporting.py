@@ -23,8 +23,8 @@ from licorne_server.tracing import exporting
 from licorne_server.tracing.counts import EXPORT_FAILED, QUEUE_FULL, SHUTDOWN, TraceCounts
 from licorne_server.tracing.exporting import BATCH, MAX_OF_RM, MAX_WAITING, Exporting
 from licorne_server.tracing.settings import TraceSettings
-from support.shim import LOOPBACK, Shim, connected, eventually, new_allocations, serving
-from support.traces import TRACE, traced_ask
+from support.peers.shim import LOOPBACK, Shim, connected, eventually, new_allocations, serving
+from support.server.traces import TRACE, traced_ask
 
 
 class Collector:

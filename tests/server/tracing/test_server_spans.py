@@ -22,9 +22,9 @@ from licorne_server.convert_asks import AskReader
 from licorne_server.fair import TimeSlices
 from licorne_server.tracing.settings import TraceSettings
 from licorne_server.tracing.tracing import Tracing
-from support.configuring import BROKEN, A, B, C, text, write
-from support.shim import RawSession, Shim, ask, connected, eventually, new_allocations, node
-from support.traces import (
+from support.peers.shim import RawSession, Shim, ask, connected, eventually, new_allocations, node
+from support.server.configuring import BROKEN, A, B, C, text, write
+from support.server.traces import (
     TRACE,
     about,
     trace_id,

@@ -17,7 +17,7 @@ from licorne_server.tracing.ask_begins import MAX_RESOURCES
 from licorne_server.tracing.ask_looks import UNKNOWN_SECONDS
 from licorne_server.tracing.followed import MAX_OF_RM
 from licorne_server.tracing.tracing import MAX_EVENTS
-from support.shim import (
+from support.peers.shim import (
     Call,
     RawSession,
     Shim,
@@ -29,7 +29,7 @@ from support.shim import (
     releases,
     resource,
 )
-from support.traces import (
+from support.server.traces import (
     PARENT,
     TRACE,
     Traced,

@@ -10,7 +10,7 @@ from licorne.v1 import session_pb2 as sp
 from support.fuzz.pieces import VARINT, Piece, encoded
 from support.fuzz.targets import SESSION, TARGETS, Target
 from support.fuzz.values import APPLICATIONS, PLAIN
-from support.shim import application, ask, node
+from support.peers.shim import application, ask, node
 from support.wire.site import Line, Site
 
 REGISTER = TARGETS["RegisterResourceManager"]

@@ -16,8 +16,8 @@ from licorne_core.queues.queue import Queue
 from licorne_core.queues.tree import QueueTree
 from licorne_core.reservations import Reservation
 from licorne_core.resources import Items, charge
+from support.core.trees import whole_tree
 from support.preemption.records import Cluster, QueueRecord, RequestRecord, Size
-from support.trees import whole_tree
 
 
 class Built(NamedTuple):

@@ -7,7 +7,7 @@ from licorne_core.ids import RmId, bare_partition
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
 from licorne_core.scheduler import Scheduler
-from support.requests import allocations, assumed, pending
+from support.core.requests import allocations, assumed, pending
 from support.wire.items import Amounts, amounts
 from support.wire.things import Held, Occupied, Standing
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from support.builders import config
+from support.core.builders import config
 from support.wire.items import DEFAULT, SECOND
 
 

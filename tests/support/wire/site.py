@@ -43,7 +43,7 @@ from licorne_server.services.events import EventsService
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import SessionService
 from licorne_server.services.state import StateService
-from support.ledger import Ledger
+from support.core.ledger import Ledger
 from support.wire.still import StillClock, StillLoop
 
 BOUNDS = OutboxBounds(high=8_000, low=3_000, cap=24_000)

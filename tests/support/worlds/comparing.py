@@ -15,7 +15,7 @@ from licorne_core.ids import AppId, PartitionName
 from licorne_core.partition import Partition
 from licorne_core.scheduling.predicate_checks import MAX_ASSUMED, MAX_ASSUMED_IN_SILENCE
 from licorne_core.tuning import Tuning
-from support.driver import Driver, placed, released
+from support.core.driver import Driver, placed, released
 from support.oracle import Made, Oracle, Released
 from support.oracle.deciding import Outcome, Search, Waits
 from support.oracle.turns import (

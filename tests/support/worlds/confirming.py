@@ -10,7 +10,7 @@ from zlib import crc32
 from licorne_core.commands import Command, ReleaseRequest, TerminationType
 from licorne_core.effects import AllocationsReleased, Effect, Release
 from licorne_core.ids import RmId
-from support.builders import release, releases
+from support.core.builders import release, releases
 
 _T = TerminationType
 

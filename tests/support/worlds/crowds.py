@@ -6,7 +6,7 @@ from random import Random
 
 from licorne_core.asks import Ask
 from licorne_core.commands import Command, Tick
-from support.builders import app, apps, asks, node, nodes
+from support.core.builders import app, apps, asks, node, nodes
 from support.oracle.books import Amounts
 from support.worlds.amounts import TYPES
 from support.worlds.settings import RmSettings

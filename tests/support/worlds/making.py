@@ -4,7 +4,7 @@ from random import Random
 
 from licorne_core.commands import Command, RemoveRm, Tick
 from licorne_core.ids import RmId
-from support.driver import START
+from support.core.driver import START
 from support.worlds.playing import REST, Step
 from support.worlds.rms import RmMaker
 

@@ -7,7 +7,7 @@ from licorne_core.commands import Command
 from licorne_core.effects import Effect
 from licorne_core.events import Fact
 from licorne_core.tuning import Tuning
-from support.driver import Driver
+from support.core.driver import Driver
 from support.worlds.answering import Answers
 from support.worlds.confirming import Confirmations
 

@@ -13,7 +13,7 @@ from licorne_core.commands import Command
 from licorne_core.effects import AllocationsReleased, Effect
 from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
-from support.builders import asks
+from support.core.builders import asks
 from support.worlds.amounts import TYPES
 
 FOR_ASK = "to free up resources to run "

@@ -19,7 +19,7 @@ from licorne_core.commands import (
     UpdateNodes,
 )
 from licorne_core.ids import RmId
-from support.builders import (
+from support.core.builders import (
     app,
     apps,
     ask,

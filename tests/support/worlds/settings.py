@@ -3,7 +3,7 @@
 from random import Random
 
 from licorne_core.commands import Command, FailMode, PredicatePolicy
-from support.builders import register, reload
+from support.core.builders import register, reload
 from support.worlds.configs import ConfigMaker, text_of
 
 REFUSED = text_of([{"name": "default", "queues": [{"name": "root", "resources": {"max": {}}}]}])

@@ -12,7 +12,7 @@ from licorne.v1.state_pb2 import Application, Check, ExplainResponse
 from licorne_server.cli.screen.glyphs import ASCII
 from licorne_server.cli.screen.snapshot import Inside
 from licorne_server.cli.screen.view import View
-from support.screens import GI, NOON, cluster, drawn, queue, root, seen
+from support.cli.screens import GI, NOON, cluster, drawn, queue, root, seen
 
 PICTURES = Path(__file__).with_name("pictures")
 WIDTHS = (60, 80, 100, 140)

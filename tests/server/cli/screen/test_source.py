@@ -12,7 +12,7 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.connection.failures import NotFoundError
 from licorne_server.cli.screen.snapshot import Opened, Snapshot, totals
 from licorne_server.cli.screen.source import Source
-from support.town import Town
+from support.peers.town import Town
 
 PROD = Opened(partition="[blue]default", path="root.prod")
 

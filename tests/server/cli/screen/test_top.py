@@ -7,7 +7,7 @@ from argparse import Namespace
 import pytest
 
 from licorne_server.cli.screen import top
-from support.town import Town
+from support.peers.town import Town
 
 
 async def test_without_a_terminal_it_is_a_line(town: Town) -> None:

@@ -9,7 +9,7 @@ from licorne_server.cli.screen.bar import bar
 from licorne_server.cli.screen.glyphs import UNICODE
 from licorne_server.cli.screen.snapshot import Inside, Snapshot
 from licorne_server.cli.screen.view import LONGEST_FILTER, View
-from support.screens import GI, NOON, cluster, drawn, queue, root, seen
+from support.cli.screens import GI, NOON, cluster, drawn, queue, root, seen
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 import pytest
 
 from licorne_server.http.ui import feed
-from support.builders import app, apps, ask, asks, config, node, nodes, register
-from support.http_site import Site
-from support.page_viewer import happened
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.page.viewer import happened
+from support.server.http_site import Site
 
 
 @pytest.fixture(autouse=True)

@@ -3,9 +3,9 @@
 from licorne_core.effects import Happened
 from licorne_core.ids import RmId
 from licorne_server.http.ui import finding
-from support.builders import RM, app, apps, ask, asks, node, nodes
-from support.http_site import Site
-from support.page_viewer import API, MINE
+from support.core.builders import RM, app, apps, ask, asks, node, nodes
+from support.page.viewer import API, MINE
+from support.server.http_site import Site
 
 
 def tell(site: Site) -> None:

@@ -15,9 +15,9 @@ from licorne_server.http import Sources, stream
 from licorne_server.http.sources import RmFigures
 from licorne_server.http.ui import feed, looking, renderings
 from licorne_server.http.ui.board import Board, Visible
-from support.builders import RM, app, apps, ask, asks, config, register, reload
-from support.http_site import Site
-from support.page_viewer import API, happened, viewing
+from support.core.builders import RM, app, apps, ask, asks, config, register, reload
+from support.page.viewer import API, happened, viewing
+from support.server.http_site import Site
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[bool]:

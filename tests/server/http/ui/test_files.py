@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from licorne_server.http.ui import paths
-from support.http_site import Site
+from support.server.http_site import Site
 
 STATIC = Path(str(paths.FOLDER))
 SCRIPTS = sorted(STATIC.glob("*.js"))

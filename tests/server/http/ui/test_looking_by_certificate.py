@@ -15,9 +15,9 @@ import pytest
 from licorne_server.app import Server
 from licorne_server.http.identity import NO_CERTIFICATE
 from licorne_server.http.ui import paths
-from support.page_viewer import API, Viewer
-from support.shim import LOOPBACK, Shim, serving
-from support.tls import FILES, SPIFFE, connected_as, https, tls
+from support.page.viewer import API, Viewer
+from support.peers.shim import LOOPBACK, Shim, serving
+from support.peers.tls import FILES, SPIFFE, connected_as, https, tls
 
 IDENTITIES = {"rm": frozenset({SPIFFE})}
 OPERATORS = frozenset({"operator"})

@@ -11,9 +11,9 @@ import pytest
 
 from licorne_server.app import Server
 from licorne_server.http.ui import paths
-from support.bearing import Bearing
-from support.page_viewer import API, Viewer
-from support.shim import LOOPBACK, Shim, connected, serving
+from support.page.viewer import API, Viewer
+from support.peers.bearing import Bearing
+from support.peers.shim import LOOPBACK, Shim, connected, serving
 
 OPERATOR, MINE, OTHERS = ("token-of-" + who * 8 for who in "abc")
 DATA = ["applications", "nodes", "heat", "usage", "preemptions", "queue/root", "usage/user/ann"]

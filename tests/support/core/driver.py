@@ -1,0 +1,195 @@
+"""Drives a core the way the engine does, under a clock that a test moves by hand.
+
+After every step the core's books are checked, and every decision against the rules that bind
+decisions: a core test needs no more than this to notice a slip.
+"""
+
+from collections.abc import Iterable
+
+from licorne_core.commands import Command, NotePredicatesSent, RegisterRm, RemoveRm, Tick
+from licorne_core.config.schema import Configuration
+from licorne_core.effects import (
+    AllocationsMade,
+    AllocationsRejected,
+    AllocationsReleased,
+    ApplicationsAnswered,
+    ApplicationsUpdated,
+    AskedCheck,
+    Effect,
+    Happened,
+    PredicatesAsked,
+    PreemptionsAsked,
+    Unfinished,
+)
+from licorne_core.events import Fact
+from licorne_core.invariants import check_invariants
+from licorne_core.rm_caps import RmCaps
+from licorne_core.scheduler import Scheduler
+from licorne_core.tuning import Tuning
+from support.core.ledger import Ledger
+
+START = 1_000_000.0
+MAX_TURNS = 100_000
+
+
+class Driver:
+    """A scheduler, its clock, and everything it answered so far."""
+
+    def __init__(
+        self,
+        *,
+        default_config: Configuration | None = None,
+        reservations: bool = True,
+        tuning: Tuning | None = None,
+        rm_caps: RmCaps | None = None,
+        sweep: int = 1,
+        writes: bool = True,
+    ) -> None:
+        """A core that nobody has registered with, at a time that is no special one.
+
+        Its books are added up after every command, or after so many of them. Predicate checks are
+        written to their RM at once, unless it never `writes` by itself.
+        """
+        self.scheduler = Scheduler(
+            default_config=default_config,
+            reservations=reservations,
+            tuning=tuning,
+            rm_caps=rm_caps,
+        )
+        self.views = self.scheduler.views
+        self.now = START
+        self.ledger = Ledger()
+        self._sweep = sweep
+        self._writes = writes
+        self._sent = 0
+        self.facts: list[Fact] = []
+        self.rest: Command | None = None
+        """What is left of the last command that was begun."""
+
+    def begin(self, command: Command) -> list[Effect]:
+        """Hand in one command at the present time, and keep its rest.
+
+        What is only for watchers goes to `facts`.
+        """
+        effects: list[Effect] = []
+        self.rest = None
+        for effect in self.scheduler.handle(command, self.now):
+            if isinstance(effect, Happened):
+                self.facts += effect.facts
+            elif isinstance(effect, Unfinished):
+                self.rest = effect.rest
+            else:
+                effects.append(effect)
+        if self.rest is not None:
+            check_invariants(self.scheduler)
+        return effects
+
+    def send(self, command: Command) -> list[Effect]:
+        """Hand in one command, and its rest, at the present time."""
+        effects = self.begin(command)
+        while self.rest is not None:
+            effects += self.begin(self.rest)
+        self._sent += 1
+        if self._sent % self._sweep == 0:
+            check_invariants(self.scheduler)
+        if isinstance(command, RegisterRm | RemoveRm):
+            self.ledger.forget(command.rm_id, effects)
+        self.ledger.watch(self.scheduler, effects, decided=isinstance(command, Tick))
+        for effect in effects:
+            if self._writes and isinstance(effect, PredicatesAsked | PreemptionsAsked):
+                self.send(NotePredicatesSent(rm_id=effect.rm_id, check=effect.checks[-1].check))
+        return effects
+
+    def run(self, decisions: int = 256) -> list[Effect]:
+        """Let the core decide until it has nothing left to do at the present time."""
+        effects: list[Effect] = []
+        for _ in range(MAX_TURNS):
+            deadline = self.scheduler.next_deadline()
+            if deadline is None or deadline > self.now:
+                return effects
+            effects += self.send(Tick(decisions=decisions))
+        raise AssertionError("the core never comes to rest")
+
+    def do(self, *commands: Command) -> list[Effect]:
+        """Hand in commands one by one, letting the core come to rest after each."""
+        effects: list[Effect] = []
+        for command in commands:
+            effects += self.send(command)
+            effects += self.run()
+        return effects
+
+    def wait(self, seconds: float) -> list[Effect]:
+        """Let time pass, from deadline to deadline."""
+        end = self.now + seconds
+        effects = self.run()
+        while (deadline := self.scheduler.next_deadline()) is not None and deadline <= end:
+            self.now = max(self.now, deadline)
+            effects += self.run()
+        self.now = end
+        return effects
+
+
+def asked(effects: Iterable[Effect]) -> list[AskedCheck]:
+    """The predicate checks, in order."""
+    return [
+        check
+        for effect in effects
+        if isinstance(effect, PredicatesAsked)
+        for check in effect.checks
+    ]
+
+
+def placed(effects: Iterable[Effect]) -> list[tuple[str, str, str]]:
+    """Application, key and node of the allocations made, in order."""
+    return [
+        (allocation.ask.app_id, allocation.key, allocation.node_id)
+        for effect in effects
+        if isinstance(effect, AllocationsMade)
+        for allocation in effect.allocations
+    ]
+
+
+def keys(effects: Iterable[Effect]) -> list[str]:
+    """The keys of the allocations made, in order."""
+    return [key for _, key, _ in placed(effects)]
+
+
+def released(effects: Iterable[Effect]) -> list[tuple[str, str, str, str]]:
+    """Application, key, termination and message of the releases told, in order."""
+    return [
+        (release.app_id, release.key, release.termination.name, release.message)
+        for effect in effects
+        if isinstance(effect, AllocationsReleased)
+        for release in effect.releases
+    ]
+
+
+def refused(effects: Iterable[Effect]) -> dict[str, str]:
+    """Why asks were not taken, by key."""
+    return {
+        rejection.key: rejection.reason
+        for effect in effects
+        if isinstance(effect, AllocationsRejected)
+        for rejection in effect.rejections
+    }
+
+
+def refused_apps(effects: Iterable[Effect]) -> dict[str, str]:
+    """Why applications were not taken, by id."""
+    return {
+        rejection.app_id: rejection.reason
+        for effect in effects
+        if isinstance(effect, ApplicationsAnswered)
+        for rejection in effect.rejected
+    }
+
+
+def states(effects: Iterable[Effect], app_id: str) -> list[str]:
+    """The states that an application was said to enter, in order."""
+    return [
+        update.state
+        for effect in effects
+        if isinstance(effect, ApplicationsUpdated)
+        for update in effect.updates
+        if update.app_id == app_id
+    ]

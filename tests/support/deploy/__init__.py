@@ -1,0 +1,1 @@
+"""What `deploy/` has: manifests, the composition, alert rules and dashboards."""

@@ -1,0 +1,215 @@
+"""Runs the shell commands of a page: those of `licorne` for real, on free ports."""
+
+import asyncio
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from licorne import Allocated, Client
+from licorne_server.__main__ import main
+from licorne_server.bench.scenarios import SCENARIOS
+from licorne_server.cli.config.diff import DIFFERENT
+from licorne_server.cli.config.plan import WORSE
+from licorne_server.cli.local.demo.world import rounds, worlds
+from support.docs.pages import ROOT, Block, Page
+from support.server.forked_server import fork_licorne
+
+LICORNE = (sys.executable, "-m", "licorne_server")
+QUIET = ("--log-level", "error")
+ANYWHERE = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
+PATIENCE = 60.0
+ASKING = (
+    *("queues", "apps", "nodes", "users", "rms", "explain", "events"),
+    *("log-level", "state-dump"),
+)
+TINY_BENCH = ("--nodes", "5", "--pods", "50", "--runs", "1", "--seconds", "0.2")
+"""Of options that are given twice the last one counts."""
+TINY_GROWTH = ("--only", "gangs", "--runs", "1")
+FEW_SCENARIOS = 2
+ALREADY_RUNNING = 20
+"""So many asks of the fake RM's first application run at once; the others wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Where a server listens."""
+
+    target: str
+    http: str
+
+
+def commands(block: Block) -> list[list[str]]:
+    """The commands of a block in words; comments and empty lines are none."""
+    lines = block.text.replace("\\\n", " ").splitlines()
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
+
+
+@contextmanager
+def serving(*options: str, cwd: Path = ROOT) -> Iterator[Served]:
+    """`licorne serve` with these options, though on free ports; it must stop in good order."""
+    command = ["serve", *options, *ANYWHERE, *QUIET]
+    process, said = fork_licorne(command, folder=str(cwd))
+    with said, os.fdopen(os.dup(said.fileno()), encoding="utf-8") as stdout:
+        try:
+            words = stdout.readline().split()
+            assert words[:1] == ["listening"], f"{shlex.join(command)} does not start"
+            places = dict(word.split("=", 1) for word in words[1:])
+            yield Served(places["grpc"], places["http"])
+        finally:
+            process.terminate()
+            process.join(PATIENCE)
+        status = process.exitcode
+        assert status == 0, f"{shlex.join(command)} ends with {status}"
+
+
+async def play_first_application(target: str) -> None:
+    """Leave the books as `licorne fake-rm` has them after a moment."""
+    world = worlds()[0]
+    first = next(rounds(world))
+    async with Client(target, rm_id=world.rm_id, config=world.config) as client:
+        await client.add_nodes(world.nodes)
+        await client.submit_applications([first.application])
+        await client.ask(first.asks)
+        running = 0
+        async for event in client.events():
+            running += isinstance(event, Allocated)
+            if running == ALREADY_RUNNING:
+                return
+
+
+async def register(target: str) -> None:
+    """Leave an RM with the queues of its own."""
+    async with Client(target, rm_id="page", config=worlds()[0].config) as client:
+        await client.add_nodes(worlds()[0].nodes)
+        async for _ in client.events():
+            return
+
+
+class Shell:
+    """What the commands of a page may find: a server with one RM, and a file of queues."""
+
+    def __init__(self, served: Served, folder: Path) -> None:
+        """`folder` is where the commands run."""
+        self._served = served
+        self._folder = folder
+        self._run: dict[str, Callable[[list[str]], None]] = {
+            "serve": self._serve,
+            "fake-rm": self._fake_rm,
+            "validate-config": self._in_process,
+            "version": self._ask,
+            "bench": self._bench,
+            "config": self._config,
+            "reload": self._reload,
+            "submit": self._submit,
+            "completion": self._in_process,
+            "healthcheck": self._healthcheck,
+            "context": self._in_process,
+            **dict.fromkeys(ASKING, self._ask),
+        }
+
+    def licorne(self, words: list[str]) -> None:
+        """One command of `licorne`; it must succeed."""
+        name = words[0]
+        assert name in self._run, f"there is no way to try licorne {name}: mark it, or add one"
+        self._run[name](words)
+
+    def _serve(self, words: list[str]) -> None:
+        with serving(*words[1:], cwd=self._folder):
+            pass
+
+    def _ask(self, words: list[str]) -> None:
+        self._in_process([*words, "--target", self._served.target])
+
+    def _healthcheck(self, words: list[str]) -> None:
+        self._in_process([*words, "--url", f"http://{self._served.http}/livez"])
+
+    def _config(self, words: list[str]) -> None:
+        """With a server of its own: what it changes is nothing to the other commands."""
+        with serving() as served:
+            asyncio.run(asyncio.wait_for(register(served.target), PATIENCE))
+            where = ["--target", served.target]
+            if "plan" in words:
+                self._plan([*words, *where])
+                return
+            if "diff" in words:
+                assert main([*words, *where]) == DIFFERENT, "the file is not what the RM brought"
+                return
+            if "rollback" in words:
+                self._in_process(["config", "apply", "queues.yaml", "--yes", *where])
+            self._in_process([*words, *where])
+
+    def _reload(self, words: list[str]) -> None:
+        with serving("--config", "queues.yaml", cwd=self._folder) as served:
+            self._in_process([*words, "--target", served.target])
+
+    def _plan(self, words: list[str]) -> None:
+        """Of another configuration, and of an application, somebody may be worse off."""
+        assert main(words) in (0, WORSE), f"licorne {shlex.join(words)} fails"
+
+    def _submit(self, words: list[str]) -> None:
+        """With the example of the page in a file of that name."""
+        page = Page("docs/operating.md")
+        example = next(b.text for b in page.blocks() if b.text.startswith("application:"))
+        file = next(word for word in words if word.endswith(".yaml"))
+        (self._folder / file).write_text(example, encoding="utf-8")
+        self._plan([*words, "--rm", worlds()[0].rm_id, "--target", self._served.target])
+
+    @staticmethod
+    def _in_process(words: list[str]) -> None:
+        assert main(words) == 0, f"licorne {shlex.join(words)} fails"
+
+    def _bench(self, words: list[str]) -> None:
+        """At a tiny size, and of many scenarios the first ones: each has a test of its own.
+
+        Of pairs the first scenario alone, as each is run twice.
+        """
+        if "growth" in words:
+            self._growth(words)
+            return
+        if "utilisation" in words:
+            self._in_process([*words, "--minutes", "1"])
+            return
+        few = 1 if "--against" in words else FEW_SCENARIOS
+        left_out = [word for word in words if word in SCENARIOS][few:]
+        self._in_process([*(word for word in words if word not in left_out), *TINY_BENCH])
+
+    def _growth(self, words: list[str]) -> None:
+        """One dimension, without a report: that would need all of them, which takes minutes."""
+        at = words.index("--report") if "--report" in words else len(words)
+        self._in_process([*words[:at], *words[at + 2 :], *TINY_GROWTH])
+
+    def _fake_rm(self, words: list[str]) -> None:
+        rm_id = f"page-{len(self._rms())}"  # one that is not there from another page
+        # Another world than that of `populate`: an application's name must mean one of them.
+        where = ("--target", self._served.target, "--rm-id", rm_id, "--world", "research")
+        with subprocess.Popen([*LICORNE, *words, *where], stderr=subprocess.DEVNULL) as process:
+            try:
+                deadline = time.monotonic() + PATIENCE
+                while rm_id not in self._rms():
+                    assert process.poll() is None, "the fake RM ended by itself"
+                    assert time.monotonic() < deadline, "the fake RM does not register"
+            finally:
+                process.send_signal(signal.SIGTERM)
+                status = process.wait(PATIENCE)
+        assert status == 0, f"licorne {shlex.join(words)} ends with {status}"
+
+    def _rms(self) -> set[str]:
+        url = f"http://{self._served.http}/ws/v1/clusters"
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+            clusters = json.load(answer)
+        infos = [info for cluster in clusters for info in cluster["rmBuildInformation"]]
+        return {info.get("rmId", "") for info in infos}
+
+
+def populate(served: Served) -> None:
+    """Let an RM register and leave something to look at."""
+    asyncio.run(asyncio.wait_for(play_first_application(served.target), PATIENCE))

@@ -1,0 +1,1 @@
+"""The page in a browser, and those who look at it."""

@@ -1,0 +1,109 @@
+"""What the tests of the page look at in a browser: three RMs on one server."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from licorne import Application, Ask, Client, Node
+from licorne_core.config import load
+from licorne_server.app import Server
+from licorne_server.settings import Address, Settings
+from support.peers.shim import eventually
+
+GI = 1 << 30
+PARTITION = "[main]default"
+EVIL = "<img src=x onerror=alert(1)>"
+"""A name that would run a script if it became HTML."""
+
+WIDE = 1_000
+"""Queues of the large RM."""
+
+MAIN = """\
+partitions:
+  - name: default
+    placementrules: [{name: provided}]
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - {name: batch, resources: {max: {vcore: 4, memory: 16Gi}}}
+          - {name: web, resources: {guaranteed: {vcore: 20}}}
+          - name: teams
+            queues: [{name: red}, {name: blue}]
+"""
+
+
+def settings(http: int = 0, tokens: tuple[Path, ...] = ()) -> Settings:
+    """Those of a server on loopback, on a port for HTTP or on any."""
+    return Settings(
+        listen=Address(host="127.0.0.1", port=0),
+        http=Address(host="127.0.0.1", port=http),
+        default_config=load(""),
+        log_level="warning",
+        drain=1.0,
+        operator_tokens=tokens,
+    )
+
+
+@dataclass
+class Town:
+    """The server, and the RM that tests let do things."""
+
+    server: Server
+    main: Client
+
+    @property
+    def address(self) -> str:
+        """Where the page is."""
+        return f"http://{self.server.http_address}/ui"
+
+    @classmethod
+    @asynccontextmanager
+    async def built(cls, server: Server) -> AsyncIterator["Town"]:
+        """Everything is there inside the block, and has been decided on."""
+        async with AsyncExitStack() as stack:
+            main = await stack.enter_async_context(_client(server, "main", MAIN))
+            await main.ready()
+            await _fill(main)
+            for rm, config in (("second", ""), ("wide", _wide())):
+                other = await stack.enter_async_context(_client(server, rm, config))
+                await other.ready()
+                await other.add_nodes([_node(f"{rm}-{EVIL}")])
+            views = server.scheduler.views
+            await eventually(lambda: views.partition(views.resolve(PARTITION)).allocations == 7)
+            await eventually(lambda: all(partition.nodes for partition in views.partitions()))
+            yield cls(server, main)
+
+
+def _client(server: Server, rm: str, config: str) -> Client:
+    return Client(server.grpc_address, rm_id=rm, config=config, version="7.5")
+
+
+async def _fill(main: Client) -> None:
+    await main.add_nodes([_node(f"node-{number:02}") for number in range(1, 13)])
+    await main.submit_applications(
+        [
+            Application(application_id="job-1", queue="root.batch", user="ann"),
+            Application(application_id="site-1", queue="root.web", user="bob"),
+            Application(application_id=EVIL, queue="root.teams.red", user="eve"),
+        ]
+    )
+    await main.ask([_ask("job-1", f"job-1-{number}") for number in range(1, 7)])
+    await main.ask([_ask("site-1", f"site-1-{number}") for number in range(1, 3)])
+    await main.ask([_ask(EVIL, EVIL)])
+
+
+def _node(name: str) -> Node:
+    return Node(node_id=name, capacity={"vcore": 8_000, "memory": 32 * GI})
+
+
+def _ask(app: str, key: str, **more: Any) -> Ask:
+    return Ask(key=key, application_id=app, resources={"vcore": 1000, "memory": 4 * GI}, **more)
+
+
+def _wide() -> str:
+    queues = "".join(f"          - {{name: q{number:04}}}\n" for number in range(WIDE))
+    head = MAIN[: MAIN.index("          - {name: batch")]
+    return head + queues

@@ -1,0 +1,1 @@
+"""Those at the other end of a connection: RMs, operators, and networks that misbehave."""

@@ -1,0 +1,45 @@
+"""The certificates of the tests, and channels that show one."""
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import grpc
+
+from licorne_server.app import Server
+from licorne_server.settings import Tls
+
+FILES = Path(__file__).parents[2] / "data" / "tls"
+SPIFFE = "spiffe://test/rm"
+"""The alternative name in the certificate `rm`."""
+
+
+def tls(folder: Path = FILES, *, mutual: bool = True) -> Tls:
+    """The files of a server."""
+    return Tls(
+        cert=folder / "server.pem",
+        key=folder / "server.key",
+        client_ca=folder / "ca.pem" if mutual else None,
+    )
+
+
+@asynccontextmanager
+async def connected_as(name: str, server: Server) -> AsyncIterator[grpc.aio.Channel]:
+    """A channel with the certificate of that name; with none for the empty name."""
+    credentials = grpc.ssl_channel_credentials(
+        root_certificates=(FILES / "ca.pem").read_bytes(),
+        private_key=(FILES / f"{name}.key").read_bytes() if name else None,
+        certificate_chain=(FILES / f"{name}.pem").read_bytes() if name else None,
+    )
+    options = [("grpc.use_local_subchannel_pool", 1)]
+    async with grpc.aio.secure_channel(server.grpc_address, credentials, options) as channel:
+        yield channel
+
+
+def https(name: str = "", folder: Path = FILES) -> ssl.SSLContext:
+    """What an HTTP client needs: the authority, and the certificate of that name if any."""
+    context = ssl.create_default_context(cafile=folder / "ca.pem")
+    if name:
+        context.load_cert_chain(folder / f"{name}.pem", folder / f"{name}.key")
+    return context

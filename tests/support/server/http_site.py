@@ -1,0 +1,116 @@
+"""A client of the HTTP listener, with the core that answers and what the server says of itself."""
+
+import asyncio
+import io
+import json
+import re
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+from prometheus_client import Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from yarl import URL
+
+from licorne_server.event_log import EventLogs
+from licorne_server.fair import TimeSlices
+from licorne_server.history import Sample
+from licorne_server.http import Figures, Status
+from support.core.driver import Driver
+
+
+@dataclass
+class Site:
+    """The core, what the server says of itself, and a client of the listener."""
+
+    driver: Driver
+    status: Status
+    client: aiohttp.ClientSession
+    address: str
+    events: EventLogs
+    figures: Figures = field(default_factory=Figures)
+    history: deque[Sample] = field(default_factory=deque)
+    states: dict[str, str] = field(default_factory=dict)
+    """What RMs add to a dump, by RM."""
+
+    asked: list[str] = field(default_factory=list)
+    """The RMs that were asked for it."""
+    answering: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while they answer."""
+    time_slices: TimeSlices = field(default_factory=lambda: TimeSlices(lambda: False))
+    """The time that all readers have together."""
+
+    paths: list[str] = field(default_factory=list)
+    """Each path that is served; where it has parameters, as a regular expression."""
+
+    async def rm_state(self, rm_id: str) -> str:
+        """What an RM adds to a dump."""
+        self.asked.append(rm_id)
+        await self.answering.wait()
+        return self.states.get(rm_id, "null")
+
+    async def ask(
+        self,
+        path: str,
+        *,
+        method: str = "GET",
+        body: bytes | None = None,
+        follow: bool = True,
+        **headers: str,
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and body as they came; the path is sent as it is written here.
+
+        A redirection is followed, unless its own answer is wanted.
+        """
+        names = {"Accept-Encoding": "identity"}
+        names |= {name.replace("_", "-"): value for name, value in headers.items()}
+        url = URL(self.address + path, encoded=True)
+        data = None if body is None else io.BytesIO(body)
+        async with self.client.request(
+            method, url, data=data, headers=names, allow_redirects=follow
+        ) as answer:
+            return answer.status, dict(answer.headers), await answer.read()
+
+    async def get(self, path: str) -> Any:
+        """The JSON of a successful answer."""
+        status, headers, body = await self.ask(path)
+        assert status == 200, body
+        assert headers["Content-Type"] == "application/json; charset=utf-8"
+        return json.loads(body)
+
+    async def refused(self, path: str, *, method: str = "GET", body: bytes | None = None) -> Any:
+        """The JSON of an error, its status under ``status_code``."""
+        status, headers, raw = await self.ask(path, method=method, body=body)
+        assert headers["Content-Type"].startswith("application/json")
+        answer = json.loads(raw)
+        assert answer["status_code"] == answer["StatusCode"] == status
+        assert answer["message"] == answer["Message"] != ""
+        assert answer["description"] == answer["Description"] != ""
+        return answer
+
+    async def metrics(self, accept: str = "") -> dict[str, float]:
+        """Every sample of a scrape by its name, its labels in order: ``name{a="1",b="2"}``."""
+        status, _, body = await self.ask("/metrics", Accept=accept)
+        assert status == 200
+        samples: dict[str, float] = {}
+        for line in body.decode().splitlines():
+            if not line.startswith("#"):
+                sample, value = line.rsplit(" ", 1)
+                name, _, labels = sample.partition("{")
+                pairs = sorted(re.findall(r'\w+="(?:[^"\\]|\\.)*"', labels))
+                key = f"{name}{{{','.join(pairs)}}}" if pairs else name
+                assert key not in samples, f"{key} is there twice"
+                samples[key] = float(value)
+        return samples
+
+
+def read_openmetrics(text: str) -> list[Metric]:
+    """OpenMetrics as a strict reader understands it."""
+    return list(text_string_to_metric_families(text))  # type: ignore[no-untyped-call]
+
+
+async def post(url: str, body: bytes) -> Any:
+    """The JSON that is answered to a body."""
+    async with aiohttp.ClientSession() as client, client.post(url, data=body) as answer:
+        return await answer.json()
