@@ -230,8 +230,9 @@ proto/node_modules/.installed: proto/package.json proto/package-lock.json
 reference: install ## write docs/configuration-reference.md anew
 	@$(BIN)/python docs/reference.py
 
-picture: install ## draw docs/picture.svg anew
+picture: install ## draw the pictures of docs/ anew
 	@$(BIN)/python docs/picture.py
+	@$(BIN)/python docs/architecture.py
 
 format: install ## put the code into its format
 	@$(BIN)/ruff format

@@ -27,11 +27,10 @@ ROOTS = ("core", "server")
 
 COMPILED = (
     "core/licorne_core/**/*.py",
-    "server/licorne_server/wire.py",
-    "server/licorne_server/convert_*.py",
-    "server/licorne_server/outbox.py",
-    "server/licorne_server/event_blocks.py",
-    "server/licorne_server/event_log.py",
+    "server/licorne_server/wire/*.py",
+    "server/licorne_server/rms/outbox.py",
+    "server/licorne_server/events/blocks.py",
+    "server/licorne_server/events/log.py",
 )
 """What is done for every ask and allocation: the core, and the way between it and the wire."""
 
@@ -40,10 +39,8 @@ PURE = {
     "core/licorne_core/scheduler.py": "it is called once for many decisions, and tools subclass it",
     "core/licorne_core/config/[!s]*.py": "a configuration is read once; its schema is used always",
     "core/licorne_core/views/*.py": "reports are made for people",
-    "core/licorne_core/reports.py": "so are these",
-    "core/licorne_core/explain*.py": "so are these",
-    "core/licorne_core/*invariants.py": "the books are checked in tests, and on demand",
-    "core/licorne_core/quantity.py": "quantities are read with configurations",
+    "core/licorne_core/messages/reports.py": "so are these",
+    "core/licorne_core/values/quantity.py": "quantities are read with configurations",
 }
 """What is not compiled, and why."""
 

@@ -22,13 +22,13 @@ import grpc
 from licorne import Ask, Client
 from licorne.v1.state_pb2 import ListPartitionsRequest, ListQueuesRequest, Partition, Queue
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_core.agenda import AT_ONCE
+from licorne_core.partitions.agenda import AT_ONCE
 from licorne_core.scheduler import Scheduler
-from licorne_server.app import running
 from licorne_server.cli.local.demo.scenes import GANG, OWNER, Submission
 from licorne_server.cli.local.demo.world import World, worlds
-from licorne_server.logs import set_up
-from licorne_server.settings import Address, Settings
+from licorne_server.process.settings import Address, Settings
+from licorne_server.serving.app import running
+from licorne_server.telemetry.logs import set_up
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub

@@ -27,7 +27,7 @@ from licorne.v1.session_pb2_grpc import (
     SessionStub,
     add_SessionServicer_to_server,
 )
-from licorne_server.logs import set_up
+from licorne_server.telemetry.logs import set_up
 from licorne_server.testing import FakeRM, Served, VirtualClock, serve
 
 PAGE = Path(__file__).with_name("shim-authors.md")

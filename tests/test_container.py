@@ -5,8 +5,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from licorne_server.build_info import COMPILED, PURE, BuildInfo
 from licorne_server.cli.commands import parser_for
+from licorne_server.process.build_info import COMPILED, PURE, BuildInfo
 from support.deploy.composition import mounts, ours
 
 ROOT = Path(__file__).parent.parent

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import licorne_core
-from licorne_server.build_info import PURE
+from licorne_server.process.build_info import PURE
 from properties.test_determinism import first_digest
 from support.sources import PACKAGES, ROOT
 
 FROM_SOURCES = """
 from licorne_server.bench.command import prefer_sources
 prefer_sources()
-from licorne_server.build_info import build_info
+from licorne_server.process.build_info import build_info
 from properties.test_determinism import digest
 print(build_info().form, digest())
 """
@@ -75,7 +75,9 @@ def test_every_rule_of_what_is_compiled_says_something() -> None:
 def test_the_hot_modules_are_compiled_and_packages_are_not() -> None:
     """What an allocation passes through is in the list; a package's own file is not."""
     listed = native("print(*native.modules(), sep='\\n')")
-    assert {"core/licorne_core/ranking.py", "server/licorne_server/wire.py"} <= {*listed}
+    assert {"core/licorne_core/values/ranking.py", "server/licorne_server/wire/framing.py"} <= {
+        *listed
+    }
     assert not [name for name in listed if name.endswith("__init__.py")]
     assert Path(str(licorne_core.__file__)).suffix == ".py"
 

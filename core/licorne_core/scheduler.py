@@ -5,8 +5,18 @@ same effects. Nothing in here reads a clock or talks to anybody: time is an argu
 `next_deadline` says when the core wants to be called again.
 """
 
-from licorne_core.agenda import AT_ONCE
-from licorne_core.commands import (
+from licorne_core.config import SubmittedConfig
+from licorne_core.config.schema import Configuration
+from licorne_core.handlers.allocations import update_allocations
+from licorne_core.handlers.apps import update_applications
+from licorne_core.handlers.calls import answer_predicates, answer_preemptions, note_sent
+from licorne_core.handlers.configuration import refusal_of, register, update_configuration
+from licorne_core.handlers.nodes import update_nodes
+from licorne_core.handlers.operators import OperatorCommand, act_for_operator
+from licorne_core.handlers.outcome import Slice
+from licorne_core.handlers.replay import begin_replay, count_replayed, end_replay
+from licorne_core.handlers.turn import decide, fire_timers
+from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
     BeginReplay,
@@ -27,9 +37,7 @@ from licorne_core.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
-from licorne_core.config import SubmittedConfig
-from licorne_core.config.schema import Configuration
-from licorne_core.effects import (
+from licorne_core.messages.effects import (
     ConfigurationRefused,
     Effect,
     Happened,
@@ -37,24 +45,16 @@ from licorne_core.effects import (
     TickFailed,
     Unfinished,
 )
-from licorne_core.handlers.allocations import update_allocations
-from licorne_core.handlers.apps import update_applications
-from licorne_core.handlers.calls import answer_predicates, answer_preemptions, note_sent
-from licorne_core.handlers.configuration import refusal_of, register, update_configuration
-from licorne_core.handlers.nodes import update_nodes
-from licorne_core.handlers.operators import OperatorCommand, act_for_operator
-from licorne_core.handlers.replay import begin_replay, count_replayed, end_replay
-from licorne_core.handlers.slices import Slice
-from licorne_core.handlers.turn import decide, fire_timers
-from licorne_core.holdings_invariants import check_holdings
-from licorne_core.ids import PartitionName, RmId
-from licorne_core.options import AskBackoff, Options
-from licorne_core.partition import Partition
-from licorne_core.registry import Registry, Rm
-from licorne_core.rm_caps import RmCaps
-from licorne_core.rm_context import RmContext
-from licorne_core.tuning import Tuning
+from licorne_core.messages.options import AskBackoff, Options
+from licorne_core.model.rm_context import RmContext
+from licorne_core.partitions.agenda import AT_ONCE
+from licorne_core.partitions.partition import Partition
+from licorne_core.partitions.registry import Registry, Rm
+from licorne_core.values.ids import PartitionName, RmId
+from licorne_core.values.rm_caps import RmCaps
+from licorne_core.values.tuning import Tuning
 from licorne_core.views import Views
+from licorne_core.views.audit.holdings import check_holdings
 
 _REQUEST_NAMES = {
     UpdateNodes: "NodeRequest",

@@ -8,15 +8,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from licorne_core.config.schema import Configuration
-from licorne_core.options import AskBackoff
+from licorne_core.messages.options import AskBackoff
 from licorne_server.cli.commands import main
 from licorne_server.cli.local.serve.http import add_http_arguments, http_settings
 from licorne_server.cli.local.serve.peers import add_peer_arguments, peer_bounds
 from licorne_server.cli.local.serve.rms import add_rm_arguments, rm_bounds
 from licorne_server.cli.local.serve.traces import add_trace_arguments, trace_settings
-from licorne_server.peer_bounds import raise_file_limit
-from licorne_server.settings import Address, Settings, SettingsError, Tls
-from licorne_server.tokens import token_files
+from licorne_server.process.peer_bounds import raise_file_limit
+from licorne_server.process.settings import Address, Settings, SettingsError, Tls
+from licorne_server.security.tokens import token_files
 
 __all__ = ["main"]
 
@@ -193,8 +193,8 @@ def _identities(pairs: Sequence[str]) -> dict[str, frozenset[str]]:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal comes; returns the exit code."""
-    from licorne_server.logs import process_logs
-    from licorne_server.serve import serve
+    from licorne_server.serving.serve import serve
+    from licorne_server.telemetry.logs import process_logs
 
     raise_file_limit()
     try:

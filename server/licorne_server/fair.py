@@ -14,8 +14,8 @@ from time import perf_counter
 from types import TracebackType
 from typing import Generic, TypeVar
 
-from licorne_server.errors import CallError, exhausted
-from licorne_server.slow_steps import SLOW_SECONDS, SlowSteps
+from licorne_server.process.slow_steps import SLOW_SECONDS, SlowSteps
+from licorne_server.wire.errors import CallError, exhausted
 
 SLICE_SECONDS = 0.001
 """How long a reader works at a time, unless the turns of the engine are longer."""

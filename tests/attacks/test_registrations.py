@@ -7,9 +7,9 @@ from typing import Any
 import grpc
 import pytest
 
-from licorne_server.app import Server
-from licorne_server.departures import RETURNING, SETTLING
-from licorne_server.rm_bounds import RmBounds
+from licorne_server.process.rm_bounds import RmBounds
+from licorne_server.rms.eviction import RETURNING, SETTLING
+from licorne_server.serving.app import Server
 from licorne_server.testing import VirtualClock
 from support.peers.bearing import Bearing
 from support.peers.shim import Shim, ask, connected, hang_up, new_allocations, node, serving

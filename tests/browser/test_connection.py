@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from licorne import Client
-from licorne_server.app import running
+from licorne_server.serving.app import running
 from support.page.actions import row
 from support.page.town import PARTITION, Town, settings
 from support.peers.tls import tls

@@ -8,7 +8,7 @@ import pytest_asyncio
 from playwright.async_api import Page, expect
 
 from licorne import Application, Ask, Client, Node
-from licorne_server.app import Server, running
+from licorne_server.serving.app import Server, running
 from support.page.actions import fits, row
 from support.page.town import GI, settings
 from support.peers.shim import eventually

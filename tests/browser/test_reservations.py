@@ -9,8 +9,8 @@ import pytest_asyncio
 from playwright.async_api import Page, expect
 
 from licorne import Application, Ask, Client, Node
-from licorne_core.ids import PartitionName
-from licorne_server.app import Server, running
+from licorne_core.values.ids import PartitionName
+from licorne_server.serving.app import Server, running
 from support.core.steps import listed
 from support.page.actions import fits
 from support.page.town import PARTITION, settings

@@ -19,7 +19,7 @@ from licorne import (
     Unauthorized,
 )
 from licorne_core.config import load
-from licorne_server.logs import levels
+from licorne_server.telemetry.logs import levels
 from licorne_server.testing import FakeRM, Served, serve
 from support.peers.shim import serving
 

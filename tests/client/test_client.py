@@ -28,7 +28,7 @@ from licorne import (
     RetryConfig,
     SessionFenced,
 )
-from licorne_core.ids import RmId
+from licorne_core.values.ids import RmId
 from licorne_server.testing import FakeRM, serve
 from support.peers.proxy import Proxy
 

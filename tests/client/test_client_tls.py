@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from licorne import Client, ConnectionLost, RetryConfig, TlsConfig, Unauthorized
-from licorne_server.app import Server
-from licorne_server.settings import Tls
+from licorne_server.process.settings import Tls
+from licorne_server.serving.app import Server
 from support.peers.shim import eventually, serving
 
 FILES = Path(__file__).resolve().parents[1] / "data" / "tls"

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from licorne import AskRejected, ConfigInvalid, Rejected
-from licorne_core.ids import AppId
-from licorne_server.settings import SettingsError
+from licorne_core.values.ids import AppId
+from licorne_server.process.settings import SettingsError
 from licorne_server.testing import FakeRM, VirtualClock, serve
 
 

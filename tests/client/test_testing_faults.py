@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 from licorne import Drained, FailMode, Limits, Reconnected, RetryConfig
-from licorne_server.settings import SettingsError
+from licorne_server.process.settings import SettingsError
 from licorne_server.testing import FakeRM, Proxy, Served, VirtualClock, pending, serve
 from support.peers.shim import Shim, ask, eventually, new_allocations
 

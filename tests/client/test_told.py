@@ -11,7 +11,7 @@ from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import ContainerStates, Events
 from licorne.v1.state_pb2 import ListEventsRequest
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server import event_feed
+from licorne_server.rms import event_feed
 from support.peers.scripted import ScriptedStream, listening, scripted
 from support.peers.shim import connected, eventually, serving
 

@@ -7,7 +7,7 @@ import pytest
 from licorne_core.config import load
 from licorne_core.config.extra import read_extra
 from licorne_core.config.schema import Configuration, PartitionConfig
-from licorne_core.errors import ConfigError
+from licorne_core.values.errors import ConfigError
 from support.docs.pages import ROOT, Page
 
 PAGE = Page("docs/coming-from-yunikorn.md")
@@ -99,31 +99,31 @@ HERE: dict[str, Callable[[], object]] = {
 ELSEWHERE = {
     "`fixed` with `value: rootxyz`": ("tests/core/config/test_rules.py", "value: rootxyz"),
     "`root.@recovery@` as a provided name": (
-        "tests/core/placement/transcripts/fallback.txt",
+        "tests/core/model/placement/transcripts/fallback.txt",
         "submit recovery-by-name queue=root.@recovery@",
     ),
     "a bad second partition in an update": (
-        "tests/core/test_scheduler_reload.py",
+        "tests/core/handlers/test_reload.py",
         "An error in the second partition leaves the first as it was.",
     ),
     "a leaf with applications made a parent": (
-        "tests/core/test_scheduler_refused_configurations.py",
+        "tests/core/handlers/test_refused_configurations.py",
         "has applications and cannot become a parent",
     ),
     "limits of a queue whose name has capitals": (
-        "tests/core/limits/test_limits_corners.py",
+        "tests/core/model/limits/test_limits_corners.py",
         "test_a_queue_with_capitals_has_its_limits",
     ),
     "limits in several partitions": (
-        "tests/core/limits/test_limits_corners.py",
+        "tests/core/model/limits/test_limits_corners.py",
         "test_partitions_count_apart",
     ),
     "a parent's guarantee": (
-        "tests/core/test_museum.py",
+        "tests/core/handlers/test_museum.py",
         "test_siblings_below_one_guarantee_do_not_preempt_each_other",
     ),
     "victims": (
-        "tests/core/preemption/test_laws.py",
+        "tests/core/scheduling/preemption/test_laws.py",
         "test_no_queue_is_left_below_its_guarantee",
     ),
 }

@@ -2,7 +2,7 @@
 
 import ast
 
-from licorne_core.events import EventDetail
+from licorne_core.events.journal import EventDetail
 from support.docs.pages import ROOT, Page, code_spans
 
 OPERATING = Page("docs/operating.md")

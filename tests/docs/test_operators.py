@@ -12,7 +12,7 @@ import yaml
 from licorne_server.__main__ import settings_of
 from licorne_server.cli.commands import parser_for
 from licorne_server.cli.connection.target import VARIABLES
-from licorne_server.peer_bounds import RESERVE, PeerBounds
+from licorne_server.process.peer_bounds import RESERVE, PeerBounds
 from support.docs.pages import ROOT, Page, code_spans
 
 OPERATING = Page("docs/operating.md")

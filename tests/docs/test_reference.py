@@ -18,7 +18,7 @@ from licorne_core.config import extra, keys, load, properties
 from licorne_core.config.keys import Key, Kind, Section
 from licorne_core.config.reader import Cursor, Fields
 from licorne_core.config.schema import Configuration
-from licorne_core.errors import ConfigError
+from licorne_core.values.errors import ConfigError
 from support.docs.pages import ROOT, Page, code_spans
 
 REFERENCE = Page("docs/configuration-reference.md")

@@ -12,7 +12,7 @@ import pytest
 
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_server.grpc_forks import VARIABLE
+from licorne_server.process.grpc_forks import VARIABLE
 from support.peers.shim import Shim, eventually
 from support.server.configuring import A, B
 from support.server.server_process import ServerProcess

@@ -44,7 +44,7 @@ DECIDING = (
         "check_new",
         without("INT64_MAX"),
         "asks of a known size take a total beyond int64",
-        ("test_scheduler_bounds",),
+        ("handlers/test_bounds",),
     ),
     Defect(
         "reserved-by-former-keys",

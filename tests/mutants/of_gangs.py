@@ -9,7 +9,7 @@ GANGS = (
         "apps:_place",
         drop("take_back"),
         "a queue stays for ever that was created for a gang that was refused",
-        ("test_scheduler_namespace_tags",),
+        ("handlers/test_namespace_tags",),
     ),
     Defect(
         "linked-counts-at-once",
@@ -46,14 +46,14 @@ GANGS = (
         "Placeholders.keep",
         drop("wake"),
         "a real ask that was there before the placeholder does not replace it",
-        ("core/test_gangs::test_a_placeholder_that_the_rm_agrees_to_is_replaced_at_once",),
+        ("handlers/test_gangs::test_a_placeholder_that_the_rm_agrees_to_is_replaced_at_once",),
     ),
     Defect(
         "no-time-for-those-that-wait",
         "end_placeholder_time",
         without("is_open"),
         "placeholders that keep no room yet wait without an end once the others are replaced",
-        ("core/test_gangs::test_placeholders_that_wait_time_out_when_the_others_are_replaced",),
+        ("handlers/test_gangs::test_placeholders_that_wait_time_out_when_the_others_are_replaced",),
     ),
     Defect(
         "soft-fails",

@@ -52,7 +52,7 @@ ISOLATION = (
         "answers_in",
         swap(">", "> 10 *"),
         "a message with millions of answers keeps everybody waiting",
-        ("test_convert_checks",),
+        ("wire/test_checks",),
     ),
     Defect(
         "one-peer-takes-all-places",
@@ -67,7 +67,7 @@ ISOLATION = (
         without("_has_running"),
         "an RM that is gone is forgotten while allocations of it run",
         (
-            "test_departures",
+            "rms/test_eviction",
             "test_registrations",
         ),
     ),

@@ -78,7 +78,7 @@ SECURITY = (
         "rm_id_problem",
         without("]"),
         "an rmID may hold a closing bracket",
-        ("server/test_caps",),
+        ("wire/test_caps",),
     ),
     Defect(
         "values-in-tracebacks",

@@ -20,7 +20,7 @@ WIRE = (
         "_Splitter.run",
         without("1"),
         "items of 128 bytes and more are cut wrongly",
-        ("test_wire",),
+        ("wire/test_framing",),
         nth=2,
     ),
     Defect(
@@ -43,7 +43,7 @@ WIRE = (
         "Session.note_read",
         swap("<=", "<"),
         "the last request is handled again when it is repeated",
-        ("server/test_session",),
+        ("rms/test_session",),
     ),
     Defect(
         "resumes-with-a-gap",
@@ -72,7 +72,7 @@ WIRE = (
         swap("==", ">="),
         "what is left of a request gets into the books of the next registration",
         (
-            "server/test_session",
+            "rms/test_session",
             "test_former_registration",
         ),
     ),

@@ -5,10 +5,10 @@ from itertools import islice
 
 import pytest
 
-from licorne_core.commands import Command
-from licorne_core.effects import Effect
-from licorne_core.partition import Partition
-from licorne_core.views.audit import Concern, Finding, audit
+from licorne_core.messages.commands import Command
+from licorne_core.messages.effects import Effect
+from licorne_core.partitions.partition import Partition
+from licorne_core.views.audit.steps import Concern, Finding, audit
 from support.core.driver import Driver
 from support.worlds import World
 from support.worlds.playing import play_watched

@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from licorne_core.commands import Tick
-from licorne_core.ids import PartitionName
-from licorne_core.reports import Census
+from licorne_core.messages.commands import Tick
+from licorne_core.messages.reports import Census
+from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
 from licorne_core.views.census import REASONS, WAITS_FOR_TURN, stops, stops_all
 from properties.test_preemption_rules import Play

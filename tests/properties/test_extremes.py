@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from licorne_core.commands import NodeAction, TerminationType
-from licorne_core.resources import INT64_MAX
+from licorne_core.messages.commands import NodeAction, TerminationType
+from licorne_core.values.resources import INT64_MAX
 from support.core.builders import (
     app,
     apps,

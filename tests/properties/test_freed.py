@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from licorne_core.commands import Command, RemoveRm, Tick
+from licorne_core.messages.commands import Command, RemoveRm, Tick
 from support.core.driver import Driver
 from support.core.ledger import Ledger
 from support.worlds import Step, World

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from licorne_core.partition import Partition
-from licorne_core.registry import Rm
+from licorne_core.partitions.partition import Partition
+from licorne_core.partitions.registry import Rm
 from support.fuzz import corpus
 from support.fuzz.peer import Broken
 from support.fuzz.playing import MESSAGES, play

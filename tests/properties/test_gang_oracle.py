@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from licorne_core.asks import Ask
-from licorne_core.commands import Command, NodeAction, Tick
-from licorne_core.commands import TerminationType as Why
+from licorne_core.messages.commands import Command, NodeAction, Tick
+from licorne_core.messages.commands import TerminationType as Why
+from licorne_core.values.asks import Ask
 from support.core.builders import (
     app,
     apps,

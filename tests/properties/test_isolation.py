@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from licorne_core.commands import OfNoRm
+from licorne_core.messages.commands import OfNoRm
 from support.core.driver import Driver
 from support.seeds import lively
 from support.worlds import Step, World

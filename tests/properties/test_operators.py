@@ -5,15 +5,15 @@ from random import Random
 
 import pytest
 
-from licorne_core.commands import (
+from licorne_core.messages.commands import (
     Command,
     SetNodeSchedulable,
     SetQueueStopped,
     StopApplication,
     TerminationType,
 )
-from licorne_core.effects import AllocationsReleased, Effect
-from licorne_core.queues.states import QueueState
+from licorne_core.messages.effects import AllocationsReleased, Effect
+from licorne_core.model.queues.states import QueueState
 from licorne_core.scheduler import Scheduler
 from support.core.builders import (
     app,

@@ -12,17 +12,17 @@ from typing import NamedTuple
 
 import pytest
 
-from licorne_core.asks import Ask
-from licorne_core.commands import NewApplication, UpdateConfiguration
-from licorne_core.effects import (
+from licorne_core.messages.commands import NewApplication, UpdateConfiguration
+from licorne_core.messages.effects import (
     AllocationsMade,
     AllocationsReleased,
     ApplicationsAnswered,
     ConfigurationRefused,
     Effect,
 )
-from licorne_core.ids import AllocationKey, AppId, PartitionName, RmId
-from licorne_core.reports import QueueReport, QueueUsage
+from licorne_core.messages.reports import QueueReport, QueueUsage
+from licorne_core.values.asks import Ask
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
 from licorne_core.whatif import (
     ConfigurationPlan,
     ConfigurationPlanRefused,

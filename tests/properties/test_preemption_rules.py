@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.commands import Command, Tick
+from licorne_core.messages.commands import Command, Tick
 from properties.test_decisions import CROWDED, MOSTLY
 from support.core.driver import Driver
 from support.seeds import lively

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from licorne_core.effects import AllocationsRejected
+from licorne_core.messages.effects import AllocationsRejected
 from support.core.driver import Driver
 from support.core.truth import digest, replay
 from support.worlds import World

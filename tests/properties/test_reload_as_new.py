@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from licorne_core.asks import Ask
-from licorne_core.commands import Tick
-from licorne_core.effects import ConfigurationUpdated
-from licorne_core.ids import PartitionName
+from licorne_core.messages.commands import Tick
+from licorne_core.messages.effects import ConfigurationUpdated
+from licorne_core.values.asks import Ask
+from licorne_core.values.ids import PartitionName
 from support.core.builders import app, apps, ask, asks, node, nodes, register, reload
 from support.core.driver import Driver, placed
 from support.core.requests import allocations

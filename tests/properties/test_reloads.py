@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from licorne_core.effects import Registered
-from licorne_core.ids import PartitionName
-from licorne_core.reports import QueueReport
-from licorne_core.tuning import Tuning
+from licorne_core.messages.effects import Registered
+from licorne_core.messages.reports import QueueReport
+from licorne_core.values.ids import PartitionName
+from licorne_core.values.tuning import Tuning
 from support.core.builders import (
     app,
     apps,

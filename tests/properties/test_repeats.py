@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from licorne_core.apps.requests import RequestState
-from licorne_core.commands import (
+from licorne_core.messages.commands import (
     AnswerPredicates,
     Command,
     TerminationType,
@@ -15,6 +14,7 @@ from licorne_core.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
+from licorne_core.model.apps.requests import RequestState
 from support.core.builders import release, releases
 from support.core.driver import Driver
 from support.core.truth import digest

@@ -5,14 +5,14 @@ from random import Random
 
 import pytest
 
-from licorne_core.apps.application import Application
-from licorne_core.apps.requests import Request
-from licorne_core.effects import Effect
-from licorne_core.explain import first_failing
-from licorne_core.partition import Partition
-from licorne_core.reasons import AnswersCheck, Check, NodesCheck, QueueCheck
-from licorne_core.reservations import Reservation
-from licorne_core.scheduling.review import REVIEW_TIME
+from licorne_core.messages.effects import Effect
+from licorne_core.messages.reasons import AnswersCheck, Check, NodesCheck, QueueCheck
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import Request
+from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.reservations.review import REVIEW_TIME
+from licorne_core.values.reservations import Reservation
+from licorne_core.views.explain import first_failing
 from support.core.builders import (
     MANY_RESERVED,
     app,

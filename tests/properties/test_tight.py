@@ -4,11 +4,13 @@ from functools import partial
 
 import pytest
 
-from licorne_core import priorities, ranking
-from licorne_core.apps import groups
 from licorne_core.handlers import turn
-from licorne_core.preemption import residents
-from licorne_core.scheduling import heap_room, heaps, node_heap, predicate_checks, shelf
+from licorne_core.model.apps import groups
+from licorne_core.scheduling.node_search import heap_room, heaps, node_heap
+from licorne_core.scheduling.predicates import checks as predicate_checks
+from licorne_core.scheduling.preemption import residents
+from licorne_core.scheduling.waiting import shelf
+from licorne_core.values import priorities, ranking
 from properties.test_decisions import agree
 from support.worlds import compare
 

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from licorne_core.commands import TerminationType
-from licorne_server.intake import Entry, Intake
-from licorne_server.outbox import Outbox, Sent
-from licorne_server.rm import Rm
-from licorne_server.sessions import Session
-from licorne_server.streams import Stream
-from licorne_server.wire import Split
+from licorne_core.messages.commands import TerminationType
+from licorne_server.rms.intake import Entry, Intake
+from licorne_server.rms.outbox import Outbox, Sent
+from licorne_server.rms.rm import Rm
+from licorne_server.rms.sessions import Session
+from licorne_server.rms.streams import Stream
+from licorne_server.wire.framing import Split
 from support.wire.configs import BAD, GOOD, Config
 from support.wire.connection import APPLICATIONS, KINDS, NODES
 from support.wire.drawing import (
@@ -366,7 +366,7 @@ def acknowledge_nothing(patch: pytest.MonkeyPatch) -> None:
 
 def do_not_hold(patch: pytest.MonkeyPatch) -> None:
     """Asks are scheduled while a replay goes on."""
-    patch.setattr("licorne_core.registry.Rm.set_hold", lambda *_, **__: None)
+    patch.setattr("licorne_core.partitions.registry.Rm.set_hold", lambda *_, **__: None)
 
 
 def resize_nothing(patch: pytest.MonkeyPatch) -> None:

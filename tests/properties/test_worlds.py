@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 import pytest
 
-from licorne_core.apps.gang import Gang
-from licorne_core.commands import UpdateAllocations
 from licorne_core.config.properties import AppSortPolicy
 from licorne_core.config.schema import NodeSortType
-from licorne_core.errors import InvariantBroken
+from licorne_core.messages.commands import UpdateAllocations
+from licorne_core.model.apps.gang import Gang
 from licorne_core.scheduling import cycle, order
-from licorne_core.scheduling.candidates import NodeIndex
-from licorne_core.scheduling.predicate_results import PredicateResults
-from licorne_core.scheduling.reserving import Reservations
+from licorne_core.scheduling.node_search.candidates import NodeIndex
+from licorne_core.scheduling.predicates.results import PredicateResults
+from licorne_core.scheduling.reservations.reserving import Reservations
+from licorne_core.values.errors import InvariantBroken
 from support.worlds import Disagreement, World, compare, shrink
 
 Slip = Callable[[pytest.MonkeyPatch], None]
@@ -37,12 +37,14 @@ def test_worlds_have_every_order() -> None:
         lambda patch: patch.setattr(
             NodeIndex, "improved", lambda index, node: index.took(node) or []
         ),
-        lambda patch: patch.setattr("licorne_core.scheduling.changes.share", lambda queue: 0.0),
+        lambda patch: patch.setattr(
+            "licorne_core.scheduling.waiting.changes.share", lambda queue: 0.0
+        ),
         lambda patch: patch.setattr(order, "fair_usage", lambda app, leaf: []),
         lambda patch: patch.setattr("licorne_core.scheduling.checks.excess", lambda *_: {}),
-        lambda patch: patch.setattr("licorne_core.limits.book.group_of", lambda *_: ""),
+        lambda patch: patch.setattr("licorne_core.model.limits.book.group_of", lambda *_: ""),
         lambda patch: patch.setattr(cycle, "backs_off", lambda *_, **__: False),
-        lambda patch: patch.setattr("licorne_core.apps.groups.RESERVATION_AGE", 5.0),
+        lambda patch: patch.setattr("licorne_core.model.apps.groups.RESERVATION_AGE", 5.0),
         lambda patch: patch.setattr(Reservations, "give_way", lambda *_: None),
         lambda patch: patch.setattr(PredicateResults, "keep", lambda *_: []),
         lambda patch: patch.setattr(

@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from licorne_core.effects import (
+from licorne_core.messages.effects import (
     AllocationsMade,
     AllocationsRejected,
     AllocationsReleased,
@@ -26,7 +26,7 @@ from licorne_core.effects import (
     ReplayEnded,
     Unfinished,
 )
-from licorne_core.resources import Resources
+from licorne_core.values.resources import Resources
 
 
 def amounts(size: Resources) -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from licorne_core.commands import Command
-from licorne_core.effects import Effect
+from licorne_core.messages.commands import Command
+from licorne_core.messages.effects import Effect
 from scenarios.printing import told
 from support.core.builders import RM
 from support.core.driver import Driver

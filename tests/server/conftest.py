@@ -6,8 +6,8 @@ from typing import Any
 import grpc
 import pytest
 
-from licorne_core.ids import RmId
-from licorne_server.app import Server
+from licorne_core.values.ids import RmId
+from licorne_server.serving.app import Server
 from support.peers.shim import Call, RawSession, Shim, ask, connected, new_allocations, serving
 
 

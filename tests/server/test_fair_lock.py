@@ -6,8 +6,8 @@ from typing import Any
 import grpc
 import pytest
 
-from licorne_server.errors import CallError, Stopped
 from licorne_server.fair import FairLock
+from licorne_server.wire.errors import CallError, Stopped
 
 PATIENCE = 60.0
 

@@ -18,8 +18,8 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2 import WatchEventsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.config import DEFAULT_CONFIG
-from licorne_server.app import Server
-from licorne_server.config_thread import Origin
+from licorne_server.configurations.thread import Origin
+from licorne_server.serving.app import Server
 from support.peers.bearing import Bearing
 from support.peers.shim import LOOPBACK, PATIENCE, connected, serving
 

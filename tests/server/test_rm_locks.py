@@ -13,11 +13,11 @@ from grpc_status import rpc_status  # type: ignore[import-untyped]
 
 from licorne.v1.admin_pb2 import UpdateConfigurationRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_server.app import Server
-from licorne_server.config_thread import Origin
-from licorne_server.errors import CallError
+from licorne_server.configurations.thread import Origin
 from licorne_server.fair import FairLock
-from licorne_server.rms import MAX_WAITING
+from licorne_server.rms.registry import MAX_WAITING
+from licorne_server.serving.app import Server
+from licorne_server.wire.errors import CallError
 from support.peers.shim import PATIENCE, RawSession, Shim, connected, eventually
 
 CONFIG = "partitions: [{name: default, queues: [{name: root, submitacl: '*'}]}]"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from licorne_core.config import load
-from licorne_core.ids import RmId
+from licorne_core.values.ids import RmId
 from licorne_server.configurations.revisions import Revisions, Source, extra_text
 from licorne_server.configurations.state_dir import StateDir
 

@@ -6,7 +6,7 @@ reading it takes a bounded time, and so does putting it in force.
 
 from dataclasses import dataclass
 
-from licorne_core.patterns import MAX_INSTRUCTIONS
+from licorne_core.values.patterns import MAX_INSTRUCTIONS
 
 MAX_BYTES = 2 * 1024 * 1024
 """Twice what a config map of Kubernetes holds; one that is compressed there may be larger here."""

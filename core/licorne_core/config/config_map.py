@@ -2,7 +2,7 @@
 
 from licorne_core.config.document import Excerpt, Mapping, Node, Scalar
 from licorne_core.config.report import Report
-from licorne_core.errors import shown
+from licorne_core.values.errors import shown
 
 FILE = "queues.yaml"
 """The key of the configuration among the data of a ConfigMap."""

@@ -14,7 +14,7 @@ import yaml
 
 from licorne_core.config.caps import MAX_BYTES, MAX_DEPTH, MAX_NODES
 from licorne_core.config.report import Report
-from licorne_core.errors import ConfigError, Problem
+from licorne_core.values.errors import ConfigError, Problem
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})

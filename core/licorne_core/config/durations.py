@@ -1,6 +1,6 @@
 """Durations as Go writes them: ``30s``, ``1h5m``, ``1.5h`` (spec §§ 2.4, 2.8)."""
 
-from licorne_core.patterns import Pattern
+from licorne_core.values.patterns import Pattern
 
 _UNITS = {
     "h": 3_600_000_000_000,

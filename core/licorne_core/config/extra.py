@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from licorne_core.config.durations import parse_duration
-from licorne_core.patterns import Pattern
+from licorne_core.values.patterns import Pattern
 
 _LEVELS = ("debug", "info", "warn", "error", "dpanic", "panic", "fatal")
 _FIRST_LEVEL = -1  # levels may be given by number as well, debug being -1

@@ -8,8 +8,8 @@ from licorne_core.config.keys import LIMIT
 from licorne_core.config.reader import Cursor, Fields
 from licorne_core.config.report import Report
 from licorne_core.config.schema import LimitConfig, QueueConfig
-from licorne_core.names import WILDCARD, is_group_name, is_user_name
-from licorne_core.resources import (
+from licorne_core.values.names import WILDCARD, is_group_name, is_user_name
+from licorne_core.values.resources import (
     EMPTY,
     Resources,
     describe,

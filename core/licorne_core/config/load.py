@@ -14,8 +14,8 @@ from licorne_core.config.reader import Cursor
 from licorne_core.config.report import Report
 from licorne_core.config.schema import Configuration, PartitionConfig, QueueConfig
 from licorne_core.config.validate import check_max_applications, check_resources
-from licorne_core.errors import ConfigError, Problem
-from licorne_core.patterns import Pattern
+from licorne_core.values.errors import ConfigError, Problem
+from licorne_core.values.patterns import Pattern
 
 DEFAULT_CONFIG = """\
 partitions:

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from licorne_core.names import is_pattern
-from licorne_core.patterns import Pattern
+from licorne_core.values.names import is_pattern
+from licorne_core.values.patterns import Pattern
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from functools import partial
 
-from licorne_core.acl import Acl, without_blanks_at_commas
 from licorne_core.config import keys
 from licorne_core.config.caps import (
     ACL_NAMES,
@@ -25,9 +24,10 @@ from licorne_core.config.schema import (
     QueueConfig,
     TemplateConfig,
 )
-from licorne_core.errors import ConfigError, shown
-from licorne_core.ids import DEFAULT_PARTITION
-from licorne_core.names import (
+from licorne_core.values.acl import Acl, without_blanks_at_commas
+from licorne_core.values.errors import ConfigError, shown
+from licorne_core.values.ids import DEFAULT_PARTITION
+from licorne_core.values.names import (
     INVALID_QUEUE_NAME,
     RECOVERY_NAME,
     ROOT,
@@ -35,8 +35,8 @@ from licorne_core.names import (
     is_partition_name,
     is_queue_name,
 )
-from licorne_core.patterns import Pattern
-from licorne_core.resources import Resources, is_zero
+from licorne_core.values.patterns import Pattern
+from licorne_core.values.resources import Resources, is_zero
 
 NOT_SET = "scheduler config is not set"
 MAX_WEIGHT = 1e9

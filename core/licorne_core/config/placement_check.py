@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from licorne_core.config.report import Report
 from licorne_core.config.rules import chain_of, fixed_part
 from licorne_core.config.schema import PlacementRuleConfig, QueueConfig
-from licorne_core.names import ROOT
+from licorne_core.values.names import ROOT
 
 
 def check_placement(

@@ -12,10 +12,10 @@ from licorne_core.config.document import Mapping, Node, Scalar, Sequence
 from licorne_core.config.report import Report
 from licorne_core.config.resource_names import not_usual
 from licorne_core.config.schema import Place
-from licorne_core.errors import ConfigError
-from licorne_core.patterns import Pattern
-from licorne_core.quantity import parse_quantity
-from licorne_core.resources import Resources
+from licorne_core.values.errors import ConfigError
+from licorne_core.values.patterns import Pattern
+from licorne_core.values.quantity import parse_quantity
+from licorne_core.values.resources import Resources
 
 UINT64_MAX = 2**64 - 1
 

@@ -1,6 +1,6 @@
 """Which resource somebody meant who wrote a name that is nearly that of a usual one."""
 
-from licorne_core.errors import shown
+from licorne_core.values.errors import shown
 
 USUAL = (
     *("vcore", "memory", "pods", "ephemeral-storage", "nvidia.com/gpu", "amd.com/gpu"),

@@ -15,8 +15,8 @@ from licorne_core.config.name_list import NameList, name_list
 from licorne_core.config.reader import Cursor, Fields
 from licorne_core.config.report import Report
 from licorne_core.config.schema import FilterConfig, PlacementRuleConfig
-from licorne_core.errors import ConfigError
-from licorne_core.names import (
+from licorne_core.values.errors import ConfigError
+from licorne_core.values.names import (
     INVALID_QUEUE_NAME,
     found,
     is_group_name,
@@ -25,8 +25,8 @@ from licorne_core.names import (
     is_rule_name,
     is_user_name,
 )
-from licorne_core.patterns import ProgramTooLarge
-from licorne_core.rule_kinds import RECOVERY, RULES, Part, RuleKind, unknown_rule
+from licorne_core.values.patterns import ProgramTooLarge
+from licorne_core.values.rule_kinds import RECOVERY, RULES, Part, RuleKind, unknown_rule
 
 
 def read_rule(cursor: Cursor) -> PlacementRuleConfig:

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from licorne_core.acl import Acl
 from licorne_core.config.name_list import NameList
 from licorne_core.config.properties import QueueSettings
-from licorne_core.resources import Resources
+from licorne_core.values.acl import Acl
+from licorne_core.values.resources import Resources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

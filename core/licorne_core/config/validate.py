@@ -2,7 +2,7 @@
 
 from licorne_core.config.report import Report
 from licorne_core.config.schema import QueueConfig
-from licorne_core.resources import (
+from licorne_core.values.resources import (
     EMPTY,
     Resources,
     add,

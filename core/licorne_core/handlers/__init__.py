@@ -1,1 +1,8 @@
-"""Doing: one module for each family of commands."""
+"""Handlers: one module for each family of commands, and one for a turn of decisions.
+
+In: an RM, a command and the time. Out: effects, and facts in the RM's journal. Bad input raises an
+error of `values/errors.py`, or becomes a rejection of the item, before anything has changed.
+
+Caller: `scheduler.py` only. Handlers call `ledger/` and `scheduling/`, and each other sparingly.
+Begin with `allocations.py` (asks and releases), `turn.py` (decisions) and `apps.py`.
+"""

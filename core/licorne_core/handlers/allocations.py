@@ -3,34 +3,33 @@
 from dataclasses import replace
 from typing import Final
 
-from licorne_core.apps.application import Application
-from licorne_core.apps.gang_rules import Gone, PairEvent
-from licorne_core.apps.requests import BOOKED, Request, RequestState, Setback
-from licorne_core.apps.states import SCHEDULABLE, AppEvent, AppState
-from licorne_core.asks import Ask, AskClass
-from licorne_core.commands import ReleaseRequest, TerminationType, UpdateAllocations
-from licorne_core.effects import AllocationRejection, Effect, Release, Unfinished
-from licorne_core.errors import Refusal, Rejected
-from licorne_core.events import EventDetail
-from licorne_core.facts.allocations import Asked, FailedOnRm, Resized
+from licorne_core.events.allocations import Asked, FailedOnRm, Resized
+from licorne_core.events.journal import EventDetail
 from licorne_core.handlers.bounds import check_growth, check_new, check_task_group
 from licorne_core.handlers.ending import end
-from licorne_core.handlers.foreign import is_foreign, release_foreign, take_foreign
-from licorne_core.handlers.outcome import Outcome
+from licorne_core.handlers.lifecycle import advance, after_gone, drop_ask, note_freed, placed
+from licorne_core.handlers.nodes import is_foreign, release_foreign, take_foreign
+from licorne_core.handlers.outcome import Outcome, Slice
 from licorne_core.handlers.predicates import (
     WAITS_FOR_ANSWER,
     roll_back,
     roll_back_all,
     roll_back_unfitting,
 )
-from licorne_core.handlers.quota_change import note_growth
-from licorne_core.handlers.slices import Slice
-from licorne_core.ids import AllocationKey
-from licorne_core.lifecycle import advance, after_gone, drop_ask, note_freed, placed
-from licorne_core.options import AskBackoff
-from licorne_core.partition import Partition
-from licorne_core.registry import Rm
-from licorne_core.resources import subtract
+from licorne_core.handlers.preemption import note_growth
+from licorne_core.messages.commands import ReleaseRequest, TerminationType, UpdateAllocations
+from licorne_core.messages.effects import AllocationRejection, Effect, Release, Unfinished
+from licorne_core.messages.options import AskBackoff
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.gang_rules import Gone, PairEvent
+from licorne_core.model.apps.requests import BOOKED, Request, RequestState, Setback
+from licorne_core.model.apps.states import SCHEDULABLE, AppEvent, AppState
+from licorne_core.partitions.partition import Partition
+from licorne_core.partitions.registry import Rm
+from licorne_core.values.asks import Ask, AskClass
+from licorne_core.values.errors import Refusal, Rejected
+from licorne_core.values.ids import AllocationKey
+from licorne_core.values.resources import subtract
 
 RELEASED_BY_RM = "allocation remove as per RM request"
 

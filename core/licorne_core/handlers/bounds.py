@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 
-from licorne_core.apps.application import Application
-from licorne_core.asks import Ask
 from licorne_core.config.schema import Configuration
-from licorne_core.errors import ConfigError, Problem, Refusal, Rejected
-from licorne_core.nodes.node import Node
-from licorne_core.partition import Partition
-from licorne_core.resources import EMPTY, INT64_MAX, Items, Resources
-from licorne_core.rm_caps import RmCaps
+from licorne_core.model.apps.application import Application
+from licorne_core.model.nodes.node import Node
+from licorne_core.partitions.partition import Partition
+from licorne_core.values.asks import Ask
+from licorne_core.values.errors import ConfigError, Problem, Refusal, Rejected
+from licorne_core.values.resources import EMPTY, INT64_MAX, Items, Resources
+from licorne_core.values.rm_caps import RmCaps
 
 MAX_RESOURCE_TYPES = 4096
 """Resource types that a partition may ever hear of: all of them count in every queue's key."""

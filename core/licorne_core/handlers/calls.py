@@ -1,14 +1,14 @@
 """The RM's answers, and the time for them: it begins when questions are written (§ 1.1)."""
 
-from licorne_core.commands import AnswerPredicates, AnswerPreemptions, NotePredicatesSent
-from licorne_core.effects import Effect
 from licorne_core.handlers.outcome import Outcome
 from licorne_core.handlers.predicates import checks_overdue, take_answer
 from licorne_core.handlers.preemption import nodes_judged, proposal_overdue, victims_judged
-from licorne_core.partition import Partition
-from licorne_core.registry import Rm
-from licorne_core.scheduling.open_calls import Call
-from licorne_core.scheduling.predicate_checks import PredicateCheck
+from licorne_core.messages.commands import AnswerPredicates, AnswerPreemptions, NotePredicatesSent
+from licorne_core.messages.effects import Effect
+from licorne_core.partitions.partition import Partition
+from licorne_core.partitions.registry import Rm
+from licorne_core.scheduling.predicates.checks import PredicateCheck
+from licorne_core.scheduling.predicates.open_calls import Call
 from licorne_core.scheduling.preempting import PreemptionCall
 
 

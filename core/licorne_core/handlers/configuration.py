@@ -2,27 +2,27 @@
 
 from collections.abc import Iterator
 
-from licorne_core.acts import Act
-from licorne_core.commands import Hold, RegisterRm, UpdateConfiguration
 from licorne_core.config import InvalidConfiguration, SubmittedConfig, built_in
 from licorne_core.config.schema import Configuration, PartitionConfig
-from licorne_core.effects import (
+from licorne_core.handlers.bounds import check_size
+from licorne_core.handlers.partition_removal import remove_partition
+from licorne_core.handlers.settling import build, reload
+from licorne_core.messages.commands import Hold, RegisterRm, UpdateConfiguration
+from licorne_core.messages.effects import (
     ConfigurationRefused,
     ConfigurationUpdated,
     Effect,
     Registered,
     RegistrationFailed,
 )
-from licorne_core.errors import ConfigError, Problem
-from licorne_core.handlers.bounds import check_size
-from licorne_core.handlers.partition_removal import remove_partition
-from licorne_core.handlers.settling import build, reload
-from licorne_core.ids import RmId, partition_key
-from licorne_core.options import Options
-from licorne_core.placement.chain import Placer
-from licorne_core.queues.reload import check_reload
-from licorne_core.registry import Registry, Rm
-from licorne_core.rm_caps import Holdings, Shortage
+from licorne_core.messages.options import Options
+from licorne_core.model.placement.chain import Placer
+from licorne_core.model.queues.reload import check_reload
+from licorne_core.partitions.acts import Act
+from licorne_core.partitions.registry import Registry, Rm
+from licorne_core.values.errors import ConfigError, Problem
+from licorne_core.values.ids import RmId, partition_key
+from licorne_core.values.rm_caps import Holdings, Shortage
 
 _OF_THE_SERVER = frozenset({Hold.DRAINING, Hold.OUTBOX_FULL})
 """Holds that a new registration does not end."""

@@ -1,15 +1,15 @@
 """The end of what is booked, with what follows from it for its partner and its application."""
 
-from licorne_core.apps.application import Application
-from licorne_core.apps.gang_rules import Gone, PairEvent, PairStep
-from licorne_core.apps.requests import Request, RequestEvent, RequestState
-from licorne_core.events import EventDetail
-from licorne_core.facts.allocations import Freed
+from licorne_core.events.allocations import Freed
+from licorne_core.events.journal import EventDetail
+from licorne_core.handlers.lifecycle import after_gone, allocation_made
 from licorne_core.handlers.outcome import Outcome
 from licorne_core.handlers.predicates import roll_back
-from licorne_core.handlers.quota_change import note_growth
-from licorne_core.lifecycle import after_gone, allocation_made
-from licorne_core.partition import Partition
+from licorne_core.handlers.preemption import note_growth
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.gang_rules import Gone, PairEvent, PairStep
+from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
+from licorne_core.partitions.partition import Partition
 
 
 def end(

@@ -1,35 +1,35 @@
 """Gang scheduling: admission, replacement, and the time of placeholders (spec § 6)."""
 
-from licorne_core.agenda import AT_ONCE
-from licorne_core.apps.application import Application
-from licorne_core.apps.gang import Gang, GangEnd, GangStyle, placeholder_timeout
-from licorne_core.apps.gang_rules import ON_TIMEOUT, Gone, PairEvent
-from licorne_core.apps.requests import TO_REPLACE, Request, RequestState
-from licorne_core.apps.states import AppEvent
-from licorne_core.commands import NewApplication
 from licorne_core.config.properties import AppSortPolicy
-from licorne_core.errors import Refusal, Rejected
-from licorne_core.events import EventDetail
-from licorne_core.facts.preemption import PlaceholderIncompatible
-from licorne_core.handlers.outcome import Outcome
-from licorne_core.handlers.predicates import roll_back, roll_back_all
-from licorne_core.handlers.slices import Slice
-from licorne_core.handlers.stopping import (
+from licorne_core.events.journal import EventDetail
+from licorne_core.events.preemption import PlaceholderIncompatible
+from licorne_core.handlers.lifecycle import advance, after_gone, drop_ask
+from licorne_core.handlers.outcome import (
     INCOMPATIBLE,
     KEEPING_ON_TIMEOUT,
     ON_COMPLETION,
     PENDING_ON_TIMEOUT,
+    Outcome,
+    Slice,
     make_way,
     time_out,
 )
-from licorne_core.ids import AppId
-from licorne_core.lifecycle import advance, after_gone, drop_ask
-from licorne_core.partition import Partition
-from licorne_core.queues.queue import Queue
-from licorne_core.resources import Resources, describe, fits_max_undefined, min_undefined
-from licorne_core.scheduling.predicate_checks import Assumed
+from licorne_core.handlers.predicates import roll_back, roll_back_all
+from licorne_core.messages.commands import NewApplication
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.gang import Gang, GangEnd, GangStyle, placeholder_timeout
+from licorne_core.model.apps.gang_rules import ON_TIMEOUT, Gone, PairEvent
+from licorne_core.model.apps.requests import TO_REPLACE, Request, RequestState
+from licorne_core.model.apps.states import AppEvent
+from licorne_core.model.queues.queue import Queue
+from licorne_core.partitions.agenda import AT_ONCE
+from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.predicates.checks import Assumed
 from licorne_core.scheduling.replacing import Cancellation, Replacement
-from licorne_core.timers import Due, Timer
+from licorne_core.values.errors import Refusal, Rejected
+from licorne_core.values.ids import AppId
+from licorne_core.values.resources import Resources, describe, fits_max_undefined, min_undefined
+from licorne_core.values.timers import Due, Timer
 
 RESERVATION_TIMEOUT = "ResourceReservationTimeout"
 """What the RM is told of a gang that has not come together in time."""

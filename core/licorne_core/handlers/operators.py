@@ -1,14 +1,247 @@
 """What operators do to a running partition: one door for all of it, and one form of refusal."""
 
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import assert_never
 
-from licorne_core.commands import SetNodeSchedulable, SetQueueStopped, StopApplication
-from licorne_core.effects import Effect, OperatorRefused
-from licorne_core.handlers.node_draining import set_node_schedulable
-from licorne_core.handlers.queue_stopping import set_queue_stopped
-from licorne_core.handlers.refusals import Refused
-from licorne_core.handlers.stopping_applications import stop_application
-from licorne_core.registry import Registry, Rm
+from licorne_core.events.nodes import SchedulableChanged
+from licorne_core.handlers.lifecycle import advance, drop_ask, end_placeholder_time
+from licorne_core.handlers.outcome import time_out
+from licorne_core.handlers.predicates import roll_back_all, roll_back_on
+from licorne_core.messages.commands import SetNodeSchedulable, SetQueueStopped, StopApplication
+from licorne_core.messages.effects import (
+    AllocationsReleased,
+    ApplicationStopped,
+    ApplicationsUpdated,
+    ApplicationUpdate,
+    Effect,
+    NodeSchedulableSet,
+    OperatorRefusal,
+    OperatorRefused,
+    QueueStoppedSet,
+    Release,
+)
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.gang_rules import PairEvent
+from licorne_core.model.apps.requests import MAY_GO, Request, RequestState
+from licorne_core.model.apps.states import AppEvent, AppState
+from licorne_core.model.queues.queue import Queue
+from licorne_core.model.queues.states import QueueState
+from licorne_core.partitions.acts import Act
+from licorne_core.partitions.partition import Partition
+from licorne_core.partitions.registry import Registry, Rm
+from licorne_core.values.errors import LicorneError, shown
+from licorne_core.values.ids import AppId, NodeId
+
+
+class Refused(LicorneError):
+    """What an operator wants cannot be; the text says why."""
+
+    def __init__(self, refusal: OperatorRefusal, reason: str) -> None:
+        """`refusal` is for programs."""
+        super().__init__(reason)
+        self.refusal = refusal
+
+
+def partition_meant(rm: Rm, name: str) -> Partition:
+    """The RM's partition of that wire name.
+
+    Raises:
+        Refused: it has none.
+    """
+    partition = rm.find(name)
+    if partition is None:
+        raise Refused(
+            OperatorRefusal.NOT_FOUND, f"partition {shown(rm.normalized(name))} not found"
+        )
+    return partition
+
+
+def set_node_schedulable(rm: Rm, command: SetNodeSchedulable, now: float) -> list[Effect]:
+    """Set the flag; what is being asked about the node is asked no more (spec § 7.4)."""
+    partition = partition_meant(rm, command.partition)
+    node = partition.nodes.by_id.get(NodeId(command.node_id))
+    if node is None:
+        what = f"node {shown(command.node_id)} not found in partition {partition.name}"
+        raise Refused(OperatorRefusal.NOT_FOUND, what)
+    drained = not command.schedulable
+    changed = node.drained != drained
+    if changed and drained:
+        roll_back_on(partition, node, now, gone=False)
+    if changed and partition.cluster.set_drained(node, drained=drained, now=now):
+        partition.journal.note(SchedulableChanged(now, node.node_id, node.schedulable))
+    allocations = len(node.allocations)
+    return [NodeSchedulableSet(rm_id=rm.rm_id, changed=changed, allocations=allocations)]
+
+
+def set_queue_stopped(
+    registry: Registry, rm: Rm, command: SetQueueStopped, now: float
+) -> list[Effect]:
+    """Stop or start the queue, unless it is so already."""
+    act = registry.acts.find(command)
+    if act is None:
+        partition = partition_meant(rm, command.partition)
+        queue = partition.tree.get(command.queue)
+        if queue is None:
+            what = f"queue {shown(command.queue)} not found in partition {partition.name}"
+            raise Refused(OperatorRefusal.NOT_FOUND, what)
+        if queue.state is QueueState.DRAINING:
+            what = f"queue {queue.path} is draining, as the configuration has it no more"
+            raise Refused(OperatorRefusal.QUEUE_DRAINING, what)
+        if command.stopped == (queue.state is QueueState.STOPPED):
+            return [QueueStoppedSet(rm_id=rm.rm_id, changed=False, state=queue.state.value)]
+        if not command.stopped:
+            return [_start(rm, partition, queue)]
+        act = _QueueStop(command, rm, partition, queue, now)
+    return registry.acts.carry_on(act, now)
+
+
+def _start(rm: Rm, partition: Partition, queue: Queue) -> QueueStoppedSet:
+    """Everything in it is tried again: nothing was parked there meanwhile."""
+    queue.state = QueueState.ACTIVE
+    partition.changes.queue_changed(queue)
+    partition.wakeups.queue_started(queue)
+    return QueueStoppedSet(rm_id=rm.rm_id, changed=True, state=queue.state.value)
+
+
+class _QueueStop(Act):
+    """The stop of one queue."""
+
+    def __init__(
+        self, command: SetQueueStopped, rm: Rm, partition: Partition, queue: Queue, now: float
+    ) -> None:
+        """The queue may be stopped."""
+        self._rm_id = rm.rm_id
+        self._partition = partition
+        self._queue = queue
+        super().__init__(command, rm.slice_size, now)
+
+    def steps(self) -> Iterator[int]:
+        """Let go of all that waits there, and look no more. There is no pass before the end."""
+        partition, queue = self._partition, self._queue
+        partition.wakeups.waiting.runnable = True
+        for leaf in list(partition.tree.walk(queue)):
+            yield 1
+            for app in list(leaf.applications.values()):
+                yield from self._let_go(app)
+        queue.state = QueueState.STOPPED
+        partition.changes.queue_changed(queue)
+        state = queue.state.value
+        self.effects.append(QueueStoppedSet(rm_id=self._rm_id, changed=True, state=state))
+
+    def _let_go(self, app: Application) -> Iterator[int]:
+        """Nothing of the application waits for an answer, a node, or anything that may change."""
+        partition = self._partition
+        if app.leaf is None:
+            return
+        roll_back_all(partition, app, PairEvent.TOLD, self.now)
+        for request in list(app.reserved.values()):
+            if request.reservation is not None:
+                partition.reservations.end(request.reservation, self.now)
+                yield 1
+        # Nobody looks inside until it is started, and blockers may change meanwhile.
+        for _ in partition.wakeups.waiting.unpark_all(app):
+            yield 1
+
+
+STOPPED_BY_OPERATOR = "stopped by an operator"
+"""What the RM reads if the operator gave no reason."""
+
+_RUNS_FIRST = frozenset({AppState.RESUMING, AppState.COMPLETING})
+"""From these states an application cannot fail (spec § 5.1), so that it runs before."""
+
+
+def stop_application(
+    registry: Registry, rm: Rm, command: StopApplication, now: float
+) -> list[Effect]:
+    """Let the application fail. One that is failing already is told again what it has left."""
+    act = registry.acts.find(command)
+    if act is None:
+        partition = partition_meant(rm, command.partition)
+        app = partition.applications.get(AppId(command.app_id))
+        if app is None:
+            raise _not_there(partition, command.app_id)
+        act = _ApplicationStop(command, rm, partition, app, now)
+    return registry.acts.carry_on(act, now)
+
+
+def _not_there(partition: Partition, app_id: str) -> Refused:
+    """Why there is nothing to stop: the application is over, or was never there."""
+    for ended in (partition.completed, partition.rejected):
+        for app in reversed(ended.values()):
+            if app.app_id == app_id:
+                what = f"application {shown(app_id)} is over: it is {app.state.value}"
+                return Refused(OperatorRefusal.APPLICATION_OVER, what)
+    what = f"application {shown(app_id)} not found in partition {partition.name}"
+    return Refused(OperatorRefusal.NOT_FOUND, what)
+
+
+class _ApplicationStop(Act):
+    """The end of one application."""
+
+    def __init__(
+        self, command: StopApplication, rm: Rm, partition: Partition, app: Application, now: float
+    ) -> None:
+        """The application is there."""
+        self._rm = rm
+        self._partition = partition
+        self._app = app
+        self._reason = command.reason or STOPPED_BY_OPERATOR
+        super().__init__(command, rm.slice_size, now)
+
+    def steps(self) -> Iterator[int]:
+        """It fails; then its asks go, and what runs is told to stop, so many at a time."""
+        app, partition = self._app, self._partition
+        roll_back_all(partition, app, PairEvent.TOLD, self.now)
+        self._tell(updates=self._fail())
+        yield 1
+        asks = [place.request for place in app.asks_in_order()]
+        rest = iter([*asks, *app.booked()])
+        while some := list(islice(rest, self._rm.slice_size)):
+            releases = (self._end(request) for request in some)
+            self._tell(releases=[release for release in releases if release is not None])
+            yield len(some)
+        end_placeholder_time(partition, app)
+        left = app.allocation_count
+        if not left:
+            self._tell(updates=advance(partition, app, AppEvent.FAIL, self.now))
+        rm_id = self._rm.rm_id
+        self.effects.append(ApplicationStopped(rm_id=rm_id, allocations=left, asks=len(asks)))
+
+    def _tell(
+        self, updates: Sequence[ApplicationUpdate] = (), releases: Sequence[Release] = ()
+    ) -> None:
+        """The RM hears of these."""
+        rm_id = self._rm.rm_id
+        if updates:
+            self.effects.append(ApplicationsUpdated(rm_id=rm_id, updates=updates))
+        if releases:
+            name = self._partition.name
+            self.effects.append(AllocationsReleased(rm_id=rm_id, partition=name, releases=releases))
+
+    def _fail(self) -> list[ApplicationUpdate]:
+        """The application is failing from now on, unless it was before."""
+        app, partition, updates = self._app, self._partition, list[ApplicationUpdate]()
+        if app.state is AppState.FAILING:
+            return updates
+        app.failure = self._reason
+        app.footprint += len(self._reason)
+        app.holdings.memory += len(self._reason)
+        if app.state in _RUNS_FIRST:
+            updates += advance(partition, app, AppEvent.RUN, self.now, self._reason)
+        return updates + advance(partition, app, AppEvent.FAIL, self.now, self._reason)
+
+    def _end(self, request: Request) -> Release | None:
+        """Drop an ask, or have an allocation stopped; what the RM is told, if it was not before."""
+        app, partition = self._app, self._partition
+        if request.is_pending or request.state is RequestState.LINKED:
+            drop_ask(partition, app, request, self.now)
+        elif request.state in MAY_GO:
+            partition.pairs.stop(app, request)
+        else:
+            return None
+        return time_out(app, request, self._reason)
+
 
 OperatorCommand = SetNodeSchedulable | StopApplication | SetQueueStopped
 

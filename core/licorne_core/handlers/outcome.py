@@ -1,7 +1,11 @@
 """What a command or a turn brought about, gathered by kind (spec § 1.6.8)."""
 
-from licorne_core.asks import Allocation
-from licorne_core.effects import (
+from collections.abc import Iterable
+from itertools import islice
+from typing import TypeVar
+
+from licorne_core.messages.commands import TerminationType
+from licorne_core.messages.effects import (
     AllocationRejection,
     AllocationsMade,
     AllocationsRejected,
@@ -11,8 +15,64 @@ from licorne_core.effects import (
     Effect,
     Release,
 )
-from licorne_core.ids import RmId
-from licorne_core.partition import Partition
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import Request
+from licorne_core.partitions.partition import Partition
+from licorne_core.values.asks import Allocation
+from licorne_core.values.ids import RmId
+
+T = TypeVar("T")
+
+
+class Slice:
+    """How many applications, requests and nodes may still end before the rest has to wait."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, most: int) -> None:
+        """So many."""
+        self.left = most
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no more may end in this slice."""
+        return self.left <= 0
+
+    def end(self) -> None:
+        """Nothing more may end in this slice."""
+        self.left = 0
+
+    def take(self, items: Iterable[T]) -> list[T]:
+        """The first of these, no more than may end; they are counted."""
+        taken = list(islice(items, max(0, self.left)))
+        self.left -= len(taken)
+        return taken
+
+
+KEEPING_ON_TIMEOUT = "releasing allocated placeholders on placeholder timeout"
+PENDING_ON_TIMEOUT = "releasing pending placeholders on placeholder timeout"
+ON_COMPLETION = "releasing placeholders on app complete"
+INCOMPATIBLE = "cancel placeholder: resource incompatible"
+
+
+def make_way(app: Application, placeholder: Request, request: Request) -> Release:
+    """A placeholder makes way for a real request (§ 6.5b)."""
+    return Release(
+        app_id=app.app_id,
+        key=placeholder.key,
+        termination=TerminationType.PLACEHOLDER_REPLACED,
+        message=f"replacing allocationKey: {request.key}",
+    )
+
+
+def time_out(app: Application, request: Request, message: str) -> Release:
+    """A placeholder, or an ask, is not wanted any more."""
+    return Release(
+        app_id=app.app_id,
+        key=request.key,
+        termination=TerminationType.TIMEOUT,
+        message=message,
+    )
 
 
 class Outcome:

@@ -3,24 +3,23 @@
 from collections.abc import Iterator
 from itertools import islice
 
-from licorne_core.acts import Act
-from licorne_core.apps.application import Application
-from licorne_core.apps.states import AppEvent, AppState
-from licorne_core.commands import TerminationType
-from licorne_core.effects import ApplicationUpdate, Release
-from licorne_core.events import EventDetail
-from licorne_core.facts.nodes import NodeRemoved
+from licorne_core.events.journal import EventDetail
+from licorne_core.events.nodes import NodeRemoved
 from licorne_core.handlers.apps import drop_asks
-from licorne_core.handlers.foreign import forget_foreign_on
-from licorne_core.handlers.outcome import Outcome
+from licorne_core.handlers.lifecycle import advance, end_placeholder_time, note_freed
+from licorne_core.handlers.nodes import forget_foreign_on
+from licorne_core.handlers.outcome import Outcome, Slice
 from licorne_core.handlers.settling import PARTITION
-from licorne_core.handlers.slices import Slice
-from licorne_core.ids import PartitionName
-from licorne_core.lifecycle import advance, end_placeholder_time, note_freed
-from licorne_core.partition import Partition
-from licorne_core.queues.changes import facts, snapshot
-from licorne_core.queues.tree import stop
-from licorne_core.registry import Registry, Rm
+from licorne_core.messages.commands import TerminationType
+from licorne_core.messages.effects import ApplicationUpdate, Release
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.states import AppEvent, AppState
+from licorne_core.model.queues.changes import facts, snapshot
+from licorne_core.model.queues.tree import stop
+from licorne_core.partitions.acts import Act
+from licorne_core.partitions.partition import Partition
+from licorne_core.partitions.registry import Registry, Rm
+from licorne_core.values.ids import PartitionName
 
 PARTITION_REMOVED = "PartitionRemoved"
 _LAST_EVENT = {

@@ -3,19 +3,18 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from licorne_core.apps.application import Application
-from licorne_core.apps.gang_rules import PairEvent
-from licorne_core.apps.requests import Request, RequestState
-from licorne_core.commands import FailMode, PredicateAnswer
-from licorne_core.handlers.outcome import Outcome
-from licorne_core.handlers.stopping import make_way
-from licorne_core.ids import NodeId
-from licorne_core.lifecycle import allocation_made
-from licorne_core.nodes.node import NO_ANSWER, Node
-from licorne_core.partition import Partition
+from licorne_core.handlers.lifecycle import allocation_made
+from licorne_core.handlers.outcome import Outcome, make_way
+from licorne_core.messages.commands import FailMode, PredicateAnswer
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.gang_rules import PairEvent
+from licorne_core.model.apps.requests import Request, RequestState
+from licorne_core.model.nodes.node import NO_ANSWER, Node
+from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.cycle import Candidate
 from licorne_core.scheduling.measures import ToReserve
-from licorne_core.scheduling.predicate_checks import Assumed, PredicateCheck
+from licorne_core.scheduling.predicates.checks import Assumed, PredicateCheck
+from licorne_core.values.ids import NodeId
 
 WAITS_FOR_ANSWER = frozenset({RequestState.ASSUMED, RequestState.MATCHED})
 """States of a request about whose node the RM is being asked."""

@@ -4,29 +4,81 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from licorne_core.apps.application import Application
-from licorne_core.apps.gang_rules import PairEvent
-from licorne_core.apps.groups import AskGroup
-from licorne_core.apps.requests import Request
-from licorne_core.apps.states import SCHEDULABLE
-from licorne_core.commands import FailMode, TerminationType
-from licorne_core.effects import Release
-from licorne_core.facts.preemption import VictimPreempted
+from licorne_core.events.preemption import QuotaPreempted, VictimOfQuota, VictimPreempted
 from licorne_core.handlers.outcome import Outcome
 from licorne_core.handlers.predicates import roll_back
-from licorne_core.ids import NodeId
-from licorne_core.nodes.node import Node
-from licorne_core.partition import Partition
-from licorne_core.preemption import Plan, Victim, loss_of
-from licorne_core.preemption.hosts import is_free_for
-from licorne_core.preemption.ledger import PreemptionRecord, PreemptionRule, QueueNumbers
-from licorne_core.preemption.plans import Score
-from licorne_core.preemption.ranks import seconds_run
-from licorne_core.queues.queue import Queue
+from licorne_core.messages.commands import FailMode, TerminationType
+from licorne_core.messages.effects import Release
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.gang_rules import PairEvent
+from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.apps.states import SCHEDULABLE
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
+from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.checks import application_blocker
 from licorne_core.scheduling.measures import stops_preemption
-from licorne_core.scheduling.predicate_checks import PredicateCheck
+from licorne_core.scheduling.predicates.checks import PredicateCheck
 from licorne_core.scheduling.preempting import Proposal, ToClear, ToPreempt
+from licorne_core.scheduling.preemption import Plan, Victim, loss_of
+from licorne_core.scheduling.preemption.hosts import is_free_for
+from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule, QueueNumbers
+from licorne_core.scheduling.preemption.plans import Score
+from licorne_core.scheduling.preemption.quota_change import CHECK_INTERVAL, Enforcement, victims_of
+from licorne_core.scheduling.preemption.ranks import seconds_run
+from licorne_core.values.ids import NodeId
+from licorne_core.values.resources import EMPTY
+from licorne_core.values.timers import Due, Timer
+
+FOR_QUOTA = "preempting allocations to enforce new max quota for queue : {}"
+
+_TIMER = Timer(Due.QUOTA)
+
+
+def watch_quotas(partition: Partition, now: float) -> None:
+    """Look again in a while as long as a queue has a time at which it is enforced."""
+    deadline = partition.quota_clock.next_deadline(now)
+    if deadline is not None and _TIMER not in partition.timers:
+        partition.timers.set(_TIMER, deadline)
+
+
+def note_growth(partition: Partition, leaf: Queue, now: float) -> None:
+    """Something was booked in the leaf whatever its maximum says: recovered, resized, placed."""
+    if partition.quota_clock.enabled:
+        partition.quota_clock.on_growth(leaf.lineage, now)
+        watch_quotas(partition, now)
+
+
+def enforce_quotas(partition: Partition, now: float, outcome: Outcome) -> None:
+    """Stop what queues have above their maxima, where it is time; later while all is on hold."""
+    if partition.holds:
+        partition.timers.set(_TIMER, now + CHECK_INTERVAL)
+        return
+    for queue in partition.quota_clock.due(now):
+        found = victims_of(queue, partition.nodes.by_id, now, partition.losses)
+        if found.selected:
+            _enforce(partition, queue, found, now, outcome)
+    watch_quotas(partition, now)
+
+
+def _enforce(
+    partition: Partition, queue: Queue, found: Enforcement, now: float, outcome: Outcome
+) -> None:
+    numbers = QueueNumbers.of(queue)
+    records = [
+        replace(record_of(victim, PreemptionRule.QUOTA, now), beneficiary_queue=numbers)
+        for victim in found.victims
+    ]
+    for victim, record in zip(found.victims, records, strict=True):
+        stop_victim(partition, victim, record, FOR_QUOTA.format(queue.path), now, outcome)
+        partition.journal.note(VictimOfQuota(now, victim.request.ask, queue.path))
+    count = len(found.victims)
+    fact = QuotaPreempted(
+        now, queue.path, queue.max or EMPTY, found.amount, found.claimed, found.selected, count
+    )
+    partition.journal.note(fact)
+
 
 FOR_ASK = "preempting allocations to free up resources to run ask: {}"
 FOR_DAEMON = "preempting allocations to free up resources to run daemon set ask: {}"

@@ -1,6 +1,6 @@
 """Replay: an RM tells all it has before anything of it is scheduled (DESIGN § 3, spec § 11)."""
 
-from licorne_core.commands import (
+from licorne_core.messages.commands import (
     BeginReplay,
     EndReplay,
     Hold,
@@ -8,8 +8,8 @@ from licorne_core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from licorne_core.effects import Effect, ReplayEnded
-from licorne_core.registry import ReplayCounts, Rm
+from licorne_core.messages.effects import Effect, ReplayEnded
+from licorne_core.partitions.registry import ReplayCounts, Rm
 
 
 def begin_replay(rm: Rm, _: BeginReplay) -> list[Effect]:

@@ -2,21 +2,21 @@
 
 from collections.abc import Iterator
 
-from licorne_core.acts import Act
-from licorne_core.apps.application import Application
-from licorne_core.apps.requests import RequestState
 from licorne_core.config.schema import PartitionConfig
-from licorne_core.facts.apps import GroupChanged
-from licorne_core.handlers.quota_change import watch_quotas
-from licorne_core.lifecycle import clean_later
-from licorne_core.limits.rules import group_kept_or_found
-from licorne_core.options import Options
-from licorne_core.partition import Partition
-from licorne_core.placement.chain import Placer
-from licorne_core.preemption.quota_change import terms_of
-from licorne_core.queues.changes import Change, limit_facts, queue_facts, snapshot
-from licorne_core.registry import Rm, follow
-from licorne_core.resources import add, refund
+from licorne_core.events.apps import GroupChanged
+from licorne_core.handlers.lifecycle import clean_later
+from licorne_core.handlers.preemption import watch_quotas
+from licorne_core.messages.options import Options
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import RequestState
+from licorne_core.model.limits.rules import group_kept_or_found
+from licorne_core.model.placement.chain import Placer
+from licorne_core.model.queues.changes import Change, limit_facts, queue_facts, snapshot
+from licorne_core.partitions.acts import Act
+from licorne_core.partitions.partition import Partition
+from licorne_core.partitions.registry import Rm, follow
+from licorne_core.scheduling.preemption.quota_change import terms_of
+from licorne_core.values.resources import add, refund
 
 PARTITION = 16
 """Making an empty partition counts for so many queues."""

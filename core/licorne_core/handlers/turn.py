@@ -1,12 +1,10 @@
 """A turn: what is due, then decisions for one partition (DESIGN § 2, fairness between RMs)."""
 
+import dataclasses
 from collections.abc import Callable
 from functools import partial
 
-from licorne_core.asks import Allocation
-from licorne_core.effects import ContainerStatesChanged, Effect
 from licorne_core.handlers.calls import answers_overdue
-from licorne_core.handlers.cleaning import clean_queues
 from licorne_core.handlers.gangs import (
     cancel,
     go_on,
@@ -14,19 +12,50 @@ from licorne_core.handlers.gangs import (
     replace,
     time_to_complete,
 )
-from licorne_core.handlers.outcome import Outcome
+from licorne_core.handlers.lifecycle import allocation_made, on_time
+from licorne_core.handlers.outcome import Outcome, Slice
 from licorne_core.handlers.predicates import ask_again, assume, reserve
-from licorne_core.handlers.preemption import clear, preempt
-from licorne_core.handlers.quota_change import enforce_quotas
-from licorne_core.handlers.slices import Slice
-from licorne_core.lifecycle import allocation_made, on_time
-from licorne_core.outstanding import scan, unreported
-from licorne_core.partition import Partition
+from licorne_core.handlers.preemption import clear, enforce_quotas, preempt
+from licorne_core.messages.effects import ContainerStatesChanged, Effect
+from licorne_core.model.queues.changes import Change, facts, snapshot
+from licorne_core.model.queues.queue import Queue
+from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.measures import ToReserve
 from licorne_core.scheduling.preempting import ToClear, ToPreempt
 from licorne_core.scheduling.replacing import Cancellation, Replacement
-from licorne_core.scheduling.review import ToGiveUp
-from licorne_core.timers import Due, Timer
+from licorne_core.scheduling.reservations.review import ToGiveUp
+from licorne_core.values.asks import Allocation
+from licorne_core.values.timers import Due, Timer
+from licorne_core.views.outstanding_scan import scan, unreported
+
+MOST = 1_000
+"""Queues that are removed at a time."""
+
+
+def clean_queues(partition: Partition, now: float, part: Slice) -> None:
+    """Remove empty queues. Of very many some are removed, and the others in the next turn."""
+    removed = partition.tree.clean(MOST)
+    for queue in removed:
+        partition.changes.leave(queue)
+    if partition.journal.on:
+        for fact in facts(_changes(removed), now):
+            partition.journal.note(fact)
+    for queue in removed:
+        queue.let_go()
+    if len(removed) == MOST:
+        partition.timers.set(Timer(Due.CLEAN_QUEUES), now)
+        part.end()
+
+
+def _changes(removed: list[Queue]) -> list[Change]:
+    """The queues that were removed, and the parents that are leaves without them."""
+    changes: list[Change] = [(queue, snapshot(queue), None) for queue in removed]
+    for queue in dict.fromkeys(queue.parent for queue in removed):
+        if queue is not None and queue.is_leaf:
+            found = snapshot(queue)
+            changes.append((queue, dataclasses.replace(found, is_leaf=False), found))
+    return changes
+
 
 INSPECTION_TIME = 1.0
 """Seconds from a change until it is seen which asks no node takes (spec § 8.12)."""

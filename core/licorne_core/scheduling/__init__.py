@@ -9,11 +9,12 @@ and nodes are compared anew. The cost is not. Three things make the difference.
 What is kept in order
 ---------------------
 * Every queue ranks its children or applications, every application its groups of alike asks
-  (`ranking.py`). The keys are in `order.py`. After a change only the keys on the way to root are
-  derived again (`changes.py`), and after an allocation only those of queues with ranked siblings.
-* Nodes stand in heaps by score (`node_heap.py`, `heaps.py`). The node order says which scores a
-  change of one node voids (`nodes/sorting.py`); the node index derives those (`candidates.py`).
-* For each resource type, an amount that no open node exceeds (`greatest.py`).
+  (`values/ranking.py`). The keys are in `order.py`. After a change only the keys on the way to root are
+  derived again (`waiting/changes.py`), and after an allocation only those of queues with ranked siblings.
+* Nodes stand in heaps by score (`node_heap.py`, `heaps.py` and `candidates.py` in `node_search/`). The
+  node order says which scores a change of one node voids (`model/nodes/sorting.py`); the node index
+  derives those.
+* For each resource type, an amount that no open node exceeds (`node_search/greatest.py`).
 
 The pass (`cycle.py`) goes down from root: first queue, first application, first group. It makes the
 checks of `checks.py` and asks the node index for a node. The first ask that passes all is served.
@@ -22,7 +23,7 @@ Where very many nodes have to be looked at for it, the turn ends before the answ
 
 What blocks, and what wakes whom
 --------------------------------
-What does not pass is *parked* with the first *blocker* in its way (`waiting.py`). A blocker answers
+What does not pass is *parked* with the first *blocker* in its way (`waiting/waiting.py`). A blocker answers
 one question: would it let somebody through now? The kinds, and what changes them:
 
     blocker               in the way of              may let somebody through when
@@ -43,16 +44,16 @@ is active and what leads to an open blocker, and asks the blocker before it goes
 node may open the way for many and have room for one. A blocker that lets nobody through is shut.
 
 Supplies and shortages are many, one for each size. So those who wait for them stand in one line,
-that of the *pool*: the open nodes, or a quota. A shelf of the pool (`shelf.py`) knows the least
+that of the *pool*: the open nodes, or a quota. A shelf of the pool (`waiting/shelf.py`) knows the least
 that anybody wants in each stretch of it: stretches that want more than there is are passed over.
 That is most of them where neighbours want about the same. Where large and small sizes alternate, a
 change costs the more the more sizes wait.
 
-Asks with a node reserved come before all others (`reserved.py`), then applications whose
+Asks with a node reserved come before all others (`reservations/reserved.py`), then applications whose
 placeholders make way for real asks (`replacing.py`). They use the same blockers. Those that were
 woken have rankings of their own from root down, under the same keys (`foremost.py`). A pass that
-finds nothing ends with a review of the reservations, once a second (`review.py`), which hears some
-of those who wait for nodes (`backlog.py`).
+finds nothing ends with a review of the reservations, once a second (`reservations/review.py`), which
+hears some of those who wait for nodes (`waiting/backlog.py`).
 
 Time (`escalation.py`): each application has one heap of deadlines. At a deadline its back-off ends,
 or an ask of a group that found no node is old enough to have one reserved, or to preempt others. A
@@ -64,16 +65,16 @@ What is never looked at
 * Queues and applications in which nothing is active and that lead to no open blocker.
 * Queues that an operator has stopped. Nothing in them is parked, so that starting costs one look.
 * Nodes that have not changed since a supply was found short. Those that have are noted once, in the
-  pool of all supplies (`supply.py`).
+  pool of all supplies (`waiting/supply.py`).
 * Any node, for a shape that wants more of a resource type than the greatest amount, or no less of
   any type than one that was just looked for in vain (`NodePool.rules_out`).
 * Sizes that are larger than what was freed, but for a few neighbours of one that fits. Of reserved
-  asks, the type that rules out most decides (`fitting.py`).
+  asks, the type that rules out most decides (`node_search/fitting.py`).
 * Root itself, once a pass has found nothing and until somebody calls `Changes` (`runnable`).
 
 Invariants
 ----------
-Every structure has its own under «Always true». Over all of them (`invariants.py` checks them):
+Every structure has its own under «Always true». Over all of them (`views/audit/invariants.py` checks them):
 
 W1  When a partition is at rest, no pending ask passes all checks of `explain`.
 W2  Who waits is on the shelves of its blocker, with all that leads to it, and is not active.
@@ -83,5 +84,5 @@ L1  What is kept for somebody has a deadline: a reservation, a back-off, a wait 
     check that was written. Promises have that of their reservation, placeholders one of their own.
 
 Tests play random worlds through this and through a plain scheduler, with each shortcut on and off
-(`tuning.py`): both decide the same.
+(`values/tuning.py`): both decide the same.
 """

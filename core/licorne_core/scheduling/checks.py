@@ -8,13 +8,7 @@ from collections.abc import Callable, Iterable
 from itertools import product
 from typing import Final, NamedTuple
 
-from licorne_core.apps.application import Application
-from licorne_core.apps.groups import AskGroup
-from licorne_core.apps.states import AppState
-from licorne_core.queues.access import stopped_above
-from licorne_core.queues.queue import Queue
-from licorne_core.quotas import Quota, claimed, excess, first_exceeded, may_start
-from licorne_core.reasons import (
+from licorne_core.messages.reasons import (
     AnswersCheck,
     BackOffCheck,
     Check,
@@ -24,16 +18,22 @@ from licorne_core.reasons import (
     RunningCheck,
     StoppedQueueCheck,
 )
-from licorne_core.resources import Items
-from licorne_core.scheduling.blockers import Blocker
-from licorne_core.scheduling.changes import Changes
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.apps.states import AppState
+from licorne_core.model.queues.access import stopped_above
+from licorne_core.model.queues.queue import Queue
+from licorne_core.model.quotas import Quota, claimed, excess, first_exceeded, may_start
+from licorne_core.model.trackers import Tracker
 from licorne_core.scheduling.escalation import Escalation
-from licorne_core.scheduling.predicate_checks import PredicateChecks
+from licorne_core.scheduling.predicates.checks import PredicateChecks
 from licorne_core.scheduling.preempting import Preemption
-from licorne_core.scheduling.promises import Promise
-from licorne_core.scheduling.wakeups import Wakeups
-from licorne_core.timers import Due, Timer, Timers
-from licorne_core.trackers import Tracker
+from licorne_core.scheduling.reservations.promises import Promise
+from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.scheduling.waiting.changes import Changes
+from licorne_core.scheduling.waiting.wakeups import Wakeups
+from licorne_core.values.resources import Items
+from licorne_core.values.timers import Due, Timer, Timers
 
 
 class Scene(NamedTuple):

@@ -8,19 +8,13 @@ parked with its blocker on the way, so the next pass starts where this one had t
 from collections.abc import Mapping
 from typing import Final
 
-from licorne_core.apps.application import Application
-from licorne_core.apps.groups import AskGroup
-from licorne_core.apps.requests import Place, Request
-from licorne_core.apps.states import SCHEDULABLE, AppState
-from licorne_core.asks import AskClass
-from licorne_core.ids import AppId
-from licorne_core.nodes.book import NodeBook
-from licorne_core.nodes.node import Node
-from licorne_core.queues.queue import Queue
-from licorne_core.reservations import Reservation
-from licorne_core.scheduling.back_off import backs_off
-from licorne_core.scheduling.blockers import Blocker
-from licorne_core.scheduling.candidates import WORK_OF_A_TRY, NodeIndex, refusals
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.apps.requests import Place, Request
+from licorne_core.model.apps.states import SCHEDULABLE, AppState
+from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import (
     Asking,
     Scene,
@@ -28,8 +22,9 @@ from licorne_core.scheduling.checks import (
     ask_blocker,
     stopped_queue,
 )
-from licorne_core.scheduling.heaps import StillLooking
 from licorne_core.scheduling.measures import REFUSAL_TIME, Measures, ToReserve
+from licorne_core.scheduling.node_search.candidates import WORK_OF_A_TRY, NodeIndex, refusals
+from licorne_core.scheduling.node_search.heaps import StillLooking
 from licorne_core.scheduling.preempting import ALLOCATIONS_OF_A_TRY, ToClear, ToPreempt
 from licorne_core.scheduling.replacing import (
     PLACEHOLDERS_OF_A_TRY,
@@ -38,12 +33,17 @@ from licorne_core.scheduling.replacing import (
     Replacement,
     ReplacementSearch,
 )
-from licorne_core.scheduling.review import Review, ToGiveUp
-from licorne_core.scheduling.shortages import QuotaShortage
-from licorne_core.scheduling.supply import Supply
-from licorne_core.scheduling.waiting import Parked
-from licorne_core.scheduling.watching import Watch
-from licorne_core.tuning import Tuning
+from licorne_core.scheduling.reservations.review import Review, ToGiveUp
+from licorne_core.scheduling.waiting.back_off import backs_off
+from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.scheduling.waiting.shortages import QuotaShortage
+from licorne_core.scheduling.waiting.supply import Supply
+from licorne_core.scheduling.waiting.waiting import Parked
+from licorne_core.scheduling.waiting.watching import Watch
+from licorne_core.values.asks import AskClass
+from licorne_core.values.ids import AppId
+from licorne_core.values.reservations import Reservation
+from licorne_core.values.tuning import Tuning
 
 NO_USER_QUOTA = "Not enough user quota"
 NO_QUEUE_QUOTA = "Not enough queue quota"

@@ -6,18 +6,18 @@ Each application has one heap of deadlines, and the partition one timer for the 
 ask that its RM could not run has a timer of its own.
 """
 
-from licorne_core.apps.application import Application, Awaited, Deadline
-from licorne_core.apps.groups import (
+from licorne_core.model.apps.application import Application, Awaited, Deadline
+from licorne_core.model.apps.groups import (
     ANY_VERSION,
     AskGroup,
     PreemptionRequest,
     ReservationRequest,
 )
-from licorne_core.apps.requests import Request
-from licorne_core.scheduling.blockers import BackOff
-from licorne_core.scheduling.kept_nodes import Kept
-from licorne_core.scheduling.waiting import Waiting
-from licorne_core.timers import Due, Timer, Timers
+from licorne_core.model.apps.requests import Request
+from licorne_core.scheduling.waiting.blockers import BackOff
+from licorne_core.scheduling.waiting.kept_nodes import Kept
+from licorne_core.scheduling.waiting.waiting import Waiting
+from licorne_core.values.timers import Due, Timer, Timers
 
 MOST_AT_ONCE = 16
 """Deadlines of one application that are dealt with at a time; others have come by then as well."""

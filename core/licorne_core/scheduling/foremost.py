@@ -10,11 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from licorne_core.apps.application import Application
-from licorne_core.queues.queue import Queue
-from licorne_core.ranking import Key, Ranking
-from licorne_core.scheduling.blockers import Blocker
+from licorne_core.model.apps.application import Application
+from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.order import app_key, queue_key
+from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.values.ranking import Key, Ranking
 
 T = TypeVar("T")
 

@@ -6,28 +6,28 @@ A node is reserved for them, or victims are told to stop: here it is decided whi
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from licorne_core.apps.application import Application
-from licorne_core.apps.groups import (
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import (
     ANY_VERSION,
     AskGroup,
     PreemptionRequest,
     ReservationRequest,
 )
-from licorne_core.apps.requests import Request
-from licorne_core.apps.states import SCHEDULABLE
-from licorne_core.ids import AppId
-from licorne_core.nodes.book import NodeBook
-from licorne_core.nodes.node import Node
-from licorne_core.preemption import Law, Refusal, required_node_victims
-from licorne_core.queues.queue import Queue
-from licorne_core.scheduling.blockers import Blocker
-from licorne_core.scheduling.candidates import NodeIndex
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.apps.states import SCHEDULABLE
+from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import Asking, Scene, ask_blocker
 from licorne_core.scheduling.escalation import SEARCH_INTERVAL
-from licorne_core.scheduling.kept_nodes import Kept
+from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.preempting import DOES_NOT_HELP, REASONS, ToClear, ToPreempt
-from licorne_core.scheduling.shortages import QuotaShortage
-from licorne_core.scheduling.watching import Watch
+from licorne_core.scheduling.preemption import Law, Refusal, required_node_victims
+from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.scheduling.waiting.kept_nodes import Kept
+from licorne_core.scheduling.waiting.shortages import QuotaShortage
+from licorne_core.scheduling.waiting.watching import Watch
+from licorne_core.values.ids import AppId
 
 REFUSAL_TIME = 15.0
 """Seconds in which it is told only once why no node takes an ask (spec §§ 8.4, 9.5)."""

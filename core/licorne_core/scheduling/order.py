@@ -1,10 +1,10 @@
 """The keys that order queues and applications (spec §§ 4.9-4.11, 5.2). All end in a unique id."""
 
-from licorne_core.apps.application import Application
 from licorne_core.config.properties import AppSortPolicy
-from licorne_core.priorities import NO_PRIORITY
-from licorne_core.queues.queue import Queue
-from licorne_core.ranking import Key
+from licorne_core.model.apps.application import Application
+from licorne_core.model.queues.queue import Queue
+from licorne_core.values.priorities import NO_PRIORITY
+from licorne_core.values.ranking import Key
 
 
 def queue_key(queue: Queue, *, priority_sort: bool, types: tuple[str, ...]) -> Key:

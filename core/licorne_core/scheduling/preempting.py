@@ -9,19 +9,19 @@ be helped must not slow the others.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from licorne_core.apps.application import Application
-from licorne_core.apps.groups import PreemptionRequest
-from licorne_core.apps.requests import Request
-from licorne_core.effects import AskedNode, AskedPreemption, AskedVictim, PreemptionsAsked
-from licorne_core.ids import PartitionName, rm_of
-from licorne_core.nodes.node import Node
-from licorne_core.preemption import Law, Plan, PreemptionSearch, Refusal
-from licorne_core.preemption.whatif import Victim
-from licorne_core.queues.queue import Queue
-from licorne_core.rm_context import RmContext
-from licorne_core.scheduling.blockers import Blocker
+from licorne_core.messages.effects import AskedNode, AskedPreemption, AskedVictim, PreemptionsAsked
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import PreemptionRequest
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
+from licorne_core.model.rm_context import RmContext
 from licorne_core.scheduling.escalation import SEARCH_INTERVAL
-from licorne_core.scheduling.open_calls import Call, OpenCalls
+from licorne_core.scheduling.predicates.open_calls import Call, OpenCalls
+from licorne_core.scheduling.preemption import Law, Plan, PreemptionSearch, Refusal
+from licorne_core.scheduling.preemption.whatif import Victim
+from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.values.ids import PartitionName, rm_of
 
 MOST_SEARCHES = 10
 """Searches that the asks of a leaf may have in one turn (spec § 9.2)."""

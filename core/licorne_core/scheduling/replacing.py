@@ -7,21 +7,21 @@ something of it has changed, when a node changes that the RM refused, or when on
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from licorne_core.apps.application import Application
-from licorne_core.apps.gang import TaskGroup
-from licorne_core.apps.groups import AskGroup
-from licorne_core.apps.requests import Place, Request
-from licorne_core.apps.states import SCHEDULABLE
-from licorne_core.asks import AskClass
-from licorne_core.ids import NodeId
-from licorne_core.nodes.node import Node
-from licorne_core.queues.queue import Queue
-from licorne_core.ranking import Key
-from licorne_core.scheduling.blockers import Blocker
-from licorne_core.scheduling.candidates import NodeIndex
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.gang import TaskGroup
+from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.apps.requests import Place, Request
+from licorne_core.model.apps.states import SCHEDULABLE
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.foremost import Foremost
+from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.order import app_key
-from licorne_core.scheduling.predicate_checks import PredicateChecks
+from licorne_core.scheduling.predicates.checks import PredicateChecks
+from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.values.asks import AskClass
+from licorne_core.values.ids import NodeId
+from licorne_core.values.ranking import Key
 
 PLACEHOLDERS_OF_A_TRY = 8
 """Looking at so many placeholders costs as much as trying one ask."""

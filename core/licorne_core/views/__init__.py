@@ -1,6 +1,6 @@
 """Reports for those who look, by what is read; `Views` finds what they are made of."""
 
-from licorne_core.views.audit import Concern, Finding
+from licorne_core.views.audit.steps import Concern, Finding
 from licorne_core.views.in_order import InOrder
 from licorne_core.views.lookup import Views
 from licorne_core.views.standing import Standing

@@ -7,25 +7,25 @@ heard of it: it is shown as an ask.
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from licorne_core.apps.application import Application
-from licorne_core.apps.gang import TaskGroup
-from licorne_core.apps.groups import AskGroup, group_key
-from licorne_core.apps.requests import SHOWN_AS_ASKS, Place, Request, RequestState
-from licorne_core.apps.usage import most_allocated
-from licorne_core.asks import Allocation
-from licorne_core.errors import NotFound, shown
-from licorne_core.explain import why_stopped
-from licorne_core.ids import AppId
-from licorne_core.partition import Partition
-from licorne_core.reports import (
+from licorne_core.messages.reports import (
     AppReport,
     AskLogEntry,
     AskReport,
     ReservationReport,
     TaskGroupReport,
 )
-from licorne_core.runs import RUN, in_runs
-from licorne_core.timers import Due, Timer
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.gang import TaskGroup
+from licorne_core.model.apps.groups import AskGroup, group_key
+from licorne_core.model.apps.requests import SHOWN_AS_ASKS, Place, Request, RequestState
+from licorne_core.model.apps.usage import most_allocated
+from licorne_core.partitions.partition import Partition
+from licorne_core.values.asks import Allocation
+from licorne_core.values.errors import NotFound, shown
+from licorne_core.values.ids import AppId
+from licorne_core.values.runs import RUN, in_runs
+from licorne_core.values.timers import Due, Timer
+from licorne_core.views.explain import why_stopped
 from licorne_core.views.in_order import InOrder
 from licorne_core.views.nodes import reservation_report
 

@@ -7,20 +7,20 @@ check has found it; what no check stops waits for its turn.
 from collections import Counter
 from collections.abc import Iterator
 
-from licorne_core.apps.application import Application
-from licorne_core.apps.groups import AskGroup
-from licorne_core.apps.states import SCHEDULABLE
-from licorne_core.explain import starting_checks
-from licorne_core.ids import QueuePath
-from licorne_core.partition import Partition
-from licorne_core.queues.access import stopped_above
-from licorne_core.quotas import Quota
-from licorne_core.reports import Census
-from licorne_core.resources import charge
-from licorne_core.scheduling.blockers import Blocker, OpenPlaceholders, RunningLimit
-from licorne_core.scheduling.predicate_checks import AnswersOwed
-from licorne_core.scheduling.shortages import QuotaShortage
-from licorne_core.trackers import Tracker
+from licorne_core.messages.reports import Census
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.apps.states import SCHEDULABLE
+from licorne_core.model.queues.access import stopped_above
+from licorne_core.model.quotas import Quota
+from licorne_core.model.trackers import Tracker
+from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.predicates.checks import AnswersOwed
+from licorne_core.scheduling.waiting.blockers import Blocker, OpenPlaceholders, RunningLimit
+from licorne_core.scheduling.waiting.shortages import QuotaShortage
+from licorne_core.values.ids import QueuePath
+from licorne_core.values.resources import charge
+from licorne_core.views.explain import starting_checks
 
 WAITS_FOR_TURN = "WAITS_FOR_TURN"
 """No check is known to stop the ask."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
-from licorne_core.runs import in_runs
+from licorne_core.values.runs import in_runs
 
 Name = TypeVar("Name", bound=str)
 

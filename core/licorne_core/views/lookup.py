@@ -4,15 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
 
-from licorne_core.asks import Allocation
-from licorne_core.counters import Counters
-from licorne_core.errors import NotFound, shown
-from licorne_core.explain import explain, explain_preempted
-from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId
-from licorne_core.outstanding import scan
-from licorne_core.preemption.ledger import PreemptionRecord
-from licorne_core.registry import Registry
-from licorne_core.reports import (
+from licorne_core.messages.reports import (
     AppReport,
     AskReport,
     Census,
@@ -26,7 +18,13 @@ from licorne_core.reports import (
     RmReport,
     UsageReport,
 )
-from licorne_core.rm_caps import RmCaps
+from licorne_core.partitions.registry import Registry
+from licorne_core.scheduling.preemption.ledger import PreemptionRecord
+from licorne_core.values.asks import Allocation
+from licorne_core.values.counters import Counters
+from licorne_core.values.errors import NotFound, shown
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId
+from licorne_core.values.rm_caps import RmCaps
 from licorne_core.views.applications import (
     allocations_of,
     app_names,
@@ -36,8 +34,9 @@ from licorne_core.views.applications import (
     find_application,
     reservations_of,
 )
-from licorne_core.views.audit import Finding, audit
+from licorne_core.views.audit.steps import Finding, audit
 from licorne_core.views.census import census, waiting_by_code
+from licorne_core.views.explain import explain, explain_preempted
 from licorne_core.views.in_order import InOrder
 from licorne_core.views.nodes import (
     allocations_on,
@@ -48,6 +47,7 @@ from licorne_core.views.nodes import (
     reservations_on,
 )
 from licorne_core.views.outstanding import outstanding_shapes
+from licorne_core.views.outstanding_scan import scan
 from licorne_core.views.partitions import partition_report, placement_report, rm_report
 from licorne_core.views.queues import children_of, level_by_level, queue_report
 from licorne_core.views.standing import Standing, standing

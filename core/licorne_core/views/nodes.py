@@ -3,17 +3,17 @@
 from collections.abc import Iterator
 from itertools import islice
 
-from licorne_core.apps.requests import SHOWN_AS_ASKS, Request
-from licorne_core.asks import Allocation
-from licorne_core.errors import NotFound, shown
-from licorne_core.explain import why_stopped, why_waits
-from licorne_core.ids import AllocationKey, AppId, NodeId
-from licorne_core.nodes.node import Node
-from licorne_core.nodes.sorting import utilization
-from licorne_core.partition import Partition
-from licorne_core.reports import NodeReport, ReservationReport
-from licorne_core.reservations import NO_REASON, Reservation
-from licorne_core.runs import RUN, in_runs
+from licorne_core.messages.reports import NodeReport, ReservationReport
+from licorne_core.model.apps.requests import SHOWN_AS_ASKS, Request
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.nodes.sorting import utilization
+from licorne_core.partitions.partition import Partition
+from licorne_core.values.asks import Allocation
+from licorne_core.values.errors import NotFound, shown
+from licorne_core.values.ids import AllocationKey, AppId, NodeId
+from licorne_core.values.reservations import NO_REASON, Reservation
+from licorne_core.values.runs import RUN, in_runs
+from licorne_core.views.explain import why_stopped, why_waits
 
 
 def find_node(partition: Partition, node_id: str) -> Node:

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 
-from licorne_core.asks import Shape
-from licorne_core.ids import QueuePath
-from licorne_core.outstanding import Outstanding
-from licorne_core.reports import OutstandingShape
-from licorne_core.runs import in_runs
+from licorne_core.messages.reports import OutstandingShape
+from licorne_core.values.asks import Shape
+from licorne_core.values.ids import QueuePath
+from licorne_core.values.runs import in_runs
+from licorne_core.views.outstanding_scan import Outstanding
 
 _Size = tuple[int, Shape, dict[QueuePath, int]]
 """A size: minus how many asks are of it, its amounts, and how many are in each queue."""

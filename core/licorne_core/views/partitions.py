@@ -1,9 +1,9 @@
 """RMs and partitions in numbers."""
 
-from licorne_core.ids import bare_partition
-from licorne_core.partition import Partition
-from licorne_core.registry import Rm
-from licorne_core.reports import PartitionReport, PlacementReport, RmReport
+from licorne_core.messages.reports import PartitionReport, PlacementReport, RmReport
+from licorne_core.partitions.partition import Partition
+from licorne_core.partitions.registry import Rm
+from licorne_core.values.ids import bare_partition
 
 
 def rm_report(rm: Rm) -> RmReport:

@@ -4,12 +4,12 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 
-from licorne_core.ids import QueuePath
-from licorne_core.preemption.quota_change import QuotaClock, is_above_max
-from licorne_core.queues.queue import Queue
-from licorne_core.queues.quota import current_share, headroom
-from licorne_core.reports import QueueReport
-from licorne_core.runs import in_runs
+from licorne_core.messages.reports import QueueReport
+from licorne_core.model.queues.queue import Queue
+from licorne_core.model.queues.quota import current_share, headroom
+from licorne_core.scheduling.preemption.quota_change import QuotaClock, is_above_max
+from licorne_core.values.ids import QueuePath
+from licorne_core.values.runs import in_runs
 
 
 def queue_report(queue: Queue, clock: QuotaClock, *, subtree: bool) -> QueueReport:

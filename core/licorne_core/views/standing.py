@@ -5,9 +5,9 @@ It is what a census says of the ask, at a price that depends on nothing else tha
 
 from typing import NamedTuple
 
-from licorne_core.apps.requests import TO_REPLACE, RequestState
-from licorne_core.ids import AllocationKey, AppId, PartitionName, QueuePath
-from licorne_core.registry import Rm
+from licorne_core.model.apps.requests import TO_REPLACE, RequestState
+from licorne_core.partitions.registry import Rm
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath
 from licorne_core.views.census import REPLACES_PLACEHOLDER, WAITS_FOR_ANSWER, stops, stops_all
 
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Generator, Iterator, Mapping
 
-from licorne_core.apps.application import Application
-from licorne_core.errors import NotFound, shown
-from licorne_core.ids import AppId, QueuePath
-from licorne_core.partition import Partition
-from licorne_core.reports import QueueUsage, UsageReport
-from licorne_core.resources import EMPTY, Resources, charge
-from licorne_core.runs import in_runs
-from licorne_core.trackers import Tracker
+from licorne_core.messages.reports import QueueUsage, UsageReport
+from licorne_core.model.apps.application import Application
+from licorne_core.model.trackers import Tracker
+from licorne_core.partitions.partition import Partition
+from licorne_core.values.errors import NotFound, shown
+from licorne_core.values.ids import AppId, QueuePath
+from licorne_core.values.resources import EMPTY, Resources, charge
+from licorne_core.values.runs import in_runs
 
 STEP = 500
 """Queues and applications that are looked at before the reader may pause."""

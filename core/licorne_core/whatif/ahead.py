@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from licorne_core.partition import Partition
+from licorne_core.partitions.partition import Partition
 
 MARGIN = 5.0
 """Seconds behind the last delay: a node is reserved for an ask after two (spec § 8.5), and queues

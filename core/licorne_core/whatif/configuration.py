@@ -3,14 +3,20 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from licorne_core.apps.requests import Request, RequestState
-from licorne_core.commands import UpdateConfiguration
 from licorne_core.config import load
 from licorne_core.config.schema import Configuration
-from licorne_core.effects import ConfigurationRefused, ConfigurationUpdated
-from licorne_core.ids import AllocationKey, AppId, PartitionName, partition_key, partition_name
-from licorne_core.partition import Partition
+from licorne_core.messages.commands import UpdateConfiguration
+from licorne_core.messages.effects import ConfigurationRefused, ConfigurationUpdated
+from licorne_core.model.apps.requests import Request, RequestState
+from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
+from licorne_core.values.ids import (
+    AllocationKey,
+    AppId,
+    PartitionName,
+    partition_key,
+    partition_name,
+)
 from licorne_core.whatif.ahead import MOST_AHEAD, has_nothing_to_wait_for, seconds_ahead
 from licorne_core.whatif.defaults import defaulted_values
 from licorne_core.whatif.limits import NEW, Excess, Place, exceeded_limits, excesses

@@ -21,7 +21,7 @@ from licorne_core.config.properties import (
 )
 from licorne_core.config.report import Report
 from licorne_core.config.schema import Configuration, PartitionConfig, QueueConfig
-from licorne_core.ids import PartitionName, RmId, partition_name
+from licorne_core.values.ids import PartitionName, RmId, partition_name
 from licorne_core.whatif import words
 from licorne_core.whatif.plans import Capped, DefaultedValue
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from licorne_core.ids import PartitionName
-from licorne_core.partition import Partition
-from licorne_core.quotas import Quota
-from licorne_core.resources import EMPTY
-from licorne_core.trackers import Tracker
+from licorne_core.model.quotas import Quota
+from licorne_core.model.trackers import Tracker
+from licorne_core.partitions.partition import Partition
+from licorne_core.values.ids import PartitionName
+from licorne_core.values.resources import EMPTY
 from licorne_core.whatif.plans import Capped, ExceededLimit
 
 NEW = "new"

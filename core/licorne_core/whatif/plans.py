@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from licorne_core.errors import Problem
-from licorne_core.ids import AllocationKey, AppId, PartitionName, QueuePath
-from licorne_core.resources import Resources
+from licorne_core.values.errors import Problem
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath
+from licorne_core.values.resources import Resources
 
 MOST = 1_000
 """Entries of each list."""

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from licorne_core.config.schema import LimitConfig
-from licorne_core.ids import PartitionName, QueuePath
-from licorne_core.partition import Partition
-from licorne_core.queues.queue import Queue
-from licorne_core.queues.states import QueueState
+from licorne_core.model.queues.queue import Queue
+from licorne_core.model.queues.states import QueueState
+from licorne_core.partitions.partition import Partition
+from licorne_core.values.ids import PartitionName, QueuePath
 from licorne_core.whatif import words
 from licorne_core.whatif.limits import exceeds, over_max
 from licorne_core.whatif.plans import Capped, PlannedQueue, PlannedValue

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from licorne_core.asks import Allocation
-from licorne_core.commands import (
+from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
     Command,
@@ -18,7 +17,7 @@ from licorne_core.commands import (
     Tick,
     UpdateAllocations,
 )
-from licorne_core.effects import (
+from licorne_core.messages.effects import (
     AllocationsMade,
     AllocationsReleased,
     Effect,
@@ -27,10 +26,11 @@ from licorne_core.effects import (
     PreemptionsAsked,
     Unfinished,
 )
-from licorne_core.ids import PartitionName, RmId
-from licorne_core.partition import Partition
-from licorne_core.preemption.ledger import PreemptionRecord
+from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
+from licorne_core.scheduling.preemption.ledger import PreemptionRecord
+from licorne_core.values.asks import Allocation
+from licorne_core.values.ids import PartitionName, RmId
 
 DECISIONS = 256
 """Decisions between two looks at the budget."""

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from licorne_core.apps.application import Application
-from licorne_core.apps.requests import Request
-from licorne_core.asks import AskClass
-from licorne_core.explain import first_failing
-from licorne_core.explain_nodes import nodes_check
-from licorne_core.explain_preemption import UNDER_WAY, preemption_check
-from licorne_core.partition import Partition
-from licorne_core.reasons import Check, NodesCheck, QueueCheck
+from licorne_core.messages.reasons import Check, NodesCheck, QueueCheck
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import Request
+from licorne_core.partitions.partition import Partition
+from licorne_core.values.asks import AskClass
+from licorne_core.views.explain import first_failing
+from licorne_core.views.explain_nodes import nodes_check
+from licorne_core.views.explain_preemption import UNDER_WAY, preemption_check
 
 LOOKS = 100
 """Asks of an application that are looked at between two questions whether to go on."""

@@ -3,15 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from licorne_core.apps.application import Application
-from licorne_core.asks import Ask
-from licorne_core.commands import NewApplication, UpdateAllocations, UpdateApplications
-from licorne_core.effects import AllocationsRejected, ApplicationsAnswered
-from licorne_core.errors import Rejected
-from licorne_core.ids import AllocationKey, PartitionName, RmId, normalize_partition, partition_key
-from licorne_core.partition import Partition
-from licorne_core.placement.identity_check import checked_user, is_forced
+from licorne_core.messages.commands import NewApplication, UpdateAllocations, UpdateApplications
+from licorne_core.messages.effects import AllocationsRejected, ApplicationsAnswered
+from licorne_core.model.apps.application import Application
+from licorne_core.model.placement.identity_check import checked_user, is_forced
+from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
+from licorne_core.values.asks import Ask
+from licorne_core.values.errors import Rejected
+from licorne_core.values.ids import (
+    AllocationKey,
+    PartitionName,
+    RmId,
+    normalize_partition,
+    partition_key,
+)
 from licorne_core.whatif.ahead import MOST_AHEAD, seconds_ahead
 from licorne_core.whatif.configuration import victim_of
 from licorne_core.whatif.plans import PlannedAsk, PlannedVictim, SubmissionPlan

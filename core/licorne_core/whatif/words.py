@@ -6,8 +6,8 @@ from licorne_core.config.schema import (
     PlacementRuleConfig,
     TemplateConfig,
 )
-from licorne_core.quantity import print_quantity
-from licorne_core.resources import Resources
+from licorne_core.values.quantity import print_quantity
+from licorne_core.values.resources import Resources
 
 NONE = "none"
 UNLIMITED = "unlimited"

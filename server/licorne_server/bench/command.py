@@ -27,7 +27,7 @@ from typing import Any
 CHUNK = 4096
 COMPILED = ("licorne_core", "licorne_server")
 """The packages that have compiled modules."""
-BUILD_INFO = Path(__file__).parents[1] / "build_info.py"
+BUILD_INFO = Path(__file__).parents[1] / "process/build_info.py"
 
 
 def end_with_parent() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import licorne_core
-from licorne_server.build_info import BuildInfo, build_info
+from licorne_server.process.build_info import BuildInfo, build_info
 
 PROGRAM = Path(__file__).with_name("command.py")
 ABOUT_SECONDS = 60.0

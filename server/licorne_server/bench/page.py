@@ -12,7 +12,7 @@ from licorne_server.bench.pictures import by_scenario, pair_ratios
 from licorne_server.bench.report import NOTHING, Run, setting_texts
 from licorne_server.bench.scenarios import Kind, Scenario
 from licorne_server.bench.spread import Spread, brief, times
-from licorne_server.build_info import COMPILED
+from licorne_server.process.build_info import COMPILED
 
 TITLE = "Scenarios"
 RATE, CPU = "allocations_per_second", "cpu_us_per_allocation"

@@ -14,8 +14,7 @@ from functools import partial
 from math import ceil, inf
 from statistics import fmean, linear_regression, median
 
-from licorne_core.asks import Ask, AskClass
-from licorne_core.commands import (
+from licorne_core.messages.commands import (
     Command,
     RegisterRm,
     ReleaseRequest,
@@ -26,7 +25,7 @@ from licorne_core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from licorne_core.effects import (
+from licorne_core.messages.effects import (
     AllocationsMade,
     AllocationsRejected,
     AllocationsReleased,
@@ -37,11 +36,12 @@ from licorne_core.effects import (
     RegistrationFailed,
     Unfinished,
 )
-from licorne_core.ids import AllocationKey, AppId, RmId
-from licorne_core.quantity import VCORE
-from licorne_core.reports import QueueReport
-from licorne_core.resources import Resources
+from licorne_core.messages.reports import QueueReport
 from licorne_core.scheduler import Scheduler
+from licorne_core.values.asks import Ask, AskClass
+from licorne_core.values.ids import AllocationKey, AppId, RmId
+from licorne_core.values.quantity import VCORE
+from licorne_core.values.resources import Resources
 from licorne_server.bench.driver import BenchError
 from licorne_server.bench.growth.world import START, parsed
 from licorne_server.bench.utilisation_loads import Load, application_of, ask_of, created

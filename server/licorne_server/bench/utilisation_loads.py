@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import licorne
-from licorne_core.asks import Ask, AskClass
-from licorne_core.commands import NewApplication, NodeAction, NodeUpdate
-from licorne_core.identity import UserGroup
-from licorne_core.ids import AllocationKey, AppId, NodeId
+from licorne_core.messages.commands import NewApplication, NodeAction, NodeUpdate
+from licorne_core.values.asks import Ask, AskClass
+from licorne_core.values.identity import UserGroup
+from licorne_core.values.ids import AllocationKey, AppId, NodeId
 from licorne_server.cli.local.demo.world import Profile, World, nodes, world, worlds
 
 MIXED_QUEUES = """\

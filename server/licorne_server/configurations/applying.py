@@ -10,24 +10,24 @@ from enum import Enum
 
 import structlog
 
-from licorne_core.commands import UpdateConfiguration
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
-from licorne_core.effects import (
+from licorne_core.messages.commands import UpdateConfiguration
+from licorne_core.messages.effects import (
     ConfigurationRefused,
     ConfigurationUpdated,
     Effect,
     NotRegistered,
 )
-from licorne_core.ids import RmId
+from licorne_core.values.ids import RmId
 from licorne_server.configurations.history import Configurations
 from licorne_server.configurations.revisions import Revision, Revisions, Source, extra_text
 from licorne_server.configurations.warnings import tell_warnings
-from licorne_server.engine import Engine
-from licorne_server.errors import CallError, aborted, config_refused, failed_precondition
-from licorne_server.undisturbed import Undisturbed
+from licorne_server.engine.engine import Engine
+from licorne_server.process.undisturbed import Undisturbed
+from licorne_server.wire.errors import CallError, aborted, config_refused, failed_precondition
 
-log = structlog.get_logger(__name__)
+log = structlog.get_logger("core.configurations.applying")
 
 CheckConfiguration = Callable[[RmId, SubmittedConfig], ConfigurationRefused | None]
 

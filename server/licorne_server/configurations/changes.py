@@ -2,13 +2,13 @@
 
 from contextlib import AbstractAsyncContextManager
 
-from licorne_server.clock import Clock
-from licorne_server.config_thread import ConfigThread
 from licorne_server.configurations.applying import Applier, CheckConfiguration
 from licorne_server.configurations.history import Configurations
 from licorne_server.configurations.reloading import Reloader
-from licorne_server.engine import Engine
-from licorne_server.rms import Rms, configuring
+from licorne_server.configurations.thread import ConfigThread
+from licorne_server.engine.engine import Engine
+from licorne_server.process.clock import Clock
+from licorne_server.rms.registry import Rms, configuring
 
 
 class Changes:

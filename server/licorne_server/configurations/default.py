@@ -6,9 +6,9 @@ from pathlib import Path
 from licorne_core.config import built_in, load
 from licorne_core.config.caps import MAX_BYTES
 from licorne_core.config.schema import Configuration
-from licorne_core.errors import ConfigError, Problem
+from licorne_core.values.errors import ConfigError, Problem
 from licorne_server.configurations.revisions import Source
-from licorne_server.problems import located
+from licorne_server.wire.problems import located
 
 
 class DefaultFileError(Exception):

@@ -8,14 +8,14 @@ import structlog
 
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
-from licorne_core.ids import RmId
-from licorne_server.clock import Clock
+from licorne_core.values.ids import RmId
 from licorne_server.configurations.default import Default
 from licorne_server.configurations.keeper import Keeper
 from licorne_server.configurations.revisions import APPLIED, Revision, Revisions, Source
-from licorne_server.convert_out import nanoseconds
+from licorne_server.process.clock import Clock
+from licorne_server.wire.responses import nanoseconds
 
-log = structlog.get_logger(__name__)
+log = structlog.get_logger("core.configurations.history")
 
 MAX_GONE = 1_024
 """RMs that are gone of which revisions are kept: as many as there may be RMs."""

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import structlog
 
-from licorne_core.ids import RmId
+from licorne_core.values.ids import RmId
 from licorne_server.configurations.revisions import Revisions
 from licorne_server.configurations.state_dir import StateDir
 
-log = structlog.get_logger(__name__)
+log = structlog.get_logger("core.configurations.keeper")
 
 
 class Keeper:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from licorne_core.ids import RmId
+from licorne_core.values.ids import RmId
 from licorne_server.configurations.revisions import Revision, Revisions, Source
 
 FORMAT = 1

@@ -15,10 +15,8 @@ from time import perf_counter
 import structlog
 
 from licorne_core.config import load
-from licorne_core.errors import ConfigError
-from licorne_core.ids import RmId
-from licorne_server.clock import Clock
-from licorne_server.config_thread import ConfigThread, Origin
+from licorne_core.values.errors import ConfigError
+from licorne_core.values.ids import RmId
 from licorne_server.configurations.applying import Applier, Change
 from licorne_server.configurations.default import (
     DefaultFileError,
@@ -27,12 +25,14 @@ from licorne_server.configurations.default import (
 )
 from licorne_server.configurations.history import Configurations
 from licorne_server.configurations.revisions import Source
-from licorne_server.errors import CallError, Defect, failed_precondition
+from licorne_server.configurations.thread import ConfigThread, Origin
 from licorne_server.fair import FairLock
-from licorne_server.rms import Rms, configuring
-from licorne_server.undisturbed import Undisturbed
+from licorne_server.process.clock import Clock
+from licorne_server.process.undisturbed import Undisturbed
+from licorne_server.rms.registry import Rms, configuring
+from licorne_server.wire.errors import CallError, Defect, failed_precondition
 
-log = structlog.get_logger(__name__)
+log = structlog.get_logger("core.configurations.reloading")
 
 INTERVAL = 2.0
 """Seconds between two looks at the file."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from licorne_core.config.schema import Configuration
-from licorne_core.ids import RmId
+from licorne_core.values.ids import RmId
 
 MAX_REVISIONS = 50
 """Revisions of an RM that are kept."""

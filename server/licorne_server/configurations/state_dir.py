@@ -19,7 +19,7 @@ from pathlib import Path
 
 import structlog
 
-from licorne_core.ids import RmId
+from licorne_core.values.ids import RmId
 from licorne_server.configurations.earlier_files import read_files, replace_files
 from licorne_server.configurations.records import (
     Damaged,
@@ -30,9 +30,9 @@ from licorne_server.configurations.records import (
     texts_of,
 )
 from licorne_server.configurations.revisions import Revisions
-from licorne_server.settings import SettingsError
+from licorne_server.process.settings import SettingsError
 
-log = structlog.get_logger(__name__)
+log = structlog.get_logger("core.configurations.state_dir")
 
 LOCK = "lock"
 DATABASE = "state.sqlite"

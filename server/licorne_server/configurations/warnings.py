@@ -5,7 +5,7 @@ import structlog
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 
-log = structlog.get_logger(__name__)
+log = structlog.get_logger("core.configurations.warnings")
 
 MOST_TOLD = 10
 """Warnings of one configuration that its line has; the others are counted."""

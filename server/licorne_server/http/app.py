@@ -27,9 +27,9 @@ from licorne_server.http.state_dump import DumpReads
 from licorne_server.http.stream import OPENINGS, TIME_SLICES
 from licorne_server.http.ui.page import Page
 from licorne_server.http.usage import UsageReads
-from licorne_server.peer_bounds import METRICS_CONNECTIONS, PeerBounds
-from licorne_server.settings import Address, Settings, SettingsError
-from licorne_server.tls import HttpCertificates
+from licorne_server.process.peer_bounds import METRICS_CONNECTIONS, PeerBounds
+from licorne_server.process.settings import Address, Settings, SettingsError
+from licorne_server.security.tls import HttpCertificates
 
 SERVER = f"licorne/{version('licorne-server')}"
 """What answers call the server."""

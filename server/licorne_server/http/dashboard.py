@@ -5,14 +5,14 @@ from functools import partial
 
 from aiohttp import web
 
-from licorne_core.errors import NotFound
-from licorne_core.ids import NodeId, PartitionName, rm_of
+from licorne_core.values.errors import NotFound
+from licorne_core.values.ids import NodeId, PartitionName, rm_of
 from licorne_core.views import Views
-from licorne_server.convert_out import nanoseconds
-from licorne_server.history import Sample
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import JsonObject, Rows, send_json, slice_for
 from licorne_server.http.units import USAGE_RANGES, rest_name, usage_ranges
+from licorne_server.services.history import Sample
+from licorne_server.wire.responses import nanoseconds
 
 
 class DashboardReads:

@@ -10,9 +10,9 @@ from aiohttp.typedefs import Handler
 from aiohttp.web_protocol import RequestHandler
 
 from licorne_server.http.handshake import Handshake, Handshakes
-from licorne_server.peers import peer_of
+from licorne_server.process.peers import peer_of
 
-log = structlog.get_logger(__name__)
+log = structlog.get_logger("core.http.door")
 
 BACKLOG = 64
 """Connections that the loop takes in one go."""

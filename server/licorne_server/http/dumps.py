@@ -11,17 +11,17 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from licorne_core.errors import NotFound
-from licorne_core.ids import PartitionName
-from licorne_core.reports import RmReport
+from licorne_core.messages.reports import RmReport
+from licorne_core.values.errors import NotFound
+from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
-from licorne_server.config_thread import Origin
-from licorne_server.convert_out import nanoseconds
+from licorne_server.configurations.thread import Origin
 from licorne_server.http import json_apps, json_cluster, json_config, json_nodes, json_queues
 from licorne_server.http.dashboard import history_of_applications, history_of_containers
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import JsonObject, Rows, Verbatim, fragments, sliced
 from licorne_server.http.units import rest_name, rms_named
+from licorne_server.wire.responses import nanoseconds
 
 STATES = ("active", "completed", "rejected")
 

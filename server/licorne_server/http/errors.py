@@ -9,11 +9,11 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from licorne_core.errors import NotFound
-from licorne_server.caps import MAX_CONFIG_BYTES
-from licorne_server.errors import CallError
+from licorne_core.values.errors import NotFound
+from licorne_server.wire.caps import MAX_CONFIG_BYTES
+from licorne_server.wire.errors import CallError
 
-log = structlog.get_logger(__name__)
+log = structlog.get_logger("core.http.errors")
 
 MAX_BODY = MAX_CONFIG_BYTES
 """The longest request body that is read, in bytes: only configurations are sent here."""

@@ -7,7 +7,7 @@ are made in slices, and some have older names that the library refuses for count
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from licorne_server.measures import Histogram
+from licorne_server.telemetry.measures import Histogram
 
 Labels = tuple[str, ...]
 """The names of labels, or their values in the same order."""

@@ -12,9 +12,9 @@ from collections.abc import Callable
 import structlog
 
 from licorne_server.fair import TimeSlices
-from licorne_server.peers import peer_of
+from licorne_server.process.peers import peer_of
 
-log = structlog.get_logger(__name__)
+log = structlog.get_logger("core.http.handshake")
 
 HANDSHAKE_SECONDS = 0.001
 """What a handshake takes of the loop, roughly: a signature, and the check of a certificate."""

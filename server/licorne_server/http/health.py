@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from licorne_core.commands import Hold
-from licorne_core.errors import NotFound
-from licorne_core.ids import PartitionName
-from licorne_core.reports import RmReport
+from licorne_core.messages.commands import Hold
+from licorne_core.messages.reports import RmReport
+from licorne_core.values.errors import NotFound
+from licorne_core.values.ids import PartitionName
 from licorne_core.views import Concern, Views
 from licorne_server.http.sources import Sources, Status
 from licorne_server.http.stream import TIME_SLICES, JsonObject, reader_of, send, sliced

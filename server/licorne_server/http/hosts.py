@@ -13,10 +13,10 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from licorne_core.errors import shown
+from licorne_core.values.errors import shown
 from licorne_server.http.probes import PROBES
 
-log = structlog.get_logger(__name__)
+log = structlog.get_logger("core.http.hosts")
 
 ANY = "*"
 

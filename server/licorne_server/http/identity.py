@@ -1,4 +1,4 @@
-"""Who may see what over HTTP, where the server knows tokens or certificates (`access.py`).
+"""Who may see what over HTTP, where the server knows tokens or certificates (`security/access.py`).
 
 Probes are open to everybody. All else needs an identity. That of an operator shows everything, that
 of an RM only what its path, or `rm` in its query, says is of that RM. A refusal says the same of
@@ -17,17 +17,17 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from licorne_core.errors import NotFound
-from licorne_core.ids import rm_of
+from licorne_core.values.errors import NotFound
+from licorne_core.values.ids import rm_of
 from licorne_core.views import Views
-from licorne_server.access import Access, Caller
 from licorne_server.http.probes import PROBES
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import CALLER
 from licorne_server.http.ui import paths
-from licorne_server.peers import peer_of
+from licorne_server.process.peers import peer_of
+from licorne_server.security.access import Access, Caller
 
-log = structlog.get_logger(__name__)
+log = structlog.get_logger("core.http.identity")
 
 ACCESS = web.AppKey("access", Access)
 """Where an application has who may see what."""

@@ -1,13 +1,13 @@
 """Applications, asks and allocations as REST shows them (spec § 12.4, corrected by § 14)."""
 
-from licorne_core.apps.states import AppState
-from licorne_core.asks import Allocation, Ask
-from licorne_core.ids import AppId, PartitionName
-from licorne_core.reports import AppReport, AskReport, TaskGroupReport
+from licorne_core.messages.reports import AppReport, AskReport, TaskGroupReport
+from licorne_core.model.apps.states import AppState
+from licorne_core.values.asks import Allocation, Ask
+from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.views import Views
-from licorne_server.convert_out import nanoseconds
 from licorne_server.http.stream import JsonObject, Rows, array_of
 from licorne_server.http.units import milliseconds, point_in_time, rest_name, times
+from licorne_server.wire.responses import nanoseconds
 
 
 def applications(

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable
 
-from licorne_core.apps.states import AppState
 from licorne_core.config.name_list import NameList
 from licorne_core.config.schema import FilterConfig, PlacementRuleConfig
-from licorne_core.ids import PartitionName, rm_of
-from licorne_core.reports import PartitionReport, PlacementReport, RmReport
-from licorne_core.rule_kinds import RULES
+from licorne_core.messages.reports import PartitionReport, PlacementReport, RmReport
+from licorne_core.model.apps.states import AppState
+from licorne_core.values.ids import PartitionName, rm_of
+from licorne_core.values.rule_kinds import RULES
 from licorne_core.views import Views
-from licorne_server.convert_out import nanoseconds
 from licorne_server.http.stream import JsonObject, Rows
 from licorne_server.http.units import percentages, rest_name
+from licorne_server.wire.responses import nanoseconds
 
 
 def clusters(views: Views, started_time: float, of: Iterable[PartitionName]) -> Rows:

@@ -2,14 +2,14 @@
 
 from functools import partial
 
-from licorne_core.asks import Allocation
-from licorne_core.ids import AppId, NodeId, PartitionName, QueuePath
-from licorne_core.reports import NodeReport, ReservationReport
+from licorne_core.messages.reports import NodeReport, ReservationReport
+from licorne_core.values.asks import Allocation
+from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath
 from licorne_core.views import Views
-from licorne_server.convert_out import nanoseconds
 from licorne_server.http.json_apps import allocation_json
 from licorne_server.http.stream import JsonObject, Rows, array_of
 from licorne_server.http.units import percentages, rest_name
+from licorne_server.wire.responses import nanoseconds
 
 HOSTNAME = "si/hostname"
 RACKNAME = "si/rackname"

@@ -2,12 +2,12 @@
 
 from functools import partial
 
-from licorne_core.ids import PartitionName
-from licorne_core.preemption.ledger import PreemptionRecord, PreemptionRule, QueueNumbers
+from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule, QueueNumbers
+from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
-from licorne_server.convert_out import nanoseconds
 from licorne_server.http.stream import JsonObject, Rows
 from licorne_server.http.units import rest_name, times
+from licorne_server.wire.responses import nanoseconds
 
 
 def preemptions(views: Views, partition: PartitionName, app_id: str, key: str) -> Rows:

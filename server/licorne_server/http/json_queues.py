@@ -2,12 +2,12 @@
 
 from licorne_core.config.properties import PreemptionPolicy
 from licorne_core.config.schema import TemplateConfig
-from licorne_core.ids import PartitionName, QueuePath
-from licorne_core.reports import QueueReport
+from licorne_core.messages.reports import QueueReport
+from licorne_core.values.ids import PartitionName, QueuePath
 from licorne_core.views import Views
-from licorne_server.convert_out import nanoseconds
 from licorne_server.http.stream import JsonObject, Rows, array_of
 from licorne_server.http.units import duration, percentages, rest_name, times
+from licorne_server.wire.responses import nanoseconds
 
 
 def queue_tree(views: Views, partition: PartitionName, path: str) -> JsonObject:

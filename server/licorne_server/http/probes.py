@@ -10,7 +10,7 @@ from time import monotonic
 from aiohttp import web
 
 from licorne_server.http.sources import Status
-from licorne_server.measures.histogram import WORK, Histogram
+from licorne_server.telemetry.measures.histogram import WORK, Histogram
 
 BEAT_SECONDS = 0.25
 

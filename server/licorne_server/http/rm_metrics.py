@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import fields
 
-from licorne_core.errors import NotFound
-from licorne_core.rm_caps import RmCaps, RmCounts
+from licorne_core.values.errors import NotFound
+from licorne_core.values.rm_caps import RmCaps, RmCounts
 from licorne_core.views import Views
 from licorne_server.http.families import Families, Labels
 from licorne_server.http.sources import EventFigures, Figures, RmFigures

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from licorne_server.http.families import Families, Labels
 from licorne_server.http.sources import RmFigures
-from licorne_server.measures import Histogram, RmMeasures
-from licorne_server.measures.histogram import OLDER
-from licorne_server.measures.of_rm import RESULTS
+from licorne_server.telemetry.measures import Histogram, RmMeasures
+from licorne_server.telemetry.measures.histogram import OLDER
+from licorne_server.telemetry.measures.of_rm import RESULTS
 
 MAX_RMS = 100
 """How many RMs have histograms of their own, those that registered first."""

@@ -5,13 +5,13 @@ from functools import partial
 
 from aiohttp import web
 
-from licorne_core.apps.states import AppState
-from licorne_core.errors import NotFound
-from licorne_core.ids import PartitionName
-from licorne_core.names import is_queue_name
-from licorne_core.reports import RmReport
+from licorne_core.messages.reports import RmReport
+from licorne_core.model.apps.states import AppState
+from licorne_core.values.errors import NotFound
+from licorne_core.values.ids import PartitionName
+from licorne_core.values.names import is_queue_name
 from licorne_core.views import Views
-from licorne_server.config_thread import VALIDATION, Origin
+from licorne_server.configurations.thread import VALIDATION, Origin
 from licorne_server.http import (
     json_apps,
     json_cluster,

@@ -1,12 +1,12 @@
 """Metrics of the server as a whole: its engine, its loop, its calls and its logs."""
 
-from licorne_server.build_info import build_info
 from licorne_server.http.families import Families, Labels
 from licorne_server.http.probes import Heartbeat
 from licorne_server.http.sources import Figures
-from licorne_server.measures import Calls
-from licorne_server.slow_steps import SlowSteps
-from licorne_server.tracing.counts import REASONS, TraceCounts
+from licorne_server.process.build_info import build_info
+from licorne_server.process.slow_steps import SlowSteps
+from licorne_server.telemetry.measures import Calls
+from licorne_server.telemetry.tracing.counts import REASONS, TraceCounts
 
 _CALL = ("grpc_service", "grpc_method", "grpc_type")
 

@@ -5,16 +5,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from licorne_core.config.extra import ExtraConfig
-from licorne_core.ids import RmId
+from licorne_core.values.ids import RmId
 from licorne_core.views import Views
-from licorne_server.access import Access
-from licorne_server.config_thread import ConfigThread
-from licorne_server.event_log import EventLogs
+from licorne_server.configurations.thread import ConfigThread
+from licorne_server.events.log import EventLogs
 from licorne_server.fair import TimeSlices
-from licorne_server.history import Sample
-from licorne_server.measures import Calls, RmMeasures
-from licorne_server.slow_steps import SlowSteps
-from licorne_server.tracing.counts import TraceCounts
+from licorne_server.process.slow_steps import SlowSteps
+from licorne_server.security.access import Access
+from licorne_server.services.history import Sample
+from licorne_server.telemetry.measures import Calls, RmMeasures
+from licorne_server.telemetry.tracing.counts import TraceCounts
 
 
 @dataclass(slots=True)

@@ -18,14 +18,14 @@ import grpc
 import structlog
 from aiohttp import web
 
-from licorne_core.errors import NotFound
-from licorne_server.access import Caller
-from licorne_server.errors import CallError
+from licorne_core.values.errors import NotFound
 from licorne_server.fair import TimeSlices
-from licorne_server.openings import Openings
-from licorne_server.peers import peer_of
+from licorne_server.process.peers import peer_of
+from licorne_server.security.access import Caller
+from licorne_server.security.openings import Openings
+from licorne_server.wire.errors import CallError
 
-log = structlog.get_logger(__name__)
+log = structlog.get_logger("core.http.stream")
 
 JsonObject = dict[str, object]
 T = TypeVar("T")

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
-from licorne_core.errors import NotFound
-from licorne_core.ids import PartitionName, bare_partition
-from licorne_core.reports import NodeReport, RmReport
-from licorne_core.resources import Resources
+from licorne_core.messages.reports import NodeReport, RmReport
+from licorne_core.values.errors import NotFound
+from licorne_core.values.ids import PartitionName, bare_partition
+from licorne_core.values.resources import Resources
 from licorne_core.views import Views
 
 USAGE_RANGES = 10

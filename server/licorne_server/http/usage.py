@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from licorne_core.reports import QueueUsage, UsageReport
+from licorne_core.messages.reports import QueueUsage, UsageReport
 from licorne_core.views import Views
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import (

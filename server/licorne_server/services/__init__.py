@@ -1,1 +1,8 @@
-"""The RPC services, one module each."""
+"""The RPC services, one module each.
+
+In: requests of `si.v1` and `licorne.v1`. Out: their answers, or a status with a typed detail.
+`scheduler.py` and `session.py` are the two ways of an RM, `state.py` reads, `admin/` changes.
+
+Caller: gRPC, through `grpc_server.py`. `gate.py` is what each call passes; `statuses.py` makes errors
+into statuses.
+"""

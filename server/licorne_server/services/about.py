@@ -6,11 +6,11 @@ import grpc
 from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
-from licorne_server.access import Access
-from licorne_server.build_info import BuildInfo
-from licorne_server.convert_out import nanoseconds
-from licorne_server.errors_to_status import unary_handler
+from licorne_server.process.build_info import BuildInfo
+from licorne_server.security.access import Access
 from licorne_server.services.session import PROTOCOL
+from licorne_server.services.statuses import unary_handler
+from licorne_server.wire.responses import nanoseconds
 
 
 class AboutService:

@@ -16,7 +16,7 @@ from licorne.v1.session_pb2 import (
     UpdateResponse,
     Welcome,
 )
-from licorne_core.commands import (
+from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
     BeginReplay,
@@ -25,24 +25,24 @@ from licorne_core.commands import (
     NotePredicatesSent,
     RemoveRm,
 )
-from licorne_core.errors import shown
-from licorne_core.ids import RmId
-from licorne_server.convert_checks import predicate_answers
-from licorne_server.convert_out import Kind
-from licorne_server.convert_victims import preemption_answers
-from licorne_server.engine import Engine
-from licorne_server.envelope import Envelope, Sealer, open_envelope
-from licorne_server.errors import CallError, Malformed, invalid_argument, unavailable
-from licorne_server.intake import Entry, Intake
-from licorne_server.items import parse
-from licorne_server.outbox import Sent
-from licorne_server.pacing import Pace
-from licorne_server.requests import LAYOUTS, handle_request
-from licorne_server.rm import Rm
-from licorne_server.rms import Rms, check_registered
-from licorne_server.sessions import Session
-from licorne_server.streams import Stream
-from licorne_server.wire import Split, delimited, split
+from licorne_core.values.errors import shown
+from licorne_core.values.ids import RmId
+from licorne_server.engine.engine import Engine
+from licorne_server.rms.intake import Entry, Intake
+from licorne_server.rms.outbox import Sent
+from licorne_server.rms.registry import Rms, check_registered
+from licorne_server.rms.requests import LAYOUTS, handle_request
+from licorne_server.rms.rm import Rm
+from licorne_server.rms.sessions import Session
+from licorne_server.rms.streams import Stream
+from licorne_server.wire.checks import predicate_answers
+from licorne_server.wire.envelope import Envelope, Sealer, open_envelope
+from licorne_server.wire.errors import CallError, Malformed, invalid_argument, unavailable
+from licorne_server.wire.framing import Split, delimited, split
+from licorne_server.wire.items import parse
+from licorne_server.wire.pacing import Pace
+from licorne_server.wire.responses import Kind
+from licorne_server.wire.victims import preemption_answers
 
 ACK_SECONDS = 0.02
 """How long an acknowledgement waits for a response that can carry it."""

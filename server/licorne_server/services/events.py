@@ -7,11 +7,15 @@ import grpc
 from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
-from licorne_core.errors import shown
-from licorne_core.events import EventRecord
-from licorne_server.access import Access
-from licorne_server.convert_events import event_of_watch, record_message, watch_response
-from licorne_server.errors import (
+from licorne_core.events.journal import EventRecord
+from licorne_core.values.errors import shown
+from licorne_server.events.log import Ending, EventLog, EventLogs, TooManyStreams
+from licorne_server.events.watch import Batch, Over, Overtaken, Watch
+from licorne_server.fair import TimeSlices
+from licorne_server.security.access import Access
+from licorne_server.services.paging import MAX_PAGE_SIZE, Page, filled
+from licorne_server.services.statuses import unary_handler, watch_handler
+from licorne_server.wire.errors import (
     CallError,
     aborted,
     exhausted,
@@ -20,11 +24,7 @@ from licorne_server.errors import (
     out_of_range,
     unavailable,
 )
-from licorne_server.errors_to_status import unary_handler, watch_handler
-from licorne_server.event_log import Ending, EventLog, EventLogs, TooManyStreams
-from licorne_server.event_watch import Batch, Over, Overtaken, Watch
-from licorne_server.fair import TimeSlices
-from licorne_server.services.paging import MAX_PAGE_SIZE, Page, filled
+from licorne_server.wire.events import event_of_watch, record_message, watch_response
 
 STALL_SECONDS = 30.0
 """How long a watcher may take nothing before it is cut off."""

@@ -7,13 +7,13 @@ from typing import Generic, TypeVar
 
 from google.protobuf.message import Message
 
-from licorne_core.errors import NotFound, shown
-from licorne_core.ids import PartitionName
-from licorne_core.preemption.ledger import PreemptionRecord
-from licorne_core.reports import QueueReport, ReservationReport
+from licorne_core.messages.reports import QueueReport, ReservationReport
+from licorne_core.scheduling.preemption.ledger import PreemptionRecord
+from licorne_core.values.errors import NotFound, shown
+from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
-from licorne_server.errors import CallError, invalid_argument
 from licorne_server.fair import TimeSlices
+from licorne_server.wire.errors import CallError, invalid_argument
 
 PAGE_SIZE = 1_000
 MAX_PAGE_SIZE = 10_000

@@ -4,10 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
 from licorne.v1 import state_pb2 as pb
-from licorne_core.asks import Allocation
-from licorne_core.ids import PartitionName
-from licorne_core.preemption.ledger import PreemptionRecord, QueueNumbers
-from licorne_core.reasons import (
+from licorne_core.messages.reasons import (
     AnswersCheck,
     AskBackOffCheck,
     BackOffCheck,
@@ -23,7 +20,7 @@ from licorne_core.reasons import (
     StateCheck,
     StoppedQueueCheck,
 )
-from licorne_core.reports import (
+from licorne_core.messages.reports import (
     AppReport,
     AskReport,
     Explanation,
@@ -36,9 +33,12 @@ from licorne_core.reports import (
     TaskGroupReport,
     UsageReport,
 )
-from licorne_core.reservations import HolderReason
-from licorne_core.resources import Resources, clamp
-from licorne_server.convert_out import nanoseconds
+from licorne_core.scheduling.preemption.ledger import PreemptionRecord, QueueNumbers
+from licorne_core.values.asks import Allocation
+from licorne_core.values.ids import PartitionName
+from licorne_core.values.reservations import HolderReason
+from licorne_core.values.resources import Resources, clamp
+from licorne_server.wire.responses import nanoseconds
 
 
 def amounts(size: Resources | None) -> Mapping[str, int]:

@@ -1,10 +1,10 @@
 """RMs as messages of `licorne.v1.State`: what the server knows of them, and what they have."""
 
 from licorne.v1 import state_pb2 as pb
-from licorne_core.reports import RmReport
-from licorne_core.rm_caps import RmCaps, RmCounts
-from licorne_server.convert_out import nanoseconds
-from licorne_server.rm import Rm
+from licorne_core.messages.reports import RmReport
+from licorne_core.values.rm_caps import RmCaps, RmCounts
+from licorne_server.rms.rm import Rm
+from licorne_server.wire.responses import nanoseconds
 
 
 def rm_message(rm: Rm, report: RmReport, caps: RmCaps) -> pb.ResourceManager:

@@ -10,28 +10,28 @@ from typing import Any
 import grpc
 
 from licorne.si.v1 import si_pb2 as si
-from licorne_core.errors import shown
-from licorne_server.access import Access
-from licorne_server.admission import Admission
-from licorne_server.convert_in import registration
-from licorne_server.convert_out import Kind
-from licorne_server.engine import Engine
-from licorne_server.errors import (
+from licorne_core.values.errors import shown
+from licorne_server.engine.engine import Engine
+from licorne_server.rms.admission import Admission
+from licorne_server.rms.intake import Entry, Intake
+from licorne_server.rms.registry import Rms
+from licorne_server.rms.rejections import telling_refusal
+from licorne_server.rms.requests import LAYOUTS, handle_request
+from licorne_server.rms.rm import Rm
+from licorne_server.rms.streams import Stream
+from licorne_server.security.access import Access
+from licorne_server.services.gate import Gate
+from licorne_server.services.statuses import stream_handler, unary_handler
+from licorne_server.wire.errors import (
     CallError,
     Malformed,
     aborted,
     failed_precondition,
     invalid_argument,
 )
-from licorne_server.errors_to_status import stream_handler, unary_handler
-from licorne_server.gate import Gate
-from licorne_server.intake import Entry, Intake
-from licorne_server.rejections import telling_refusal
-from licorne_server.requests import LAYOUTS, handle_request
-from licorne_server.rm import Rm
-from licorne_server.rms import Rms
-from licorne_server.streams import Stream
-from licorne_server.wire import split
+from licorne_server.wire.framing import split
+from licorne_server.wire.requests import registration
+from licorne_server.wire.responses import Kind
 
 STREAMS = {
     "UpdateNode": Kind.NODES,

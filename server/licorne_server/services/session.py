@@ -14,33 +14,33 @@ from licorne.v1.session_pb2 import (
     UpdateResponse,
     Welcome,
 )
-from licorne_core.commands import BeginReplay, RegisterRm
-from licorne_core.errors import shown
-from licorne_core.ids import RmId
-from licorne_server.access import Access, Caller
-from licorne_server.admission import Admission
-from licorne_server.caps import ADVISED_ITEMS
-from licorne_server.convert_callbacks import policy
-from licorne_server.convert_in import registration
-from licorne_server.convert_out import Kind
-from licorne_server.engine import Engine
-from licorne_server.envelope import Sealer
-from licorne_server.errors import CallError, aborted, failed_precondition, invalid_argument
-from licorne_server.errors_to_status import stream_handler
-from licorne_server.event_feed import feeding
+from licorne_core.messages.commands import BeginReplay, RegisterRm
+from licorne_core.values.errors import shown
+from licorne_core.values.ids import RmId
+from licorne_server.engine.engine import Engine
 from licorne_server.fair import TimeSlices
-from licorne_server.gate import Gate
-from licorne_server.items import parse
-from licorne_server.outbox import Sent
-from licorne_server.rejections import telling_refusal
-from licorne_server.rm import Rm
-from licorne_server.rms import Rms
+from licorne_server.rms.admission import Admission
+from licorne_server.rms.event_feed import feeding
+from licorne_server.rms.outbox import Sent
+from licorne_server.rms.registry import Rms
+from licorne_server.rms.rejections import telling_refusal
+from licorne_server.rms.rm import Rm
+from licorne_server.rms.sessions import Session
+from licorne_server.rms.streams import Stream
+from licorne_server.security.access import Access, Caller
 from licorne_server.services.conversation import REQUESTS, Conversation, control
-from licorne_server.sessions import Session
-from licorne_server.streams import Stream
-from licorne_server.wire import check_fields
+from licorne_server.services.gate import Gate
+from licorne_server.services.statuses import stream_handler
+from licorne_server.wire.callbacks import policy
+from licorne_server.wire.caps import ADVISED_ITEMS
+from licorne_server.wire.envelope import Sealer
+from licorne_server.wire.errors import CallError, aborted, failed_precondition, invalid_argument
+from licorne_server.wire.framing import check_fields
+from licorne_server.wire.items import parse
+from licorne_server.wire.requests import registration
+from licorne_server.wire.responses import Kind
 
-log = structlog.get_logger(__name__)
+log = structlog.get_logger("core.session")
 
 PROTOCOL = 1
 """The version of the session's protocol that is spoken."""

@@ -12,16 +12,14 @@ import grpc
 from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
-from licorne_core.asks import Allocation
-from licorne_core.errors import NotFound, shown
-from licorne_core.ids import DEFAULT_PARTITION, AppId, NodeId, PartitionName, RmId, rm_of
-from licorne_core.reports import Explanation
+from licorne_core.messages.reports import Explanation
+from licorne_core.values.asks import Allocation
+from licorne_core.values.errors import NotFound, shown
+from licorne_core.values.ids import DEFAULT_PARTITION, AppId, NodeId, PartitionName, RmId, rm_of
 from licorne_core.views import Views
-from licorne_server.access import Access
-from licorne_server.errors import invalid_argument
-from licorne_server.errors_to_status import unary_handler
 from licorne_server.fair import TimeSlices
-from licorne_server.rms import Rms
+from licorne_server.rms.registry import Rms
+from licorne_server.security.access import Access
 from licorne_server.services.paging import (
     MAX_PAGE_SIZE,
     PAGE_SIZE,
@@ -48,6 +46,8 @@ from licorne_server.services.reports import (
     usage_messages,
 )
 from licorne_server.services.rm_reports import rm_message
+from licorne_server.services.statuses import unary_handler
+from licorne_server.wire.errors import invalid_argument
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 
 from licorne import Allocated, ReleaseRequested, Termination
-from licorne_server.clock import Clock, SystemClock
+from licorne_server.process.clock import Clock, SystemClock
 
 StartAfter = float | None | Callable[[Allocated], float | None]
 StopAfter = float | None | Callable[[ReleaseRequested], float | None]

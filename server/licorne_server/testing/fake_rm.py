@@ -24,7 +24,7 @@ from licorne import (
     Termination,
     Token,
 )
-from licorne_server.clock import Clock
+from licorne_server.process.clock import Clock
 from licorne_server.testing.containers import Containers, StartAfter, StopAfter
 from licorne_server.testing.heard import Heard
 from licorne_server.testing.judge import Judge, Predicate, Victims

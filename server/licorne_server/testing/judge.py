@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from licorne import PredicateCheck, PreemptionCheck
-from licorne_server.clock import Clock, SystemClock
+from licorne_server.process.clock import Clock, SystemClock
 from licorne_server.testing.virtual_clock import VirtualClock
 
 PREDICATE_CLASS = "licorne/predicate-class"

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import pytest
 import pytest_asyncio
 
-from licorne_server.clock import Clock, SystemClock
+from licorne_server.process.clock import Clock, SystemClock
 from licorne_server.testing.fake_rm import FakeRM
 from licorne_server.testing.serving import Served, serve
 from licorne_server.testing.virtual_clock import VirtualClock

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import grpc
 
 from licorne_core.config import load
-from licorne_core.errors import ConfigError
+from licorne_core.values.errors import ConfigError
 from licorne_core.views import Views
-from licorne_server.app import Server
-from licorne_server.clock import Clock, SystemClock
-from licorne_server.errors import CallError
-from licorne_server.settings import Address, Settings, SettingsError
+from licorne_server.process.clock import Clock, SystemClock
+from licorne_server.process.settings import Address, Settings, SettingsError
+from licorne_server.serving.app import Server
+from licorne_server.telemetry.tracing.settings import TraceSettings
 from licorne_server.testing.virtual_clock import VirtualClock
-from licorne_server.tracing.settings import TraceSettings
+from licorne_server.wire.errors import CallError
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter

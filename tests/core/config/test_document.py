@@ -8,7 +8,7 @@ import pytest
 
 from licorne_core.config import load
 from licorne_core.config.caps import MAX_BYTES, MAX_DEPTH, MAX_NODES
-from licorne_core.errors import ConfigError, Problem
+from licorne_core.values.errors import ConfigError, Problem
 from support.core.configurations import problems
 
 

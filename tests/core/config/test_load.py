@@ -14,7 +14,7 @@ from licorne_core.config import (
     load,
     submitted,
 )
-from licorne_core.errors import ConfigError
+from licorne_core.values.errors import ConfigError
 from support.core.configurations import partition_text, problems
 
 RICH = """\

@@ -15,7 +15,7 @@ from licorne_core.config.properties import (
     merge_properties,
     settings_of,
 )
-from licorne_core.errors import ConfigError
+from licorne_core.values.errors import ConfigError
 from support.core.configurations import find, loaded, partition_text, root
 
 

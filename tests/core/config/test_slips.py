@@ -3,7 +3,7 @@
 import pytest
 
 from licorne_core.config import checksum_of, load
-from licorne_core.errors import ConfigError
+from licorne_core.values.errors import ConfigError
 from support.core.configurations import complaint, find, loaded, partition_text, problems
 
 BLANKS = ": indent with blanks, not with tabs"

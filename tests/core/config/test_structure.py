@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.names import INVALID_QUEUE_NAME
+from licorne_core.values.names import INVALID_QUEUE_NAME
 from support.core.configurations import (
     complaint,
     find,

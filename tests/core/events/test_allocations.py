@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.commands import TerminationType
+from licorne_core.messages.commands import TerminationType
 from support.core.builders import (
     app,
     apps,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from licorne_core.apps.states import TERMINATED_TIME
-from licorne_core.effects import ApplicationsUpdated, Effect
+from licorne_core.messages.effects import ApplicationsUpdated, Effect
+from licorne_core.model.apps.states import TERMINATED_TIME
 from support.core.builders import (
     app,
     apps,

@@ -3,11 +3,11 @@
 import pytest
 
 from licorne.si.v1 import si_pb2 as si
-from licorne_core.effects import AllocationsMade, Happened
-from licorne_core.events import MAX_MESSAGE, EventChange, EventDetail, EventType, Fact
-from licorne_core.facts.allocations import PredicatesRefused
-from licorne_core.facts.nodes import NodeReserved, ReservationEnded
-from licorne_core.ids import AllocationKey, NodeId
+from licorne_core.events.allocations import PredicatesRefused
+from licorne_core.events.journal import MAX_MESSAGE, EventChange, EventDetail, EventType, Fact
+from licorne_core.events.nodes import NodeReserved, ReservationEnded
+from licorne_core.messages.effects import AllocationsMade, Happened
+from licorne_core.values.ids import AllocationKey, NodeId
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload
 from support.core.driver import Driver
 from support.core.watching import heard, records, shown

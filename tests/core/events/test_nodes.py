@@ -2,8 +2,8 @@
 
 import pytest
 
-from licorne_core.asks import Ask
-from licorne_core.commands import NodeAction
+from licorne_core.messages.commands import NodeAction
+from licorne_core.values.asks import Ask
 from support.core.builders import (
     app,
     apps,

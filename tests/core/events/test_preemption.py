@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from licorne_core.events import Fact
-from licorne_core.facts.preemption import (
+from licorne_core.events.journal import Fact
+from licorne_core.events.preemption import (
     NoVictimsOnRequiredNode,
     PlaceholderIncompatible,
     QuotaPreempted,
     VictimOfQuota,
     VictimPreempted,
 )
-from licorne_core.ids import NodeId, QueuePath
+from licorne_core.values.ids import NodeId, QueuePath
 from support.core.builders import ask
 from support.core.watching import shown
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.effects import Registered
+from licorne_core.messages.effects import Registered
 from support.core.builders import (
     app,
     apps,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from licorne_core.events import EventRecord, EventType
-from licorne_core.ids import AppId, PartitionName
+from licorne_core.events.journal import EventRecord, EventType
+from licorne_core.values.ids import AppId, PartitionName
 from support.core.builders import (
     app,
     apps,

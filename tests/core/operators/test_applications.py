@@ -1,15 +1,21 @@
 """An operator ends an application: it fails, and its RM is told to stop what runs (spec § 5.1)."""
 
-from licorne_core.commands import BeginReplay, EndReplay, PredicatePolicy, TerminationType, Tick
-from licorne_core.effects import (
+from licorne_core.messages.commands import (
+    BeginReplay,
+    EndReplay,
+    PredicatePolicy,
+    TerminationType,
+    Tick,
+)
+from licorne_core.messages.effects import (
     ApplicationStopped,
     ApplicationsUpdated,
     Effect,
     OperatorRefusal,
     OperatorRefused,
 )
-from licorne_core.ids import AppId, PartitionName, RmId
-from licorne_core.tuning import Tuning
+from licorne_core.values.ids import AppId, PartitionName, RmId
+from licorne_core.values.tuning import Tuning
 from support.core.builders import (
     RM,
     answering,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from licorne_core.commands import TerminationType
-from licorne_core.ids import AppId, PartitionName
+from licorne_core.messages.commands import TerminationType
+from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.views import Views
 from support.core.builders import (
     app,

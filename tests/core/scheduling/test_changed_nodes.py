@@ -1,7 +1,7 @@
 """Whoever changes a node says so: what searches for victims keep of it is derived anew then."""
 
-from licorne_core.commands import Command, NodeAction
-from licorne_core.ids import PartitionName
+from licorne_core.messages.commands import Command, NodeAction
+from licorne_core.values.ids import PartitionName
 from support.core.builders import (
     app,
     apps,

@@ -3,17 +3,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from licorne_core.apps.application import Application
-from licorne_core.apps.groups import RESERVATION_AGE, AskGroup, ReservationRequest
-from licorne_core.apps.requests import Request, RequestEvent
 from licorne_core.config.schema import QueueConfig
-from licorne_core.identity import UserGroup
-from licorne_core.ids import AllocationKey, AppId, NodeId
-from licorne_core.reservations import Reservation
-from licorne_core.scheduling.blockers import BackOff
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import RESERVATION_AGE, AskGroup, ReservationRequest
+from licorne_core.model.apps.requests import Request, RequestEvent
 from licorne_core.scheduling.escalation import Escalation
-from licorne_core.scheduling.waiting import Waiting
-from licorne_core.timers import Due, Timer, Timers
+from licorne_core.scheduling.waiting.blockers import BackOff
+from licorne_core.scheduling.waiting.waiting import Waiting
+from licorne_core.values.identity import UserGroup
+from licorne_core.values.ids import AllocationKey, AppId, NodeId
+from licorne_core.values.reservations import Reservation
+from licorne_core.values.timers import Due, Timer, Timers
 from support.core.builders import ask
 from support.core.trees import whole_tree
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import pytest
 
-from licorne_core.commands import Command, Tick
-from licorne_core.effects import Effect
+from licorne_core.messages.commands import Command, Tick
+from licorne_core.messages.effects import Effect
 from licorne_core.scheduler import Scheduler
 from support.core.builders import (
     app,

@@ -6,15 +6,15 @@ from functools import partial
 
 import pytest
 
-from licorne_core import outstanding
-from licorne_core.apps.groups import SLACK, AskGroup
-from licorne_core.apps.requests import Request, RequestEvent
-from licorne_core.asks import AskClass
-from licorne_core.commands import NodeAction, NodeRefusal, PredicatePolicy, Tick
-from licorne_core.effects import ContainerStatesChanged, Effect
-from licorne_core.ids import NodeId
-from licorne_core.outstanding import REASON
-from licorne_core.scheduling import predicate_checks
+from licorne_core.messages.commands import NodeAction, NodeRefusal, PredicatePolicy, Tick
+from licorne_core.messages.effects import ContainerStatesChanged, Effect
+from licorne_core.model.apps.groups import SLACK, AskGroup
+from licorne_core.model.apps.requests import Request, RequestEvent
+from licorne_core.scheduling.predicates import checks as predicate_checks
+from licorne_core.values.asks import AskClass
+from licorne_core.values.ids import NodeId
+from licorne_core.views import outstanding_scan as outstanding
+from licorne_core.views.outstanding_scan import REASON
 from support.core.builders import (
     answering,
     app,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from licorne_core.commands import (
+from licorne_core.events.allocations import PredicatesRefused
+from licorne_core.messages.commands import (
     AnswerPredicates,
     FailMode,
     NodeAction,
@@ -12,11 +13,11 @@ from licorne_core.commands import (
     PredicatePolicy,
     TerminationType,
 )
-from licorne_core.effects import AskedCheck, PredicatesAsked
-from licorne_core.facts.allocations import PredicatesRefused
-from licorne_core.ids import AppId, NodeId, RmId
-from licorne_core.reasons import NodesCheck
-from licorne_core.scheduling import predicate_checks, predicate_results
+from licorne_core.messages.effects import AskedCheck, PredicatesAsked
+from licorne_core.messages.reasons import NodesCheck
+from licorne_core.scheduling.predicates import checks as predicate_checks
+from licorne_core.scheduling.predicates import results as predicate_results
+from licorne_core.values.ids import AppId, NodeId, RmId
 from support.core.builders import (
     answering,
     app,

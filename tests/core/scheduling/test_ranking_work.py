@@ -2,8 +2,8 @@
 
 import pytest
 
-from licorne_core.commands import Tick
-from licorne_core.effects import AllocationsMade
+from licorne_core.messages.commands import Tick
+from licorne_core.messages.effects import AllocationsMade
 from licorne_core.scheduling import order
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.counted import lines_in

@@ -2,8 +2,8 @@
 
 import pytest
 
-from licorne_core.commands import NodeRefusal, PredicatePolicy
-from licorne_core.effects import Effect
+from licorne_core.messages.commands import NodeRefusal, PredicatePolicy
+from licorne_core.messages.effects import Effect
 from support.core.builders import (
     MANY_RESERVED,
     answering,

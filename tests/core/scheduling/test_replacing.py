@@ -1,7 +1,7 @@
 """What a search for placeholders costs, and whom it finds for asks that require a node (§ 6.5)."""
 
-from licorne_core.ids import AppId, PartitionName
 from licorne_core.scheduling.replacing import PLACEHOLDERS_OF_A_TRY, InTheWay, ReplacementSearch
+from licorne_core.values.ids import AppId, PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver, released
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.commands import NodeAction, Tick
+from licorne_core.messages.commands import NodeAction, Tick
 from support.core.builders import (
     MANY_RESERVED,
     app,

@@ -1,7 +1,7 @@
 """Asks with a node of their own whose application has not started yet (spec §§ 5.2, 8.6, 10.5)."""
 
-from licorne_core.commands import PredicatePolicy, Tick
-from licorne_core.ids import AppId, PartitionName
+from licorne_core.messages.commands import PredicatePolicy, Tick
+from licorne_core.values.ids import AppId, PartitionName
 from support.core.builders import (
     answering,
     app,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from licorne_core.commands import (
+from licorne_core.messages.commands import (
     AnswerPredicates,
     Command,
     FailMode,
@@ -16,8 +16,8 @@ from licorne_core.commands import (
     NodeRefusal,
     PredicatePolicy,
 )
-from licorne_core.effects import AskedCheck, Effect
-from licorne_core.ids import NodeId, PartitionName
+from licorne_core.messages.effects import AskedCheck, Effect
+from licorne_core.values.ids import NodeId, PartitionName
 from support.core.builders import (
     answering,
     app,

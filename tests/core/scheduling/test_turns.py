@@ -2,9 +2,9 @@
 
 from itertools import pairwise
 
-from licorne_core.commands import Tick
 from licorne_core.handlers.turn import MOST_TRIES
-from licorne_core.ids import PartitionName
+from licorne_core.messages.commands import Tick
+from licorne_core.values.ids import PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver
 

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from licorne_core.commands import PredicatePolicy
-from licorne_core.ids import PartitionName
-from licorne_core.reports import AskLogEntry
-from licorne_core.runs import RUN
+from licorne_core.messages.commands import PredicatePolicy
+from licorne_core.messages.reports import AskLogEntry
+from licorne_core.values.ids import PartitionName
+from licorne_core.values.runs import RUN
 from support.core.builders import (
     app,
     apps,

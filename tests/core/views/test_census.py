@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from licorne_core.commands import Hold, PredicatePolicy, SetHold
-from licorne_core.ids import PartitionName, QueuePath, RmId
-from licorne_core.reports import Census
+from licorne_core.messages.commands import Hold, PredicatePolicy, SetHold
+from licorne_core.messages.reports import Census
+from licorne_core.values.ids import PartitionName, QueuePath, RmId
 from support.core.builders import (
     RM,
     app,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from licorne_core import explain
-from licorne_core.errors import NotFound
-from licorne_core.ids import PartitionName
+from licorne_core.values.errors import NotFound
+from licorne_core.values.ids import PartitionName
+from licorne_core.views import explain
 from support.core.builders import (
     app,
     apps,

@@ -2,12 +2,12 @@
 
 import pytest
 
-from licorne_core.explain import why_waits
-from licorne_core.explain_nodes import MOST_QUEUES
-from licorne_core.ids import PartitionName, QueuePath
-from licorne_core.reasons import NodesCheck
-from licorne_core.reservations import NO_REASON, ReservationBound
-from licorne_core.scheduling.review import holder_blocker
+from licorne_core.messages.reasons import NodesCheck
+from licorne_core.scheduling.reservations.review import holder_blocker
+from licorne_core.values.ids import PartitionName, QueuePath
+from licorne_core.values.reservations import NO_REASON, ReservationBound
+from licorne_core.views.explain import why_waits
+from licorne_core.views.explain_nodes import MOST_QUEUES
 from support.core.builders import (
     app,
     apps,

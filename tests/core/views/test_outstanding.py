@@ -1,15 +1,15 @@
 """How much a cluster is short of, by size of what waits."""
 
-from licorne_core.apps.application import Application
-from licorne_core.apps.groups import AskGroup
-from licorne_core.asks import AskClass
-from licorne_core.identity import UserGroup
-from licorne_core.ids import AppId
-from licorne_core.outstanding import Outstanding
-from licorne_core.queues.queue import Queue
-from licorne_core.reports import OutstandingShape
-from licorne_core.runs import RUN
+from licorne_core.messages.reports import OutstandingShape
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.queues.queue import Queue
+from licorne_core.values.asks import AskClass
+from licorne_core.values.identity import UserGroup
+from licorne_core.values.ids import AppId
+from licorne_core.values.runs import RUN
 from licorne_core.views.outstanding import outstanding_shapes
+from licorne_core.views.outstanding_scan import Outstanding
 
 ROOT = Queue("root", None, is_leaf=False, managed=True)
 A = Queue("a", ROOT, is_leaf=True, managed=True)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from licorne_core.errors import NotFound
-from licorne_core.ids import PartitionName
-from licorne_core.partition import Partition
-from licorne_core.preemption.ledger import PreemptionRule
+from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.preemption.ledger import PreemptionRule
+from licorne_core.values.errors import NotFound
+from licorne_core.values.ids import PartitionName
 from support.core.builders import app, apps, ask, asks, node, nodes, register
 from support.core.driver import Driver
 from support.core.steps import last

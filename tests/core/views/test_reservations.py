@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.ids import PartitionName
+from licorne_core.values.ids import PartitionName
 from support.core.builders import (
     app,
     apps,

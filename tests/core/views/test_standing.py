@@ -1,7 +1,7 @@
 """Where one ask stands: the same words as in a census, for a single ask."""
 
-from licorne_core.commands import PredicatePolicy
-from licorne_core.ids import RmId
+from licorne_core.messages.commands import PredicatePolicy
+from licorne_core.values.ids import RmId
 from licorne_core.views import Standing
 from support.core.builders import (
     RM,

@@ -6,10 +6,10 @@ from itertools import count
 
 import pytest
 
-from licorne_core.asks import Ask
-from licorne_core.commands import Hold, PredicatePolicy, SetHold, UpdateConfiguration
 from licorne_core.config.properties import QueueSettings, settings_of
-from licorne_core.ids import RmId
+from licorne_core.messages.commands import Hold, PredicatePolicy, SetHold, UpdateConfiguration
+from licorne_core.values.asks import Ask
+from licorne_core.values.ids import RmId
 from licorne_core.whatif import ConfigurationPlan, ConfigurationPlanRefused, plan_configuration
 from licorne_core.whatif.defaults import PROPERTY_DEFAULTS
 from licorne_core.whatif.plans import MOST

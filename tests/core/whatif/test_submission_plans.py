@@ -4,9 +4,9 @@ from copy import deepcopy
 
 import pytest
 
-from licorne_core.asks import Ask
-from licorne_core.commands import NewApplication
-from licorne_core.ids import RmId
+from licorne_core.messages.commands import NewApplication
+from licorne_core.values.asks import Ask
+from licorne_core.values.ids import RmId
 from licorne_core.whatif import SubmissionPlan, plan_submission
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver

@@ -1,7 +1,7 @@
 """``answer CHECK [NODE=REASON...]``: the RM refuses these nodes, and accepts the others."""
 
-from licorne_core.commands import AnswerPredicates, NodeRefusal, PredicateAnswer
-from licorne_core.ids import NodeId, RmId
+from licorne_core.messages.commands import AnswerPredicates, NodeRefusal, PredicateAnswer
+from licorne_core.values.ids import NodeId, RmId
 from scenarios.stage import Line, Stage
 
 

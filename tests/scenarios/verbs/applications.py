@@ -1,6 +1,6 @@
 """``applications [partition=P]``: all that are there, with state and usage."""
 
-from licorne_core.ids import PartitionName
+from licorne_core.values.ids import PartitionName
 from scenarios.printing import amounts
 from scenarios.stage import Line, Stage
 

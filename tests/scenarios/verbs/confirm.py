@@ -3,9 +3,9 @@
 Then the core decides. Unlike ``release`` it needs no list of keys.
 """
 
-from licorne_core.apps.requests import Request, RequestState
-from licorne_core.commands import TerminationType
-from licorne_core.ids import PartitionName
+from licorne_core.messages.commands import TerminationType
+from licorne_core.model.apps.requests import Request, RequestState
+from licorne_core.values.ids import PartitionName
 from scenarios.stage import Line, Stage
 from support.core.builders import release, releases
 

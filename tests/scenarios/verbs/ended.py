@@ -1,6 +1,6 @@
 """``ended``: applications that were rejected or are completed, as long as they are kept."""
 
-from licorne_core.ids import PartitionName
+from licorne_core.values.ids import PartitionName
 from scenarios.stage import Line, Stage
 
 

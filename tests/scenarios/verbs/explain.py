@@ -1,6 +1,6 @@
 """``explain APP KEY [partition=P]``: why an ask is where it is."""
 
-from licorne_core.ids import PartitionName
+from licorne_core.values.ids import PartitionName
 from scenarios.stage import Line, Stage
 from support.core.steps import last
 

@@ -1,6 +1,6 @@
 """``fleet [partition=P]``: the nodes, with what they have free and how full they are."""
 
-from licorne_core.ids import PartitionName
+from licorne_core.values.ids import PartitionName
 from scenarios.printing import amounts
 from scenarios.stage import Line, Stage
 

@@ -1,7 +1,7 @@
 """``leave``: the RM is gone for good."""
 
-from licorne_core.commands import RemoveRm
-from licorne_core.ids import RmId
+from licorne_core.messages.commands import RemoveRm
+from licorne_core.values.ids import RmId
 from scenarios.stage import Line, Stage
 
 

@@ -1,6 +1,6 @@
 """``node ID drain | schedulable | remove | resize [vcore=N ...]``: a node changes."""
 
-from licorne_core.commands import NodeAction
+from licorne_core.messages.commands import NodeAction
 from scenarios.stage import Line, Stage
 from support.core.builders import node, nodes
 

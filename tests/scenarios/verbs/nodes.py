@@ -1,6 +1,6 @@
 """``nodes ID... [drained] [partition=P] [zone=Z] vcore=N ...``: nodes come."""
 
-from licorne_core.commands import NodeAction
+from licorne_core.messages.commands import NodeAction
 from scenarios.stage import Line, Stage
 from support.core.builders import node, nodes
 

@@ -1,7 +1,7 @@
 """``preempted [APP] [partition=P]``: the ledger of victims, oldest first."""
 
-from licorne_core.ids import PartitionName
-from licorne_core.preemption.ledger import PreemptionRecord, QueueNumbers
+from licorne_core.scheduling.preemption.ledger import PreemptionRecord, QueueNumbers
+from licorne_core.values.ids import PartitionName
 from scenarios.printing import amounts, maximum
 from scenarios.stage import Line, Stage
 

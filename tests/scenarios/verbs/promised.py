@@ -1,6 +1,6 @@
 """``promised [partition=P]``: queues that lose victims, or that wait for what victims leave."""
 
-from licorne_core.ids import PartitionName
+from licorne_core.values.ids import PartitionName
 from scenarios.printing import amounts
 from scenarios.stage import Line, Stage
 

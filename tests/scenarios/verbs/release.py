@@ -1,6 +1,6 @@
 """``release APP [KEY...] [why=TYPE]``: the RM lets allocations or asks go; all without a key."""
 
-from licorne_core.commands import TerminationType
+from licorne_core.messages.commands import TerminationType
 from scenarios.stage import Line, Stage
 from support.core.builders import release, releases
 

@@ -1,7 +1,7 @@
 """``replay begin`` and ``replay end [nodes=N] [apps=N] [asks=N]``: around all that an RM has."""
 
-from licorne_core.commands import BeginReplay, EndReplay
-from licorne_core.ids import RmId
+from licorne_core.messages.commands import BeginReplay, EndReplay
+from licorne_core.values.ids import RmId
 from scenarios.stage import Line, Stage
 
 

@@ -1,6 +1,6 @@
 """``reserved [partition=P]``: the nodes that are reserved, and for which asks."""
 
-from licorne_core.ids import PartitionName
+from licorne_core.values.ids import PartitionName
 from scenarios.stage import Line, Stage
 from support.core.steps import listed
 

@@ -1,6 +1,6 @@
 """``rest [all]``: one more slice of the command that was begun, or all that is left of it."""
 
-from licorne_core.effects import Effect
+from licorne_core.messages.effects import Effect
 from scenarios.stage import Line, Stage
 
 

@@ -5,7 +5,7 @@ An RM registers; with `predicates` it wants to be asked, and answers within so m
 with `victims` it judges victims as well.
 """
 
-from licorne_core.commands import FailMode, PredicatePolicy
+from licorne_core.messages.commands import FailMode, PredicatePolicy
 from scenarios.stage import Line, Stage
 from support.core.builders import register
 

@@ -1,6 +1,6 @@
 """``run [DECISIONS]``: the core decides until it rests, or takes one turn of so many decisions."""
 
-from licorne_core.commands import Tick
+from licorne_core.messages.commands import Tick
 from scenarios.stage import Line, Stage
 
 

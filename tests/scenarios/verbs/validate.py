@@ -1,7 +1,7 @@
 """``validate [strict]`` and a configuration: would it be taken?"""
 
 from licorne_core.config import load
-from licorne_core.errors import ConfigError
+from licorne_core.values.errors import ConfigError
 from scenarios.stage import Line, Stage
 
 

@@ -3,8 +3,8 @@
 Positions count from 0 in the order of the check, -1 for none; other nodes are refused.
 """
 
-from licorne_core.commands import AnswerPreemptions, PreemptionAnswer
-from licorne_core.ids import NodeId, RmId
+from licorne_core.messages.commands import AnswerPreemptions, PreemptionAnswer
+from licorne_core.values.ids import NodeId, RmId
 from scenarios.stage import Line, Stage
 
 

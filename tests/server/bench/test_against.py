@@ -12,7 +12,7 @@ import pytest
 from licorne_server.__main__ import main
 from licorne_server.bench.against import compared
 from licorne_server.bench.installation import HERE, Installation, NotUsable, commit_of
-from licorne_server.build_info import PURE
+from licorne_server.process.build_info import PURE
 from support.docs.checkouts import ROOT, older, with_our_sources, write
 from support.docs.git import commit, git
 

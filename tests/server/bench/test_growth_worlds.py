@@ -5,8 +5,8 @@ from typing import TypeVar
 
 import pytest
 
-from licorne_core.asks import Ask, AskClass
-from licorne_core.ids import RmId
+from licorne_core.values.asks import Ask, AskClass
+from licorne_core.values.ids import RmId
 from licorne_server.bench.driver import BenchError
 from licorne_server.bench.growth import of_apps, of_cluster, of_queues, of_rms
 from licorne_server.bench.growth.catalogue import DIMENSIONS

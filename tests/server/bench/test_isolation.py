@@ -22,8 +22,8 @@ from licorne_server.bench.isolation.attack import RM, Ground
 from licorne_server.bench.isolation.catalogue import ATTACKS
 from licorne_server.bench.isolation.waits import waits
 from licorne_server.bench.report import Run
-from licorne_server.caps import MAX_ITEM_BYTES, MAX_MESSAGE_BYTES
 from licorne_server.cli.local.bench.isolation import COLUMNS
+from licorne_server.wire.caps import MAX_ITEM_BYTES, MAX_MESSAGE_BYTES
 
 SMOKE = "asks"
 """The attack that is tried with the other tests."""

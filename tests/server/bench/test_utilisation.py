@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from licorne_core.commands import RegisterRm
-from licorne_core.ids import RmId
-from licorne_core.reports import QueueReport
+from licorne_core.messages.commands import RegisterRm
+from licorne_core.messages.reports import QueueReport
 from licorne_core.scheduler import Scheduler
+from licorne_core.values.ids import RmId
 from licorne_server.__main__ import main
 from licorne_server.bench.driver import BenchError
 from licorne_server.bench.utilisation import Figures, is_due, played

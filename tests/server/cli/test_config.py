@@ -11,11 +11,11 @@ import grpc
 import pytest
 import yaml
 
-from licorne_core.commands import RemoveRm
 from licorne_core.config import load
-from licorne_core.ids import RmId
+from licorne_core.messages.commands import RemoveRm
+from licorne_core.values.ids import RmId
 from licorne_server.__main__ import main
-from licorne_server.app import Server
+from licorne_server.serving.app import Server
 from support.peers.shim import Shim, connected, serving
 from support.peers.town import Result
 from support.server.configuring import BROKEN, A, Admin, B, C, text, write

@@ -10,7 +10,7 @@ import pytest
 from licorne_core.config import load
 from licorne_core.config.keys import PROPERTIES
 from licorne_server.__main__ import main
-from licorne_server.settings import Address
+from licorne_server.process.settings import Address
 from support.peers.shim import PATIENCE
 
 VALIDATE = (sys.executable, "-m", "licorne_server", "validate-config")

@@ -11,17 +11,17 @@ LOCAL = CLI / "local"
 MOST_AT_THE_TOP = 12
 LEFT = {
     # The build that runs here.
-    ("server/version.py", "licorne_server.build_info"),
+    ("server/version.py", "licorne_server.process.build_info"),
     # Quantities and queues of a configuration, until the server compares and reads them.
     ("config/changes.py", "licorne_core.config"),
     ("config/changes.py", "licorne_core.config.schema"),
-    ("config/changes.py", "licorne_core.errors"),
-    ("config/changes.py", "licorne_core.resources"),
+    ("config/changes.py", "licorne_core.values.errors"),
+    ("config/changes.py", "licorne_core.values.resources"),
     ("config/submission_file.py", "licorne_core.config.document"),
     ("config/submission_file.py", "licorne_core.config.reader"),
     ("config/submission_file.py", "licorne_core.config.report"),
-    ("config/submission_file.py", "licorne_core.priorities"),
-    ("config/submit.py", "licorne_core.errors"),
+    ("config/submission_file.py", "licorne_core.values.priorities"),
+    ("config/submit.py", "licorne_core.values.errors"),
 }
 """The modules outside of `local` that import the core or the service, and what they import."""
 

@@ -13,13 +13,13 @@ from licorne.v1.state_pb2 import (
     Queue,
     TaskGroup,
 )
-from licorne_core.preemption.ledger import PreemptionRule
-from licorne_server.app import Server
+from licorne_core.scheduling.preemption.ledger import PreemptionRule
 from licorne_server.cli.nouns.apps import print_one
 from licorne_server.cli.nouns.explain import print_explanation
 from licorne_server.cli.nouns.queues import QUEUES
 from licorne_server.cli.output.printer import Printer
 from licorne_server.cli.output.text import to_plain
+from licorne_server.serving.app import Server
 from support.core.victims import TIME, victim
 from support.peers.shim import Shim
 from support.peers.town import Shell

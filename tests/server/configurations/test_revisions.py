@@ -3,7 +3,7 @@
 import pytest
 
 from licorne_core.config import load
-from licorne_core.ids import RmId
+from licorne_core.values.ids import RmId
 from licorne_server.configurations.revisions import (
     MAX_REVISIONS,
     MAX_TEXT_BYTES,

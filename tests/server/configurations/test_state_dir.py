@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from licorne_core.ids import RmId
+from licorne_core.values.ids import RmId
 from licorne_server.configurations.earlier_files import MARKER
 from licorne_server.configurations.state_dir import StateDir
-from licorne_server.settings import SettingsError
+from licorne_server.process.settings import SettingsError
 from support.server.configuring import A, B, C, text
 from support.state import EXTRA, Opened, overwrite, revisions_of
 

@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 
 from licorne_core.config.extra import read_extra
-from licorne_server.event_log import EventLogs
+from licorne_server.events.log import EventLogs
 from licorne_server.http import HttpServer, Sources, Status
 from support.core.driver import START, Driver
 from support.server.http_site import Site

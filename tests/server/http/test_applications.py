@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from licorne_core.asks import AskClass
-from licorne_core.commands import PredicatePolicy
-from licorne_core.ids import NodeId
+from licorne_core.messages.commands import PredicatePolicy
+from licorne_core.values.asks import AskClass
+from licorne_core.values.ids import NodeId
 from support.core.builders import (
     app,
     apps,

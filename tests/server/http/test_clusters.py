@@ -5,9 +5,9 @@ import json
 import pytest
 import yaml
 
-from licorne_core.commands import RegisterRm
 from licorne_core.config import load
-from licorne_core.ids import RmId
+from licorne_core.messages.commands import RegisterRm
+from licorne_core.values.ids import RmId
 from support.core.builders import app, apps, ask, asks, node, nodes, register, reload
 from support.server.http_site import Site
 

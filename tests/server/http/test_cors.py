@@ -6,8 +6,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from licorne_server.app import Server
-from licorne_server.settings import Settings, SettingsError
+from licorne_server.process.settings import Settings, SettingsError
+from licorne_server.serving.app import Server
 from support.peers.shim import LOOPBACK, serving
 
 KNOWN, UNKNOWN = "https://ui.example:8443", "https://elsewhere.example"

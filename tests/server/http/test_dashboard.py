@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from licorne_core.commands import Command, NodeAction, RemoveRm
-from licorne_core.ids import RmId
-from licorne_server.history import Sample
+from licorne_core.messages.commands import Command, NodeAction, RemoveRm
+from licorne_core.values.ids import RmId
 from licorne_server.http.dashboard import node_utilizations
 from licorne_server.http.stream import fragments
+from licorne_server.services.history import Sample
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver
 from support.server.http_site import Site

@@ -9,8 +9,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from licorne_core.ids import RmId
-from licorne_server.event_log import EventLog
+from licorne_core.values.ids import RmId
+from licorne_server.events.log import EventLog
 from licorne_server.http import events
 from support.core.builders import RM, register, reload
 from support.core.facts import START, happened

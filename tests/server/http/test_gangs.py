@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from licorne_core.asks import Ask
-from licorne_core.commands import TerminationType
-from licorne_core.ids import AllocationKey, AppId, PartitionName
+from licorne_core.messages.commands import TerminationType
+from licorne_core.values.asks import Ask
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName
 from support.core.builders import app, apps, ask, asks, node, nodes, register, release, releases
 from support.server.http_site import Site
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from licorne_core.commands import Hold, SetHold
-from licorne_core.ids import NodeId, QueuePath, RmId
+from licorne_core.messages.commands import Hold, SetHold
+from licorne_core.values.ids import NodeId, QueuePath, RmId
 from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
 from support.server.http_site import Site
 

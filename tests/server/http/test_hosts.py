@@ -6,8 +6,8 @@ import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
-from licorne_server.app import Server
-from licorne_server.settings import Address, Settings, SettingsError
+from licorne_server.process.settings import Address, Settings, SettingsError
+from licorne_server.serving.app import Server
 from support.peers.shim import LOOPBACK, serving
 from support.peers.tls import https, tls
 

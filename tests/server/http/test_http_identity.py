@@ -9,7 +9,7 @@ import pytest
 from multidict import CIMultiDict
 from yarl import URL
 
-from licorne_server.app import Server
+from licorne_server.serving.app import Server
 from support.peers.bearing import Bearing
 from support.peers.shim import LOOPBACK, Shim, connected, serving
 

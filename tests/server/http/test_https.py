@@ -11,9 +11,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from licorne_server.app import Server
-from licorne_server.peer_bounds import PeerBounds
-from licorne_server.settings import Address, Settings, SettingsError
+from licorne_server.process.peer_bounds import PeerBounds
+from licorne_server.process.settings import Address, Settings, SettingsError
+from licorne_server.serving.app import Server
 from support.peers.shim import LOOPBACK, PATIENCE, Shim, serving
 from support.peers.tls import FILES, SPIFFE, connected_as, https, tls
 

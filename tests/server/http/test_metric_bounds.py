@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from licorne_core.ids import RmId
+from licorne_core.values.ids import RmId
 from licorne_server.http import Figures, RmFigures, metrics, queue_metrics, rm_timing
-from licorne_server.measures import RmMeasures
+from licorne_server.telemetry.measures import RmMeasures
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.server.http_site import Site
 

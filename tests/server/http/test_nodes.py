@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from licorne_core.asks import Ask, AskClass
-from licorne_core.commands import NodeAction, PredicatePolicy
-from licorne_core.ids import AllocationKey, AppId, NodeId
+from licorne_core.messages.commands import NodeAction, PredicatePolicy
+from licorne_core.values.asks import Ask, AskClass
+from licorne_core.values.ids import AllocationKey, AppId, NodeId
 from support.core.builders import (
     app,
     apps,

@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import pytest
 
-from licorne_core.ids import RmId
+from licorne_core.values.ids import RmId
 from licorne_server.__main__ import settings_of
 from licorne_server.cli.commands import parser_for
 from licorne_server.http import EventFigures, Figures, RmFigures
 from licorne_server.http.families import Families
 from licorne_server.http.metrics import gather
-from licorne_server.measures import RmMeasures
+from licorne_server.telemetry.measures import RmMeasures
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver
 from support.server.http_site import Site

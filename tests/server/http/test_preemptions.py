@@ -2,8 +2,8 @@
 
 import pytest
 
-from licorne_core.ids import PartitionName
-from licorne_core.preemption.ledger import Ledger, PreemptionRule
+from licorne_core.scheduling.preemption.ledger import Ledger, PreemptionRule
+from licorne_core.values.ids import PartitionName
 from support.core.builders import register
 from support.core.victims import TIME, victim
 from support.server.http_site import Site

@@ -9,15 +9,15 @@ from functools import partial
 
 import pytest
 
-from licorne_core.effects import Happened
-from licorne_core.errors import Refusal
-from licorne_core.ids import PartitionName, RmId
-from licorne_server.history import Sample
+from licorne_core.messages.effects import Happened
+from licorne_core.values.errors import Refusal
+from licorne_core.values.ids import PartitionName, RmId
 from licorne_server.http import Figures
 from licorne_server.http.sources import RmFigures
 from licorne_server.http.ui.paths import STATIC
-from licorne_server.measures import RmMeasures
-from licorne_server.measures.calls import Calls, Method
+from licorne_server.services.history import Sample
+from licorne_server.telemetry.measures import RmMeasures
+from licorne_server.telemetry.measures.calls import Calls, Method
 from support.core.builders import (
     RM,
     app,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from licorne_core.commands import NodeAction
-from licorne_core.errors import NotFound
+from licorne_core.messages.commands import NodeAction
+from licorne_core.values.errors import NotFound
 from licorne_server.fair import TimeSlices
 from licorne_server.http import stream
 from licorne_server.http.json_apps import applications

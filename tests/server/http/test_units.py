@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.resources import Resources
+from licorne_core.values.resources import Resources
 from licorne_server.http.units import duration, milliseconds, percentages, point_in_time, times
 
 

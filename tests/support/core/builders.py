@@ -5,8 +5,8 @@ Resources are keyword arguments in the core's own units: `vcore` in milli-cores,
 
 from collections.abc import Mapping, Sequence
 
-from licorne_core.asks import Ask, AskClass
-from licorne_core.commands import (
+from licorne_core.config import submitted
+from licorne_core.messages.commands import (
     AnswerPredicates,
     NewApplication,
     NodeAction,
@@ -26,10 +26,10 @@ from licorne_core.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
-from licorne_core.config import submitted
-from licorne_core.effects import AskedCheck
-from licorne_core.identity import UserGroup
-from licorne_core.ids import AllocationKey, AppId, NodeId, RmId
+from licorne_core.messages.effects import AskedCheck
+from licorne_core.values.asks import Ask, AskClass
+from licorne_core.values.identity import UserGroup
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId
 
 RM = "rm1"
 

@@ -4,7 +4,7 @@ from textwrap import dedent, indent
 
 from licorne_core.config import load
 from licorne_core.config.schema import Configuration, PartitionConfig, QueueConfig
-from licorne_core.errors import ConfigError, Problem
+from licorne_core.values.errors import ConfigError, Problem
 
 
 def partition_text(body: str) -> str:

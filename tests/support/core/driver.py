@@ -6,9 +6,10 @@ decisions: a core test needs no more than this to notice a slip.
 
 from collections.abc import Iterable
 
-from licorne_core.commands import Command, NotePredicatesSent, RegisterRm, RemoveRm, Tick
 from licorne_core.config.schema import Configuration
-from licorne_core.effects import (
+from licorne_core.events.journal import Fact
+from licorne_core.messages.commands import Command, NotePredicatesSent, RegisterRm, RemoveRm, Tick
+from licorne_core.messages.effects import (
     AllocationsMade,
     AllocationsRejected,
     AllocationsReleased,
@@ -21,11 +22,10 @@ from licorne_core.effects import (
     PreemptionsAsked,
     Unfinished,
 )
-from licorne_core.events import Fact
-from licorne_core.invariants import check_invariants
-from licorne_core.rm_caps import RmCaps
 from licorne_core.scheduler import Scheduler
-from licorne_core.tuning import Tuning
+from licorne_core.values.rm_caps import RmCaps
+from licorne_core.values.tuning import Tuning
+from licorne_core.views.audit.invariants import check_invariants
 from support.core.ledger import Ledger
 
 START = 1_000_000.0

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from licorne_core.effects import Happened
-from licorne_core.events import EventChange, EventDetail, EventRecord, EventType
-from licorne_core.ids import RmId
+from licorne_core.events.journal import EventChange, EventDetail, EventRecord, EventType
+from licorne_core.messages.effects import Happened
+from licorne_core.values.ids import RmId
 
 START = 1_700_000_000.0
 """When facts happen unless something else is said."""

@@ -15,17 +15,17 @@ Q1  No new application in a queue that drains, or that is to become a leaf or a 
 
 from collections.abc import Iterable
 
-from licorne_core.asks import Allocation
-from licorne_core.effects import (
+from licorne_core.messages.effects import (
     AllocationsMade,
     ApplicationsAnswered,
     Effect,
     RegistrationFailed,
 )
-from licorne_core.ids import AllocationKey, AppId, PartitionName
-from licorne_core.partition import Partition
-from licorne_core.queues.access import takes_applications
+from licorne_core.model.queues.access import takes_applications
+from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
+from licorne_core.values.asks import Allocation
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName
 from support.core.requests import (
     Kept,
     allocations,

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import product
 
-from licorne_core.apps.application import Application
-from licorne_core.apps.requests import RequestState
-from licorne_core.asks import Allocation
-from licorne_core.events import EventChange, EventDetail, EventRecord, EventType
-from licorne_core.ids import AllocationKey
-from licorne_core.partition import Partition
-from licorne_core.resources import Items, without_zeros
+from licorne_core.events.journal import EventChange, EventDetail, EventRecord, EventType
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import RequestState
+from licorne_core.partitions.partition import Partition
+from licorne_core.values.asks import Allocation
+from licorne_core.values.ids import AllocationKey
+from licorne_core.values.resources import Items, without_zeros
 from support.core.requests import allocations, assumed, pending, replacing
 
 Tally = Counter[tuple[str, ...]]

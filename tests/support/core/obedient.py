@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 
-from licorne_core.commands import (
+from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
     Command,
     PredicateAnswer,
     PreemptionAnswer,
 )
-from licorne_core.effects import (
+from licorne_core.messages.effects import (
     AllocationsReleased,
     Effect,
     PredicatesAsked,

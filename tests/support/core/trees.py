@@ -1,14 +1,14 @@
 """Queue trees on their own, without a scheduler around them: building, using and checking them."""
 
-from licorne_core.apps.application import Application
 from licorne_core.config import load
 from licorne_core.config.schema import PartitionConfig, QueueConfig
-from licorne_core.identity import UserGroup
-from licorne_core.ids import AppId
-from licorne_core.queues.queue import Queue
-from licorne_core.queues.states import QueueState
-from licorne_core.queues.tree import QueueTree
-from licorne_core.rm_caps import Holdings
+from licorne_core.model.apps.application import Application
+from licorne_core.model.queues.queue import Queue
+from licorne_core.model.queues.states import QueueState
+from licorne_core.model.queues.tree import QueueTree
+from licorne_core.values.identity import UserGroup
+from licorne_core.values.ids import AppId
+from licorne_core.values.rm_caps import Holdings
 
 ANN = UserGroup("ann", ("staff",))
 

@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from licorne_core.apps.application import Application
-from licorne_core.asks import Allocation, Ask
-from licorne_core.commands import (
+from licorne_core.config import submitted
+from licorne_core.messages.commands import (
     BeginReplay,
     EndReplay,
     NodeAction,
@@ -20,12 +19,13 @@ from licorne_core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from licorne_core.config import submitted
-from licorne_core.effects import Effect
-from licorne_core.ids import NodeId, RmId, bare_partition
-from licorne_core.nodes.node import Node
-from licorne_core.partition import Partition
-from licorne_core.resources import Resources, subtract, sum_of
+from licorne_core.messages.effects import Effect
+from licorne_core.model.apps.application import Application
+from licorne_core.model.nodes.node import Node
+from licorne_core.partitions.partition import Partition
+from licorne_core.values.asks import Allocation, Ask
+from licorne_core.values.ids import NodeId, RmId, bare_partition
+from licorne_core.values.resources import Resources, subtract, sum_of
 from support.core.builders import app, apps, asks, node, nodes
 from support.core.driver import Driver
 from support.core.requests import (

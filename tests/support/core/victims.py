@@ -1,7 +1,7 @@
 """Records of preemption, as a ledger has them."""
 
-from licorne_core.ids import AllocationKey, AppId, NodeId, QueuePath
-from licorne_core.preemption.ledger import PreemptionRecord, PreemptionRule, QueueNumbers
+from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule, QueueNumbers
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
 
 TIME = 1_700_000_000.0
 

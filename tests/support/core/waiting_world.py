@@ -3,16 +3,16 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from licorne_core.apps.application import Application
-from licorne_core.apps.groups import AskGroup
 from licorne_core.config.schema import QueueConfig
-from licorne_core.identity import UserGroup
-from licorne_core.ids import AppId, QueuePath
-from licorne_core.queues.queue import Queue
-from licorne_core.scheduling.blockers import Blocker, RunningLimit, RunningLimits
-from licorne_core.scheduling.reserved import ReservedAsks
-from licorne_core.scheduling.waiting import Parked, Waiting, way_up
-from licorne_core.trackers import Tracker
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.queues.queue import Queue
+from licorne_core.model.trackers import Tracker
+from licorne_core.scheduling.reservations.reserved import ReservedAsks
+from licorne_core.scheduling.waiting.blockers import Blocker, RunningLimit, RunningLimits
+from licorne_core.scheduling.waiting.waiting import Parked, Waiting, way_up
+from licorne_core.values.identity import UserGroup
+from licorne_core.values.ids import AppId, QueuePath
 from support.core.builders import ask
 from support.core.trees import whole_tree
 

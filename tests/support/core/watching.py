@@ -1,6 +1,6 @@
 """What those who watch a core hear, as lines that a test can compare."""
 
-from licorne_core.events import EventRecord
+from licorne_core.events.journal import EventRecord
 from support.core.driver import Driver
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from licorne_server.__main__ import settings_of
 from licorne_server.cli.commands import parser_for
-from licorne_server.settings import Settings
+from licorne_server.process.settings import Settings
 from support.docs.pages import ROOT
 
 CHART = ROOT / "deploy/helm/licorne"

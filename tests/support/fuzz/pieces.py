@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Union
 
-from licorne_server.wire import encode_varint
+from licorne_server.wire.framing import encode_varint
 
 VARINT, FIXED64, LENGTH, BEGIN_GROUP, END_GROUP, FIXED32 = range(6)
 

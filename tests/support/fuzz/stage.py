@@ -7,8 +7,8 @@ import grpc
 from google.protobuf.message import Message
 
 from licorne.v1 import session_pb2 as sp
-from licorne_core.invariants import check_invariants
-from licorne_server.caps import MAX_ANNOTATION
+from licorne_core.views.audit.invariants import check_invariants
+from licorne_server.wire.caps import MAX_ANNOTATION
 from support.fuzz.peer import Broken, Peer
 from support.fuzz.targets import How, Target
 from support.fuzz.values import BYSTANDER, FUZZED

@@ -6,8 +6,7 @@ It takes the same commands as the core. It shares no code with it but the comman
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
-from licorne_core.asks import Ask
-from licorne_core.commands import (
+from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
     BeginReplay,
@@ -34,7 +33,8 @@ from licorne_core.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
-from licorne_core.effects import PredicatesAsked, PreemptionsAsked
+from licorne_core.messages.effects import PredicatesAsked, PreemptionsAsked
+from licorne_core.values.asks import Ask
 from support.oracle.config import partitions_of, text_of
 from support.oracle.lives import remove
 from support.oracle.nodes import update_node

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from licorne_core.commands import RegisterRm, UpdateConfiguration
+from licorne_core.messages.commands import RegisterRm, UpdateConfiguration
 from support.oracle.books import Amounts, NodeOrder, QueueRecord
 from support.oracle.terms import LimitRecord
 

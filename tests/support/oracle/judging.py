@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from licorne_core.effects import AskedPreemption
+from licorne_core.messages.effects import AskedPreemption
 from support.oracle.books import AppRecord, AskRecord
 from support.oracle.checks import may_start, within_limits
 from support.oracle.gangs import is_replaceable

@@ -1,6 +1,6 @@
 """Nodes that come, change and go (spec § 7)."""
 
-from licorne_core.commands import NodeAction, NodeUpdate
+from licorne_core.messages.commands import NodeAction, NodeUpdate
 from support.oracle.books import NodeRecord
 from support.oracle.gangs import unlink
 from support.oracle.lives import end_allocation, settle

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from licorne_core.commands import NewApplication, PredicatePolicy
+from licorne_core.messages.commands import NewApplication, PredicatePolicy
 from support.oracle.books import (
     AllocationRecord,
     Amounts,

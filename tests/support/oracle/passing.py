@@ -1,6 +1,6 @@
 """Time and answers: what happens to one partition without a decision (spec §§ 5.4, 8.3-8.6)."""
 
-from licorne_core.commands import FailMode
+from licorne_core.messages.commands import FailMode
 from support.oracle.books import AppRecord, AskRecord
 from support.oracle.feed import newly_waiting
 from support.oracle.judging import (

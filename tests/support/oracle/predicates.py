@@ -6,7 +6,7 @@ after a look whether they make sense.
 
 from dataclasses import dataclass, field
 
-from licorne_core.effects import AskedCheck
+from licorne_core.messages.effects import AskedCheck
 from support.oracle.books import (
     AppRecord,
     AskClass,

@@ -1,7 +1,7 @@
 """What asks, existing allocations and releases do to a partition (spec §§ 1.6.11, 5.3, 11.3)."""
 
-from licorne_core.asks import Ask
-from licorne_core.commands import ReleaseRequest, TerminationType
+from licorne_core.messages.commands import ReleaseRequest, TerminationType
+from licorne_core.values.asks import Ask
 from support.oracle.books import (
     ALLOCATED,
     PLACEHOLDER,

@@ -8,8 +8,8 @@ from typing import Any
 
 from licorne import Application, Ask, Client, Node
 from licorne_core.config import load
-from licorne_server.app import Server
-from licorne_server.settings import Address, Settings
+from licorne_server.process.settings import Address, Settings
+from licorne_server.serving.app import Server
 from support.peers.shim import eventually
 
 GI = 1 << 30

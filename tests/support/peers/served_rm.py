@@ -14,7 +14,7 @@ from yarl import URL
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import admin_pb2 as ap
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_server.app import Server
+from licorne_server.serving.app import Server
 from licorne_server.testing import VirtualClock
 from support.peers.shim import (
     LOOPBACK,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import grpc
 
-from licorne_server.app import Server
-from licorne_server.settings import Tls
+from licorne_server.process.settings import Tls
+from licorne_server.serving.app import Server
 
 FILES = Path(__file__).parents[2] / "data" / "tls"
 SPIFFE = "spiffe://test/rm"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from licorne_server.__main__ import main
-from licorne_server.clock import Clock
+from licorne_server.process.clock import Clock
 from licorne_server.testing import FakeRM, serve
 
 CONFIG = """\

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from licorne_core.apps.requests import RequestState
-from licorne_core.preemption import Law, Plan, Refusal, Victim
+from licorne_core.model.apps.requests import RequestState
+from licorne_core.scheduling.preemption import Law, Plan, Refusal, Victim
 from support.preemption.brute_force import BrutePlan
 from support.preemption.building import build
 from support.preemption.records import Cluster, RequestRecord

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import chain, combinations
 from typing import Any, NamedTuple
 
-from licorne_core.preemption import Law
+from licorne_core.scheduling.preemption import Law
 from support.preemption.records import Cluster, NodeRecord, RequestRecord, total
 from support.preemption.rules import Rules
 

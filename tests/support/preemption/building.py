@@ -2,20 +2,20 @@
 
 from typing import NamedTuple
 
-from licorne_core.apps.application import Application
-from licorne_core.apps.requests import TO_REPLACE, Request, RequestState
-from licorne_core.asks import Allocation, Ask, AskClass
-from licorne_core.books import book, book_foreign, book_on_node, book_preempting
 from licorne_core.config.schema import NodeSortPolicy, QueueConfig
-from licorne_core.identity import UserGroup
-from licorne_core.ids import AllocationKey, AppId, NodeId
-from licorne_core.nodes.book import NodeBook
-from licorne_core.nodes.node import Node
-from licorne_core.preemption import Losses, PreemptionSearch, loss_of
-from licorne_core.queues.queue import Queue
-from licorne_core.queues.tree import QueueTree
-from licorne_core.reservations import Reservation
-from licorne_core.resources import Items, charge
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import TO_REPLACE, Request, RequestState
+from licorne_core.model.books import book, book_foreign, book_on_node, book_preempting
+from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
+from licorne_core.model.queues.tree import QueueTree
+from licorne_core.scheduling.preemption import Losses, PreemptionSearch, loss_of
+from licorne_core.values.asks import Allocation, Ask, AskClass
+from licorne_core.values.identity import UserGroup
+from licorne_core.values.ids import AllocationKey, AppId, NodeId
+from licorne_core.values.reservations import Reservation
+from licorne_core.values.resources import Items, charge
 from support.core.trees import whole_tree
 from support.preemption.records import Cluster, QueueRecord, RequestRecord, Size
 

@@ -6,11 +6,11 @@ Each does to books, versions and counters what the core does in such a case.
 from collections.abc import Callable
 from random import Random
 
-from licorne_core.apps.requests import Request, RequestEvent, RequestState
-from licorne_core.asks import Allocation, AskClass
-from licorne_core.books import book, book_preempting, unbook, unbook_preempting
-from licorne_core.ids import AllocationKey, NodeId
-from licorne_core.nodes.node import Node
+from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
+from licorne_core.model.books import book, book_preempting, unbook, unbook_preempting
+from licorne_core.model.nodes.node import Node
+from licorne_core.values.asks import Allocation, AskClass
+from licorne_core.values.ids import AllocationKey, NodeId
 from support.preemption.building import Built
 from support.preemption.drawing import NOW
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from licorne_core.apps.requests import BOOKED, RequestState
 from licorne_core.config.properties import QueueSettings
+from licorne_core.model.apps.requests import BOOKED, RequestState
 
 Size = Mapping[str, int]
 

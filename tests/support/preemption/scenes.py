@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from licorne_core.apps.requests import RequestState
 from licorne_core.config.properties import QueueSettings
+from licorne_core.model.apps.requests import RequestState
 from support.preemption.records import Cluster, NodeRecord, QueueRecord, RequestRecord, Size
 
 NOW = 1000.0

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from licorne_core.asks import Ask
-from licorne_core.commands import Command, RegisterRm
 from licorne_core.config import submitted
-from licorne_core.ids import RmId
-from licorne_server.app import Server
+from licorne_core.messages.commands import Command, RegisterRm
+from licorne_core.values.asks import Ask
+from licorne_core.values.ids import RmId
+from licorne_server.serving.app import Server
 from support.core.builders import app, apps, ask, asks, node, nodes, register, remove_apps
 from support.peers.shim import eventually
 

@@ -13,10 +13,10 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from yarl import URL
 
-from licorne_server.event_log import EventLogs
+from licorne_server.events.log import EventLogs
 from licorne_server.fair import TimeSlices
-from licorne_server.history import Sample
 from licorne_server.http import Figures, Status
+from licorne_server.services.history import Sample
 from support.core.driver import Driver
 
 

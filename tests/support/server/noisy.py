@@ -10,7 +10,7 @@ import warnings
 
 import structlog
 
-from licorne_server.logs import process_logs
+from licorne_server.telemetry.logs import process_logs
 
 FORGED = 'x\n{"event": "registered"}\r\x1b[31m\u2028\u202e'
 

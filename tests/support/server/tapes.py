@@ -10,7 +10,7 @@ from grpc_status import rpc_status  # type: ignore[import-untyped]
 from licorne.v1 import admin_pb2 as ap
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_server.app import Server
+from licorne_server.serving.app import Server
 from support.core.facts import START, happened
 from support.peers.shim import PATIENCE
 

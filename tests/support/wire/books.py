@@ -2,11 +2,11 @@
 
 from typing import Any, NamedTuple
 
-from licorne_core.apps.application import Application
-from licorne_core.ids import RmId, bare_partition
-from licorne_core.nodes.node import Node
-from licorne_core.partition import Partition
+from licorne_core.model.apps.application import Application
+from licorne_core.model.nodes.node import Node
+from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
+from licorne_core.values.ids import RmId, bare_partition
 from support.core.requests import allocations, assumed, pending
 from support.wire.items import Amounts, amounts
 from support.wire.things import Held, Occupied, Standing

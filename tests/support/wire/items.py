@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from licorne.si.v1 import si_pb2 as si
 from licorne.si.v1.si_pb2 import NodeInfo
-from licorne_core.resources import INT64_MAX
+from licorne_core.values.resources import INT64_MAX
 
 Amounts = tuple[tuple[str, int], ...]
 """Amounts by name, sorted, without zeros."""

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from licorne.si.v1 import si_pb2 as si
 from licorne_core.handlers.allocations import RELEASED_BY_RM
+from licorne_core.handlers.outcome import KEEPING_ON_TIMEOUT, ON_COMPLETION, PENDING_ON_TIMEOUT
 from licorne_core.handlers.preemption import FOR_DAEMON
-from licorne_core.handlers.stopping import KEEPING_ON_TIMEOUT, ON_COMPLETION, PENDING_ON_TIMEOUT
 from support.wire.items import BAD_PARTITIONS, AskItem, ReleaseItem, home
 from support.wire.things import (
     Asked,

@@ -3,7 +3,7 @@
 import grpc
 
 from licorne.v1 import session_pb2 as session
-from licorne_server.wire import delimited
+from licorne_server.wire.framing import delimited
 from support.wire.connection import (
     ALLOCATIONS,
     APPLICATIONS,

@@ -10,36 +10,36 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
-from licorne_core.commands import Command, RegisterRm, RemoveRm, Tick
 from licorne_core.config.extra import ExtraConfig
-from licorne_core.effects import Effect
-from licorne_core.ids import RmId
-from licorne_core.invariants import check_invariants
+from licorne_core.messages.commands import Command, RegisterRm, RemoveRm, Tick
+from licorne_core.messages.effects import Effect
 from licorne_core.scheduler import Scheduler
-from licorne_server.access import Access
-from licorne_server.admission import Admission
-from licorne_server.build_info import BuildInfo
-from licorne_server.config_thread import ConfigThread
+from licorne_core.values.ids import RmId
+from licorne_core.views.audit.invariants import check_invariants
 from licorne_server.configurations import Changes, Configurations, Default, Keeper
-from licorne_server.connections import Connections
-from licorne_server.copies import Copies, Question
-from licorne_server.departures import Departures
-from licorne_server.engine import Engine
-from licorne_server.event_log import EventLogs
+from licorne_server.configurations.thread import ConfigThread
+from licorne_server.engine.copies import Copies, Question
+from licorne_server.engine.engine import Engine
+from licorne_server.engine.pauses import Pauses
+from licorne_server.events.log import EventLogs
 from licorne_server.fair import TimeSlices
-from licorne_server.gate import Gate
 from licorne_server.http import Sources
 from licorne_server.http import Status as HttpStatus
 from licorne_server.http.dumps import StateDumps
-from licorne_server.outbox_bounds import OutboxBounds
-from licorne_server.pauses import Pauses
-from licorne_server.peer_bounds import PeerBounds
-from licorne_server.rm_bounds import RmBounds
-from licorne_server.rm_log_levels import RmLogLevels
-from licorne_server.rms import Rms
+from licorne_server.process.build_info import BuildInfo
+from licorne_server.process.peer_bounds import PeerBounds
+from licorne_server.process.rm_bounds import RmBounds
+from licorne_server.rms.admission import Admission
+from licorne_server.rms.eviction import Departures
+from licorne_server.rms.log_levels import RmLogLevels
+from licorne_server.rms.outbox_bounds import OutboxBounds
+from licorne_server.rms.registry import Rms
+from licorne_server.security.access import Access
+from licorne_server.security.connections import Connections
 from licorne_server.services.about import AboutService
 from licorne_server.services.admin import AdminService
 from licorne_server.services.events import EventsService
+from licorne_server.services.gate import Gate
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import SessionService
 from licorne_server.services.state import StateService

@@ -11,7 +11,7 @@ from typing import TypeVar, TypeVarTuple
 import pytest
 import structlog
 
-from licorne_server.portions import Portions
+from licorne_server.engine.portions import Portions
 
 START = 1_700_000_000.0
 MAX_ROUNDS = 100_000
@@ -30,10 +30,10 @@ def stillness() -> Iterator[None]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("licorne_server.engine.perf_counter", lambda: 0.0)
+            patch.setattr("licorne_server.engine.engine.perf_counter", lambda: 0.0)
             patch.setattr("licorne_server.fair.perf_counter", lambda: 0.0)
             for name in ("ALONE", "TOGETHER"):
-                patch.setattr(f"licorne_server.portions.{name}", PORTIONS)
+                patch.setattr(f"licorne_server.engine.portions.{name}", PORTIONS)
             yield
     finally:
         structlog.configure(**before)

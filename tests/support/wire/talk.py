@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as session
-from licorne_server.wire import delimited
+from licorne_server.wire.framing import delimited
 from support.wire.items import AppItem, AskItem, NodeItem
 from support.wire.tracks import Violation
 

@@ -7,7 +7,7 @@ script that was cut short is answered as before.
 from collections.abc import Iterable
 from zlib import crc32
 
-from licorne_core.commands import (
+from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
     Command,
@@ -15,7 +15,7 @@ from licorne_core.commands import (
     PredicateAnswer,
     PreemptionAnswer,
 )
-from licorne_core.effects import (
+from licorne_core.messages.effects import (
     AskedCheck,
     AskedNode,
     AskedPreemption,
@@ -23,8 +23,8 @@ from licorne_core.effects import (
     PredicatesAsked,
     PreemptionsAsked,
 )
-from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
+from licorne_core.values.ids import RmId
 
 REASONS = ("taint", "affinity", "volume")
 DELAYS = (0, 0, 0, 0, 1, 1, 2, 5, None, None)

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from licorne_core.commands import Command, NotePredicatesSent, OfNoRm, Tick
-from licorne_core.effects import (
+from licorne_core.messages.commands import Command, NotePredicatesSent, OfNoRm, Tick
+from licorne_core.messages.effects import (
     AllocationsMade,
     AllocationsReleased,
     ContainerStatesChanged,
@@ -11,10 +11,10 @@ from licorne_core.effects import (
     PredicatesAsked,
     PreemptionsAsked,
 )
-from licorne_core.ids import AppId, PartitionName
-from licorne_core.partition import Partition
-from licorne_core.scheduling.predicate_checks import MAX_ASSUMED, MAX_ASSUMED_IN_SILENCE
-from licorne_core.tuning import Tuning
+from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.predicates.checks import MAX_ASSUMED, MAX_ASSUMED_IN_SILENCE
+from licorne_core.values.ids import AppId, PartitionName
+from licorne_core.values.tuning import Tuning
 from support.core.driver import Driver, placed, released
 from support.oracle import Made, Oracle, Released
 from support.oracle.deciding import Outcome, Search, Waits

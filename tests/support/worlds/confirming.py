@@ -7,9 +7,9 @@ that was cut short is confirmed as before.
 from collections.abc import Iterable
 from zlib import crc32
 
-from licorne_core.commands import Command, ReleaseRequest, TerminationType
-from licorne_core.effects import AllocationsReleased, Effect, Release
-from licorne_core.ids import RmId
+from licorne_core.messages.commands import Command, ReleaseRequest, TerminationType
+from licorne_core.messages.effects import AllocationsReleased, Effect, Release
+from licorne_core.values.ids import RmId
 from support.core.builders import release, releases
 
 _T = TerminationType

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from licorne_core.asks import Ask
-from licorne_core.commands import Command, Tick
+from licorne_core.messages.commands import Command, Tick
+from licorne_core.values.asks import Ask
 from support.core.builders import app, apps, asks, node, nodes
 from support.oracle.books import Amounts
 from support.worlds.amounts import TYPES

@@ -15,13 +15,13 @@ P4  While a beneficiary waits nobody else gets so much that it could not be plac
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from licorne_core.apps.application import Application
-from licorne_core.apps.requests import Request, RequestState
-from licorne_core.commands import TerminationType
-from licorne_core.effects import AllocationsReleased, Effect
-from licorne_core.partition import Partition
-from licorne_core.queues.queue import Queue
-from licorne_core.quotas import Quota
+from licorne_core.messages.commands import TerminationType
+from licorne_core.messages.effects import AllocationsReleased, Effect
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import Request, RequestState
+from licorne_core.model.queues.queue import Queue
+from licorne_core.model.quotas import Quota
+from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
 
 FOR_ASK = "preempting allocations to free up resources to run ask: "

@@ -5,9 +5,9 @@ from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
-from licorne_core.asks import Ask, AskClass
-from licorne_core.commands import NewApplication
-from licorne_core.ids import AppId, NodeId
+from licorne_core.messages.commands import NewApplication
+from licorne_core.values.asks import Ask, AskClass
+from licorne_core.values.ids import AppId, NodeId
 from support.oracle.books import Amounts, total
 from support.worlds.amounts import TYPES
 

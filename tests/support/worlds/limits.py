@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from licorne_core.config import load
-from licorne_core.errors import ConfigError
+from licorne_core.values.errors import ConfigError
 from support.worlds.amounts import some, written
 
 NAMED = [{"users": ["ann"]}, {"users": ["bob", "cid"]}, {"groups": ["dev"]}, {"groups": ["ops"]}]

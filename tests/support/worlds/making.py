@@ -2,8 +2,8 @@
 
 from random import Random
 
-from licorne_core.commands import Command, RemoveRm, Tick
-from licorne_core.ids import RmId
+from licorne_core.messages.commands import Command, RemoveRm, Tick
+from licorne_core.values.ids import RmId
 from support.core.driver import START
 from support.worlds.playing import REST, Step
 from support.worlds.rms import RmMaker

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from zlib import crc32
 
-from licorne_core.asks import Ask, AskClass
-from licorne_core.commands import Command
-from licorne_core.effects import AllocationsReleased, Effect
-from licorne_core.ids import RmId
+from licorne_core.messages.commands import Command
+from licorne_core.messages.effects import AllocationsReleased, Effect
 from licorne_core.scheduler import Scheduler
+from licorne_core.values.asks import Ask, AskClass
+from licorne_core.values.ids import RmId
 from support.core.builders import asks
 from support.worlds.amounts import TYPES
 

@@ -4,8 +4,7 @@ import json
 from dataclasses import replace
 from random import Random
 
-from licorne_core.asks import Ask
-from licorne_core.commands import (
+from licorne_core.messages.commands import (
     BeginReplay,
     Command,
     EndReplay,
@@ -18,7 +17,8 @@ from licorne_core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from licorne_core.ids import RmId
+from licorne_core.values.asks import Ask
+from licorne_core.values.ids import RmId
 from support.core.builders import (
     app,
     apps,

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from licorne_core.commands import Command, FailMode, PredicatePolicy
+from licorne_core.messages.commands import Command, FailMode, PredicatePolicy
 from support.core.builders import register, reload
 from support.worlds.configs import ConfigMaker, text_of
 

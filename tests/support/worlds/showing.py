@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from licorne_core.asks import AskClass
-from licorne_core.commands import RegisterRm, UpdateConfiguration
+from licorne_core.messages.commands import RegisterRm, UpdateConfiguration
+from licorne_core.values.asks import AskClass
 from support.oracle.config import text_of
 from support.worlds.playing import Step
 

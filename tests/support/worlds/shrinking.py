@@ -5,7 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from licorne_core.commands import (
+from licorne_core.config import submitted
+from licorne_core.config.schema import Configuration
+from licorne_core.messages.commands import (
     Command,
     RegisterRm,
     UpdateAllocations,
@@ -13,8 +15,6 @@ from licorne_core.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
-from licorne_core.config import submitted
-from licorne_core.config.schema import Configuration
 from support.oracle.config import text_of
 from support.worlds.playing import Step
 

@@ -2,7 +2,7 @@
 
 from licorne_core.config.keys.key import Key, Kind, Section, words
 from licorne_core.config.schema import NodeSortType
-from licorne_core.rule_kinds import RULES
+from licorne_core.values.rule_kinds import RULES
 
 RESOLVERS = ("os", "ldap", "test")
 

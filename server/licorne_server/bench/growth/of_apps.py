@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from licorne_core.asks import AskClass
+from licorne_core.values.asks import AskClass
 from licorne_server.bench.growth.world import (
     CAPACITY,
     OPEN,

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from licorne_core.asks import Ask, AskClass
-from licorne_core.commands import Command, ReleaseRequest, UpdateAllocations
-from licorne_core.effects import ContainerStatesChanged, Effect
+from licorne_core.messages.commands import Command, ReleaseRequest, UpdateAllocations
+from licorne_core.messages.effects import ContainerStatesChanged, Effect
+from licorne_core.values.asks import Ask, AskClass
 from licorne_server.bench.driver import BenchError
 from licorne_server.bench.growth.world import (
     CAPACITY,

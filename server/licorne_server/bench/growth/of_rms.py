@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from licorne_core.asks import AskClass
-from licorne_core.commands import (
+from licorne_core.messages.commands import (
     AnswerPredicates,
     Command,
     NotePredicatesSent,
@@ -13,9 +12,10 @@ from licorne_core.commands import (
     TerminationType,
     UpdateAllocations,
 )
-from licorne_core.effects import AllocationsReleased, Effect, PredicatesAsked
-from licorne_core.ids import RmId
-from licorne_core.resources import multiply
+from licorne_core.messages.effects import AllocationsReleased, Effect, PredicatesAsked
+from licorne_core.values.asks import AskClass
+from licorne_core.values.ids import RmId
+from licorne_core.values.resources import multiply
 from licorne_server.bench.growth.world import (
     CLASSES,
     World,

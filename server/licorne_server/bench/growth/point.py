@@ -13,7 +13,7 @@ from licorne_server.bench.growth.catalogue import DIMENSIONS
 from licorne_server.bench.growth.dimension import Dimension
 from licorne_server.bench.growth.world import Cost
 from licorne_server.bench.server_process import ServerFailed
-from licorne_server.collector import Collector
+from licorne_server.process.collector import Collector
 
 LEAST_ROUNDS, MOST_ROUNDS = 3, 20
 ENOUGH_SECONDS = 1.0

@@ -11,8 +11,8 @@ from functools import cache
 from time import process_time
 from typing import Any
 
-from licorne_core.asks import Allocation, Ask, AskClass
-from licorne_core.commands import (
+from licorne_core.config import SubmittedConfig, submitted
+from licorne_core.messages.commands import (
     Command,
     NewApplication,
     NodeAction,
@@ -24,8 +24,7 @@ from licorne_core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from licorne_core.config import SubmittedConfig, submitted
-from licorne_core.effects import (
+from licorne_core.messages.effects import (
     AllocationsMade,
     AllocationsRejected,
     ApplicationsAnswered,
@@ -34,13 +33,14 @@ from licorne_core.effects import (
     RegistrationFailed,
     Unfinished,
 )
-from licorne_core.identity import UserGroup
-from licorne_core.ids import AllocationKey, AppId, NodeId, RmId
-from licorne_core.resources import Resources
 from licorne_core.scheduler import Scheduler
+from licorne_core.values.asks import Allocation, Ask, AskClass
+from licorne_core.values.identity import UserGroup
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId
+from licorne_core.values.resources import Resources
 from licorne_server.bench.driver import BenchError
 from licorne_server.bench.workload import SIZES, batched
-from licorne_server.portions import ALONE
+from licorne_server.engine.portions import ALONE
 
 START = 1_000_000.0
 """When the world begins, in unix seconds."""

@@ -21,7 +21,7 @@ from licorne_server.bench.isolation.attack import (
     wanted,
 )
 from licorne_server.bench.scenarios import Scenario
-from licorne_server.convert_in import NODE_PARTITION
+from licorne_server.wire.requests import NODE_PARTITION
 
 FLOOD_APPS, FLOOD_ASKS = 100, 2000
 ROUNDS = 2000

@@ -16,7 +16,7 @@ from licorne_server.bench.driver import OPTIONS, UPDATE_ALLOCATION, BenchError, 
 from licorne_server.bench.isolation.attack import BATCH, RM, Act, Ground
 from licorne_server.bench.scenarios import Scenario
 from licorne_server.bench.session_rm import SessionRm
-from licorne_server.caps import MAX_ITEM_BYTES, MAX_ITEMS, MAX_MESSAGE_BYTES
+from licorne_server.wire.caps import MAX_ITEM_BYTES, MAX_ITEMS, MAX_MESSAGE_BYTES
 
 ROUNDS = 20
 SESSION_RM = f"{RM}-session"

@@ -11,8 +11,8 @@ from licorne_core.config.schema import (
     PlacementRuleConfig,
     QueueConfig,
 )
-from licorne_core.errors import ConfigError
-from licorne_core.resources import Resources
+from licorne_core.values.errors import ConfigError
+from licorne_core.values.resources import Resources
 from licorne_server.cli.output.text import NOTHING, human_resources, printable
 
 Values = dict[str, str]

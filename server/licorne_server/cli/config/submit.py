@@ -6,7 +6,7 @@ import grpc
 
 from licorne.v1.admin_pb2 import PlanSubmissionRequest, PlanSubmissionResponse
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_core.errors import ConfigError
+from licorne_core.values.errors import ConfigError
 from licorne_server.cli.config.files import file_name, located, read_file
 from licorne_server.cli.config.plan import INCOMPLETE, PLAN_SECONDS, WORSE
 from licorne_server.cli.config.plan_lines import print_lines, submission_lines

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from licorne_core.config import load
 from licorne_core.config.caps import MAX_BYTES
-from licorne_core.errors import ConfigError, Problem
+from licorne_core.values.errors import ConfigError, Problem
 from licorne_server.cli.output.text import print_json, while_read
-from licorne_server.problems import located
+from licorne_server.wire.problems import located
 
 EXAMPLES = (
     ("licorne validate-config queues.yaml", "all problems of a file"),

@@ -7,10 +7,10 @@ import grpc
 
 from licorne.v1.state_pb2 import GetServerRequest, GetServerResponse
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.build_info import build_info
 from licorne_server.cli.connection.channel import OK, add_connection_arguments, with_state
 from licorne_server.cli.connection.target import DEFAULT_TARGET
 from licorne_server.cli.output.text import DATA_FORMS, print_data, printable, say, to_plain
+from licorne_server.process.build_info import build_info
 
 EXAMPLES = (
     ("licorne version", "of this command, and of the server"),

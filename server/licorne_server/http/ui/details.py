@@ -5,8 +5,8 @@ from functools import partial
 from aiohttp import web
 from google.protobuf.json_format import MessageToDict
 
-from licorne_core.ids import PartitionName
-from licorne_core.reports import Explanation, RmReport
+from licorne_core.messages.reports import Explanation, RmReport
+from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
 from licorne_server.http import json_nodes, json_queues
 from licorne_server.http.sources import Sources

@@ -16,7 +16,6 @@ from time import thread_time
 
 import structlog
 
-from licorne_server.build_info import build_info
 from licorne_server.fair import PeerQuota
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import CHUNK
@@ -24,8 +23,9 @@ from licorne_server.http.ui.board import Board
 from licorne_server.http.ui.looking import Looker
 from licorne_server.http.ui.renderings import PEER, Audience, Renderings
 from licorne_server.http.units import milliseconds
+from licorne_server.process.build_info import build_info
 
-log = structlog.get_logger(__name__)
+log = structlog.get_logger("core.http.ui.feed")
 
 LOOK_SECONDS = 1.0
 """How long it is from one look to the next at least."""

@@ -6,8 +6,8 @@ from itertools import chain
 
 from aiohttp import web
 
-from licorne_core.errors import NotFound
-from licorne_core.ids import PartitionName, rm_of
+from licorne_core.values.errors import NotFound
+from licorne_core.values.ids import PartitionName, rm_of
 from licorne_core.views import Views
 from licorne_server.http.identity import visible_to
 from licorne_server.http.routes import APP_STATES

@@ -2,9 +2,9 @@
 
 from aiohttp import web
 
-from licorne_core.errors import shown
-from licorne_core.events import EventChange, EventDetail, EventRecord, EventType
-from licorne_server.event_log import EventLogs
+from licorne_core.events.journal import EventChange, EventDetail, EventRecord, EventType
+from licorne_core.values.errors import shown
+from licorne_server.events.log import EventLogs
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import JsonObject, send_json
 from licorne_server.http.ui.pages import MAX_LOOKED_AT, Found, Maker, limit_of, number, wanted

@@ -8,9 +8,9 @@ from functools import partial
 from time import monotonic
 from typing import NamedTuple
 
-from licorne_core.errors import NotFound
-from licorne_core.ids import NodeId, PartitionName, rm_of
-from licorne_core.resources import Resources
+from licorne_core.values.errors import NotFound
+from licorne_core.values.ids import NodeId, PartitionName, rm_of
+from licorne_core.values.resources import Resources
 from licorne_core.views import Views
 from licorne_server.fair import TimeSlices
 from licorne_server.http.together import Together

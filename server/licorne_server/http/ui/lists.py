@@ -5,10 +5,10 @@ from typing import TypeVar
 
 from aiohttp import web
 
-from licorne_core.asks import Allocation
-from licorne_core.ids import AppId, PartitionName
-from licorne_core.preemption.ledger import PreemptionRecord
-from licorne_core.reports import AskReport
+from licorne_core.messages.reports import AskReport
+from licorne_core.scheduling.preemption.ledger import PreemptionRecord
+from licorne_core.values.asks import Allocation
+from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.views import InOrder, Views
 from licorne_server.http.json_apps import allocation_json, ask_json
 from licorne_server.http.routes import APP_STATES

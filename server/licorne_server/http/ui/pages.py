@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from aiohttp import web
 
-from licorne_core.errors import NotFound, shown
+from licorne_core.values.errors import NotFound, shown
 from licorne_server.fair import TimeSlices
 from licorne_server.http.stream import TIME_SLICES, JsonObject, reader_of
 

@@ -6,9 +6,7 @@ Times are in milliseconds since 1970, which JavaScript holds exactly; 0 stands f
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
-from licorne_core.ids import AppId, PartitionName
-from licorne_core.preemption.ledger import PreemptionRecord
-from licorne_core.reports import (
+from licorne_core.messages.reports import (
     AppReport,
     NodeReport,
     PartitionReport,
@@ -18,7 +16,9 @@ from licorne_core.reports import (
     RmReport,
     UsageReport,
 )
-from licorne_core.rm_caps import RmCaps, RmCounts
+from licorne_core.scheduling.preemption.ledger import PreemptionRecord
+from licorne_core.values.ids import AppId, PartitionName
+from licorne_core.values.rm_caps import RmCaps, RmCounts
 from licorne_server.http.stream import JsonObject, Rows, Verbatim
 from licorne_server.http.units import milliseconds
 

@@ -10,17 +10,16 @@ from typing import Protocol
 import grpc
 
 from licorne_core.views import Views
-from licorne_server.access import Access
-from licorne_server.config_thread import ConfigThread
 from licorne_server.configurations import Changes
-from licorne_server.copies import Copies
-from licorne_server.departures import Departures
-from licorne_server.engine import Engine
-from licorne_server.errors_to_status import Method
+from licorne_server.configurations.thread import ConfigThread
+from licorne_server.engine.copies import Copies
+from licorne_server.engine.engine import Engine
 from licorne_server.fair import TimeSlices
 from licorne_server.http.dumps import StateDumps
-from licorne_server.rm_log_levels import RmLogLevels
-from licorne_server.rms import Rms
+from licorne_server.rms.eviction import Departures
+from licorne_server.rms.log_levels import RmLogLevels
+from licorne_server.rms.registry import Rms
+from licorne_server.security.access import Access
 from licorne_server.services.admin.audit import Audit
 from licorne_server.services.admin.configuration import ConfigurationMethods
 from licorne_server.services.admin.dumps import DumpMethods
@@ -30,6 +29,7 @@ from licorne_server.services.admin.plans import PlanMethods
 from licorne_server.services.admin.revisions import RevisionMethods
 from licorne_server.services.admin.rms import RmMethods
 from licorne_server.services.admin.verbs import VerbMethods
+from licorne_server.services.statuses import Method
 
 
 class Part(Protocol):

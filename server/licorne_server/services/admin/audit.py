@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 import structlog
 from google.protobuf.message import Message
 
-from licorne_core.errors import NotFound, shown
-from licorne_server.access import Access
-from licorne_server.errors import CallError
-from licorne_server.logs import note_lost
+from licorne_core.values.errors import NotFound, shown
+from licorne_server.security.access import Access
+from licorne_server.telemetry.logs import note_lost
+from licorne_server.wire.errors import CallError
 
-log = structlog.get_logger(__name__)
+log = structlog.get_logger("core.admin.audit")
 
 EVENT = "asked for"
 

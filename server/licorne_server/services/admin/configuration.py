@@ -7,10 +7,15 @@ from google.protobuf.message import Message
 
 from licorne.v1 import admin_pb2 as pb
 from licorne_core.config import load
-from licorne_core.errors import ConfigError
-from licorne_core.ids import RmId
-from licorne_server.access import Access
-from licorne_server.caps import (
+from licorne_core.values.errors import ConfigError
+from licorne_core.values.ids import RmId
+from licorne_server.configurations import Change, Changes, Source
+from licorne_server.configurations.thread import VALIDATION, ConfigThread, Origin
+from licorne_server.security.access import Access
+from licorne_server.services.admin.audit import Audit
+from licorne_server.services.admin.names import Names
+from licorne_server.services.statuses import Method, unary_handler
+from licorne_server.wire.caps import (
     MAX_CONFIG_BYTES,
     bytes_of,
     comment_problem,
@@ -18,12 +23,7 @@ from licorne_server.caps import (
     size_problem,
     text_problem,
 )
-from licorne_server.config_thread import VALIDATION, ConfigThread, Origin
-from licorne_server.configurations import Change, Changes, Source
-from licorne_server.errors import invalid_argument
-from licorne_server.errors_to_status import Method, unary_handler
-from licorne_server.services.admin.audit import Audit
-from licorne_server.services.admin.names import Names
+from licorne_server.wire.errors import invalid_argument
 
 
 class ConfigurationMethods:

@@ -4,12 +4,12 @@ import asyncio
 from typing import Any
 
 from licorne.v1 import admin_pb2 as pb
-from licorne_server.access import Access
-from licorne_server.errors import aborted, exhausted
-from licorne_server.errors_to_status import Method, watch_handler
 from licorne_server.http.dumps import DumpInProgress, StateDumps
+from licorne_server.security.access import Access
 from licorne_server.services.admin.audit import Audit
 from licorne_server.services.admin.names import Names
+from licorne_server.services.statuses import Method, watch_handler
+from licorne_server.wire.errors import aborted, exhausted
 
 STALL_SECONDS = 30.0
 """How long a reader may take nothing before it is cut off."""

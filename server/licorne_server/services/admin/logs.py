@@ -6,15 +6,15 @@ from typing import Any
 from google.protobuf.message import Message
 
 from licorne.v1 import admin_pb2 as pb
-from licorne_core.ids import RmId
-from licorne_server.access import Access
-from licorne_server.errors import invalid_argument
-from licorne_server.errors_to_status import Method, unary_handler
+from licorne_core.values.ids import RmId
 from licorne_server.fair import TimeSlices
-from licorne_server.logs import levels
-from licorne_server.rm_log_levels import RmLogLevels
+from licorne_server.rms.log_levels import RmLogLevels
+from licorne_server.security.access import Access
 from licorne_server.services.admin.audit import Audit
 from licorne_server.services.paging import gathered
+from licorne_server.services.statuses import Method, unary_handler
+from licorne_server.telemetry.logs import levels
+from licorne_server.wire.errors import invalid_argument
 
 
 class LogMethods:

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from licorne_core.errors import NotFound
-from licorne_core.ids import rm_of
-from licorne_core.reports import RmReport
+from licorne_core.messages.reports import RmReport
+from licorne_core.values.errors import NotFound
+from licorne_core.values.ids import rm_of
 from licorne_core.views import Views
-from licorne_server.access import Access
-from licorne_server.caps import rm_id_problem
 from licorne_server.configurations import Configurations
-from licorne_server.errors import CallError, failed_precondition, invalid_argument
+from licorne_server.security.access import Access
+from licorne_server.wire.caps import rm_id_problem
+from licorne_server.wire.errors import CallError, failed_precondition, invalid_argument
 
 MOST_NAMED = 20
 """RMs that a refusal names."""

@@ -9,35 +9,35 @@ import grpc
 from google.protobuf.message import Message
 
 from licorne.v1 import admin_pb2 as pb
-from licorne_core.asks import Ask
-from licorne_core.commands import NewApplication, UpdateConfiguration
 from licorne_core.config import SubmittedConfig, submitted
 from licorne_core.config.schema import Configuration
-from licorne_core.errors import Problem, shown
-from licorne_core.ids import RmId
+from licorne_core.messages.commands import NewApplication, UpdateConfiguration
 from licorne_core.scheduler import Scheduler
+from licorne_core.values.asks import Ask
+from licorne_core.values.errors import Problem, shown
+from licorne_core.values.ids import RmId
 from licorne_core.whatif import (
     ConfigurationPlan,
     ConfigurationPlanRefused,
     plan_configuration,
     plan_submission,
 )
-from licorne_server.access import Access
-from licorne_server.caps import MAX_CONFIG_BYTES, bytes_of, size_problem
-from licorne_server.config_thread import ConfigThread, Origin
 from licorne_server.configurations import Changes
-from licorne_server.convert_asks import AskReader
-from licorne_server.convert_in import new_application
-from licorne_server.convert_plans import configuration_plan, refused_plan, submission_plan
-from licorne_server.copied_process import Spent
-from licorne_server.copies import Copies
-from licorne_server.errors import config_refused, invalid_argument
-from licorne_server.errors_to_status import unary_handler
+from licorne_server.configurations.thread import ConfigThread, Origin
+from licorne_server.engine.copied_process import Spent
+from licorne_server.engine.copies import Copies
 from licorne_server.fair import TimeSlices
-from licorne_server.items import BadItem
-from licorne_server.pacing import FIELD, Pace
-from licorne_server.rms import Rms
+from licorne_server.rms.registry import Rms
+from licorne_server.security.access import Access
 from licorne_server.services.admin.names import Names
+from licorne_server.services.statuses import unary_handler
+from licorne_server.wire.asks import AskReader
+from licorne_server.wire.caps import MAX_CONFIG_BYTES, bytes_of, size_problem
+from licorne_server.wire.errors import config_refused, invalid_argument
+from licorne_server.wire.items import BadItem
+from licorne_server.wire.pacing import FIELD, Pace
+from licorne_server.wire.plans import configuration_plan, refused_plan, submission_plan
+from licorne_server.wire.requests import new_application
 
 MAX_ASKS = 1_000
 """Asks of a submission that is planned."""

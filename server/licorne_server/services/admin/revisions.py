@@ -5,10 +5,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from licorne.v1 import admin_pb2 as pb
-from licorne_core.ids import RmId
-from licorne_server.access import Access
-from licorne_server.caps import comment_problem
-from licorne_server.config_thread import ConfigThread, Origin
+from licorne_core.values.ids import RmId
 from licorne_server.configurations import (
     Change,
     Changes,
@@ -17,10 +14,13 @@ from licorne_server.configurations import (
     Revisions,
     Source,
 )
-from licorne_server.errors import config_refused, invalid_argument, not_found
-from licorne_server.errors_to_status import Method, unary_handler
+from licorne_server.configurations.thread import ConfigThread, Origin
+from licorne_server.security.access import Access
 from licorne_server.services.admin.audit import Audit
 from licorne_server.services.admin.names import Names
+from licorne_server.services.statuses import Method, unary_handler
+from licorne_server.wire.caps import comment_problem
+from licorne_server.wire.errors import config_refused, invalid_argument, not_found
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 """Bytes of the texts in one answer."""

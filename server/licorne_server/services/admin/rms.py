@@ -5,13 +5,13 @@ from typing import Any
 from google.protobuf.message import Message
 
 from licorne.v1 import admin_pb2 as pb
-from licorne_core.ids import RmId
+from licorne_core.values.ids import RmId
 from licorne_server.configurations import Configurations
-from licorne_server.departures import Departures
-from licorne_server.errors_to_status import Method, unary_handler
-from licorne_server.rms import Rms
+from licorne_server.rms.eviction import Departures
+from licorne_server.rms.registry import Rms
 from licorne_server.services.admin.audit import Audit
 from licorne_server.services.admin.names import Names
+from licorne_server.services.statuses import Method, unary_handler
 
 
 class RmMethods:

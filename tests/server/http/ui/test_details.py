@@ -1,7 +1,7 @@
 """What the page shows of one thing, what it finds, and what happened."""
 
-from licorne_core.effects import Happened
-from licorne_core.ids import RmId
+from licorne_core.messages.effects import Happened
+from licorne_core.values.ids import RmId
 from licorne_server.http.ui import finding
 from support.core.builders import RM, app, apps, ask, asks, node, nodes
 from support.page.viewer import API, MINE

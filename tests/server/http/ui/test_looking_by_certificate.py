@@ -12,9 +12,9 @@ import aiohttp
 import grpc
 import pytest
 
-from licorne_server.app import Server
 from licorne_server.http.identity import NO_CERTIFICATE
 from licorne_server.http.ui import paths
+from licorne_server.serving.app import Server
 from support.page.viewer import API, Viewer
 from support.peers.shim import LOOPBACK, Shim, serving
 from support.peers.tls import FILES, SPIFFE, connected_as, https, tls

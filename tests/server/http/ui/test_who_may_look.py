@@ -9,8 +9,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from licorne_server.app import Server
 from licorne_server.http.ui import paths
+from licorne_server.serving.app import Server
 from support.page.viewer import API, Viewer
 from support.peers.bearing import Bearing
 from support.peers.shim import LOOPBACK, Shim, connected, serving

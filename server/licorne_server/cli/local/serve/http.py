@@ -3,7 +3,7 @@
 import argparse
 from typing import TypedDict
 
-from licorne_server.settings import Address
+from licorne_server.process.settings import Address
 
 ALL, METRICS = "all", "metrics"
 

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from licorne_server.peer_bounds import PeerBounds
+from licorne_server.process.peer_bounds import PeerBounds
 
 _USUAL = PeerBounds()
 

@@ -3,8 +3,8 @@
 import argparse
 from collections.abc import Mapping
 
-from licorne_server.settings import SettingsError
-from licorne_server.tracing.settings import USUAL_SAMPLE, TraceSettings
+from licorne_server.process.settings import SettingsError
+from licorne_server.telemetry.tracing.settings import USUAL_SAMPLE, TraceSettings
 
 OPTION = "--otlp-endpoint"
 OWN_VARIABLE = "LICORNE_OTLP_ENDPOINT"

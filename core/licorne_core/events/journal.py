@@ -1,0 +1,171 @@
+"""What happened, for those who watch (spec § 12.1): facts while it happens, records for the wire.
+
+The core notes *facts*: small typed values that cost next to nothing where decisions are made.
+Whoever wants to show them turns each into its records, the published events in their order.
+"""
+
+from enum import Enum
+from typing import Protocol
+
+from licorne_core.values.resources import EMPTY, Resources
+
+MAX_MESSAGE = 1024
+"""Characters of a message that are kept (spec § 12.1.1)."""
+
+
+class EventType(Enum):
+    """What kind of thing an event is about; the values are those of the wire (spec § 1.4)."""
+
+    REQUEST = 1
+    APP = 2
+    NODE = 3
+    QUEUE = 4
+    USERGROUP = 5
+
+
+class EventChange(Enum):
+    """What became of it; the values are those of the wire."""
+
+    NONE = 0
+    SET = 1
+    ADD = 2
+    REMOVE = 3
+
+
+class EventDetail(Enum):
+    """Which change it was; names and values are those of the wire (spec § 1.4)."""
+
+    DETAILS_NONE = 0
+    REQUEST_CANCEL = 100
+    REQUEST_ALLOC = 101
+    REQUEST_TIMEOUT = 102
+    APP_ALLOC = 200
+    APP_REQUEST = 201
+    APP_REJECT = 202
+    APP_NEW = 203
+    APP_ACCEPTED = 204
+    APP_RUNNING = 206
+    APP_COMPLETING = 207
+    APP_COMPLETED = 208
+    APP_FAILING = 209
+    APP_FAILED = 210
+    APP_RESUMING = 211
+    APP_EXPIRED = 212
+    APP_CANNOTRUN_QUEUE = 213
+    APP_RUNNABLE_QUEUE = 214
+    APP_CANNOTRUN_QUOTA = 215
+    APP_RUNNABLE_QUOTA = 216
+    NODE_DECOMISSION = 300
+    NODE_SCHEDULABLE = 302
+    NODE_ALLOC = 303
+    NODE_CAPACITY = 304
+    NODE_OCCUPIED = 305
+    NODE_RESERVATION = 306
+    QUEUE_CONFIG = 400
+    QUEUE_DYNAMIC = 401
+    QUEUE_TYPE = 402
+    QUEUE_MAX = 403
+    QUEUE_GUARANTEED = 404
+    QUEUE_APP = 405
+    QUEUE_ALLOC = 406
+    QUEUE_PREEMPTION = 407
+    ALLOC_CANCEL = 500
+    ALLOC_PREEMPT = 501
+    ALLOC_TIMEOUT = 502
+    ALLOC_REPLACED = 503
+    ALLOC_NODEREMOVED = 504
+    UG_USER_LIMIT = 600
+    UG_GROUP_LIMIT = 601
+    UG_APP_LINK = 602
+    UG_USER_RESOURCE = 603
+    UG_GROUP_RESOURCE = 604
+
+
+class EventRecord:
+    """One published event; `time` is in unix seconds, what ids mean depends on type (§ 12.1.2).
+
+    Never changed after it was made. It is no dataclass, because watchers have several made for
+    every allocation. A message longer than `MAX_MESSAGE` is cut.
+    """
+
+    __slots__ = (
+        "change",
+        "detail",
+        "message",
+        "object_id",
+        "reference_id",
+        "resource",
+        "time",
+        "type",
+    )
+
+    def __init__(
+        self,
+        *,
+        type: EventType,
+        object_id: str,
+        time: float,
+        change: EventChange = EventChange.NONE,
+        detail: EventDetail = EventDetail.DETAILS_NONE,
+        reference_id: str = "",
+        message: str = "",
+        resource: Resources = EMPTY,
+    ) -> None:
+        """Take what the event says."""
+        self.type = type
+        self.object_id = object_id
+        self.time = time
+        self.change = change
+        self.detail = detail
+        self.reference_id = reference_id
+        self.message = message if len(message) <= MAX_MESSAGE else message[:MAX_MESSAGE]
+        self.resource = resource
+
+    def __repr__(self) -> str:
+        """All that it says."""
+        return (
+            f"EventRecord({self.type.name}, {self.object_id!r}, {self.time!r}, "
+            f"{self.change.name}, {self.detail.name}, {self.reference_id!r}, {self.message!r}, "
+            f"{self.resource!r})"
+        )
+
+
+class Fact(Protocol):
+    """Something that happened. `count` says how many records it makes, without making them."""
+
+    @property
+    def time(self) -> float:
+        """When it happened, in unix seconds."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """How many records `records` returns, always the same."""
+        ...
+
+    def records(self) -> list[EventRecord]:
+        """The published events, in the documented order."""
+        ...
+
+
+class Journal:
+    """The facts of one RM that nobody has taken yet; nothing is noted while it is off."""
+
+    __slots__ = ("_facts", "on")
+
+    def __init__(self) -> None:
+        """Empty and on."""
+        self._facts: list[Fact] = []
+        self.on = True
+
+    def note(self, fact: Fact) -> None:
+        """Something happened. Where it happens often, ask `on` before making the fact."""
+        if self.on:
+            self._facts.append(fact)
+
+    def take(self) -> list[Fact]:
+        """All facts noted since last time, in order."""
+        taken = self._facts
+        if taken:
+            self._facts = []
+        return taken

@@ -1,0 +1,293 @@
+"""What follows from an application's change of state: counts, timers, leaving (spec § 5.1)."""
+
+from typing import Final
+
+from licorne_core.config.properties import AppSortPolicy
+from licorne_core.events.allocations import Cancelled, Freed, Placed
+from licorne_core.events.apps import AppLeft, StateEntered
+from licorne_core.events.journal import EventDetail
+from licorne_core.messages.effects import ApplicationUpdate
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.gang_rules import ON_GONE, Gone, Left, PairEvent
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.apps.states import (
+    COMPLETING_TIME,
+    SCHEDULABLE,
+    AppEvent,
+    AppState,
+)
+from licorne_core.model.queues.queue import Queue
+from licorne_core.model.queues.state_aware import STARTING_TIME
+from licorne_core.model.tally import Tally
+from licorne_core.partitions.ended import forget_ended, remember_completed
+from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.reservations.reserving import note_allocating
+from licorne_core.values.asks import Allocation
+from licorne_core.values.tags import tag_value
+from licorne_core.values.timers import Due, Timer
+
+NO_STARTING_TAG = "application.stateaware.disable"
+
+CLEANING_TIME = 10.0
+"""Seconds until an empty queue that is draining or dynamic is removed (spec § 4.3)."""
+
+# Read from their enumerations once: that costs as much as two calls, for every allocation.
+_RUNNING: Final = AppState.RUNNING
+_STATE_AWARE: Final = AppSortPolicy.STATE_AWARE
+
+_TERMINAL = frozenset({AppState.COMPLETED, AppState.FAILED})
+
+
+def advance(
+    partition: Partition,
+    app: Application,
+    event: AppEvent,
+    now: float,
+    message: str = "",
+    *,
+    noted: bool = True,
+) -> list[ApplicationUpdate]:
+    """Let the event happen to the application, and return what the RM is told of it (§ 5.1.2).
+
+    An event that leads nowhere from the present state does nothing. Without `noted` the caller
+    tells those who watch, together with what else happened.
+    """
+    if not app.can(event):
+        return []
+    before = app.state
+    if not app.enter(event, now):
+        return []
+    told = message or (app.failure if event is AppEvent.FAIL else "") or event.value
+    if noted:
+        partition.journal.note(StateEntered(now, app.app_id, app.state.value, told))
+    leaf = partition.leaf_of(app)
+    was_allocating = app.app_id in leaf.allocating
+    _count_running(partition, leaf, app, before, app.state)
+    note_allocating(app)
+    if was_allocating and app.state is not AppState.RUNNING:
+        partition.wakeups.may_run_again(leaf.lineage)
+    if before is AppState.COMPLETING:
+        partition.timers.cancel(Timer(Due.COMPLETE, app.app_id))
+    if app.state is not AppState.RUNNING:
+        _end_start(partition, leaf, app)
+    if app.state is AppState.COMPLETING:
+        partition.timers.set(Timer(Due.COMPLETE, app.app_id), now + COMPLETING_TIME)
+    partition.changes.app_changed(app)
+    if app.state in _TERMINAL:
+        app.finished_time = now
+        if app.state is AppState.FAILED:
+            leaf.counters.applications_failed += 1
+            partition.counters.applications_failed += 1
+        else:
+            leaf.counters.applications_completed += 1
+            partition.counters.applications_completed += 1
+        unlink(partition, app, now)
+        remember_completed(partition, app, now)
+    return [ApplicationUpdate(app_id=app.app_id, state=app.state.value, time=now, message=told)]
+
+
+def after_gone(
+    partition: Partition, app: Application, gone: Gone, now: float, freed: Freed | None = None
+) -> list[ApplicationUpdate]:
+    """Something of the application has gone: what it follows now stands in `ON_GONE`.
+
+    `freed` tells those who watch of an allocation that ended; with it they hear that the
+    application starts to complete.
+    """
+    end_placeholder_time(partition, app)
+    event = ON_GONE.get((app.state, gone, what_is_left(app)))
+    if app.state is AppState.COMPLETING and Timer(Due.COMPLETE, app.app_id) in partition.timers:
+        event = None
+    starts_to_complete = event is AppEvent.COMPLETE and app.state in SCHEDULABLE
+    updates = []
+    if starts_to_complete:
+        updates = advance(partition, app, AppEvent.COMPLETE, now, noted=freed is None)
+    if freed is not None:
+        freed.completing = starts_to_complete
+        partition.journal.note(freed)
+    if event is not None and not starts_to_complete:
+        updates = advance(partition, app, event, now)
+    return updates
+
+
+def end_placeholder_time(partition: Partition, app: Application) -> None:
+    """Without placeholders that are there or to come there is nothing to time out (spec § 6.7)."""
+    if not (app.placeholder_count or app.gang.is_open):
+        partition.timers.cancel(Timer(Due.PLACEHOLDERS, app.app_id))
+
+
+def what_is_left(app: Application) -> Left:
+    """What the application has, as far as its state depends on it. Assumed asks are asks."""
+    booked = app.allocation_count - app.assumed_count
+    if len(app.requests) == booked == app.placeholder_count:
+        return Left.PLACEHOLDERS if booked else Left.NOTHING
+    return Left.MORE if booked else Left.ASKS
+
+
+def allocation_made(
+    partition: Partition, leaf: Queue, app: Application, allocation: Allocation, now: float
+) -> list[ApplicationUpdate]:
+    """The core has made an allocation: its application runs now, or is starting (§§ 5.1.1, 5.2)."""
+    partition.counters.allocations_made += 1
+    leaf.counters.allocations_made += 1
+    by_state = leaf.settings.app_sort is _STATE_AWARE
+    starts = by_state and partition.changes.is_state_aware(leaf)
+    if allocation.ask.placeholder:
+        # Until the gang is complete its application goes on as the oldest accepted one.
+        starts = starts and app.gang.is_complete(app.placeholder_allocated)
+    if starts or leaf.admission.starting is app:
+        note_start(partition, leaf, app, now)
+    return placed(partition, app, allocation, now)
+
+
+def placed(
+    partition: Partition, app: Application, allocation: Allocation, now: float
+) -> list[ApplicationUpdate]:
+    """An allocation was booked: its application runs, and those who watch hear of both.
+
+    Placeholders let it run when all of them keep room, and have a time for that (spec § 6.3, 6.7).
+    The time begins with the first that keeps room, and goes on as long as any is booked or open:
+    one that only waits must not wait without an end.
+    """
+    updates: list[ApplicationUpdate] = []
+    runs = True
+    if allocation.ask.placeholder:
+        runs = app.gang.is_complete(app.placeholder_allocated)
+        timer = Timer(Due.PLACEHOLDERS, app.app_id)
+        if timer not in partition.timers:
+            partition.timers.set(timer, now + app.gang.timeout)
+    if runs and app.state is not _RUNNING:
+        updates = advance(partition, app, AppEvent.RUN, now, noted=False)
+    journal = partition.journal
+    if journal.on:
+        journal.note(Placed(now, allocation, app.owner, started=bool(updates)))
+    return updates
+
+
+def note_freed(
+    partition: Partition,
+    app: Application,
+    allocation: Allocation,
+    detail: EventDetail,
+    now: float,
+    *,
+    ask_gone: bool = True,
+) -> None:
+    """Those who watch hear that an allocation ended; `detail` says why (see `Freed`)."""
+    partition.ledger.released(app.app_id, allocation.key, now)
+    fact = Freed(now, allocation, app.owner, detail, ask_gone=ask_gone)
+    partition.journal.note(fact)
+
+
+def drop_ask(
+    partition: Partition,
+    app: Application,
+    request: Request,
+    now: float,
+    detail: EventDetail = EventDetail.REQUEST_CANCEL,
+) -> None:
+    """An ask is not wanted any more: one that is pending, or linked to a placeholder."""
+    if request.is_pending:
+        partition.asks.drop(app, request, now)
+    else:
+        partition.pairs.part(app, request, PairEvent.DROPPED, now)
+    partition.journal.note(Cancelled(now, request.ask, detail))
+
+
+def unlink(partition: Partition, app: Application, now: float) -> None:
+    """Take an application without asks and allocations out of its queue and its partition."""
+    leaf = partition.leaf_of(app)
+    _count_running(partition, leaf, app, app.state, AppState.COMPLETED)
+    _end_start(partition, leaf, app)
+    partition.limits.leave(app)
+    partition.changes.forget(app)
+    partition.escalation.forget(app)
+    del leaf.applications[app.app_id]
+    del partition.applications[app.app_id]
+    partition.tally.dropped(app.state.value)
+    app.tally = Tally()
+    app.leaf, app.quotas = None, ()
+    app.forget_groups()
+    partition.rm.holdings.application_went(app.footprint)
+    partition.timers.cancel(Timer(Due.COMPLETE, app.app_id))
+    partition.timers.cancel(Timer(Due.PLACEHOLDERS, app.app_id))
+    partition.journal.note(AppLeft(now, app.app_id, app.queue_path, app.group))
+    clean_later(partition, leaf, now)
+
+
+def clean_later(partition: Partition, leaf: Queue, now: float) -> None:
+    """Plan a cleaning if the leaf, or a queue above it, is to be removed once it is empty."""
+    if any(queue.may_be_removed for queue in leaf.lineage):
+        timer = Timer(Due.CLEAN_QUEUES)
+        if timer not in partition.timers:
+            partition.timers.set(timer, now + CLEANING_TIME)
+
+
+def note_start(partition: Partition, leaf: Queue, app: Application, now: float) -> None:
+    """An ask of a state-aware leaf was served: its application starts, or has started (§ 5.2)."""
+    starting = leaf.admission.starting
+    if starting is app:
+        _end_start(partition, leaf, app)
+    elif app.state is AppState.ACCEPTED and not _starts_at_once(app):
+        if starting is not None:
+            # Asks with a node are served whoever is starting (§ 8.6).
+            _end_start(partition, leaf, starting)
+        partition.changes.starting_changed(leaf, app)
+        partition.timers.set(Timer(Due.STARTED, app.app_id), now + STARTING_TIME)
+
+
+def _expire(partition: Partition, app: Application, now: float) -> list[ApplicationUpdate]:
+    """Told to the RM (§ 5.1.2), unless the id is another application's by now."""
+    app.enter(AppEvent.EXPIRE, now)
+    if app.app_id in partition.applications:
+        return []
+    event = AppEvent.EXPIRE.value
+    state = app.state.value
+    partition.journal.note(StateEntered(now, app.app_id, state, event))
+    return [ApplicationUpdate(app_id=app.app_id, state=state, time=now, message=event)]
+
+
+def _end_start(partition: Partition, leaf: Queue, app: Application) -> None:
+    if leaf.admission.starting is app:
+        partition.timers.cancel(Timer(Due.STARTED, app.app_id))
+        partition.changes.starting_changed(leaf, None)
+
+
+def _starts_at_once(app: Application) -> bool:
+    return tag_value(app.tags, NO_STARTING_TAG).lower() == "true"
+
+
+def on_time(partition: Partition, timer: Timer, now: float) -> list[ApplicationUpdate]:
+    """Do what one of the partition's timers says about an application, or about reservations."""
+    due, app_id, key, _ = timer
+    if due is Due.REVIEW:
+        partition.cycle.review.call(now)
+        return []
+    if due in (Due.EXPIRE, Due.EXPIRE_REJECTED):
+        return _expire(partition, forget_ended(partition, due, app_id), now)
+    app = partition.applications[app_id]
+    if due is Due.STARTED:
+        _end_start(partition, partition.leaf_of(app), app)
+    elif due is Due.ESCALATE:
+        partition.escalation.on_time(app, now)
+        partition.changes.app_is_due(app)
+    elif due is Due.TRY_AGAIN:
+        partition.asks.try_again(app, app.backing_off[key], now)
+    elif due is Due.UNRESERVE:
+        reservation = app.requests[key].reservation
+        assert reservation is not None, f"{app_id} {key} has a deadline for its reservation"
+        partition.reservations.end(reservation, now)
+    return []
+
+
+def _count_running(
+    partition: Partition, leaf: Queue, app: Application, before: AppState, after: AppState
+) -> None:
+    change = (after is AppState.RUNNING) - (before is AppState.RUNNING)
+    if change:
+        for queue in leaf.lineage:
+            queue.running_applications += change
+        if change < 0:
+            partition.wakeups.may_run_again(leaf.lineage)
+        else:
+            partition.wakeups.app_counts(app)

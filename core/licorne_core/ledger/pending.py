@@ -1,0 +1,184 @@
+"""Pending asks come and go: in the application, in its queues and in the order of all (§ 5.3)."""
+
+from licorne_core.ledger.placeholders import Placeholders
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.apps.requests import Request, RequestEvent, Setback
+from licorne_core.model.books import book_demand, unbook_demand
+from licorne_core.model.queues.queue import Queue
+from licorne_core.scheduling.escalation import Escalation
+from licorne_core.scheduling.node_search.ground import Ground
+from licorne_core.scheduling.order import settle_priority
+from licorne_core.scheduling.reservations.reserving import Reservations
+from licorne_core.values.asks import Ask
+
+
+class PendingAsks:
+    """Books demand, and says what has changed for those who wait."""
+
+    __slots__ = (
+        "_changes",
+        "_escalation",
+        "_index",
+        "_placeholders",
+        "_reservations",
+        "_wakeups",
+    )
+
+    def __init__(
+        self,
+        ground: Ground,
+        placeholders: Placeholders,
+        escalation: Escalation,
+        reservations: Reservations,
+    ) -> None:
+        """Of one partition."""
+        _, self._index, self._changes, self._wakeups = ground
+        self._placeholders = placeholders
+        self._escalation = escalation
+        self._reservations = reservations
+
+    def add(self, app: Application, ask: Ask, create_time: float, now: float) -> Request:
+        """A new ask waits for a node; `create_time` is in unix seconds."""
+        app.arrivals += 1
+        request = Request(ask, create_time, app.arrivals)
+        app.requests[ask.key] = request
+        app.holdings.ask_came(ask.footprint)
+        app.tally.requests += 1
+        if ask.placeholder:
+            app.placeholder_came(ask)
+        self.enter(app, request, now)
+        return request
+
+    def set_back(self, app: Application, request: Request, setback: Setback) -> None:
+        """A request is pending again, as its RM could not run it: it is not tried for a while."""
+        leaf: Queue = app.leaf
+        request.setback = setback
+        request.group = None
+        app.backing_off[request.key] = request
+        app.pending_count += 1
+        app.priorities.add(request.ask.priority)
+        book_demand(request.ask.ask_class.items, app, leaf)
+        if leaf.priorities.add(request.ask.priority):
+            settle_priority(leaf)
+        self._escalation.await_retry(request, setback.until)
+        self._changes.app_changed(app)
+
+    def try_again(self, app: Application, request: Request, now: float) -> None:
+        """Its back-off is over."""
+        self._end_rest(app, request)
+        self.enter(app, request, now)
+
+    def enter(self, app: Application, request: Request, now: float) -> None:
+        """A request is pending: a new one, or one that is pending again."""
+        leaf: Queue = app.leaf
+        ask = request.ask
+        top, submitted = app.priorities.top, app.submission_time
+        group = app.group_of(ask)
+        if not (group.waiting or group.assumed):
+            self._changes.class_came(ask.ask_class)
+        was_first = app.enqueue(group, request, now)
+        book_demand(ask.ask_class.items, app, leaf)
+        if leaf.priorities.add(ask.priority):
+            settle_priority(leaf)
+        if was_first:
+            self._rank(group)
+        wants = group.reservation_request or group.preemption_request
+        if wants is not None:
+            self._escalation.rank_all(group, now)
+        counts_asks = leaf.settings.backoff_threshold > 0
+        moves = app.priorities.top != top or app.submission_time != submitted
+        if was_first or wants is not None or counts_asks or moves:
+            self._changes.app_changed(app)
+        else:
+            self._changes.leaf_changed(leaf)
+
+    def leave(self, app: Application, request: Request) -> None:
+        """A request is not pending any more, as its state says; its queues are not ranked yet."""
+        leaf: Queue = app.leaf
+        ask = request.ask
+        group: AskGroup = request.group
+        group.drop(request)
+        app.pending_count -= 1
+        app.priorities.remove(ask.priority)
+        unbook_demand(ask.ask_class.items, app, leaf)
+        if leaf.priorities.remove(ask.priority):
+            settle_priority(leaf)
+        if group.waiting:
+            self._rank(group)
+            return
+        if group.blocker is not None:
+            self._wakeups.waiting.unpark(group)
+        app.ranking.discard(group)
+        if group.reservation_request is not None or group.preemption_request is not None:
+            self._escalation.forget_group(group)
+        self._wakeups.backlog.forget(group)
+        if group.is_idle:
+            self.class_went(app, group)
+
+    def drop(self, app: Application, request: Request, now: float) -> None:
+        """A pending ask is not wanted any more."""
+        self.withdraw(app, request, now)
+        if request.ask.placeholder:
+            self._placeholders.time_out(app.gang.group_of(request.ask))
+
+    def withdraw(self, app: Application, request: Request, now: float) -> None:
+        """Take a pending ask out, which comes back in another form."""
+        request.follow(RequestEvent.RELEASE)
+        del app.requests[request.key]
+        app.holdings.ask_went(request.ask.footprint)
+        app.tally.requests -= 1
+        if request.key in app.backing_off:
+            self._end_rest(app, request)
+        else:
+            self.leave(app, request)
+        self._changes.app_changed(app)
+        if request.reservation is not None:
+            self._reservations.end(request.reservation, now)
+
+    def replace(self, app: Application, request: Request, ask: Ask, now: float) -> Request:
+        """A pending ask has another size: it keeps its place, its age and what was told for it.
+
+        Whoever calls this sees to its reservation.
+        """
+        rests = request.key in app.backing_off
+        self.withdraw(app, request, now)
+        other = Request(ask, request.create_time, request.arrival)
+        other.reported = request.reported
+        other.triggered = request.triggered
+        app.requests[ask.key] = other
+        app.holdings.ask_came(ask.footprint)
+        app.tally.requests += 1
+        other.setback = request.setback
+        if rests and other.setback is not None:
+            self.set_back(app, other, other.setback)
+        else:
+            self.enter(app, other, now)
+        return other
+
+    def class_went(self, app: Application, group: AskGroup) -> None:
+        """Nothing of the group waits for a node or for an answer any more."""
+        self._index.class_went(group.ask_class)
+        app.forget_idle(group)
+
+    def _end_rest(self, app: Application, request: Request) -> None:
+        """A request does not back off any more; it may be tried again, or is not wanted."""
+        leaf: Queue = app.leaf
+        del app.backing_off[request.key]
+        app.pending_count -= 1
+        app.priorities.remove(request.ask.priority)
+        self._escalation.forget_retry(request)
+        unbook_demand(request.ask.ask_class.items, app, leaf)
+        if leaf.priorities.remove(request.ask.priority):
+            settle_priority(leaf)
+
+    def _rank(self, group: AskGroup) -> None:
+        """Rank the group by its first ask; a changed key is worth another try."""
+        key = group.heap[0][:3]
+        ranking = group.app.ranking
+        if group.blocker is not None:
+            entry = ranking.entry(group)
+            if entry is not None and entry.key == key:
+                return
+            self._wakeups.waiting.unpark(group)
+        ranking.put(group, key)

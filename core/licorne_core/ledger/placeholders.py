@@ -1,0 +1,70 @@
+"""What placeholders count as in their task groups (spec § 6.4)."""
+
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.gang import TaskGroup
+from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
+from licorne_core.scheduling.reservations.reserving import note_allocating
+from licorne_core.scheduling.waiting.wakeups import Wakeups
+from licorne_core.values.counters import Counters
+
+
+class Placeholders:
+    """Keeps the numbers of task groups, and tells those who wait for a change of them."""
+
+    __slots__ = ("_counters", "_wakeups")
+
+    def __init__(self, wakeups: Wakeups, counters: Counters) -> None:
+        """Of one partition."""
+        self._wakeups = wakeups
+        self._counters = counters
+
+    def keep(self, app: Application, placeholder: Request) -> None:
+        """It is booked and the RM knows: a real ask may take its place."""
+        app.placeholder_count += 1
+        app.gang.keep(placeholder)
+        self._wakeups.replacing.wake((app,))
+        self._wakeups.waiting.runnable = True
+        note_allocating(app)
+
+    def give_up(self, app: Application, placeholder: Request) -> None:
+        """It is free, and keeps its room for nobody any more."""
+        app.gang.take(placeholder)
+        self.time_out(app.gang.group_of(placeholder.ask))
+
+    def cancel(self, app: Application, placeholder: Request) -> None:
+        """It is free, and too small for a real ask, which waits until it has ended (§ 6.5a)."""
+        app.gang.take(placeholder)
+        app.gang.group_of(placeholder.ask).cancelled[placeholder] = None
+
+    def end(self, app: Application, placeholder: Request, event: RequestEvent) -> None:
+        """It is not booked any more. One that was told to stop otherwise was counted already."""
+        app.placeholder_count -= 1
+        group = app.gang.group_of(placeholder.ask)
+        if placeholder in group.cancelled:
+            del group.cancelled[placeholder]
+            self.time_out(group)
+        elif placeholder.state is RequestState.PLACEHOLDER:
+            if event is RequestEvent.ASK_BACK:
+                app.gang.take(placeholder)
+            else:
+                self.give_up(app, placeholder)
+
+    def end_cancelled(self, app: Application) -> None:
+        """Nobody waits any longer for what was cancelled, whether the RM confirms it or not."""
+        for group in app.gang.groups.values():
+            if group.cancelled:
+                number = len(group.cancelled)
+                group.cancelled.clear()
+                self.time_out(group, number)
+
+    def time_out(self, group: TaskGroup, number: int = 1) -> None:
+        """So many placeholders less are open, and nobody took their places."""
+        group.timed_out += number
+        self._counters.placeholders_timed_out += number
+        self._wakeups.placeholder_went(group)
+
+    def replace(self, group: TaskGroup) -> None:
+        """One placeholder less is open, as a real allocation took its place."""
+        group.replaced += 1
+        self._counters.placeholders_replaced += 1
+        self._wakeups.placeholder_went(group)

@@ -1,0 +1,328 @@
+"""Everything the world may say to the core (DESIGN § 2). Commands are never changed once made."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from licorne_core.config import SubmittedConfig
+from licorne_core.values.asks import Ask
+from licorne_core.values.identity import UserGroup
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId
+from licorne_core.values.resources import Resources
+from licorne_core.values.rm_caps import Shortage
+
+
+class FailMode(Enum):
+    """What the nodes count as when a predicate check about them is not answered in time."""
+
+    CLOSED = "refused"
+    OPEN = "accepted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredicatePolicy:
+    """An RM decides itself which nodes its asks may go to (spec § 8.4).
+
+    `deadline` is in seconds, from when a check was written to the RM. `judges_victims`: it also
+    says which victims of preemption have to go (spec § 9.4.5).
+    """
+
+    deadline: float = 2.0
+    fail_mode: FailMode = FailMode.CLOSED
+    judges_victims: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterRm:
+    """An RM introduces itself; everything known of that RM is dropped first (spec § 1.6.2-3).
+
+    `config` was parsed by whoever made the command; None means the scheduler's default. Without
+    `predicates` the RM is not asked, and all predicates pass. `container_states` is whether it
+    wants to hear which of its asks no node takes (spec § 8.12).
+    """
+
+    rm_id: RmId
+    version: str = ""
+    policy_group: str = ""
+    build_info: Mapping[str, str] = field(default_factory=dict)
+    config: SubmittedConfig = None
+    extra_config: Mapping[str, str] = field(default_factory=dict)
+    predicates: PredicatePolicy | None = None
+    container_states: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateConfiguration:
+    """A new queue configuration for a registered RM, parsed as in `RegisterRm` (§§ 2.7, 13.1)."""
+
+    rm_id: RmId
+    policy_group: str = ""
+    config: SubmittedConfig = None
+    extra_config: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveRm:
+    """The RM is gone for good: forget it and its partitions."""
+
+    rm_id: RmId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefuseNewWork:
+    """The process is short of memory, or is not any more; it is for all RMs.
+
+    `reason` is told to those who are refused.
+    """
+
+    shortage: Shortage
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetNodeSchedulable:
+    """An operator drains a node, or takes that back; what the RM says of it holds beside that."""
+
+    rm_id: RmId
+    partition: str
+    node_id: NodeId
+    schedulable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopApplication:
+    """An operator ends an application; its RM reads the reason (spec § 5.1.2)."""
+
+    rm_id: RmId
+    partition: str
+    app_id: AppId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetQueueStopped:
+    """An operator stops a queue, or starts it again (spec § 4.2)."""
+
+    rm_id: RmId
+    partition: str
+    queue: str
+    stopped: bool
+
+
+class NodeAction(Enum):
+    """What an RM wants done with a node (spec § 7)."""
+
+    CREATE = "create"
+    CREATE_DRAIN = "create drained"
+    UPDATE = "update"
+    DRAIN_NODE = "drain"
+    DRAIN_TO_SCHEDULABLE = "make schedulable"
+    DECOMISSION = "decommission"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeUpdate:
+    """One node of an UpdateNodes. `capacity` is None if the message had no schedulable resource.
+
+    `partition` is the one that the node names in its attributes (spec § 1.5).
+    """
+
+    node_id: NodeId
+    action: NodeAction
+    partition: str = ""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    capacity: Resources | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateNodes:
+    """Nodes that come, change or go, in order."""
+
+    rm_id: RmId
+    nodes: Sequence[NodeUpdate]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewApplication:
+    """One application to add. `execution_timeout` is in milliseconds (spec § 5.4)."""
+
+    app_id: AppId
+    queue_name: str = ""
+    partition: str = ""
+    user: UserGroup = UserGroup("")
+    tags: Mapping[str, str] = field(default_factory=dict)
+    execution_timeout: int = 0
+    placeholder_ask: Resources = field(default_factory=dict)
+    gang_scheduling_style: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveApplication:
+    """One application to remove with everything it has."""
+
+    app_id: AppId
+    partition: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateApplications:
+    """Applications to add, then applications to remove (spec § 1.6.6)."""
+
+    rm_id: RmId
+    new: Sequence[NewApplication] = ()
+    remove: Sequence[RemoveApplication] = ()
+
+
+class TerminationType(Enum):
+    """Why an allocation ends (spec § 1.4)."""
+
+    UNKNOWN = 0
+    STOPPED_BY_RM = 1
+    TIMEOUT = 2
+    PREEMPTED_BY_SCHEDULER = 3
+    PLACEHOLDER_REPLACED = 4
+    SCHEDULING_FAILED_ON_RM = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseRequest:
+    """One release by the RM; an empty key means everything of the application (spec § 1.6.11).
+
+    `keys` are what is left of that, in the rest of a command that was too large for one slice.
+    """
+
+    app_id: AppId
+    key: AllocationKey
+    termination: TerminationType = TerminationType.STOPPED_BY_RM
+    partition: str = ""
+    message: str = ""
+    keys: Sequence[AllocationKey] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateAllocations:
+    """Asks and existing allocations in order, then releases (spec § 1.6.6)."""
+
+    rm_id: RmId
+    asks: Sequence[Ask] = ()
+    releases: Sequence[ReleaseRequest] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRefusal:
+    """A node that the RM does not want an ask on, and why."""
+
+    node_id: NodeId
+    reason: str
+
+
+class PredicateAnswer(NamedTuple):
+    """What the RM says to one check. Nodes that it does not refuse are accepted."""
+
+    check: int
+    refused: Sequence[NodeRefusal] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerPredicates:
+    """The RM answers checks of `PredicatesAsked`, in the order in which it judged them."""
+
+    rm_id: RmId
+    answers: Sequence[PredicateAnswer]
+
+
+class PreemptionAnswer(NamedTuple):
+    """What the RM says to one preemption check.
+
+    `needed` has the nodes on which the ask can run once the victims up to this position, in the
+    order of the check, are gone; -1 for none of them. Nodes that it does not have are refused.
+    """
+
+    check: int
+    needed: Mapping[NodeId, int] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerPreemptions:
+    """The RM answers checks of `PreemptionsAsked`."""
+
+    rm_id: RmId
+    answers: Sequence[PreemptionAnswer]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotePredicatesSent:
+    """The checks up to this number have been written to the RM: its time for them begins now.
+
+    A check that waits to be written has no deadline: the time until then is not the RM's.
+    """
+
+    rm_id: RmId
+    check: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginReplay:
+    """The RM starts to tell all it has; none of its asks is scheduled until it has ended."""
+
+    rm_id: RmId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndReplay:
+    """The replay is over; the counts say what was sent between begin and end."""
+
+    rm_id: RmId
+    nodes: int
+    applications: int
+    allocations: int
+
+
+class Hold(Enum):
+    """Why an RM's asks are not being scheduled for the moment."""
+
+    REPLAY = "replay in progress"
+    OUTBOX_FULL = "outbox full"
+    DRAINING = "server draining"
+    DEFECT = "internal error"
+    UNFINISHED = "large request in progress"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetHold:
+    """The server stops scheduling for an RM for one reason, or takes that reason back."""
+
+    rm_id: RmId
+    hold: Hold
+    on: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """Time passes: fire what is due, then decide for one partition, `decisions` at the most."""
+
+    decisions: int = 256
+
+
+OfNoRm = Tick | RefuseNewWork
+"""Commands of the server itself."""
+
+Command = (
+    RegisterRm
+    | UpdateConfiguration
+    | RemoveRm
+    | UpdateNodes
+    | UpdateApplications
+    | UpdateAllocations
+    | AnswerPredicates
+    | AnswerPreemptions
+    | NotePredicatesSent
+    | BeginReplay
+    | EndReplay
+    | SetHold
+    | SetNodeSchedulable
+    | StopApplication
+    | SetQueueStopped
+    | OfNoRm
+)

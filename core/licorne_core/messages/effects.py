@@ -1,0 +1,373 @@
+"""Everything the core may answer (DESIGN § 2). Each effect names the RM that it is for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from licorne_core.events.journal import Fact
+from licorne_core.messages.commands import Command, TerminationType
+from licorne_core.values.asks import Allocation
+from licorne_core.values.errors import LicorneError, Problem, Refusal
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotRegistered:
+    """The command named an RM that nobody registered (spec § 1.6.1); nothing was done."""
+
+    rm_id: RmId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfinished:
+    """The command was too large for one slice; always the last effect of a command.
+
+    `rest` has to be handed in before any other command of the RM but answers to checks. Until it
+    is done nothing is scheduled for the RM.
+    """
+
+    rm_id: RmId
+    rest: Command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """The registration was taken. `session` rises with every registration of this RM."""
+
+    rm_id: RmId
+    session: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistrationFailed:
+    """The registration was refused; what was registered before stays as it is."""
+
+    rm_id: RmId
+    reason: str
+    problems: Sequence[Problem] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigurationUpdated:
+    """The configuration is in force. `changed` is False when its checksum was the same."""
+
+    rm_id: RmId
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigurationRefused:
+    """The configuration was refused and the old one stays in force, whole."""
+
+    rm_id: RmId
+    reason: str
+    problems: Sequence[Problem] = ()
+
+
+class OperatorRefusal(Enum):
+    """Why what an operator wants cannot be."""
+
+    NOT_FOUND = "there is nothing of that name"
+    APPLICATION_OVER = "the application is over"
+    QUEUE_DRAINING = "the queue is about to go"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorRefused:
+    """What an operator wanted cannot be; nothing was done."""
+
+    rm_id: RmId
+    refusal: OperatorRefusal
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSchedulableSet:
+    """A node is drained by an operator, or is not any more. `changed` is False if it was so before.
+
+    `allocations` are on it, and go on.
+    """
+
+    rm_id: RmId
+    changed: bool
+    allocations: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationStopped:
+    """An application ends: the RM was told to stop so many allocations, and so many asks went."""
+
+    rm_id: RmId
+    allocations: int
+    asks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStoppedSet:
+    """A queue is stopped, or started; its `state` is this now."""
+
+    rm_id: RmId
+    changed: bool
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRejection:
+    """A node that was not taken, and why; the code is what the reason is counted as."""
+
+    node_id: NodeId
+    reason: str
+    code: Refusal = field(default=Refusal.INVALID, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesAnswered:
+    """The answer to the nodes created by one request."""
+
+    rm_id: RmId
+    accepted: Sequence[NodeId] = ()
+    rejected: Sequence[NodeRejection] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationRejection:
+    """An application that was not taken, and why."""
+
+    app_id: AppId
+    reason: str
+    code: Refusal = field(default=Refusal.INVALID, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationsAnswered:
+    """The answer to the applications added by one request."""
+
+    rm_id: RmId
+    accepted: Sequence[AppId] = ()
+    rejected: Sequence[ApplicationRejection] = ()
+
+
+@dataclass(slots=True, init=False)
+class ApplicationUpdate:
+    """An application entered a state; `time` is in unix seconds (spec § 5.1.2).
+
+    Each enters several, so that it is made as lean as an allocation.
+    """
+
+    app_id: AppId
+    state: str
+    time: float
+    message: str
+
+    def __init__(self, *, app_id: AppId, state: str, time: float, message: str) -> None:
+        """What the RM is told."""
+        self.app_id = app_id
+        self.state = state
+        self.time = time
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationsUpdated:
+    """State changes, in the order in which they happened."""
+
+    rm_id: RmId
+    updates: Sequence[ApplicationUpdate]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationsMade:
+    """Allocations of one partition, in the order in which they were decided."""
+
+    rm_id: RmId
+    partition: PartitionName
+    allocations: Sequence[Allocation]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """One allocation that ended or, for some types, should end (spec § 1.6.10)."""
+
+    app_id: AppId
+    key: AllocationKey
+    termination: TerminationType
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationsReleased:
+    """Releases of one partition."""
+
+    rm_id: RmId
+    partition: PartitionName
+    releases: Sequence[Release]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationRejection:
+    """An ask or an existing allocation that was not taken, and why.
+
+    `item` is what it was, for those who count or tell: ``ask``, ``allocation`` or ``release``.
+    """
+
+    key: AllocationKey
+    app_id: AppId
+    reason: str
+    code: Refusal = field(default=Refusal.INVALID, compare=False)
+    item: str = field(default="ask", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationsRejected:
+    """What was not taken of one request."""
+
+    rm_id: RmId
+    rejections: Sequence[AllocationRejection]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayEnded:
+    """A replay was ended. `missing` says how the counts differ from what arrived, if they do."""
+
+    rm_id: RmId
+    missing: str = ""
+
+
+class AskedCheck(NamedTuple):
+    """The question which of the nodes an ask may go to.
+
+    `check` is its number, which rises by one with each check of a registration. `allocate` is
+    False where a reservation is meant (spec § 1.6.12). The first node is where the ask would go
+    now: if the RM accepts it, the ask counts as placed there for the checks that follow.
+    """
+
+    check: int
+    app_id: AppId
+    key: AllocationKey
+    allocate: bool
+    nodes: Sequence[NodeId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredicatesAsked:
+    """The RM should answer these checks by `AnswerPredicates`, judging them in this order.
+
+    Whoever writes them to the RM says so by `NotePredicatesSent`; then the RM has `deadline`
+    seconds.
+    """
+
+    rm_id: RmId
+    partition: PartitionName
+    checks: Sequence[AskedCheck]
+    deadline: float
+
+
+class AskedVictim(NamedTuple):
+    """A victim that a preemption check proposes."""
+
+    app_id: AppId
+    key: AllocationKey
+
+
+class AskedNode(NamedTuple):
+    """A node of a preemption check: its victims in the order in which they would go.
+
+    The resources of the ask fit once those up to position `start` are gone; -1 if they fit at once.
+    """
+
+    node_id: NodeId
+    victims: Sequence[AskedVictim]
+    start: int
+
+
+class AskedPreemption(NamedTuple):
+    """The question which victims have to go on each of the nodes so that the ask can run there.
+
+    `check` is numbered together with predicate checks.
+    """
+
+    check: int
+    app_id: AppId
+    key: AllocationKey
+    nodes: Sequence[AskedNode]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionsAsked:
+    """The RM should answer these checks by `AnswerPreemptions` (spec § 9.4.5).
+
+    Whoever writes them says so by `NotePredicatesSent`; then the RM has `deadline` seconds.
+    """
+
+    rm_id: RmId
+    partition: PartitionName
+    checks: Sequence[AskedPreemption]
+    deadline: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerState:
+    """An ask that quota would admit and no node takes (spec § 8.12): its state is FAILED."""
+
+    app_id: AppId
+    key: AllocationKey
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerStatesChanged:
+    """Asks that an autoscaler should know of; each is told once."""
+
+    rm_id: RmId
+    partition: PartitionName
+    states: Sequence[ContainerState]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happened:
+    """What happened while a command was handled, in order; only while events are tracked.
+
+    `footprint` is the memory of the asks that came and went meanwhile, in bytes as reckoned. Who
+    keeps the facts keeps these asks.
+    """
+
+    rm_id: RmId
+    facts: Sequence[Fact]
+    footprint: int = 0
+
+
+Effect = (
+    NotRegistered
+    | Unfinished
+    | Registered
+    | RegistrationFailed
+    | ConfigurationUpdated
+    | ConfigurationRefused
+    | OperatorRefused
+    | NodeSchedulableSet
+    | ApplicationStopped
+    | QueueStoppedSet
+    | NodesAnswered
+    | ApplicationsAnswered
+    | ApplicationsUpdated
+    | AllocationsMade
+    | AllocationsReleased
+    | AllocationsRejected
+    | ReplayEnded
+    | PredicatesAsked
+    | PreemptionsAsked
+    | ContainerStatesChanged
+    | Happened
+)
+
+
+class TickFailed(LicorneError):
+    """A defect of the core in the partition of one RM; what the tick did for others is not lost."""
+
+    def __init__(self, rm_id: RmId, effects: list[Effect]) -> None:
+        """`effects` are those of the tick so far, for whomever."""
+        super().__init__(f"a tick failed for RM {rm_id}")
+        self.rm_id = rm_id
+        self.effects = effects

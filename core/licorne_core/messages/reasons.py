@@ -1,0 +1,372 @@
+"""What can stop an ask, as values with their operands (DESIGN § 2).
+
+Explain, logs and metrics are made from these; none of them is ever made into text on the way to a
+decision. Each kind says what has to change before the ask is looked at again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from licorne_core.messages.commands import Hold
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
+from licorne_core.values.reservations import QueueReservations, ReservationBound
+from licorne_core.values.resources import Resources, describe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionCheck:
+    """Scheduling in the partition is on hold, or the partition has no nodes."""
+
+    partition: str
+    holds: tuple[Hold, ...] = ()
+    nodes: int = 0
+
+    code = "PARTITION_NOT_SCHEDULING"
+
+    @property
+    def passed(self) -> bool:
+        """Whether asks of the partition are looked at."""
+        return not self.holds and self.nodes > 0
+
+    def message(self) -> str:
+        """One sentence."""
+        if self.holds:
+            return f"scheduling is on hold: {', '.join(hold.value for hold in self.holds)}"
+        return f"partition {self.partition} has {self.nodes} nodes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateCheck:
+    """The application's state must be one in which asks are looked at."""
+
+    app_id: AppId
+    state: str
+    passed: bool
+
+    code = "APPLICATION_NOT_RUNNABLE"
+
+    def message(self) -> str:
+        """One sentence."""
+        return f"application {self.app_id} is {self.state}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartingCheck:
+    """A state-aware queue lets its applications in one by one (spec § 5.2).
+
+    `ahead` is the application that is starting, or the one that is next; empty if this one is.
+    """
+
+    queue: QueuePath
+    ahead: str
+
+    code = "ANOTHER_APPLICATION_STARTS"
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is this application's turn."""
+        return not self.ahead
+
+    def message(self) -> str:
+        """One sentence."""
+        if self.passed:
+            return f"next to start in queue {self.queue}"
+        return f"application {self.ahead} comes first in state-aware queue {self.queue}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoppedQueueCheck:
+    """An operator has stopped the application's queue, or one above it (spec § 4.2)."""
+
+    queue: QueuePath
+
+    code = "QUEUE_STOPPED"
+    passed = False
+
+    def message(self) -> str:
+        """One sentence."""
+        return f"queue {self.queue} is stopped by an operator"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackOffCheck:
+    """The application backs off, as too many of its asks found no node (spec § 8.3a)."""
+
+    app_id: AppId
+    until: float
+    threshold: int
+
+    code = "APPLICATION_BACKS_OFF"
+    passed = False
+
+    def message(self) -> str:
+        """One sentence."""
+        asks = "1 ask" if self.threshold == 1 else f"{self.threshold} asks in a row"
+        return f"application {self.app_id} backs off: {asks} found no node"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskBackOffCheck:
+    """The ask backs off, as its RM could not run what it was given, so often in a row (§ 1.4).
+
+    `until` is the end of the back-off, in unix seconds.
+    """
+
+    key: AllocationKey
+    failures: int
+    until: float
+
+    code = "ASK_BACKS_OFF"
+    passed = False
+
+    def message(self) -> str:
+        """One sentence."""
+        times = "once" if self.failures == 1 else f"{self.failures} times in a row"
+        return f"ask {self.key} backs off: it failed at the RM {times}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningCheck:
+    """An application that does not run yet must be let in by every queue and limit (§§ 4.12, 10.5).
+
+    `subject` is a queue's path, or a user or group and a queue's path.
+    """
+
+    kind: str
+    subject: str
+    running: int
+    max_applications: int
+
+    @property
+    def code(self) -> str:
+        """``QUEUE_MAX_APPLICATIONS``, ``USER_MAX_APPLICATIONS`` or ``GROUP_MAX_APPLICATIONS``."""
+        return f"{self.kind.upper()}_MAX_APPLICATIONS"
+
+    @property
+    def passed(self) -> bool:
+        """Whether one more application may start."""
+        return self.running < self.max_applications
+
+    def message(self) -> str:
+        """One sentence."""
+        return f"{self.running} of {self.max_applications} applications run for {self.subject}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitCheck:
+    """What a user or a group has in a queue, and the ask, must stay within the limit (§ 10.4).
+
+    `short` is by how much each type exceeds it; empty when the ask fits.
+    """
+
+    kind: str
+    name: str
+    queue: QueuePath
+    requested: Resources
+    allocated: Resources
+    max: Resources
+    short: Resources
+
+    @property
+    def code(self) -> str:
+        """``USER_QUOTA_EXCEEDED`` or ``GROUP_QUOTA_EXCEEDED``."""
+        return f"{self.kind.upper()}_QUOTA_EXCEEDED"
+
+    @property
+    def passed(self) -> bool:
+        """Whether the ask fits here."""
+        return not self.short
+
+    def message(self) -> str:
+        """One sentence."""
+        whom = f"{self.kind} {self.name} in queue {self.queue}"
+        if self.passed:
+            return f"fits in the limit of {whom}"
+        return f"exceeds the limit of {whom} by {describe(self.short)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueCheck:
+    """What is allocated in a queue, and the ask, must stay within the queue's maximum.
+
+    `short` is by how much each type exceeds it; empty when the ask fits.
+    """
+
+    queue: QueuePath
+    requested: Resources
+    allocated: Resources
+    max: Resources | None
+    short: Resources
+    is_root: bool = False
+
+    code = "QUEUE_MAX_EXCEEDED"
+
+    @property
+    def passed(self) -> bool:
+        """Whether the ask fits here."""
+        return not self.short
+
+    def message(self) -> str:
+        """One sentence."""
+        if self.passed:
+            return f"fits in queue {self.queue}"
+        what = "the cluster" if self.is_root else f"the maximum of queue {self.queue}"
+        return f"exceeds {what} by {describe(self.short)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangCheck:
+    """A real ask waits as long as a placeholder of its task group is open (spec § 6.4).
+
+    `keeping` is how many placeholders keep room for asks like it. `cancelled` ones were too small
+    for such an ask: the RM was told to stop them, and has not confirmed. The others are asked for,
+    or are being replaced. `until` is when the placeholders time out, in unix seconds; 0 while none
+    keeps room.
+    """
+
+    app_id: AppId
+    task_group: str
+    count: int
+    replaced: int
+    timed_out: int
+    keeping: int
+    cancelled: int
+    until: float
+
+    code = "WAITS_FOR_PLACEHOLDER"
+
+    @property
+    def passed(self) -> bool:
+        """Whether no placeholder is open: then it is an ask like any other."""
+        return self.count == self.replaced + self.timed_out
+
+    def message(self) -> str:
+        """One sentence."""
+        open_ones = self.count - self.replaced - self.timed_out
+        if self.passed:
+            return f"no placeholder of task group {self.task_group} is open"
+        if self.cancelled:
+            return (
+                f"waits until no placeholder of task group {self.task_group} is open: "
+                f"{self.cancelled} of {open_ones} are being stopped, as too small for an ask of "
+                "the group"
+            )
+        return (
+            f"takes the place of one of {open_ones} open placeholders of task group "
+            f"{self.task_group}, of which {self.keeping} keep room and the others wait themselves "
+            "or are being replaced"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswersCheck:
+    """The RM is asked before an ask goes to a node, and may owe only so many answers (§ 8.4)."""
+
+    waiting: int
+    most: int
+
+    code = "TOO_MANY_ANSWERS_OWED"
+
+    @property
+    def passed(self) -> bool:
+        """Whether the RM may be asked once more."""
+        return self.waiting < self.most
+
+    def message(self) -> str:
+        """One sentence."""
+        return f"{self.waiting} of {self.most} asks wait for answers of the RM about their nodes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionCheck:
+    """Whether preemption helps an ask that a queue's maximum or the nodes stop (spec § 9).
+
+    `code` names what is in the way, or how far things have come; `text` says it with the numbers.
+    `queue` is the one whose guarantee counts: it has `settled` once all that was decided has
+    happened, and is due `guaranteed`. `causes` counts the leaves and allocations that may not be
+    victims, by reason. `until` is when time alone changes that, in unix seconds; 0 for never.
+    """
+
+    code: str
+    text: str
+    passed: bool
+    queue: str = ""
+    requested: Resources = field(default_factory=dict)
+    settled: Resources = field(default_factory=dict)
+    guaranteed: Resources = field(default_factory=dict)
+    causes: Mapping[str, int] = field(default_factory=dict)
+    until: float = 0.0
+
+    def message(self) -> str:
+        """One sentence."""
+        return self.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesCheck:
+    """Some schedulable node must have the ask's resources available.
+
+    `causes` counts the nodes that are out: ``unschedulable``, as its RM says, ``drained``, as an
+    operator said, ``reserved`` for another ask,
+    ``too small: T`` where all of the node would not do, ``full: T`` where only what is
+    available would not, ``refused: R`` where the RM said R. `reserved_node` is kept for the ask.
+    `reserved_for` has the queues with most of the ``reserved`` nodes, and `more_queues` counts the
+    others. `bound` keeps the ask from having a node reserved.
+    """
+
+    total: int
+    fitting: int
+    required_node: NodeId | None = None
+    reserved_node: NodeId | None = None
+    causes: Mapping[str, int] = field(default_factory=dict)
+    reserved_for: tuple[QueueReservations, ...] = ()
+    more_queues: int = 0
+    bound: ReservationBound | None = None
+
+    code = "NO_NODE_FITS"
+
+    @property
+    def passed(self) -> bool:
+        """Whether a node would take the ask now."""
+        return self.fitting > 0
+
+    def message(self) -> str:
+        """One sentence."""
+        if self.passed:
+            return f"fits on {self.fitting} of {self.total} nodes"
+        if self.required_node is not None and not self.total:
+            return f"required node {self.required_node} is not registered"
+        holders = self._holders()
+        counts = ", ".join(
+            f"{count} {cause}" + (holders if cause == "reserved" else "")
+            for cause, count in sorted(self.causes.items())
+        )
+        kept = f"; node {self.reserved_node} is reserved for it" if self.reserved_node else ""
+        bound = "" if self.bound is None else f"; {self.bound.message()}"
+        return (
+            f"fits on none of {self.total} nodes" + (f": {counts}" if counts else "") + kept + bound
+        )
+
+    def _holders(self) -> str:
+        """For whom nodes are reserved, in brackets; empty for nobody."""
+        parts = [f"{of.nodes} for {of.queue}: {of.reason.text}" for of in self.reserved_for]
+        if self.more_queues:
+            parts.append(f"others for {self.more_queues} more queues")
+        return f" ({'; '.join(parts)})" if parts else ""
+
+
+Check = (
+    PartitionCheck
+    | StateCheck
+    | StartingCheck
+    | StoppedQueueCheck
+    | BackOffCheck
+    | RunningCheck
+    | AskBackOffCheck
+    | LimitCheck
+    | QueueCheck
+    | GangCheck
+    | AnswersCheck
+    | NodesCheck
+    | PreemptionCheck
+)

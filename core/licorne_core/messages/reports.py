@@ -1,0 +1,345 @@
+"""What the core tells those who look (DESIGN § 2): immutable reports, made on demand.
+
+`State`, the REST interface and the command line are all built on these. Times are in unix
+seconds (0.0 for none), resources in bytes, milli-cores or counts.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from licorne_core.config.schema import PlacementRuleConfig, TemplateConfig
+from licorne_core.messages.reasons import Check
+from licorne_core.values.asks import Allocation, Ask
+from licorne_core.values.counters import QueueCounters
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId
+from licorne_core.values.reservations import HolderReason
+from licorne_core.values.resources import Resources
+from licorne_core.values.rm_caps import RmCounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RmReport:
+    """One registered RM and its configuration."""
+
+    rm_id: RmId
+    version: str
+    policy_group: str
+    build_info: Mapping[str, str]
+    registered_time: float
+    session: int
+    partitions: tuple[PartitionName, ...]
+    config: str
+    checksum: str
+    extra_config: Mapping[str, str]
+    failed_nodes: tuple[NodeId, ...]
+    """Nodes that came for a partition that is not there, and have not come again since."""
+    counts: RmCounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionReport:
+    """One partition in numbers. `name` is normalized, `bare_name` is not."""
+
+    name: PartitionName
+    bare_name: str
+    rm_id: RmId
+    state: str
+    state_time: float
+    capacity: Resources
+    allocated: Resources
+    nodes: int
+    allocations: int
+    pending_asks: int
+    applications: Mapping[str, int]
+    node_sort_policy: str
+    node_sort_attribute: str
+    """What `spread` goes by; empty for the others."""
+    node_sort_weights: Mapping[str, float]
+    preemption_enabled: bool
+    quota_preemption_enabled: bool
+    holds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueReport:
+    """One queue, its children's reports with it when asked for."""
+
+    path: QueuePath
+    parent: str
+    is_leaf: bool
+    is_managed: bool
+    state: str
+    guaranteed: Resources
+    max: Resources
+    allocated: Resources
+    pending: Resources
+    preempting: Resources
+    """What victims of preemption take that were told to stop and are not gone yet."""
+    promised: Resources
+    """What asks wait for, for which victims were told to stop."""
+    headroom: Resources
+    applications: int
+    running_applications: int
+    max_applications: int
+    allocating_accepted: tuple[AppId, ...]
+    share: float
+    priority: int
+    sort_policy: str
+    priority_sort: bool
+    priority_fence: bool
+    priority_offset: int
+    preemption_policy: str
+    preemption_delay: float
+    quota_preemption_delay: float
+    quota_preemption_time: float
+    """When what is above its lowered maximum is preempted; 0.0 for never."""
+    quota_preemption_running: bool
+    """Whether it has more than its maximum, and victims in it are being stopped."""
+    backoff_threshold: int
+    backoff_delay: float
+    properties: Mapping[str, str]
+    counters: QueueCounters
+    template: TemplateConfig | None
+    children: tuple["QueueReport", ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationReport:
+    """Room on a node is kept for an ask since `time`; a `required` one may go to no other node.
+
+    `kept` is what others leave free there, or all of the node if it is `exclusive`. Since
+    `idle_since` the ask could not have the node if it were empty, as reviews found; 0 if it could.
+    `reason` says why it does not run, where that was asked for.
+    """
+
+    node_id: NodeId
+    app_id: AppId
+    key: AllocationKey
+    queue: QueuePath
+    time: float
+    required: bool
+    kept: Resources
+    exclusive: bool
+    idle_since: float
+    reason: HolderReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskLogEntry:
+    """A reason for which an ask was passed over: when last, and how often."""
+
+    message: str
+    last_time: float
+    count: int
+
+
+@dataclass(slots=True)
+class AskReport:
+    """One ask that the RM has no allocation for yet (spec §§ 6.5, 8.5, 8.12, 8.13, 9.2).
+
+    `reserved_node` is kept free for it; it has room on `assumed_node`, of which the RM is being
+    asked whether it will do; `replaces` is the placeholder whose place it is to take. Each is empty
+    for none. `triggered_preemption`: victims were told to stop for it. Never changed after it was
+    made; not frozen, because an application may have a hundred thousand, and freezing doubles the
+    cost.
+    """
+
+    ask: Ask
+    request_time: float
+    allocation_log: tuple[AskLogEntry, ...]
+    scheduling_attempted: bool
+    triggered_scale_up: bool
+    reserved_node: str
+    assumed_node: str
+    replaces: str
+    triggered_preemption: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskGroupReport:
+    """The placeholders of one task group (spec § 6.4), `count` in all.
+
+    A real allocation took the place of those `replaced`; those `timed_out` ended otherwise, or
+    were told to. `min_resource` is the size of the first.
+    """
+
+    name: str
+    count: int
+    replaced: int
+    timed_out: int
+    min_resource: Resources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppReport:
+    """One application; `asks` and `allocations` are empty when only a summary was wanted.
+
+    `group` is the one that it counts for, empty for none. What is assumed counts as an ask, though
+    its resources are in `allocated` already. What placeholders take is in `placeholder_allocated`
+    and not in `allocated`.
+    """
+
+    app_id: AppId
+    partition: PartitionName
+    queue: QueuePath
+    user: str
+    groups: tuple[str, ...]
+    group: str
+    state: str
+    message: str
+    submission_time: float
+    start_time: float
+    finished_time: float
+    backoff_until: float
+    allocated: Resources
+    max_allocated: Resources
+    pending: Resources
+    max_priority: int
+    pending_count: int
+    allocation_count: int
+    reserved: int
+    """Asks that have a node reserved."""
+    state_log: tuple[tuple[float, str], ...]
+    placeholder_count: int
+    """Placeholders that keep room; they are in `allocation_count`."""
+    placeholder_allocated: Resources
+    placeholder_ask: Resources
+    """What all placeholders of a gang take together; empty for an application without a gang."""
+    gang_style: str
+    """``Soft`` or ``Hard``; empty for an application without a gang."""
+    placeholder_deadline: float
+    """When its placeholders time out; 0.0 while no time is running."""
+    task_groups: tuple[TaskGroupReport, ...]
+    asks: Sequence[AskReport] = ()
+    allocations: Sequence[Allocation] = ()
+    stopping: Mapping[AllocationKey, str] = field(default_factory=dict)
+    """Why the RM was told to stop some of these allocations: ``preempted``, ``replaced`` or
+    ``timeout``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReport:
+    """One node and, when wanted, what is on it. `utilization` is 0.0 to 1.0, weighted.
+
+    With `drained` an operator keeps new allocations off it; then it is not `schedulable`.
+    `stopping` says why the RM was told to stop some of its allocations, as in an `AppReport`.
+    """
+
+    node_id: NodeId
+    partition: PartitionName
+    attributes: Mapping[str, str]
+    schedulable: bool
+    drained: bool
+    capacity: Resources
+    allocated: Resources
+    occupied: Resources
+    available: Resources
+    utilization: float
+    allocation_count: int
+    foreign_count: int
+    reserved: int
+    """How many reservations it has."""
+    kept: Resources
+    """What others have to leave free for these."""
+    allocations: Sequence[Allocation] = ()
+    foreign: Sequence[Allocation] = ()
+    stopping: Mapping[tuple[AppId, AllocationKey], str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueUsage:
+    """What a user or a group has in one queue and below, and may have there.
+
+    `max` is empty and `max_applications` 0 where there is no limit.
+    """
+
+    path: QueuePath
+    allocated: Resources
+    applications: tuple[AppId, ...]
+    max: Resources
+    max_applications: int
+    children: tuple["QueueUsage", ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageReport:
+    """All that a user or a group has (spec § 10).
+
+    `groups` has every application that counts, and the group that it counts for, empty for none.
+    """
+
+    name: str
+    groups: Mapping[AppId, str]
+    queues: QueueUsage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutstandingShape:
+    """Asks of one size that quota would admit and no node takes, and how many in which queue."""
+
+    resources: Resources
+    count: int
+    queues: Mapping[QueuePath, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Census:
+    """What the applications of a partition come to, and what waits there.
+
+    `pending` counts asks by queue and by the code of what is in their way: of the first check that
+    `Explanation` shows as failed, or of what becomes of them.
+    """
+
+    applications: Mapping[tuple[QueuePath, str], int]
+    """Applications by queue and state."""
+    pending: Mapping[tuple[QueuePath, str], int]
+    usage: Mapping[tuple[str, str], Mapping[str, int]]
+    """What users and groups have, by ``user`` or ``group`` and the name."""
+    running: Mapping[tuple[str, str], int]
+    """Applications of users and groups that have an allocation, by the same."""
+    placeholders_waiting: int
+    """Placeholders that have no node yet."""
+    placeholders: int
+    """Placeholders that keep room."""
+    reservations: int
+    reserved_nodes: Mapping[tuple[QueuePath, str], int]
+    """Nodes that are reserved for asks of a queue, by whether these are ``able`` to run if their
+    nodes were empty, or are ``idle`` as a review found."""
+    reserved: Mapping[tuple[QueuePath, str], Mapping[str, int]]
+    """What is kept free on these nodes."""
+    preemptions: Mapping[str, int]
+    """Victims so far, by the rule by which they had to go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why an ask is where it is: all checks in the order in which they are made.
+
+    `verdict` is ``allocated``, ``assumed`` (until the RM agrees to its node), ``pending`` (a check
+    stops it), ``waiting`` (none does), ``replacing`` (it takes the place of a placeholder once that
+    is gone), ``stopping`` (the RM was told to stop it) or ``preempted`` (it is gone).
+    """
+
+    app_id: AppId
+    key: str
+    queue: QueuePath
+    verdict: str
+    summary: str
+    checks: tuple[Check, ...] = ()
+    asks_ahead: int = 0
+    applications_ahead: int = 0
+    node_id: str = ""
+    is_victim: bool = False
+    """Whether a record says for whom or what it had to go, or has to.
+
+    One that is pending, waiting, allocated, assumed or replacing is there again under the key of a
+    victim.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementReport:
+    """The placement rules in force, the implicit ones included, the recovery rule last."""
+
+    partition: PartitionName
+    rules: tuple[PlacementRuleConfig, ...] = field(default=())

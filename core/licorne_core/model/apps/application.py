@@ -1,0 +1,352 @@
+"""One application: who submitted it, what it asks for and what it has (spec § 5)."""
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from heapq import nsmallest
+from itertools import chain
+from typing import Any, NamedTuple
+
+from licorne_core.events.allocations import Owner
+from licorne_core.events.apps import Bound
+from licorne_core.model.apps.gang import Gang
+from licorne_core.model.apps.groups import AskGroup, PreemptionRequest, ReservationRequest
+from licorne_core.model.apps.requests import ASSUMED, BOOKED, TO_REPLACE, Place, Request
+from licorne_core.model.apps.states import TRANSITIONS, AppEvent, AppState
+from licorne_core.model.quotas import Quota
+from licorne_core.model.tally import Tally
+from licorne_core.model.trackers import Tracker
+from licorne_core.values.asks import Allocation, Ask
+from licorne_core.values.identity import UserGroup
+from licorne_core.values.ids import AllocationKey, AppId, QueuePath
+from licorne_core.values.priorities import PriorityCounts
+from licorne_core.values.ranking import Ranking
+from licorne_core.values.rm_caps import GROUP_BYTES, Holdings
+from licorne_core.values.timers import Timers
+
+IDLE_GROUPS = 16
+"""Groups that an application may have before one that becomes empty is forgotten."""
+
+GroupItem = AskGroup | ReservationRequest | PreemptionRequest
+"""What an application ranks: groups, and what they want when no node takes their asks."""
+
+
+class Awaited(Enum):
+    """What an application has deadlines for."""
+
+    BACK_OFF = "the end of its back-off"
+    RESERVATION = "an ask that is old enough to have a node reserved"
+    PREEMPTION = "an ask that is old enough to preempt others, or the end of a pause"
+
+
+class Deadline(NamedTuple):
+    """What is awaited, and for which group."""
+
+    what: Awaited
+    group: AskGroup | None = None
+
+
+class Application:
+    """An application's own books. Nothing here knows of queues, nodes or other applications.
+
+    Always true: a group is ranked if and only if an ask of it is pending; every pending ask is in
+    its group, unless it is `backing_off`; `pending_count`,
+    `allocation_count` and those about to replace a placeholder are all its requests.
+    """
+
+    __slots__ = (
+        "allocated",
+        "allocation_count",
+        "app_id",
+        "arrivals",
+        "assumed_count",
+        "backing_off",
+        "backoff_until",
+        "blocked_by",
+        "blocker",
+        "deadlines",
+        "failure",
+        "finished_time",
+        "footprint",
+        "gang",
+        "groups",
+        "highest",
+        "holdings",
+        "leaf",
+        "message",
+        "owner",
+        "pending_count",
+        "pending_total",
+        "placeholder_allocated",
+        "placeholder_count",
+        "priorities",
+        "queue_path",
+        "quotas",
+        "ranking",
+        "requests",
+        "reserved",
+        "start_time",
+        "state",
+        "state_log",
+        "submission_time",
+        "tags",
+        "tally",
+        "trackers",
+        "user",
+    )
+
+    leaf: Any
+    """The queue that it is in; None for one that was never placed."""
+    submission_time: float
+    """When it, or the oldest of its asks, was submitted, in unix seconds."""
+    start_time: float
+    """When it ran first, in unix seconds; 0 before."""
+    finished_time: float
+    """When it completed, failed or was rejected, in unix seconds; 0 before."""
+    backoff_until: float
+    """The end of its back-off, in unix seconds; 0 while there is none (spec § 8.3a)."""
+    backing_off: dict[AllocationKey, Request]
+    """The pending requests that its RM could not run and that are not tried for a while. They are
+    in no group, so that no pass looks at them."""
+    deadlines: Timers[Deadline]
+    """When it backs off no more, and when groups have asks that are old enough for a step."""
+    message: str
+    """Why it was rejected."""
+    failure: str
+    """Why an operator has ended it; empty if none has."""
+    arrivals: int
+    """How many requests it was given so far."""
+    holdings: Holdings
+    """What its RM has, of which it is a part; groups and requests count there."""
+    tally: Tally
+    """What all applications of its partition have, of which it is a part."""
+    footprint: int
+    """Bytes of memory that its tags, groups of users and task groups take, as reckoned."""
+    requests: dict[AllocationKey, Request]
+    """Its requests, from arrival to release; allocated ones in the order of their allocation."""
+    pending_count: int
+    """Requests that are pending."""
+    allocation_count: int
+    """Requests that count in its queues: those that are booked, assumed ones included."""
+    assumed_count: int
+    """Requests that are booked while the RM is asked about their nodes."""
+    reserved: dict[AllocationKey, Request]
+    """The requests with a reservation: pending ones, and assumed ones whose promise rests."""
+    pending_total: dict[str, int]
+    """What its pending requests want, by resource name."""
+    allocated: dict[str, int]
+    """What is booked for it without its placeholders, by resource name."""
+    placeholder_allocated: dict[str, int]
+    """What is booked for its placeholders, by resource name (spec § 6.2)."""
+    placeholder_count: int
+    """Its placeholders that are booked and that the RM knows of."""
+    highest: dict[str, int]
+    """The most that was booked of either whenever something went (`model/apps/usage.py`)."""
+    gang: Gang
+    """Its task groups; without any for an application that never had a placeholder."""
+    priorities: PriorityCounts
+    """The priorities of its pending requests."""
+    ranking: Ranking[GroupItem]
+    """Its groups in the order in which they are tried."""
+    blocker: Any
+    """What keeps the whole application from being tried (`scheduling/waiting/waiting.py`); else None."""
+    blocked_by: tuple[Bound, ...]
+    """What those who watch know to let it not start (spec § 4.12)."""
+    owner: Owner
+    """Whose usage its allocations are; set by the limit book."""
+    trackers: tuple[Tracker, ...]
+    """What counts its usage for its user and its group; set by the limit book."""
+    quotas: tuple[Quota, ...]
+    """What bounds its asks: its trackers that have a limit, then its queues up to root; set by the
+    limit book."""
+
+    def __init__(
+        self,
+        app_id: AppId,
+        queue_path: QueuePath,
+        user: UserGroup,
+        tags: Mapping[str, str],
+        now: float,
+        gang: Gang | None = None,
+        *,
+        holdings: Holdings | None = None,
+        tally: Tally | None = None,
+        footprint: int = 0,
+    ) -> None:
+        """A new application for a queue, in unix seconds; `gang` if it wants one."""
+        self.holdings = holdings or Holdings()
+        self.tally = tally or Tally()
+        self.footprint = footprint
+        self.app_id = app_id
+        self.queue_path = queue_path
+        self.leaf = None
+        self.user = user
+        self.tags = tags
+        self.submission_time = now
+        self.start_time = 0.0
+        self.finished_time = 0.0
+        self.backoff_until = 0.0
+        self.backing_off = {}
+        self.deadlines = Timers()
+        self.state = AppState.NEW
+        self.state_log: list[tuple[float, AppState]] = [(now, AppState.NEW)]
+        self.message = ""
+        self.failure = ""
+        self.arrivals = 0
+        self.requests = {}
+        self.pending_count = 0
+        self.allocation_count = 0
+        self.assumed_count = 0
+        self.reserved = {}
+        self.pending_total = {}
+        self.allocated = {}
+        self.placeholder_allocated = {}
+        self.placeholder_count = 0
+        self.highest = {}
+        self.gang = gang or Gang()
+        self.priorities = PriorityCounts()
+        self.groups: dict[object, AskGroup] = {}
+        self.ranking = Ranking()
+        self.blocker = None
+        self.blocked_by = ()
+        self.owner = Owner(queue_path, user.user, "")
+        self.trackers = ()
+        self.quotas = ()
+
+    def __repr__(self) -> str:
+        """``<Application app-1 Running in root.a: 3 pending, 2 allocated>``."""
+        return (
+            f"<Application {self.app_id} {self.state.value} in {self.queue_path}: "
+            f"{self.pending_count} pending, {self.allocation_count} allocated>"
+        )
+
+    @property
+    def group(self) -> str:
+        """The group of its user that it counts for; empty for none."""
+        return self.owner.group
+
+    def can(self, event: AppEvent) -> bool:
+        """Whether the event leads anywhere from the present state."""
+        return (self.state, event) in TRANSITIONS
+
+    def enter(self, event: AppEvent, now: float) -> bool:
+        """Follow the event; True when the state changed. Only for events it `can` follow."""
+        state = TRANSITIONS[self.state, event]
+        if state is self.state:
+            return False
+        self.tally.moved(self.state.value, state.value)
+        self.state = state
+        self.state_log.append((now, state))
+        if state is AppState.RUNNING and not self.start_time:
+            self.start_time = now
+        return True
+
+    def group_of(self, ask: Ask) -> AskGroup:
+        """The group of an ask, an empty one if nothing of it is pending."""
+        key = (ask.ask_class, ask.task_group, ask.placeholder)
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = AskGroup(self, key)
+            self.holdings.memory += GROUP_BYTES
+        return group
+
+    def placeholder_came(self, ask: Ask) -> None:
+        """One more placeholder was taken; its task group stays as long as the application."""
+        if ask.task_group not in self.gang.groups:
+            size = GROUP_BYTES + len(ask.task_group)
+            self.footprint += size
+            self.holdings.memory += size
+        self.gang.came(ask)
+
+    def enqueue(self, group: AskGroup, request: Request, now: float) -> bool:
+        """A request of the group is pending; True when there is something new to try."""
+        request.group = group
+        place = request.place
+        group.push(place)
+        self.pending_count += 1
+        self.priorities.add(request.ask.priority)
+        if request.create_time < self.submission_time:
+            self.submission_time = request.create_time
+        if group.reservation_request is not None:
+            group.reservation_request.add(place, now)
+        if group.preemption_request is not None:
+            group.preemption_request.add(place, now)
+        return group.heap[0].arrival == request.arrival
+
+    def forget_idle(self, group: AskGroup) -> None:
+        """A few groups are kept when they are idle, as asks of the same classes keep coming."""
+        group.start_afresh()
+        if len(self.groups) > IDLE_GROUPS:
+            del self.groups[group.key]
+            self.holdings.memory -= GROUP_BYTES
+
+    def forget_groups(self) -> None:
+        """Nothing more is asked for.
+
+        Groups know their application, and stale entries know groups: without this only the garbage
+        collector would free all of them.
+        """
+        self.holdings.memory -= GROUP_BYTES * len(self.groups)
+        self.groups.clear()
+        self.ranking.clear()
+        self.deadlines.clear()
+
+    def take(self, request: Request, allocation: Allocation) -> None:
+        """A request is booked; the last one booked is the last among its requests."""
+        request.allocation = allocation
+        self.allocation_count += 1
+        if request.state is ASSUMED:
+            self.assumed_count += 1
+        else:
+            self.tally.allocations += 1
+        requests, key = self.requests, request.ask.key
+        if requests.pop(key, None) is None:
+            self.holdings.ask_came(request.ask.footprint)
+            self.tally.requests += 1
+        requests[key] = request
+        if allocation.request_time < self.submission_time:
+            self.submission_time = allocation.request_time
+
+    def pending(self) -> Iterator[Request]:
+        """The requests that are pending, in no order that means anything."""
+        return (request for request in self.requests.values() if request.is_pending)
+
+    def booked(self) -> Iterator[Request]:
+        """The requests that are booked, in the order of their booking."""
+        return (request for request in self.requests.values() if request.state in BOOKED)
+
+    def replacing(self) -> list[Request]:
+        """The requests that are about to replace a placeholder."""
+        if not self.replacing_count:
+            return []
+        return [request for request in self.requests.values() if request.state in TO_REPLACE]
+
+    @property
+    def is_allocating(self) -> bool:
+        """Whether it has a node for one of its asks, or a placeholder (spec § 4.12)."""
+        return bool(self.reserved or self.allocation_count)
+
+    @property
+    def replacing_count(self) -> int:
+        """Requests that are about to replace a placeholder: neither pending nor in its queues."""
+        return len(self.requests) - self.pending_count - self.allocation_count
+
+    def is_idle(self) -> bool:
+        """Whether it has neither asks nor allocations (spec § 5.1.1: time to complete)."""
+        return not self.requests
+
+    def asks_in_order(self, limit: int | None = None) -> list[Place]:
+        """What the RM waits for, as it is looked at (spec § 5.3.2): all, or the first.
+
+        That is what is pending, assumed, or about to replace a placeholder.
+        """
+        waiting = chain.from_iterable(group.places() for group in self.groups.values())
+        if self.backing_off:
+            waiting = chain(waiting, (request.place for request in self.backing_off.values()))
+        if self.assumed_count or self.replacing_count:
+            others = (
+                request.place
+                for request in self.requests.values()
+                if request.state is ASSUMED or request.state in TO_REPLACE
+            )
+            waiting = chain(waiting, others)
+        return sorted(waiting) if limit is None else nsmallest(limit, waiting)

@@ -1,0 +1,192 @@
+"""An application's gang: its task groups, and what became of their placeholders (spec § 6).
+
+A gang is started whole or not at all. Its placeholders are asked for first and keep the room; then
+real allocations take their places one by one.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.apps.states import AppState
+from licorne_core.values.asks import Ask
+from licorne_core.values.resources import EMPTY, Resources, is_zero
+from licorne_core.values.tags import tag_value
+
+DEFAULT_TIMEOUT = 900.0
+"""Seconds for which placeholders are kept if the application does not say (spec § 5.4)."""
+
+LEAST_TIMEOUT = 0.001
+"""Seconds that are left to placeholders whose time is over before they come."""
+
+CREATION_TAG = "yunikorn.apache.org/creationTime"
+"""The tag of an application with the unix seconds from which the timeout counts."""
+
+_MAX_MILLISECONDS = (2**63 - 1) // 1_000_000
+
+
+class GangStyle(StrEnum):
+    """What becomes of a gang that has not come together in time (spec § 6.8)."""
+
+    SOFT = "Soft"
+    """The application runs on without it: its asks are dropped, and the RM sends them again."""
+    HARD = "Hard"
+    """The application fails."""
+
+    @classmethod
+    def of(cls, text: str) -> "GangStyle":
+        """The style that an application names; anything unknown is soft."""
+        return cls.HARD if text.strip().lower() == "hard" else cls.SOFT
+
+
+class TaskGroup:
+    """The placeholders of one task group, as numbers.
+
+    Always true: each placeholder that was ever taken is in `count`; it is in `replaced` or in
+    `timed_out` once, or else it is open. `free` has the open ones that keep room and that no real
+    ask is matched to, in the order of their arrival. `cancelled` has the open ones that were too
+    small for a real ask: the RM was told to stop them, and has not confirmed.
+    """
+
+    __slots__ = ("cancelled", "count", "free", "min_resource", "name", "replaced", "timed_out")
+
+    def __init__(self, name: str, min_resource: Resources) -> None:
+        """Without placeholders; `min_resource` is the size of the first one."""
+        self.name = name
+        self.min_resource = min_resource
+        self.count = 0
+        """Placeholders that were taken, new and recovered ones."""
+        self.replaced = 0
+        """Placeholders whose place a real allocation took."""
+        self.timed_out = 0
+        """Placeholders that ended in another way, or were told to while nobody waits for that."""
+        self.free: list[Request] = []
+        self.cancelled: dict[Request, None] = {}
+
+    def __repr__(self) -> str:
+        """``<TaskGroup workers: 2 of 5 open>``."""
+        return f"<TaskGroup {self.name}: {self.open} of {self.count} open>"
+
+    @property
+    def open(self) -> int:
+        """Placeholders that real asks wait for: to replace them, or to be rid of them (§ 6.4)."""
+        return self.count - self.replaced - self.timed_out
+
+
+def _arrival(placeholder: Request) -> int:
+    return placeholder.arrival
+
+
+class GangEnd(NamedTuple):
+    """What is still to be done to an application whose placeholders have to go."""
+
+    app: Any
+    """The application; what it is, this module need not know."""
+    state: AppState
+    """Its state when this began."""
+    drops_asks: bool
+    """Whether all its asks go too; if not, only those for placeholders do."""
+    message: str
+    """What the RM is told of placeholders that keep room."""
+    rest: Iterator[Request]
+    """The requests that it had then, as far as they were not looked at yet."""
+
+
+class Stopping:
+    """The one timeout of placeholders of a partition that is under way; `Due.GO_ON` goes with it.
+
+    So many requests may be stopped `at_once`.
+    """
+
+    __slots__ = ("at_once", "end")
+
+    def __init__(self, at_once: int) -> None:
+        """None is."""
+        self.at_once = at_once
+        self.end: GangEnd | None = None
+
+
+class Gang:
+    """What an application said of its gang, and its task groups by name."""
+
+    __slots__ = ("free_count", "groups", "placeholder_ask", "style", "timeout")
+
+    def __init__(
+        self,
+        placeholder_ask: Resources = EMPTY,
+        style: GangStyle = GangStyle.SOFT,
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> None:
+        """No placeholders yet; `timeout` is in seconds from the first that keeps room."""
+        self.placeholder_ask = placeholder_ask
+        """What all placeholders take together; empty for an application without a gang."""
+        self.style = style
+        self.timeout = timeout
+        self.groups: dict[str, TaskGroup] = {}
+        self.free_count = 0
+        """Placeholders that keep room for real asks that are not there yet."""
+
+    def group_of(self, ask: Ask) -> TaskGroup:
+        """The task group of a placeholder."""
+        return self.groups[ask.task_group]
+
+    def open_group(self, task_group: str, *, placeholder: bool) -> TaskGroup | None:
+        """The group whose placeholders a real ask has to wait for; None if it is a normal ask."""
+        if placeholder or not self.groups:
+            return None
+        group = self.groups.get(task_group)
+        return group if group is not None and group.open else None
+
+    def came(self, ask: Ask) -> None:
+        """One more placeholder was taken."""
+        group = self.groups.get(ask.task_group)
+        if group is None:
+            group = TaskGroup(ask.task_group, ask.ask_class.resources)
+            self.groups[ask.task_group] = group
+        group.count += 1
+
+    def keep(self, placeholder: Request) -> None:
+        """It keeps room, and no real ask is matched to it."""
+        insort(self.group_of(placeholder.ask).free, placeholder, key=_arrival)
+        self.free_count += 1
+
+    def take(self, placeholder: Request) -> None:
+        """It is not free any more."""
+        free = self.group_of(placeholder.ask).free
+        del free[bisect_left(free, placeholder.arrival, key=_arrival)]
+        self.free_count -= 1
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a placeholder is open: it waits, keeps room, or is being replaced."""
+        return any(group.open for group in self.groups.values())
+
+    def is_complete(self, kept: Resources) -> bool:
+        """Whether its placeholders keep all the room that it asked for (spec § 6.7).
+
+        Only types that were asked for and are kept count, as in the older core.
+        """
+        wanted = self.placeholder_ask
+        shared = wanted.keys() & kept.keys()
+        return bool(shared) and all(wanted[name] == kept[name] for name in shared)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the application asked for a gang when it was submitted."""
+        return not is_zero(self.placeholder_ask)
+
+
+def placeholder_timeout(milliseconds: int, tags: Mapping[str, str], now: float) -> float:
+    """Seconds that placeholders are kept: what was said, less the time already spent (§ 5.4).
+
+    The time counts from the application's creation, as its tag says it in unix seconds.
+    """
+    timeout = DEFAULT_TIMEOUT
+    if 0 < milliseconds <= _MAX_MILLISECONDS:
+        timeout = milliseconds / 1000
+    created = tag_value(tags, CREATION_TAG)
+    if created.isascii() and created.isdigit() and len(created) < 18:
+        timeout -= max(0.0, now - int(created))
+    return max(LEAST_TIMEOUT, timeout)

@@ -1,0 +1,400 @@
+"""The pending asks of an application by class: what is tried, and what a node may be reserved for.
+
+The asks of a group fit alike, so when one finds no node, none does. Each of them may then have a
+node reserved once it is old enough, in the order in which asks are looked at (spec §§ 5.3, 8.5).
+"""
+
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import Any, Final, NamedTuple
+
+from licorne_core.model.apps.requests import PENDING, Place, Request
+from licorne_core.values.asks import Ask, AskClass
+
+SLACK: Final = 64
+"""Places of asks that are gone that a group may keep, beside one for each that waits."""
+
+MATURED_AT_ONCE, NEXT_STEP = 256, 0.001
+"""Asks of a group that become ready in one step, and seconds until more of them do."""
+
+MAX_REASONS = 16
+"""Reasons that a group keeps, the latest: an RM may find ever new words for a refusal."""
+
+RESERVATION_AGE = 2.0
+"""Seconds that an ask has to have waited before a node is reserved for it (spec § 8.5)."""
+
+GroupKey = tuple[AskClass, str, bool]
+"""What asks of one group have in common: class, task group, and whether they are placeholders."""
+
+
+def group_key(ask: Ask) -> GroupKey:
+    """The key of the group that the ask belongs to."""
+    return (ask.ask_class, ask.task_group, ask.placeholder)
+
+
+class LogEntry(NamedTuple):
+    """A reason for which asks of a group were passed over: when last (unix seconds), how often."""
+
+    time: float
+    times: int
+
+
+class AskGroup:
+    """The pending asks of one class and task group in one application, the first in order on top.
+
+    Always true: every pending ask of the group has its place in the heap, and the place on top is
+    that of one. Places of asks that are not pending any more are forgotten when they come there.
+    """
+
+    __slots__ = (
+        "_unreported",
+        "app",
+        "ask_class",
+        "assumed",
+        "attempted",
+        "blocker",
+        "heap",
+        "key",
+        "log",
+        "nowhere",
+        "over_queue",
+        "over_quota",
+        "preemption_request",
+        "refusals",
+        "refused_at",
+        "reported",
+        "reservation_request",
+        "unplaceable",
+        "waiting",
+    )
+
+    app: Any
+    """The application that the asks are of; what it is, this module need not know."""
+    blocker: Any
+    """What the group waits for, while it is not tried (`scheduling/waiting/waiting.py`); else None."""
+    waiting: int
+    """Asks that are pending."""
+    assumed: int
+    """Asks that are booked while the RM is asked about their nodes (spec § 8.4)."""
+    reported: int
+    """Pending asks of which the RM knows that no node takes them (spec § 8.12)."""
+    refusals: int
+    """How often the RM refused a node that one of the asks was to have."""
+    refused_at: float
+    """When the RM's reasons for refusing all nodes were noted last, in unix seconds."""
+    attempted: bool
+    """Whether the asks were within their user's quota at least once when they were tried."""
+    unplaceable: bool
+    """Whether no node would take them when they were tried last."""
+    nowhere: bool
+    """Whether they exceeded the size of the cluster when they were tried last, or no node took
+    them. A try that ends at another maximum says nothing of it."""
+    over_queue: bool
+    """Whether those who watch know the asks to exceed a queue's maximum (spec § 12.1.3)."""
+    over_quota: bool
+    """Whether those who watch know the asks to exceed a limit of their user or group."""
+    _unreported: list[Place] | None
+    """See `unreported`; None before somebody wants it."""
+    reservation_request: "ReservationRequest | None"
+    """Their request for a node to reserve, once they have found none."""
+    preemption_request: "PreemptionRequest | None"
+    """Their request for victims, once a queue's maximum or the nodes stopped them."""
+
+    def __init__(self, app: Any, key: GroupKey) -> None:
+        """Start empty."""
+        self.app = app
+        self.key = key
+        self.ask_class = key[0]
+        self.heap: list[Place] = []
+        self.waiting = 0
+        self.assumed = 0
+        self.reported = 0
+        self.refusals = 0
+        self.refused_at = -inf
+        self.attempted = False
+        self.unplaceable = False
+        self.nowhere = False
+        self.over_queue = False
+        self.over_quota = False
+        self.log: dict[str, LogEntry] = {}
+        self.blocker = None
+        self._unreported = None
+        self.reservation_request = None
+        self.preemption_request = None
+
+    def __repr__(self) -> str:
+        """``<AskGroup AskClass(Shape(vcore=1)): 3 waiting>``."""
+        return f"<AskGroup {self.ask_class!r}: {self.waiting} waiting>"
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing of the group waits, neither for a node nor for an answer of the RM."""
+        return not (self.waiting or self.assumed)
+
+    def push(self, place: Place) -> None:
+        """An ask is pending; if its place is still in the heap it is valid again."""
+        self.waiting += 1
+        if place.request.reported:
+            self.reported += 1
+        elif self._unreported is not None:
+            self._add_unreported(place, self._unreported)
+        if not place.request.is_queued:
+            place.request.is_queued = True
+            heappush(self.heap, place)
+
+    def drop(self, request: Request) -> None:
+        """An ask is not pending any more; call it after the request's state has changed."""
+        self.waiting -= 1
+        if request.reported:
+            self.reported -= 1
+        heap = self.heap
+        if not self.waiting:
+            self._empty()
+        elif len(heap) > SLACK + 2 * self.waiting:
+            self._compact()
+        elif heap[0].request is request:
+            heappop(heap)
+            request.is_queued = False
+            while not waits(heap[0]):
+                _forget(heappop(heap))
+
+    def _compact(self) -> None:
+        kept = []
+        for place in self.heap:
+            if waits(place):
+                kept.append(place)
+            else:
+                _forget(place)
+        heapify(kept)
+        self.heap = kept
+
+    def _empty(self) -> None:
+        for place in self.heap:
+            _forget(place)
+        self.heap.clear()
+        self._unreported = None
+        self.over_queue = self.over_quota = False
+
+    def unreported(self) -> list[Place]:
+        """A heap with the places of all pending asks that were not reported, and with others."""
+        if self._unreported is None:
+            self._unreported = self.heap.copy()
+        return self._unreported
+
+    def _add_unreported(self, place: Place, heap: list[Place]) -> None:
+        heappush(heap, place)
+        if len(heap) > SLACK + 2 * self.waiting:
+            # Most of those who were in it went without being reported.
+            self._unreported = None
+
+    def start_afresh(self) -> None:
+        """Nothing of the group waits for anything: who comes later has not been looked at yet."""
+        self.attempted = False
+        self.nowhere = False
+        self.refused_at = -inf
+        if self.log:
+            self.log.clear()
+
+    def let_go(self) -> None:
+        """Nobody uses the group any more: it knows no asks, as these know it."""
+        self.heap.clear()
+        self._unreported = None
+
+    def first(self) -> Place:
+        """The first ask that is pending; only for a group that has one."""
+        return self.heap[0]
+
+    def places(self) -> Iterable[Place]:
+        """The places of all asks that are pending, in no order that means anything."""
+        heap = self.heap
+        return heap if len(heap) == self.waiting else filter(waits, heap)
+
+    def note(self, reason: str, now: float) -> None:
+        """Its asks were passed over for this reason."""
+        before = self.log.pop(reason, None)
+        if len(self.log) >= MAX_REASONS:
+            del self.log[next(iter(self.log))]
+        self.log[reason] = LogEntry(now, 1 if before is None else before.times + 1)
+
+    def comes_before(self, other: Place | None) -> bool:
+        """Whether any of its asks stands before another one; without one, whether any waits."""
+        return self.waiting > 0 and (other is None or self.first() < other)
+
+    def count_before(self, other: Place | None, most: int) -> int:
+        """How many of its asks stand before another one, or wait at all; counts up to `most`."""
+        heap, positions, count = self.heap, [0], 0
+        while positions and count < most:
+            position = positions.pop()
+            # What is below an entry of a heap does not come before it.
+            if position < len(heap) and (other is None or heap[position] < other):
+                count += waits(heap[position])
+                positions += (2 * position + 1, 2 * position + 2)
+        return count
+
+
+def _forget(place: Place) -> None:
+    """The place is out of the heap; the request may have another one by now."""
+    if place.request.arrival == place.arrival:
+        place.request.is_queued = False
+
+
+def waits(place: Place) -> bool:
+    """Whether the request is pending, at this place."""
+    request = place.request
+    return request.state is PENDING and request.arrival == place.arrival
+
+
+ANY_VERSION = -1
+"""In place of how much had changed: whatever that was, a search is worth it."""
+
+
+class AgedAsks:
+    """The asks of a group that may have something once they are old enough, as one item.
+
+    It is ranked among the groups of its application, behind the first of its asks that is old
+    enough: `step` says how far behind. `_ready` has those that are, in order; `_young` the others,
+    the oldest first. Asks that do not qualify any more are forgotten when they come to the top.
+    """
+
+    __slots__ = ("_age", "_ready", "_young", "app", "blocker", "group")
+
+    step = 0
+    """Its place among the items that are ranked by one ask: the group itself has none."""
+
+    def __init__(self, group: AskGroup, age: float, now: float) -> None:
+        """Over all asks of the group; they have to be `age` seconds old."""
+        self.app = group.app
+        self.group = group
+        self.blocker: Any = None
+        self._age = age
+        self._fill(now)
+
+    def qualifies(self, place: Place) -> bool:
+        """Whether the ask may have it, apart from its age."""
+        return waits(place)
+
+    def add(self, place: Place, now: float) -> None:
+        """One more ask is pending."""
+        if not self.qualifies(place):
+            return
+        if place.create_time + self._age <= now:
+            heappush(self._ready, place)
+        else:
+            heappush(self._young, (place.create_time, place))
+        if len(self._ready) + len(self._young) > SLACK + 2 * self.group.waiting:
+            self._fill(now)
+
+    def first(self) -> Place | None:
+        """The first ask in order that is old enough."""
+        ready = self._ready
+        while ready and not self.qualifies(ready[0]):
+            heappop(ready)
+        return ready[0] if ready else None
+
+    def key(self) -> tuple[object, ...] | None:
+        """What it is ranked by; None if no ask is old enough."""
+        first = self.first()
+        return None if first is None else (*first[:3], self.step)
+
+    def mature(self, now: float) -> None:
+        """Those that have become old enough are ready; of very many, the oldest first."""
+        young = self._young
+        for _ in range(MATURED_AT_ONCE):
+            if not young or young[0][0] + self._age > now:
+                break
+            heappush(self._ready, heappop(young)[1])
+
+    def next_time(self, now: float) -> float | None:
+        """When the next ask will be old enough, in unix seconds; or when more become ready."""
+        young = self._young
+        while young and not self.qualifies(young[0][1]):
+            heappop(young)
+        at = young[0][0] + self._age if young else None
+        return at if at is None or at > now else now + NEXT_STEP
+
+    def _fill(self, now: float) -> None:
+        places = [place for place in self.group.heap if self.qualifies(place)]
+        old = now - self._age
+        self._ready = [place for place in places if place.create_time <= old]
+        self._young = [(p.create_time, p) for p in places if p.create_time > old]
+        heapify(self._ready)
+        heapify(self._young)
+
+
+class ReservationRequest(AgedAsks):
+    """The asks of a group that found no node, and may have one reserved (spec §§ 8.5, 8.7).
+
+    One that requires its node may at once.
+    """
+
+    __slots__ = ()
+
+    step = 1
+
+    def __init__(self, group: AskGroup, now: float) -> None:
+        """Over all asks of the group."""
+        age = RESERVATION_AGE if group.ask_class.required_node is None else 0.0
+        super().__init__(group, age, now)
+
+    def qualifies(self, place: Place) -> bool:
+        """Whether the ask has no node reserved."""
+        reservation = place.request.reservation
+        return waits(place) and (reservation is None or reservation.node_id is None)
+
+
+class PreemptionRequest(AgedAsks):
+    """The asks of a group that may have victims told to stop (spec § 9.2).
+
+    After a search in vain it pauses for a while. If nodes are kept for others, it waits for these.
+    """
+
+    __slots__ = (
+        "is_asking",
+        "paused_until",
+        "refusal",
+        "refused",
+        "searched_at",
+        "searched_for",
+        "waits_for",
+        "waits_until",
+    )
+
+    step = 2
+
+    def __init__(self, group: AskGroup, delay: float, now: float) -> None:
+        """Over all asks of the group; `delay` is in seconds."""
+        self.paused_until = -inf
+        """When it may be tried again, in unix seconds."""
+        self.searched_at = ANY_VERSION
+        """How much had changed when a search was in vain: the same one would be again."""
+        self.searched_for: Request | None = None
+        """The ask that this search was for."""
+        self.refusal: Any = None
+        """Why the last search was in vain (`scheduling/preemption/plans.py`); None if it was not."""
+        self.refused: dict[Any, None] = {}
+        """The nodes that the RM has refused since the last search that came to an end: victims were
+        told to stop, or it was in vain."""
+        self.is_asking = False
+        """Whether the RM is being asked which victims have to go."""
+        self.waits_for: Any = None
+        """The kept nodes that it waits for (`scheduling/waiting/kept_nodes.py`), if it does."""
+        self.waits_until = -inf
+        """When it has waited long enough for them, in unix seconds."""
+        super().__init__(group, delay, now)
+
+    def qualifies(self, place: Place) -> bool:
+        """Whether the ask may preempt others, and has not done so."""
+        request = place.request
+        return waits(place) and request.ask.allow_preempt_other and not request.triggered
+
+    def next_time(self, now: float) -> float | None:
+        """When the next ask will be old enough, or kept nodes are not waited for any more."""
+        maturing = super().next_time(now)
+        if self.waits_for is None:
+            return maturing
+        return self.waits_until if maturing is None else min(maturing, self.waits_until)
+
+    def has_waited(self, now: float) -> bool:
+        """Whether it has waited long enough for kept nodes."""
+        return self.waits_for is not None and now >= self.waits_until

@@ -1,0 +1,238 @@
+"""One request from its arrival to its release: the states that it goes through (spec §§ 5.3, 6, 9).
+
+A request is what an RM wants (its ask) together with what has become of it. An application has
+one object for each, under one key, from the ask's arrival until nothing of it is left. The table
+below holds every step; a step that is not in it is a defect of the core.
+
+    PENDING       waits for a node. It counts in what is pending.
+    ASSUMED       is booked on a node, and the RM is being asked whether that node will do. It is
+                  a pending ask to the RM, and an allocation to everybody else's headroom.
+    ALLOCATED     is booked, and the RM knows.
+    PLACEHOLDER   is booked and keeps room for a real request of its task group (spec § 6).
+    RELEASING     is booked; the RM was told to stop it, and has not confirmed (spec § 1.6.10). It
+                  is a placeholder, or of an application that an operator has stopped.
+    MATCHED       is a real request that is to replace a placeholder, and the RM is being asked
+                  about the node. It is booked as if it were LINKED.
+    LINKED        is a real request whose placeholder the RM was told to stop, and has not
+                  confirmed. The queues still count the placeholder. If it goes to another node than
+                  that, it is booked on its node and nowhere else (spec § 6.5c).
+    PREEMPTING    is booked; it is a victim that the RM was told to stop (spec § 9.4).
+    RELEASED      is gone.
+"""
+
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from licorne_core.values.asks import Allocation, Ask
+from licorne_core.values.ids import AllocationKey
+from licorne_core.values.reservations import Reservation
+
+
+class RequestState(StrEnum):
+    """What has become of a request."""
+
+    PENDING = "pending"
+    ASSUMED = "assumed"
+    ALLOCATED = "allocated"
+    PLACEHOLDER = "placeholder"
+    RELEASING = "releasing"
+    MATCHED = "matched"
+    LINKED = "linked"
+    PREEMPTING = "preempting"
+    RELEASED = "released"
+
+
+class RequestEvent(StrEnum):
+    """What happens to a request."""
+
+    ASSUME = "assume"
+    """It is booked on a node about which the RM is asked."""
+    ALLOCATE = "allocate"
+    """It is booked, and the RM hears of it at once: decided here, recovered or placed by the RM."""
+    KEEP_ROOM = "keep room"
+    """It is booked as a placeholder."""
+    CONFIRM = "confirm"
+    """The RM agrees to the node, or the placeholder that the request replaces is gone."""
+    ROLL_BACK = "roll back"
+    """The RM refuses the node, or the node is no longer what the RM was asked about."""
+    ASK_BACK = "ask back"
+    """The RM could not run it, and it waits again (spec § 1.4, SCHEDULING_FAILED_ON_RM)."""
+    MATCH = "match"
+    """A placeholder is found for it, and the RM is asked about the node."""
+    LINK = "link"
+    """It is to replace a placeholder that the RM is told to stop."""
+    STOP = "stop"
+    """The RM is told to stop it."""
+    PREEMPT = "preempt"
+    """The RM is told to stop it for the sake of another request."""
+    RELEASE = "release"
+    """Its resources are free, or it is not wanted any more."""
+
+
+_S = RequestState
+_E = RequestEvent
+
+TRANSITIONS: dict[tuple[RequestState, RequestEvent], RequestState] = {
+    (_S.PENDING, _E.ASSUME): _S.ASSUMED,
+    (_S.PENDING, _E.ALLOCATE): _S.ALLOCATED,
+    (_S.PENDING, _E.KEEP_ROOM): _S.PLACEHOLDER,
+    (_S.PENDING, _E.MATCH): _S.MATCHED,
+    (_S.PENDING, _E.LINK): _S.LINKED,
+    (_S.PENDING, _E.RELEASE): _S.RELEASED,
+    (_S.ASSUMED, _E.CONFIRM): _S.ALLOCATED,
+    (_S.ASSUMED, _E.KEEP_ROOM): _S.PLACEHOLDER,
+    (_S.ASSUMED, _E.ROLL_BACK): _S.PENDING,
+    (_S.MATCHED, _E.LINK): _S.LINKED,
+    (_S.MATCHED, _E.ROLL_BACK): _S.PENDING,
+    (_S.LINKED, _E.CONFIRM): _S.ALLOCATED,
+    (_S.LINKED, _E.ROLL_BACK): _S.PENDING,
+    (_S.LINKED, _E.RELEASE): _S.RELEASED,
+    (_S.ALLOCATED, _E.ASK_BACK): _S.PENDING,
+    (_S.ALLOCATED, _E.STOP): _S.RELEASING,
+    (_S.ALLOCATED, _E.PREEMPT): _S.PREEMPTING,
+    (_S.ALLOCATED, _E.RELEASE): _S.RELEASED,
+    (_S.PLACEHOLDER, _E.ASK_BACK): _S.PENDING,
+    (_S.PLACEHOLDER, _E.STOP): _S.RELEASING,
+    (_S.PLACEHOLDER, _E.PREEMPT): _S.PREEMPTING,
+    (_S.PLACEHOLDER, _E.RELEASE): _S.RELEASED,
+    (_S.RELEASING, _E.RELEASE): _S.RELEASED,
+    (_S.PREEMPTING, _E.RELEASE): _S.RELEASED,
+}
+
+# Read from the enumeration once: that costs as much as two calls, for every ask and allocation.
+PENDING: Final = RequestState.PENDING
+ASSUMED: Final = RequestState.ASSUMED
+
+TO_REPLACE = frozenset({RequestState.MATCHED, RequestState.LINKED})
+"""States of a real request that waits for the end of its placeholder."""
+
+BOOKED = frozenset(RequestState) - TO_REPLACE - {RequestState.PENDING, RequestState.RELEASED}
+"""States in which a request counts in its queues and for its user."""
+
+SHOWN_AS_ASKS = TO_REPLACE | {RequestState.ASSUMED}
+"""States in which a request is not pending, and the RM has not been told where it is."""
+
+MAY_GO = frozenset({RequestState.ALLOCATED, RequestState.PLACEHOLDER})
+"""States in which the RM may be told to stop the request for the sake of another (spec § 9.3)."""
+
+STOPPING = frozenset({RequestState.RELEASING, RequestState.PREEMPTING})
+"""States in which the RM was told to stop the request, and has not confirmed it."""
+
+
+_make: Final = tuple.__new__
+"""Makes a named tuple in half the time; every ask needs one."""
+
+
+class Place(NamedTuple):
+    """A request at its place in the order of its application's (spec § 5.3.2).
+
+    `arrival` numbers the requests of one application, so that no two have the same place.
+    """
+
+    negated_priority: int
+    create_time: float
+    arrival: int
+    request: "Request"
+
+
+class Setback(NamedTuple):
+    """How often in a row the RM could not run what an ask was given, the last time just now."""
+
+    failures: int
+    until: float
+    """The end of the ask's back-off, in unix seconds."""
+
+
+class Request:
+    """An ask and what has become of it."""
+
+    __slots__ = (
+        "allocation",
+        "arrival",
+        "ask",
+        "create_time",
+        "group",
+        "is_queued",
+        "partner",
+        "promise",
+        "reported",
+        "reservation",
+        "setback",
+        "state",
+        "triggered",
+    )
+
+    ask: Ask
+    """What the RM wants; another value of the same key after a change of its size."""
+    create_time: float
+    """When the ask was made, in unix seconds."""
+    arrival: int
+    """Its number among the requests of its application, from 1."""
+    state: RequestState
+    """What has become of it; changed by `follow` only."""
+    allocation: Allocation | None
+    """Where it is booked; None while it is pending."""
+    reservation: Reservation | None
+    """The node that is kept for it while it is pending (spec § 8.5)."""
+    group: Any
+    """The group of asks that it belongs to (`model/apps/groups.py`); None while it backs off."""
+    is_queued: bool
+    """Whether its place is in the heap of its group, which forgets places lazily."""
+    partner: "Request | None"
+    """The placeholder that it is to replace; of a placeholder, who is to replace it."""
+    promise: Any
+    """What was promised to it, as victims were told to stop for it; None for nothing (§ 9.4)."""
+    reported: bool
+    """Whether the RM was told that no node takes it (spec § 8.12)."""
+    setback: Setback | None
+    """What the RM could not run of it; None once it could, or before it was tried."""
+    triggered: bool
+    """Whether victims were told to stop for it, which happens once (spec § 9.2)."""
+
+    def __init__(self, ask: Ask, create_time: float, arrival: int) -> None:
+        """A pending request, of no group yet."""
+        self.ask = ask
+        self.group = None
+        self.create_time = create_time
+        self.arrival = arrival
+        self.state = PENDING
+        self.allocation = None
+        self.reservation = None
+        self.setback = None
+        self.is_queued = False
+        self.partner = None
+        self.promise = None
+        self.reported = False
+        self.triggered = False
+
+    def __repr__(self) -> str:
+        """``<Request k1 of app-1 allocated on n1>``."""
+        where = f" on {self.allocation.node_id}" if self.allocation is not None else ""
+        return f"<Request {self.ask.key} of {self.ask.app_id} {self.state.value}{where}>"
+
+    def __lt__(self, other: "Request") -> bool:
+        """Never: of two requests with the same place one is gone, and any order will do."""
+        return False
+
+    def __hash__(self) -> int:
+        """By the key: a compiled class that has an order has no hash of its own."""
+        return hash(self.ask.key)
+
+    @property
+    def key(self) -> AllocationKey:
+        """The ask's key, which is the allocation's as well."""
+        return self.ask.key
+
+    @property
+    def place(self) -> Place:
+        """Its place among the requests of its application."""
+        return _make(Place, (-self.ask.priority, self.create_time, self.arrival, self))
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it waits for a node."""
+        return self.state is PENDING
+
+    def follow(self, event: RequestEvent) -> None:
+        """Let the event happen; raises KeyError where it leads nowhere from the present state."""
+        self.state = TRANSITIONS[self.state, event]

@@ -1,0 +1,124 @@
+"""The books: what a booking takes of a node, of queues, users and groups, and of an application.
+
+A booking is arithmetic and nothing else. It can be taken back by `unbook`, in any order, and then
+the books are as they were. Nothing here wakes anybody, bumps a version or forgets a result: whoever
+decides books first, and then says what has changed. So a what-if question books and unbooks on the
+live books, and nobody notices (DESIGN § 2).
+"""
+
+from licorne_core.model.apps.application import Application
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
+from licorne_core.values.resources import Items, charge, refund
+
+
+def book(items: Items, node: Node, app: Application, *, placeholder: bool = False) -> None:
+    """Book the amounts on the node, in every quota of the application, and in the application.
+
+    A quota is a queue from the leaf up to root, or what a user or a group may have in one of them.
+    What users and groups have where nothing is limited is not booked: it is what their applications
+    have together. Those of a `placeholder` are kept apart in the application (spec § 6.2).
+    """
+    available = node.available
+    for name, value in items:
+        available[name] = available.get(name, 0) - value
+    totals = app.placeholder_allocated if placeholder else app.allocated
+    for name, value in items:
+        totals[name] = totals.get(name, 0) + value
+    for quota in app.quotas:
+        totals = quota.allocated
+        for name, value in items:
+            totals[name] = totals.get(name, 0) + value
+
+
+def unbook(items: Items, node: Node, app: Application, *, placeholder: bool = False) -> None:
+    """Take a booking back, or end it: the inverse of `book`."""
+    unbook_on_node(items, node)
+    for quota in app.quotas:
+        refund(quota.allocated, items)
+    refund(app.placeholder_allocated if placeholder else app.allocated, items)
+
+
+def book_as_real(items: Items, app: Application) -> None:
+    """Book as a real allocation's what is booked as a placeholder's.
+
+    Only the application keeps the two apart.
+    """
+    refund(app.placeholder_allocated, items)
+    charge(app.allocated, items)
+
+
+def book_on_node(items: Items, node: Node) -> None:
+    """Book the amounts on the node only."""
+    available = node.available
+    for name, value in items:
+        available[name] = available.get(name, 0) - value
+
+
+def unbook_on_node(items: Items, node: Node) -> None:
+    """The inverse of `book_on_node`."""
+    available = node.available
+    for name, value in items:
+        left = available[name] + value
+        if left or name in node.capacity:
+            available[name] = left
+        else:
+            del available[name]
+
+
+def book_foreign(before: Items, after: Items, node: Node) -> None:
+    """Replace what a foreign allocation takes of the node (spec § 7.3)."""
+    refund(node.occupied, before)
+    charge(node.occupied, after)
+    unbook_on_node(before, node)
+    book_on_node(after, node)
+
+
+def book_preempting(items: Items, node: Node, app: Application) -> None:
+    """Book the amounts of a victim as going: the RM was told to stop it (spec § 9.4)."""
+    charge(node.preempting, items)
+    for quota in app.quotas:
+        charge(quota.preempting, items)
+
+
+def unbook_preempting(items: Items, node: Node, app: Application) -> None:
+    """The inverse of `book_preempting`, when the victim is gone or is not to go any more."""
+    refund(node.preempting, items)
+    for quota in app.quotas:
+        refund(quota.preempting, items)
+
+
+def book_promise(items: Items, app: Application) -> None:
+    """Promise the amounts to an ask of the application in its queues, for its user and group."""
+    for quota in app.quotas:
+        charge(quota.promised, items)
+
+
+def unbook_promise(items: Items, app: Application) -> None:
+    """The inverse of `book_promise`."""
+    for quota in app.quotas:
+        refund(quota.promised, items)
+
+
+def book_demand(items: Items, app: Application, leaf: Queue) -> None:
+    """Book the amounts as pending in the application, in its leaf and in the queues above it."""
+    totals = app.pending_total
+    for name, value in items:
+        totals[name] = totals.get(name, 0) + value
+    for queue in leaf.lineage:
+        totals = queue.pending
+        for name, value in items:
+            totals[name] = totals.get(name, 0) + value
+
+
+def unbook_demand(items: Items, app: Application, leaf: Queue) -> None:
+    """The inverse of `book_demand`."""
+    refund(app.pending_total, items)
+    for queue in leaf.lineage:
+        totals = queue.pending
+        for name, value in items:
+            left = totals[name] - value
+            if left:
+                totals[name] = left
+            else:
+                del totals[name]

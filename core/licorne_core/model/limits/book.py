@@ -1,0 +1,170 @@
+"""The usage of all users and groups of one partition (spec § 10)."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from licorne_core.config.schema import LimitConfig
+from licorne_core.events.allocations import Owner
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import RequestState
+from licorne_core.model.limits.rules import group_limit, group_of, user_limit
+from licorne_core.model.queues.queue import Queue
+from licorne_core.model.quotas import Quota
+from licorne_core.model.trackers import Tracker
+from licorne_core.values.ids import QueuePath
+from licorne_core.values.names import WILDCARD
+from licorne_core.values.resources import Items, charge, refund
+
+Trackers = dict[str, dict[QueuePath, Tracker]]
+_Lookup = Callable[[Queue, str], LimitConfig | None]
+
+
+class LimitBook:
+    """Trackers by user or group and by queue.
+
+    A tracker exists as long as an application counts for it.
+    """
+
+    __slots__ = ("groups", "users")
+
+    def __init__(self) -> None:
+        """Start without anybody."""
+        self.users: Trackers = {}
+        self.groups: Trackers = {}
+
+    def of_kind(self, kind: str) -> Trackers:
+        """The trackers of users or of groups, ``user`` or ``group``."""
+        return self.users if kind == "user" else self.groups
+
+    def join(self, app: Application, leaf: Queue) -> None:
+        """A new application counts for its user, and for one of the user's groups, from now on."""
+        self._count(app, leaf, group_of(leaf, app.user))
+
+    def _count(self, app: Application, leaf: Queue, group: str) -> None:
+        user = app.user.user
+        app.trackers = _trackers(self.users, "user", user, leaf, user_limit)
+        app.owner = Owner(leaf.path, user, group)
+        if app.group:
+            app.trackers += _trackers(self.groups, "group", app.group, leaf, group_limit)
+        app.quotas = _quotas(app, leaf)
+        for tracker in app.trackers:
+            tracker.members[app.app_id] = app
+
+    def names(self, kind: str, queues: Iterable[Queue]) -> list[str]:
+        """The users or groups that an application counts for or that a limit names, sorted."""
+        return sorted(self.known(kind, queues))
+
+    def known(self, kind: str, queues: Iterable[Queue]) -> set[str]:
+        """The same in any order."""
+        named: set[str] = set()
+        for queue in queues:
+            named.update(queue.limits.of_kind(kind))
+        if kind == "user":
+            named.discard(WILDCARD)
+        return named | self.of_kind(kind).keys()
+
+    def add_idle(
+        self, trackers: dict[QueuePath, Tracker], kind: str, name: str, queue: Queue
+    ) -> None:
+        """Where a limit of the queue names a user or group, one without usage stands in.
+
+        `trackers` are those that there are, by queue, for reports; it is one of a name for which no
+        application counts in that queue or above (spec § 10.8).
+        """
+        if name in queue.limits.of_kind(kind) and (kind, name) != ("user", WILDCARD):
+            limit_of = user_limit if kind == "user" else group_limit
+            for above in queue.lineage:
+                if above.path not in trackers:
+                    trackers[above.path] = Tracker(kind, name, above.path)
+                    _limit(trackers[above.path], limit_of(above, name))
+
+    def leave(self, app: Application) -> None:
+        """The application counts no more; trackers that no other counts for go too (§ 10.8)."""
+        self._part(app, app.trackers)
+        app.trackers = ()
+
+    def _part(self, app: Application, trackers: Iterable[Tracker]) -> None:
+        for tracker in trackers:
+            del tracker.members[app.app_id]
+            tracker.applications.pop(app.app_id, None)
+            if not tracker.members:
+                book = self.of_kind(tracker.kind)
+                del book[tracker.name][tracker.path]
+                if not book[tracker.name]:
+                    del book[tracker.name]
+
+    def limit_anew(self, queue_at: Callable[[QueuePath], Queue | None]) -> Iterator[None]:
+        """Give each tracker the limit that its queue has by now (spec § 10.7); step by step."""
+        for book, limit_of in ((self.users, user_limit), (self.groups, group_limit)):
+            for tracker in [found for trackers in book.values() for found in trackers.values()]:
+                queue = queue_at(tracker.path)
+                assert queue is not None, f"{tracker!r} is for a queue that is gone"
+                _limit(tracker, limit_of(queue, tracker.name))
+                yield
+
+    def is_booked_right(self, app: Application, leaf: Queue, group: str) -> bool:
+        """Whether the application counts for that group, and is booked in all that bounds it."""
+        return group == app.group and app.quotas == _quotas(app, leaf)
+
+    def rebook(self, app: Application, leaf: Queue, group: str) -> None:
+        """The application counts for the group, or for none, with the usage that it has.
+
+        It is booked in all that bounds it by now, and nowhere else.
+        """
+        _count_usage(app, refund)
+        if group != app.group:
+            self._regroup(app, leaf, group)
+        app.quotas = _quotas(app, leaf)
+        _count_usage(app, charge)
+
+    def _regroup(self, app: Application, leaf: Queue, group: str) -> None:
+        kept = tuple(tracker for tracker in app.trackers if tracker.kind == "user")
+        self._part(app, [tracker for tracker in app.trackers if tracker.kind == "group"])
+        entered: tuple[Tracker, ...] = ()
+        if group:
+            entered = _trackers(self.groups, "group", group, leaf, group_limit)
+        for tracker in entered:
+            tracker.members[app.app_id] = app
+            if app.allocation_count:
+                tracker.applications[app.app_id] = None
+        app.trackers = (*kept, *entered)
+        app.owner = Owner(leaf.path, app.user.user, group)
+
+
+def _quotas(app: Application, leaf: Queue) -> tuple[Quota, ...]:
+    """What bounds the application: its trackers that have a limit, then its queues up to root."""
+    return (*(tracker for tracker in app.trackers if tracker.bounds), *leaf.lineage)
+
+
+def _count_usage(app: Application, count: Callable[[dict[str, int], Items], None]) -> None:
+    """Charge or refund all that the application has in its trackers among its quotas."""
+    stopping = [
+        request.ask.ask_class.items
+        for request in app.requests.values()
+        if request.state is RequestState.PREEMPTING
+    ]
+    for tracker in app.trackers:
+        if tracker in app.quotas:
+            count(tracker.allocated, tuple(app.allocated.items()))
+            count(tracker.allocated, tuple(app.placeholder_allocated.items()))
+            for items in stopping:
+                count(tracker.preempting, items)
+
+
+def _trackers(
+    book: Trackers, kind: str, name: str, leaf: Queue, limit_of: _Lookup
+) -> tuple[Tracker, ...]:
+    """The name's trackers from the leaf up to root."""
+    known = book.setdefault(name, {})
+    found = []
+    for queue in leaf.lineage:
+        tracker = known.get(queue.path)
+        if tracker is None:
+            tracker = known[queue.path] = Tracker(kind, name, queue.path)
+        _limit(tracker, limit_of(queue, name))
+        found.append(tracker)
+    return tuple(found)
+
+
+def _limit(tracker: Tracker, limit: LimitConfig | None) -> None:
+    tracker.max = limit.max_resources if limit is not None else None
+    tracker.max_applications = limit.max_applications if limit is not None else 0

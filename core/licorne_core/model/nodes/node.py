@@ -1,0 +1,254 @@
+"""One node: capacity, what is on it, and what is left (spec § 7)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from licorne_core.values.asks import Allocation, AskClass, Shape
+from licorne_core.values.ids import AllocationKey, AppId, NodeId
+from licorne_core.values.reservations import Reservation
+from licorne_core.values.resources import Items, Resources, charge, refund
+from licorne_core.values.rm_caps import footprint_of
+
+NO_ANSWER = "no answer in time"
+"""Stands for a result that the RM never gave: the node is passed over for a while."""
+
+RESERVED = "reserved"
+"""Why a node is out that has room only for those it is reserved for."""
+
+_NOTHING: dict[str, int] = {}
+
+
+class Node:
+    """available = capacity - allocated - occupied, always; it may be below zero (spec § 7.2).
+
+    Of the four, `allocated` is derived: it changes with every allocation, and is read by reports.
+
+    A node is schedulable if its RM says so (`wanted`) and no operator has it `drained`. An *open*
+    node is schedulable, and no reservation takes all of it. The books write the amounts and nothing
+    else; the three parts below them belong to others, who are told of every change.
+    """
+
+    __slots__ = (
+        "allocations",
+        "assumed",
+        "attributes",
+        "available",
+        "birth",
+        "capacity",
+        "drained",
+        "foreign",
+        "kept",
+        "known_version",
+        "linked",
+        "narrowed_version",
+        "node_id",
+        "occupied",
+        "open",
+        "preempting",
+        "reservations",
+        "results",
+        "schedulable",
+        "score",
+        "version",
+        "wanted",
+        "yielded",
+    )
+
+    occupied: dict[str, int]
+    """What foreign allocations take of it, by resource name (spec § 7.3)."""
+    available: dict[str, int]
+    """What is left, by resource name."""
+    preempting: dict[str, int]
+    """What of `allocated` belongs to victims that the RM was told to stop, by resource name."""
+    allocations: dict[Allocation, None]
+    """What is booked on it, in the order of booking."""
+    foreign: dict[AllocationKey, Allocation]
+    """What other schedulers run on it."""
+    reservations: dict[tuple[AppId, AllocationKey], Reservation]
+    """For which asks room is kept on it."""
+    kept: dict[str, int]
+    """Amounts that asks without a reservation here have to leave free, by resource name."""
+    yielded: bool
+    """Whether a reservation has given way here since the last review."""
+    birth: int
+    """Tells nodes apart that have the same id one after the other."""
+    score: Any
+    """Of the node index: its place in node order, the smallest first; None before it has one."""
+    version: int
+    """Of the node index: rises with every change of the node."""
+    known_version: int
+    """Of the predicate checks: rises with every change that the RM made, or was merely told of."""
+    narrowed_version: int
+    """Of the predicate checks: the same, but not where something went and only made room."""
+    assumed: int
+    """Of the predicate checks: requests that are booked here while the RM is asked about it."""
+    linked: int
+    """Requests that are booked here before their placeholders on other nodes are gone (§ 6.5)."""
+    results: dict[tuple[AskClass, bool], str]
+    """Of the predicate checks: what the RM said of asks of a class while the node was as it is now.
+
+    Empty for «accepted», `NO_ANSWER`, or the reason for which it refused; the flag is False where
+    a reservation was meant.
+    """
+
+    def __init__(
+        self,
+        node_id: NodeId,
+        capacity: Resources,
+        attributes: Mapping[str, str],
+        *,
+        schedulable: bool,
+    ) -> None:
+        """A node with nothing on it."""
+        self.node_id = node_id
+        self.attributes = attributes
+        self.wanted = schedulable
+        self.drained = False
+        self.schedulable = schedulable
+        self.open = schedulable
+        self.capacity: Resources = capacity
+        self.occupied = {}
+        self.available = dict(capacity)
+        self.preempting = {}
+        self.allocations = {}
+        self.foreign = {}
+        self.reservations = {}
+        self.kept = {}
+        self.yielded = False
+        self.birth = 0
+        self.score = None
+        self.version = 0
+        self.known_version = 0
+        self.narrowed_version = 0
+        self.assumed = 0
+        self.linked = 0
+        self.results = {}
+
+    def __repr__(self) -> str:
+        """``<Node n1 schedulable: available {...}, 3 allocations>``."""
+        state = "schedulable" if self.schedulable else "unschedulable"
+        return (
+            f"<Node {self.node_id} {state}: available {self.available}, "
+            f"{len(self.allocations)} allocations>"
+        )
+
+    def set_schedulable(self, *, schedulable: bool) -> None:
+        """The RM drains the node, or lets it take asks again."""
+        self.wanted = schedulable
+        self._derive()
+
+    def set_drained(self, *, drained: bool) -> None:
+        """An operator drains the node, or takes that back."""
+        self.drained = drained
+        self._derive()
+
+    def _derive(self) -> None:
+        self.schedulable = self.wanted and not self.drained
+        self.open = self.schedulable and not any(r.exclusive for r in self.reservations.values())
+
+    def add_reservation(self, reservation: Reservation) -> None:
+        """Keep room for an ask."""
+        self.reservations[reservation.app_id, reservation.key] = reservation
+        charge(self.kept, reservation.items)
+        self._derive()
+
+    def drop_reservation(self, reservation: Reservation) -> None:
+        """Keep it no longer."""
+        del self.reservations[reservation.app_id, reservation.key]
+        refund(self.kept, reservation.items)
+        self._derive()
+
+    @property
+    def footprint(self) -> int:
+        """Bytes of memory that its attributes and amounts take, as reckoned."""
+        return footprint_of(self.attributes) + 3 * footprint_of(self.capacity)
+
+    @property
+    def allocated(self) -> dict[str, int]:
+        """What is booked on it, by resource name."""
+        booked = dict(self.capacity)
+        for left in (self.available, self.occupied):
+            for name, value in left.items():
+                booked[name] = booked.get(name, 0) - value
+        return {name: value for name, value in booked.items() if value}
+
+    def set_capacity(self, capacity: Resources) -> None:
+        """Replace the capacity; what runs goes on running."""
+        allocated = self.allocated
+        self.capacity = capacity
+        self.available = dict(capacity)
+        for taken in (allocated, self.occupied):
+            for name, value in taken.items():
+                self.available[name] = self.available.get(name, 0) - value
+
+    def takes(self, wanted: AskClass | Shape, *, reserved: bool = False) -> bool:
+        """Whether an ask may go here now, as far as known; see `refusal`, which says why not."""
+        return self.refusal(wanted, reserved=reserved) is None
+
+    def refusal(self, wanted: AskClass | Shape, *, reserved: bool = False) -> str | None:
+        """Why an ask may not go here now; None when it may. The one place that decides this.
+
+        A drained node takes nobody but those it is reserved for (`reserved`), and asks that require
+        it (spec §§ 7.4, 7.7). Others have to leave free what is reserved, or all of the node if
+        that is exclusive. Of a shape, what the RM said of asks does not count.
+        """
+        required = wanted.required_node
+        kept = self.kept
+        if required is not None or reserved:
+            kept = _NOTHING
+        if required is not None:
+            if required != self.node_id:
+                return "another node is required"
+        elif not (self.open or reserved):
+            if self.schedulable:
+                return RESERVED
+            return "drained" if self.drained else "unschedulable"
+        available = self.available
+        beside = True
+        for name, value in wanted.items:
+            left = available.get(name, 0)
+            if left < value:
+                never = _first_short(self.capacity, wanted.items)
+                return f"full: {name}" if never is None else f"too small: {never}"
+            if kept and left - kept.get(name, 0) < value:
+                beside = False
+        if not beside:
+            return RESERVED
+        if self.results and isinstance(wanted, AskClass):
+            refused = self.results.get((wanted, True))
+            if refused:
+                return refused if refused is NO_ANSWER else f"refused: {refused}"
+        return None
+
+    def is_refused(self, ask_class: AskClass) -> bool:
+        """Whether the RM has refused the place to asks of the class; silence is no refusal."""
+        reason = self.results.get((ask_class, True))
+        return bool(reason) and reason is not NO_ANSWER
+
+    def may_be_reserved(self, wanted: AskClass | Shape) -> bool:
+        """Whether it may be kept for an ask that fits nowhere now (spec §§ 8.5, 8.7).
+
+        What the RM refuses as a place, as the node is now, is not worth keeping; and room that was
+        given up for somebody is there for all, until the next review.
+        """
+        if isinstance(wanted, AskClass) and self.is_refused(wanted):
+            return False
+        if wanted.required_node is not None:
+            return wanted.required_node == self.node_id
+        if not self.schedulable or self.reservations or self.yielded:
+            return False
+        if not self.holds(wanted.items):
+            return False
+        return not (isinstance(wanted, AskClass) and self.results.get((wanted, False)))
+
+    def holds(self, items: Items) -> bool:
+        """Whether the amounts would fit if nothing were on the node."""
+        return _first_short(self.capacity, items) is None
+
+
+def _first_short(amounts: Mapping[str, int], items: Items) -> str | None:
+    """The first wanted type of which there is too little; a type that is not there is zero."""
+    for name, value in items:
+        if amounts.get(name, 0) < value:
+            return name
+    return None

@@ -1,0 +1,128 @@
+"""The facts about queues between two moments, for those who watch (spec §§ 4.14, 10.9)."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from licorne_core.config.schema import LimitConfig
+from licorne_core.events.journal import Fact
+from licorne_core.events.queues import (
+    LimitRemoved,
+    LimitSet,
+    QueueAdded,
+    QueueGuaranteedChanged,
+    QueueMaxChanged,
+    QueueRemoved,
+    QueueTypeChanged,
+)
+from licorne_core.model.queues.queue import Queue
+from licorne_core.values.resources import EMPTY, Resources
+
+_LimitKey = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSnapshot:
+    """What those who watch are told of a queue, as it was at some moment."""
+
+    managed: bool
+    is_leaf: bool
+    max: Resources
+    guaranteed: Resources
+    limits: tuple[LimitConfig, ...]
+
+
+Change = tuple[Queue, QueueSnapshot | None, QueueSnapshot | None]
+"""A queue before and after; None where it was not there yet, or is not there any more."""
+
+
+def snapshot(queue: Queue) -> QueueSnapshot:
+    """The queue as it is now."""
+    return QueueSnapshot(
+        queue.managed,
+        queue.is_leaf,
+        queue.max or EMPTY,
+        queue.guaranteed or EMPTY,
+        queue.limits.listed,
+    )
+
+
+def facts(changes: Iterable[Change], now: float) -> Iterator[Fact]:
+    """What happened to queues, in this order, and behind all of it what happened to their limits.
+
+    A new queue is told with its limits only, and without its sizes (spec § 12.1.4).
+    """
+    changes = list(changes)
+    for change in changes:
+        yield from queue_facts(change, now)
+    for change in changes:
+        yield from limit_facts(change, now)
+
+
+def queue_facts(change: Change, now: float) -> Iterator[Fact]:
+    """What happened to one queue, without its limits."""
+    queue, known, found = change
+    if known is None:
+        if found is not None:
+            yield QueueAdded(now, queue.path, found.managed)
+    elif found is None:
+        yield QueueRemoved(now, queue.path, known.managed)
+    elif known != found:
+        yield from _changed(queue, known, found, now)
+
+
+def limit_facts(change: Change, now: float) -> Iterator[Fact]:
+    """What happened to the limits of one queue."""
+    queue, known, found = change
+    was, is_ = _limits(known), _limits(found)
+    if was is not is_ and was != is_:
+        yield from _limits_changed(queue, was, is_, now)
+
+
+def _changed(
+    queue: Queue, known: QueueSnapshot, found: QueueSnapshot, now: float
+) -> Iterator[Fact]:
+    if known.is_leaf != found.is_leaf:
+        yield QueueTypeChanged(now, queue.path, found.is_leaf)
+    if known.max != found.max:
+        yield QueueMaxChanged(now, queue.path, found.max)
+    if known.guaranteed != found.guaranteed:
+        yield QueueGuaranteedChanged(now, queue.path, found.guaranteed)
+
+
+def _limits(of: QueueSnapshot | None) -> tuple[LimitConfig, ...]:
+    return () if of is None else of.limits
+
+
+def _by_name(limits: tuple[LimitConfig, ...]) -> dict[_LimitKey, int]:
+    """For each user and each group with a limit, which of these it is, in their order."""
+    names: dict[_LimitKey, int] = {}
+    for number, limit in enumerate(limits):
+        for user in limit.users:
+            names["user", user] = number
+        for group in limit.groups:
+            names["group", group] = number
+    return names
+
+
+def _limits_changed(
+    queue: Queue, was: tuple[LimitConfig, ...], is_: tuple[LimitConfig, ...], now: float
+) -> Iterator[Fact]:
+    """The facts about one queue's limits. Two limits are compared once, however many they name."""
+    before, after = _by_name(was), _by_name(is_)
+    for kind, name in before:
+        if (kind, name) not in after:
+            yield LimitRemoved(now, kind, name, queue.path)
+    same: dict[tuple[int, int], bool] = {}
+    for (kind, name), number in after.items():
+        limit, known = is_[number], before.get((kind, name))
+        if known is not None:
+            pair = (known, number)
+            if pair not in same:
+                same[pair] = _amounts(was[known]) == _amounts(limit)
+            if same[pair]:
+                continue
+        yield LimitSet(now, kind, name, queue.path, limit.max_resources or EMPTY)
+
+
+def _amounts(limit: LimitConfig) -> tuple[Resources, int]:
+    return (limit.max_resources or EMPTY, limit.max_applications)

@@ -1,0 +1,291 @@
+"""The queues of one partition: found, created, reloaded and cleaned (spec §§ 2.7, 4.1-4.4)."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from licorne_core.config.schema import QueueConfig
+from licorne_core.model.queues.access import may_submit, stopped_above
+from licorne_core.model.queues.queue import Queue
+from licorne_core.model.queues.quota import derive_denominators
+from licorne_core.model.queues.states import QueueState
+from licorne_core.model.queues.template import apply_template, configure
+from licorne_core.values.errors import Refusal, Rejected
+from licorne_core.values.identity import UserGroup
+from licorne_core.values.ids import QueuePath
+from licorne_core.values.names import ROOT
+from licorne_core.values.priorities import NO_PRIORITY
+from licorne_core.values.ranking import Ranking
+from licorne_core.values.rm_caps import Holdings
+
+MAX_LEVELS = 32
+"""Levels that a created queue may have, root being the first."""
+MAX_PATH_LENGTH = 4096
+"""Characters that the path of a created queue may have."""
+
+
+class Visit(NamedTuple):
+    """A queue of a tree, as a new configuration finds it."""
+
+    queue: Queue
+    config: QueueConfig | None
+    """What the configuration says of it; None for a queue that it does not have."""
+    is_new: bool
+    """Whether the configuration has brought it into the tree."""
+
+
+class QueueTree:
+    """All queues below root, by path. Paths are lower-case and begin with root.
+
+    `shares_stale` says that the denominators of all shares have to be derived anew. What changes
+    them sets it; the scheduling pass derives them and clears it. A queue that is created, or
+    removed, changes no share of another one.
+    """
+
+    def __init__(self, root: QueueConfig, holdings: Holdings | None = None) -> None:
+        """Build root alone; `visits` and `settle` build the others.
+
+        Root is a parent whatever its configuration says.
+        """
+        self.shares_stale = True
+        self._holdings = holdings or Holdings()
+        self._queues: dict[str, Queue] = {}
+        self._limited: dict[QueuePath, Queue] = {}
+        self.root = self._add(ROOT, None, is_leaf=False, managed=True)
+        self.root.max_applications = root.max_applications
+
+    def __repr__(self) -> str:
+        """``<QueueTree: root root.a root.b>``."""
+        return f"<QueueTree: {' '.join(queue.path for queue in self.walk())}>"
+
+    def __len__(self) -> int:
+        """How many queues there are, root included."""
+        return len(self._queues)
+
+    # Finding
+
+    def get(self, path: str) -> Queue | None:
+        """The queue of that full path, in any case of letters."""
+        return self._queues.get(path.lower())
+
+    def nearest(self, path: str) -> Queue:
+        """The queue of that full path, or else its nearest ancestor that exists."""
+        queue = self.root
+        for name in path.lower().split(".")[1:]:
+            child = queue.children.get(name)
+            if child is None:
+                break
+            queue = child
+        return queue
+
+    def walk(self, top: Queue | None = None) -> Iterator[Queue]:
+        """All queues, or `top` and those below; parents before their children, these by name."""
+        waiting = [top or self.root]
+        while waiting:
+            queue = waiting.pop()
+            yield queue
+            if queue.children:
+                waiting += [queue.children[name] for name in sorted(queue.children, reverse=True)]
+
+    def all(self) -> Iterable[Queue]:
+        """All queues, in the order in which they were added."""
+        return self._queues.values()
+
+    def limited(self) -> list[Queue]:
+        """The queues with limits for users or groups, in any order."""
+        return list(self._limited.values())
+
+    def leaves(self) -> Iterator[Queue]:
+        """The leaves, in the order of `walk`."""
+        return (queue for queue in self.walk() if queue.is_leaf)
+
+    def newest(self, count: int) -> list[Queue]:
+        """The last `count` queues that were added, oldest first."""
+        latest = list(islice(reversed(self._queues.values()), count))
+        return latest[::-1]
+
+    # Changing
+
+    def create(self, path: QueuePath, user: UserGroup, *, recovery: bool = False) -> Queue:
+        """Create the missing leaf of that path and the parents it lacks (spec §§ 3.11, 4.1-4.2).
+
+        The new queues are dynamic and follow the template above them. The caller has checked that
+        the parts of the path are legal names. With `recovery` the user's access does not matter.
+        Raises Rejected, and creates nothing, if the nearest queue that exists denies the user or
+        takes no children, or if there would be too many queues or levels.
+        """
+        path = QueuePath(path.lower())
+        check_extent(path)
+        queue = self.nearest(path)
+        if not recovery and not may_submit(queue, user):
+            raise Rejected(
+                f"submit access to queue {queue.path} denied during create of: {path}",
+                Refusal.ACCESS_DENIED,
+            )
+        for above in queue.lineage:
+            if above.is_leaf or above.becomes_leaf:
+                raise Rejected(
+                    f"creation of queue {path} failed parent is already a leaf: {above.path}",
+                    Refusal.NO_QUEUE,
+                )
+        if any(above.state is QueueState.DRAINING for above in queue.lineage):
+            raise Rejected(
+                f"cannot add a child queue when queue is marked for deletion: {queue.path}",
+                Refusal.NO_QUEUE,
+            )
+        stopped = stopped_above(queue)
+        if stopped is not None and not recovery:
+            raise Rejected(
+                f"cannot add a child queue when queue is stopped: {stopped.path}",
+                Refusal.NO_QUEUE,
+            )
+        missing = path.split(".")[len(queue.lineage) :]
+        self._holdings.check_queues(path, len(missing))
+        assert missing, f"queue {path} exists"
+        for level, name in enumerate(missing, start=1):
+            queue = self._add(name, queue, is_leaf=level == len(missing), managed=False)
+            apply_template(queue)
+            derive_denominators(queue)
+        return queue
+
+    def take_back(self, count: int) -> None:
+        """Remove the last `count` queues that were created; nobody has come into them."""
+        for queue in reversed(self.newest(count)):
+            self._remove(queue)
+            queue.let_go()
+
+    def visits(self, root: QueueConfig) -> Iterator[Visit]:
+        """All queues of the tree and of a configuration, each parent before its children by name.
+
+        A queue that is missing is added when its turn comes. The caller settles each queue before
+        it asks for the next. It may wait in between, but not add or remove queues meanwhile. In a
+        tree with applications `check_reload` has to find no problem first.
+        """
+        waiting: list[tuple[str, Queue | None, QueueConfig | None]] = [(ROOT, None, root)]
+        while waiting:
+            name, parent, config = waiting.pop()
+            queue = self.root if parent is None else parent.children.get(name)
+            is_new = queue is None
+            if queue is None:
+                assert config is not None, f"nobody wants a queue {name}"
+                queue = self._add(name, parent, is_leaf=_is_leaf(config), managed=True)
+            yield Visit(queue, config, is_new)
+            configured = {child.name: child for child in config.queues} if config else {}
+            names = configured.keys() | queue.children.keys()
+            waiting += [(name, queue, configured.get(name)) for name in sorted(names, reverse=True)]
+
+    def settle(self, visit: Visit) -> None:
+        """Give a queue what the configuration says of it (spec § 2.7.3-6).
+
+        Its parent was settled before. A dynamic queue becomes managed if the configuration has it.
+        Nothing is killed, no queue disappears at once, and what is stopped stays so. A managed
+        queue that the configuration does not have any more drains, stopped or not, and `clean`
+        removes it once it is empty.
+        """
+        queue, config, _ = visit
+        self.shares_stale = True
+        if config is not None:
+            queue.managed = True
+            self._retype(queue, is_leaf=queue is not self.root and _is_leaf(config))
+            configure(queue, config)
+            self._note_limits(queue)
+        elif queue.managed:
+            queue.state = QueueState.DRAINING
+            return
+        else:
+            apply_template(queue)
+        if queue.state is QueueState.DRAINING:
+            queue.state = QueueState.ACTIVE
+
+    def clean(self, most: int | None = None) -> list[Queue]:
+        """Remove and return empty queues, draining or dynamic, children first (spec § 4.3).
+
+        No more than `most` are removed; None for all. A parent that was to become a leaf is one as
+        soon as its last child is gone.
+        """
+        removed: list[Queue] = []
+        # A parent was added before its children, so this goes from the bottom up.
+        for queue in reversed(list(self._queues.values())):
+            if len(removed) == most:
+                break
+            if queue.may_be_removed and queue.is_empty:
+                self._remove(queue)
+                removed.append(queue)
+        for queue in removed:
+            above = queue.parent
+            if above is not None and above.becomes_leaf and not above.children:
+                self._retype(above, is_leaf=True)
+        return removed
+
+    def take_apart(self) -> Iterator[Queue]:
+        """Let all queues go, one after the other, as nobody uses the tree any more."""
+        while self._queues:
+            # Children were added behind their parents, so they go first.
+            _, queue = self._queues.popitem()
+            if queue.parent is not None:
+                del queue.parent.children[queue.name]
+            queue.let_go()
+            yield queue
+
+    def _retype(self, queue: Queue, *, is_leaf: bool) -> None:
+        """Make a queue a leaf or a parent; one with children becomes a leaf once they are gone."""
+        queue.becomes_leaf = is_leaf and bool(queue.children)
+        if queue.becomes_leaf or queue.is_leaf == is_leaf:
+            return
+        assert not queue.applications, f"{queue!r} has applications and cannot become a parent"
+        queue.is_leaf = is_leaf
+        queue.ranking = Ranking()
+        if is_leaf:
+            queue.template = None
+
+    def _add(self, name: str, parent: Queue | None, *, is_leaf: bool, managed: bool) -> Queue:
+        queue = Queue(name, parent, is_leaf=is_leaf, managed=managed)
+        if parent is not None:
+            parent.children[name] = queue
+        self._queues[queue.path] = queue
+        self._holdings.queues_changed(1)
+        return queue
+
+    def _note_limits(self, queue: Queue) -> None:
+        if len(queue.limits):
+            self._limited[queue.path] = queue
+        else:
+            self._limited.pop(queue.path, None)
+
+    def _remove(self, queue: Queue) -> None:
+        assert queue.is_empty, f"{queue!r} is not empty"
+        assert queue.counted_priority == NO_PRIORITY, f"{queue!r} still counts among its siblings"
+        assert not queue.allocated, f"{queue!r} has allocations and nobody in it"
+        assert not queue.pending, f"{queue!r} has asks and nobody in it"
+        parent = queue.parent
+        assert parent is not None, "root stays"
+        del parent.children[queue.name]
+        parent.ranking.discard(queue)
+        del self._queues[queue.path]
+        self._limited.pop(queue.path, None)
+        self._holdings.queues_changed(-1)
+
+
+def check_extent(path: str) -> None:
+    """Raise Rejected for a path that is too long or has too many levels to be created."""
+    if len(path) > MAX_PATH_LENGTH:
+        raise Rejected(
+            f"queue path of {len(path)} characters is too long, at most {MAX_PATH_LENGTH} allowed",
+            Refusal.NO_QUEUE,
+        )
+    levels = path.count(".") + 1
+    if levels > MAX_LEVELS:
+        raise Rejected(
+            f"queue path of {levels} levels is too deep, at most {MAX_LEVELS} allowed",
+            Refusal.NO_QUEUE,
+        )
+
+
+def _is_leaf(config: QueueConfig) -> bool:
+    return not config.parent and not config.queues
+
+
+def stop(tree: QueueTree) -> None:
+    """Stop all queues, as their partition is being removed (spec § 2.7.5)."""
+    for queue in tree.all():
+        queue.state = QueueState.STOPPED

@@ -1,0 +1,77 @@
+"""Large commands, carried out step by step: no other RM waits for the end of one (DESIGN § 2).
+
+A slice is as many steps as count for so much together. The books are consistent after each step.
+Between two slices nothing is scheduled for the RM, no deadline of it comes, and no other command
+of it is handled but answers to checks.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+from licorne_core.messages.commands import (
+    RegisterRm,
+    SetQueueStopped,
+    StopApplication,
+    UpdateConfiguration,
+)
+from licorne_core.messages.effects import Effect, Unfinished
+from licorne_core.values.ids import RmId
+
+LargeCommand = RegisterRm | UpdateConfiguration | SetQueueStopped | StopApplication
+
+
+class Act(ABC):
+    """A command that has begun, and how far it is."""
+
+    def __init__(self, command: LargeCommand, slice_size: int, now: float) -> None:
+        """Nothing is done yet. `slice_size` is for how much the steps of a slice count."""
+        self.command = command
+        self.now = now
+        """The time of the present slice, in unix seconds."""
+        self.effects: list[Effect] = []
+        """What came of the present slice."""
+        self._slice_size = slice_size
+        self._rest = self.steps()
+
+    @abstractmethod
+    def steps(self) -> Iterator[int]:
+        """Do everything. After each step it says for how much the step counts; a queue is 1."""
+
+    def go_on(self, now: float) -> bool:
+        """Do one slice; whether that was the last."""
+        self.now = now
+        self.effects = []
+        left = self._slice_size
+        for cost in self._rest:
+            left -= cost
+            if left <= 0:
+                return False
+        return True
+
+
+class Acts:
+    """The commands of all RMs that have begun and not ended, at most one of each RM."""
+
+    __slots__ = ("_begun",)
+
+    def __init__(self) -> None:
+        """None."""
+        self._begun: dict[RmId, Act] = {}
+
+    def find(self, command: LargeCommand) -> Act | None:
+        """What the command has begun, if this is the rest of it."""
+        act = self._begun.get(command.rm_id)
+        return act if act is not None and act.command is command else None
+
+    def carry_on(self, act: Act, now: float) -> list[Effect]:
+        """Do one slice of it; what came of that, and the rest if there is one."""
+        rm_id = act.command.rm_id
+        self.forget(rm_id)
+        if act.go_on(now):
+            return act.effects
+        self._begun[rm_id] = act
+        return [*act.effects, Unfinished(rm_id=rm_id, rest=act.command)]
+
+    def forget(self, rm_id: RmId) -> None:
+        """What the RM has begun does not go on."""
+        self._begun.pop(rm_id, None)

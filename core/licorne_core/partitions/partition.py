@@ -1,0 +1,143 @@
+"""One partition: its queues, applications and nodes, and those who keep their books in step."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from licorne_core.config.schema import PartitionConfig
+from licorne_core.ledger.allocating import Allocations
+from licorne_core.ledger.cluster import Cluster
+from licorne_core.ledger.pairs import Pairs
+from licorne_core.ledger.pending import PendingAsks
+from licorne_core.ledger.placeholders import Placeholders
+from licorne_core.messages.options import Options
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.gang import Stopping
+from licorne_core.model.limits.book import LimitBook
+from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.placement.chain import Placer
+from licorne_core.model.queues.queue import Queue
+from licorne_core.model.queues.tree import QueueTree
+from licorne_core.model.rm_context import RmContext
+from licorne_core.model.tally import Tally
+from licorne_core.scheduling.checks import Scene
+from licorne_core.scheduling.cycle import Cycle
+from licorne_core.scheduling.escalation import Escalation
+from licorne_core.scheduling.node_search.candidates import NodeIndex
+from licorne_core.scheduling.node_search.ground import Ground
+from licorne_core.scheduling.predicates.checks import PredicateChecks
+from licorne_core.scheduling.predicates.open_calls import OpenCalls
+from licorne_core.scheduling.predicates.results import PredicateResults
+from licorne_core.scheduling.preempting import Preemption
+from licorne_core.scheduling.preemption import Losses, PreemptionSearch
+from licorne_core.scheduling.preemption.ledger import Ledger
+from licorne_core.scheduling.preemption.quota_change import QuotaClock
+from licorne_core.scheduling.reservations.reserving import Reservations
+from licorne_core.scheduling.waiting.changes import Changes
+from licorne_core.scheduling.waiting.wakeups import Wakeups
+from licorne_core.scheduling.waiting.watching import Watch
+from licorne_core.values.counters import Counters
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId, rm_of
+from licorne_core.values.timers import Timer, Timers
+
+
+class Partition:
+    """A partition's things, and what works on them.
+
+    Everything that changes usage goes through `asks`, `allocations` and `cluster`, so that a queue,
+    its ancestors, the application and the node can never disagree.
+    """
+
+    def __init__(
+        self,
+        name: PartitionName,
+        rm: RmContext,
+        config: PartitionConfig,
+        now: float,
+        options: Options,
+    ) -> None:
+        """An empty partition; raises ConfigError if it cannot be built."""
+        self.name = name
+        self.config = config
+        self.state_time = now
+        """When it was made, in unix seconds."""
+        self.rm_id: RmId = rm_of(name)
+        self.rm = rm
+        """What it shares with the other partitions of its RM."""
+        self.holds, self.journal = rm.holds, rm.journal
+        self.outstanding_scan: Iterator[Any] | None = None
+        """The scan over what waits for a larger cluster, if one is under way (spec § 8.12)."""
+        self.tree = QueueTree(config.root, rm.holdings)
+        self.tree.root.max = {}
+        self.placer = Placer(config.placement_rules)
+        self.applications: dict[AppId, Application] = {}
+        self.completed: dict[AppId, Application] = {}
+        self.rejected: dict[AppId, Application] = {}
+        self.tally = Tally()
+        self.nodes = NodeBook(config.node_sort, rm.holdings)
+        self.limits = LimitBook()
+        self.foreign: dict[AllocationKey, Node] = {}
+        """The node that each foreign allocation is on."""
+        self.types: dict[str, None] = {}
+        """The resource types heard of."""
+        self.timers: Timers[Timer] = Timers()
+        self.stopping, self.ask_backoff = Stopping(options.tuning.timeout_size), options.ask_backoff
+        self.counters = Counters()
+        self.index = NodeIndex(self.nodes, options.tuning)
+        self.wakeups = Wakeups(self.index, self.nodes)
+        self.changes = Changes(self.tree, self.index, self.wakeups)
+        self.escalation = Escalation(self.wakeups.waiting, self.timers)
+        ground = Ground(self.nodes, self.index, self.changes, self.wakeups)
+        self.reservations = Reservations(
+            ground, self.escalation, self.timers, self.journal, self.counters
+        )
+        self.calls = OpenCalls(name, rm, self.timers)
+        """The questions to the RM that are open."""
+        self.predicates = PredicateChecks(name, rm, self.index, self.calls)
+        self.results = PredicateResults(self.index, self.timers)
+        keeping = Placeholders(self.wakeups, self.counters)
+        self.asks = PendingAsks(ground, keeping, self.escalation, self.reservations)
+        self.allocations = Allocations(ground, self.asks, keeping, self.reservations, self.counters)
+        self.pairs = Pairs(ground, self.asks, keeping, self.reservations, self.allocations)
+        self.cluster = Cluster(self.tree, self.nodes, self.index, self.wakeups, self.reservations)
+        self.losses = Losses()
+        self.ledger = Ledger()
+        """Which allocations were preempted, for whom and why."""
+        self.quota_clock = QuotaClock(enabled=config.quota_preemption_enabled)
+        search = PreemptionSearch(
+            self.tree.root, self.nodes, self.applications, self.wakeups.reserved, self.losses
+        )
+        self.preemption = Preemption(search, rm, enabled=config.preemption_enabled)
+        self.scene = Scene(
+            self.changes,
+            self.wakeups,
+            self.escalation,
+            self.predicates,
+            self.timers,
+            self.preemption,
+        )
+        self.cycle = self._cycle(options)
+
+    def _cycle(self, options: Options) -> Cycle:
+        return Cycle(
+            self.tree.root,
+            self.nodes,
+            self.applications,
+            self.index,
+            self.scene,
+            Watch(self.journal),
+            options.tuning,
+            reserving=options.reservations,
+        )
+
+    @property
+    def is_runnable(self) -> bool:
+        """Whether a turn could decide anything; in the middle of a timeout none does."""
+        may_decide = not self.holds and self.stopping.end is None
+        return self.wakeups.waiting.runnable and may_decide and bool(self.nodes.by_id)
+
+    def leaf_of(self, app: Application) -> Queue:
+        """The leaf that the application is in."""
+        leaf = app.leaf
+        assert isinstance(leaf, Queue), f"application {app.app_id} is in no queue"
+        return leaf

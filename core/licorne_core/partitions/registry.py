@@ -1,0 +1,268 @@
+"""The RMs that are registered, and whose partition is whose (DESIGN § 2: no state is shared)."""
+
+from collections.abc import Mapping
+from itertools import islice
+
+from licorne_core.config.extra import ExtraConfig, read_extra
+from licorne_core.config.schema import Configuration
+from licorne_core.messages.commands import Hold, RegisterRm
+from licorne_core.model.rm_context import RmContext
+from licorne_core.partitions.acts import Acts
+from licorne_core.partitions.agenda import Agenda
+from licorne_core.partitions.ended import forget_all_ended
+from licorne_core.partitions.partition import Partition
+from licorne_core.partitions.remains import Remains
+from licorne_core.values.errors import NotFound, shown
+from licorne_core.values.ids import (
+    NodeId,
+    PartitionName,
+    RmId,
+    bare_partition,
+    normalize_partition,
+    partition_key,
+    partition_name,
+    rm_of,
+)
+from licorne_core.values.rm_caps import Holdings, MemoryPressure
+
+MAX_DEPARTED = 1024
+"""RMs that have left and whose session numbers are still known."""
+
+MAX_REMOVED = 1024
+"""Partitions of one RM that its configuration dropped and that are still known as such."""
+
+
+MAX_FAILED_NODES = 1024
+"""Nodes of one RM that could not be put anywhere and are still known as such."""
+
+
+class ReplayCounts:
+    """What arrived since a replay began."""
+
+    __slots__ = ("allocations", "applications", "nodes")
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.nodes = 0
+        self.applications = 0
+        self.allocations = 0
+
+
+class Rm:
+    """One registered RM with its configuration and its partitions."""
+
+    def __init__(
+        self,
+        request: RegisterRm,
+        configuration: Configuration,
+        slice_size: int,
+        holdings: Holdings,
+    ) -> None:
+        """A new registration; whoever puts it in force adds partitions, session and time."""
+        self.rm_id = request.rm_id
+        self.version = request.version
+        self.policy_group = request.policy_group
+        self.build_info = {**request.build_info, "rmId": request.rm_id}
+        self.extra_config: Mapping[str, str] = dict(request.extra_config)
+        self.configuration = configuration
+        self.extra = read_extra(request.extra_config)
+        self.session = 0
+        self.registered_time = 0.0
+        self.slice_size = slice_size
+        self.context = RmContext(
+            request.predicates, holdings, container_states=request.container_states
+        )
+        self.holds = self.context.holds
+        """Why nothing of the RM is scheduled, for all its partitions."""
+        self.holdings = holdings
+        """How much the RM has, over all its partitions."""
+        self.journal = self.context.journal
+        """What happened in its partitions."""
+        self.partitions: dict[PartitionName, Partition] = {}
+        self.removed: dict[str, None] = {}
+        self._by_key: dict[str, Partition] = {}
+        self._found: dict[str, Partition] = {}
+        self._reached: dict[Partition, None] = {}
+        self.replay: ReplayCounts | None = None
+        # Nodes that came for a partition that is not there, so that nothing on them is counted.
+        self.failed_nodes: dict[NodeId, None] = {}
+        self.journal.on = self.extra.event_tracking
+
+    def normalized(self, name: str) -> str:
+        """The partition's normalized name, or the name as it came if it is another RM's."""
+        return normalize_partition(self.rm_id, name) or name
+
+    def find(self, name: str) -> Partition | None:
+        """The RM's partition of that wire name; None if it has none, or it is another RM's.
+
+        Case does not matter. Only the usual spellings are remembered, as they are few.
+        """
+        partition = self._found.get(name)
+        if partition is None:
+            partition = self.named(name)
+            if partition is None:
+                return None
+            if name in ("", partition.name, bare_partition(partition.name)):
+                self._found[name] = partition
+        self._reached[partition] = None
+        return partition
+
+    def take_reached(self) -> list[Partition]:
+        """The partitions that were looked up since last time, in order; each may have changed."""
+        reached = list(self._reached)
+        self._reached.clear()
+        return reached
+
+    def named(self, name: str) -> Partition | None:
+        """The same, for those who only look: nothing is remembered."""
+        normalized = normalize_partition(self.rm_id, name)
+        if normalized is None:
+            return None
+        # Whoever builds a partition adds it to `partitions`; `forget` takes it out. All keys are
+        # not made anew for each that was added: an RM may build very many at once.
+        added = len(self.partitions) - len(self._by_key)
+        for known in islice(reversed(self.partitions), added):
+            self._by_key[partition_key(known)] = self.partitions[known]
+        return self._by_key.get(partition_key(normalized))
+
+    def name_of(self, configured: str) -> PartitionName:
+        """The normalized name of a configured partition: the one it has, if the RM has it already.
+
+        A partition keeps its name as long as it lives, so that answers to the RM agree; another
+        case of letters in a new configuration does not change it.
+        """
+        partition = self.named(configured)
+        return partition_name(self.rm_id, configured) if partition is None else partition.name
+
+    def forget(self, name: PartitionName) -> Partition:
+        """Take a partition out that is not configured any more."""
+        self._found.clear()
+        self._by_key.clear()
+        self.removed[partition_key(name)] = None
+        if len(self.removed) > MAX_REMOVED:
+            del self.removed[next(iter(self.removed))]
+        self.context.forget(name)
+        partition = self.partitions.pop(name)
+        self.holdings.queues_changed(-len(partition.tree))
+        forget_all_ended(partition)
+        return partition
+
+    def holder_of(self, node_id: NodeId) -> Partition | None:
+        """The partition that has the node, for requests that do not say: default if it has."""
+        partitions = [self.find(""), *self.partitions.values()]
+        held = (p for p in partitions if p is not None and node_id in p.nodes.by_id)
+        partition = next(held, None)
+        if partition is not None:
+            self._reached[partition] = None
+        return partition
+
+    def was_removed(self, name: str) -> bool:
+        """Whether the RM had a partition of that name until its configuration dropped it."""
+        normalized = normalize_partition(self.rm_id, name)
+        return normalized is not None and partition_key(normalized) in self.removed
+
+    def set_extra(self, extra_config: Mapping[str, str]) -> None:
+        """Another extra configuration is in force (spec § 2.8)."""
+        self.extra_config = dict(extra_config)
+        self.extra = read_extra(extra_config)
+        self.journal.on = self.extra.event_tracking
+        for partition in self.partitions.values():
+            follow(partition, self.extra)
+
+    def set_hold(self, hold: Hold, *, on: bool) -> None:
+        """Stop scheduling for one reason, or take that reason back; partitions share the holds."""
+        if on:
+            self.holds[hold] = None
+        else:
+            self.holds.pop(hold, None)
+
+
+def follow(partition: Partition, extra: ExtraConfig) -> None:
+    """Have a partition take over what its RM's extra configuration says (spec § 2.8)."""
+    if extra.state_aware_as_fifo != partition.changes.state_aware_as_fifo:
+        partition.changes.state_aware_as_fifo = extra.state_aware_as_fifo
+        partition.changes.everything_changed()
+
+
+class Registry:
+    """All RMs in the order in which they registered first, and all their partitions.
+
+    Session numbers of an RM never fall, because its clients drop what is below the highest that
+    they have seen (DESIGN § 3). Those of the `MAX_DEPARTED` RMs that left last are known. One that
+    was forgotten goes on above the highest number forgotten, and so does one that never was here.
+    """
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.rms: dict[RmId, Rm] = {}
+        self.partitions: dict[PartitionName, Partition] = {}
+        self.agenda = Agenda()
+        self.remains = Remains()
+        self.pressure = MemoryPressure()
+        self.acts = Acts()
+        self._departed: dict[RmId, int] = {}
+        self._highest_forgotten = 0
+
+    def next_session(self, rm_id: RmId) -> int:
+        """The number of the RM's next registration.
+
+        It is one more than that of the last registration, and 1 for an RM that is not known, as
+        long as no other had to be forgotten.
+        """
+        rm = self.rms.get(rm_id)
+        if rm is not None:
+            return rm.session + 1
+        return self._departed.get(rm_id, self._highest_forgotten) + 1
+
+    def put(self, rm: Rm) -> None:
+        """Take an RM in, in place of what was there under its id."""
+        before = self.rms.get(rm.rm_id)
+        if before is not None:
+            self._drop_all(before)
+        self.rms[rm.rm_id] = rm
+        self._departed.pop(rm.rm_id, None)
+        for partition in rm.partitions.values():
+            self.add(partition)
+
+    def remove(self, rm_id: RmId) -> None:
+        """Forget an RM and its partitions, but for the number of its session."""
+        rm = self.rms.pop(rm_id)
+        self.acts.forget(rm_id)
+        self._drop_all(rm)
+        departed = self._departed
+        departed[rm_id] = rm.session
+        if len(departed) > MAX_DEPARTED:
+            session = departed.pop(next(iter(departed)))
+            self._highest_forgotten = max(self._highest_forgotten, session)
+
+    def add(self, partition: Partition) -> Partition:
+        """Take in a partition of an RM that is here."""
+        self.partitions[partition.name] = partition
+        self.agenda.join(partition)
+        return partition
+
+    def drop(self, partition: Partition) -> None:
+        """Forget a partition."""
+        del self.partitions[partition.name]
+        self.agenda.leave(partition)
+        self.remains.add(partition)
+
+    def _drop_all(self, rm: Rm) -> None:
+        """Forget an RM's partitions."""
+        for partition in rm.partitions.values():
+            self.drop(partition)
+
+    def partition(self, name: PartitionName) -> Partition:
+        """A partition by its normalized name; raises NotFound."""
+        partition = self.partitions.get(name)
+        if partition is None:
+            raise NotFound(f"partition {shown(name)} not found")
+        return partition
+
+    def by_name(self, name: str) -> Partition | None:
+        """A partition by its normalized name, or the first RM's of that bare name, in any case."""
+        if name.startswith("["):
+            owner = self.rms.get(rm_of(PartitionName(name)))
+            return None if owner is None else owner.named(name)
+        found = (rm.named(name) for rm in self.rms.values() if name)
+        return next((partition for partition in found if partition is not None), None)

@@ -1,0 +1,258 @@
+"""Which node an ask goes to: the first in node order on which it fits (spec §§ 7.4, 8.4)."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from licorne_core.config.schema import NodeSortPolicy
+from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.node import NO_ANSWER, Node
+from licorne_core.model.nodes.sorting import NodeOrder
+from licorne_core.scheduling.node_search.heaps import NodeHeaps
+from licorne_core.scheduling.node_search.walking import parts_of
+from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.scheduling.waiting.supplies import Supplies
+from licorne_core.scheduling.waiting.supply import MAX_ROOMS, Supply
+from licorne_core.values.asks import AskClass, Shape
+from licorne_core.values.tuning import Tuning
+
+WORK_OF_A_TRY = 10
+"""Trying an ask costs as much as so much work of the heaps, which is about microseconds."""
+
+
+class NodeIndex:
+    """Finds nodes for ask classes, and owns the score and the version of every node.
+
+    Whoever changes what is on a node says so: `took` when it has less room, `improved` when it
+    has more or may be chosen again, `victims_changed` when something there is about to go, and
+    `left` when it is gone.
+    """
+
+    __slots__ = (
+        "_indexed",
+        "_nodes",
+        "_supplies",
+        "heaps",
+        "version",
+    )
+
+    def __init__(self, nodes: NodeBook, tuning: Tuning) -> None:
+        """Over these nodes."""
+        self._nodes = nodes
+        self._indexed = tuning.node_index
+        self.version = 0
+        """Rises with every change of a node."""
+        for _ in self._score_all():
+            pass
+        self.heaps = NodeHeaps(nodes, tuning.fill_work)
+        """Nodes in order. Their `work` is that of touching many nodes at once."""
+        self._supplies = Supplies()
+
+    def reorder(self, policy: NodeSortPolicy) -> Iterator[int]:
+        """Put another order of nodes in force, step by step; a step says for how much it counts.
+
+        Between two steps nodes may change. None may come or go, and nobody may ask for any.
+        """
+        yield from self.heaps.close()
+        self._nodes.reorder(policy)
+        for part in parts_of(self._nodes.by_id.values()):
+            for node in part:
+                self._nodes.order.add(node)
+            yield 1
+        yield from self._score_all()
+        yield from self.heaps.reopen()
+
+    # Who asks
+
+    def class_came(self, ask_class: AskClass) -> None:
+        """One more group asks for the class."""
+        self._supplies.get(ask_class.shape).asks += 1
+        if ask_class.predicate is not None:
+            self._supplies.get(ask_class).asks += 1
+
+    def class_went(self, ask_class: AskClass) -> None:
+        """One group less asks for the class."""
+        self._drop(ask_class.shape)
+        if ask_class.predicate is not None:
+            self._drop(ask_class)
+
+    def is_wanted(self, ask_class: AskClass) -> bool:
+        """Whether any group asks for the class."""
+        supply = self._supplies.find(ask_class)
+        return supply is not None and supply.asks > 0
+
+    def clear(self) -> Iterator[int]:
+        """The partition is gone, and nobody asks any more: forget all nodes, step by step."""
+        yield from self.heaps.close()
+        self._supplies.clear()
+
+    def end_pass(self) -> None:
+        """Nobody who waits could use the nodes that have changed so far."""
+        if self._supplies.changed:
+            self._supplies.end_pass()
+
+    def _drop(self, wanted: AskClass | Shape) -> None:
+        supply = self._supplies.find(wanted)
+        assert supply is not None, "somebody has asked for it"
+        supply.asks -= 1
+        if not supply.asks:
+            for dropped in self._supplies.drop(wanted):
+                if dropped.heap is not None:
+                    self.heaps.drop(dropped)
+
+    # Questions
+
+    def best(self, ask_class: AskClass) -> Node | Supply:
+        """The node for an ask of the class, or the supply that is short of it.
+
+        Raises:
+            StillLooking: not all nodes were looked at yet.
+        """
+        shape = ask_class.shape
+        supply = self._supplies.get(shape)
+        if ask_class.predicate is None:
+            return self._find(supply) or supply
+        own = self._supplies.get(ask_class)
+        if self._find(supply) is None:
+            return supply
+        node = self._find(own)
+        return own if node is None else node
+
+    def to_reserve(self, ask_class: AskClass) -> Node | Supply:
+        """The node to reserve for an ask of the class, or the supply that is short of it.
+
+        Raises:
+            StillLooking: not all nodes were looked at yet.
+        """
+        supply = self._supplies.reservable(ask_class.shape)
+        node = self._find(supply)
+        if node is None:
+            return supply
+        if ask_class.predicate is not None:
+            supply = self._supplies.reservable(ask_class)
+            node = self._find(supply)
+        return supply if node is None else node
+
+    def ahead(self, ask_class: AskClass, count: int) -> list[Node]:
+        """The first nodes in order, as far as known cheaply, that an ask of the class may go to."""
+        if ask_class.required_node is not None:
+            return []
+        if not self._indexed:
+            fitting = (node for node in self._nodes.by_id.values() if node.takes(ask_class))
+            return sorted(fitting, key=lambda node: (node.score, node.node_id))[:count]
+        found = self.heaps.ahead(self._supplies.get(ask_class), count)
+        return [node for node in found if node.takes(ask_class)]
+
+    # Changes
+
+    def improved(self, node: Node) -> list[Blocker]:
+        """The node is new, has more room or may be chosen again: what may let somebody through.
+
+        The nodes that may be reserved and those that an ask may go to are different supplies.
+        """
+        found = self._supplies.improved(node)
+        self.took(node)
+        self.heaps.write(node)
+        return found
+
+    def _score_all(self) -> Iterator[int]:
+        for part in parts_of(self._nodes.by_id.values()):
+            for node in part:
+                self._nodes.changed.note(node)
+                self.version += 1
+                _score_afresh(node, self._nodes.order)
+            yield 1
+
+    def took(self, node: Node) -> None:
+        """The node has less room: its score is void, and maybe those of others."""
+        self._nodes.changed.note(node)
+        for pool in self._supplies.changed:
+            pool.took(node)
+        self._void_scores(node)
+
+    def victims_changed(self, node: Node) -> None:
+        """More or less of what is on the node is about to go; its score stays."""
+        self._nodes.changed.note(node)
+
+    def left(self, node: Node) -> None:
+        """The node is gone, and so is its part in the scores of others: no heap keeps it."""
+        self._void_scores(node)
+        node.version += 1
+        self.heaps.write(node)
+        self._supplies.left(node)
+
+    def _void_scores(self, node: Node) -> None:
+        order = self._nodes.order
+        self.version += 1
+        if self.heaps.closed:
+            for mate in order.voids(node):
+                _score_afresh(mate, order)
+            return
+        if not order.has_mates:
+            before = node.score
+            score = node.score = order.score(node)
+            node.version += 1
+            if before is not None and score < before:
+                self.heaps.write(node)
+            return
+        voided = list(order.voids(node))
+        self.heaps.work += len(voided) - 1
+        # All have their scores before the heaps may read of any: a new one has none yet.
+        for better in [mate for mate in voided if _rescore(mate, order)]:
+            self.heaps.write(better)
+
+    # How it is found
+
+    def _find(self, supply: Supply) -> Node | None:
+        """The first node of the supply, which is short from now on if there is none."""
+        required = supply.wanted.required_node
+        if required is not None:
+            node = self._nodes.by_id.get(required)
+            if node is not None and not supply.takes(node):
+                node = None
+        elif not self._indexed:
+            node = _first(supply, self._nodes.by_id.values())
+        elif (
+            # Most supplies never were short.
+            supply.short_in >= 0
+            and supply.heap is None
+            and supply.is_short
+            and len(supply.nodes.rooms) <= MAX_ROOMS
+        ):
+            node = _first(supply, supply.nodes.rooms)
+        else:
+            node = self.heaps.first(supply)
+        if node is None:
+            supply.run_short()
+            # It is empty, and the next one is made of the nodes that change.
+            self.heaps.drop(supply)
+        return node
+
+
+def _first(supply: Supply, nodes: Iterable[Node]) -> Node | None:
+    """By a look at each node: the first of those that the supply takes."""
+    found = [node for node in nodes if supply.takes(node)]
+    return min(found, key=lambda node: (supply.rank(node), node.node_id), default=None)
+
+
+def _score_afresh(node: Node, order: NodeOrder) -> None:
+    """Derive the score without comparing it to the one before, which may be of another kind."""
+    node.score = order.score(node)
+    node.version += 1
+
+
+def _rescore(node: Node, order: NodeOrder) -> bool:
+    """Derive the node's score anew; whether it comes earlier in the order than before."""
+    before = node.score
+    score = node.score = order.score(node)
+    node.version += 1
+    return before is not None and score < before
+
+
+def refusals(nodes: Iterable[Node], ask_class: AskClass) -> dict[str, int]:
+    """The reasons for which the RM refuses asks of the class, and on how many nodes each.
+
+    Its silence is no reason.
+    """
+    results = (node.results.get((ask_class, True)) for node in nodes)
+    spoken = (reason for reason in results if reason and reason is not NO_ANSWER)
+    return dict(sorted(Counter(spoken).items()))

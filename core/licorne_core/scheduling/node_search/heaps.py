@@ -1,0 +1,242 @@
+"""Heaps of nodes, kept in order without sorting (spec § 7.6).
+
+One heap holds all open nodes. A supply that fits on none of the first few of them gets a heap of
+its own, unless it wants more of a resource type than any node has (`greatest.py`). What happens to
+nodes is written to a log, and a heap reads on in the log when it is asked: a node that became
+better or roomier enters again, one that became worse or full is dealt with when it comes to the
+top. So a decision costs about log(nodes), and a class that fits nowhere costs nothing until a node
+changes that would do.
+
+A supply's own heap is filled in parts. The first node of the supply is not known before it is full,
+and `StillLooking` says so to those who ask. A turn ends with the first ask that is not answered, so
+few heaps are filled at a time.
+
+How many heaps there are is bounded, and so is how many entries they have (`heap_room.py`).
+"""
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.node import Node
+from licorne_core.scheduling.node_search.greatest import Greatest
+from licorne_core.scheduling.node_search.heap_room import HeapRoom
+from licorne_core.scheduling.node_search.node_heap import Entry, NodeHeap
+from licorne_core.scheduling.node_search.walking import parts_of
+from licorne_core.scheduling.waiting.supply import ReservableSupply, Supply, SupplyHeap
+
+LOG_SLACK = 256
+"""Changes that the log may have, beside two for each node, before all heaps catch up."""
+
+PROBES = 8
+"""Nodes of the heap of all that are tried before a supply gets a heap of its own."""
+
+
+class StillLooking(Exception):
+    """Not all nodes were looked at yet. Whoever asks again goes on where this question ended."""
+
+
+class NodeHeaps:
+    """The heap of all open nodes, and those of supplies.
+
+    Always true: what a heap has not read of the log is all that became better since it was asked.
+    `work` counts what touching many nodes at once has cost, in units of about a microsecond.
+    """
+
+    __slots__ = (
+        "_everything",
+        "_greatest",
+        "_log",
+        "_nodes",
+        "_part",
+        "_room",
+        "closed",
+        "work",
+    )
+
+    def __init__(self, nodes: NodeBook, part: int) -> None:
+        """Over these nodes; filling a heap costs no more than about `part` of `work` at a time."""
+        self._nodes = nodes
+        self._part = part
+        self._room = HeapRoom(nodes)
+        self.work = 0
+        self.closed = False
+        """Whether there are no heaps, so that nodes may have scores of different orders."""
+        self.forget()
+
+    def close(self) -> Iterator[int]:
+        """Let all heaps go, step by step; nobody may ask for nodes until they are `reopened`."""
+        self.closed = True
+        for supply in list(self._room.supplies):
+            heap = supply.heap
+            self.drop(supply)
+            if heap is not None:
+                yield from heap.empty()
+        yield from self._everything.empty()
+        # The log knows nodes as well.
+        self._catch_up()
+
+    def reopen(self) -> Iterator[int]:
+        """All nodes have scores of another order: make the heap of all of them, step by step."""
+        self.closed = False
+        everything = self._everything = NodeHeap()
+        everything.read = len(self._log)
+        for part in parts_of(self._nodes.by_id.values()):
+            for node in part:
+                everything.offer(node)
+            yield 1
+
+    def forget(self) -> None:
+        """Let all heaps go at once, and begin with what nodes there are."""
+        self.closed = False
+        for supply in list(self._room.supplies):
+            self.drop(supply)
+        self._log: list[Node] = []
+        self._everything = NodeHeap()
+        self._everything.fill(self._nodes.by_id.values())
+        self._greatest: dict[type[Supply], Greatest] = {}
+        for kind in (Supply, ReservableSupply):
+            self._greatest[kind] = Greatest(kind.amounts, self._changes)
+            self._greatest[kind].note(self._nodes.by_id.values())
+
+    def write(self, node: Node) -> None:
+        """The node became better, or roomier, or may be chosen again."""
+        self._log.append(node)
+        if len(self._log) > LOG_SLACK + 2 * len(self._nodes.by_id):
+            self._catch_up()
+
+    def first(self, supply: Supply) -> Node | None:
+        """The first node of the supply.
+
+        Raises:
+            StillLooking: not all nodes were looked at yet.
+        """
+        heap = supply.heap
+        if heap is None:
+            node = None if isinstance(supply, ReservableSupply) else self._probe(supply)
+            if node is not None or self._is_ruled_out(supply):
+                return node
+            if not supply.is_short and supply.nodes.rules_out(supply.items):
+                supply.run_short()
+            heap = self._start(supply)
+        else:
+            self._room.used(heap)
+            if heap.read < len(self._log):
+                self._read_for(heap)
+                self._room.check(supply)
+        if heap.is_filling:
+            self._fill_on(supply, heap)
+            if heap.is_filling:
+                raise StillLooking
+        return heap.best()
+
+    def ahead(self, supply: Supply, count: int) -> list[Node]:
+        """The first nodes of the supply, or of all if those will do; all are looked at for that."""
+        heap = supply.heap
+        if heap is None:
+            self._read(self._everything)
+            found = self._everything.first(count)
+            if all(node.takes(supply.wanted) for node in found):
+                return found
+            heap = self._start(supply)
+        self._read_for(heap)
+        while heap.is_filling:
+            self._fill_on(supply, heap)
+        return heap.first(count)
+
+    def drop(self, supply: Supply) -> None:
+        """Nobody asks for the supply any more, or it has to make room."""
+        self._room.drop(supply)
+
+    def _probe(self, supply: Supply) -> Node | None:
+        """The first node that will do, if it is among the first few of all."""
+        everything = self._everything
+        if everything.read < len(self._log):
+            self._read(everything)
+        wanted = supply.wanted
+        node = everything.best()
+        if node is None or node.refusal(wanted) is None:
+            return node
+        if self._is_ruled_out(supply):
+            return None
+        aside: list[Entry] = []
+        while node is not None and len(aside) < PROBES and not node.takes(wanted):
+            aside.append(heappop(everything.entries))
+            node = everything.best()
+        for entry in aside:
+            heappush(everything.entries, entry)
+        return node if node is not None and node.takes(wanted) else None
+
+    def _read_for(self, heap: SupplyHeap) -> None:
+        self._read(heap)
+        self._room.count(heap)
+
+    def _read(self, heap: NodeHeap) -> None:
+        log = self._log
+        if heap.read < len(log):
+            for node in log[heap.read :]:
+                heap.offer(node)
+            heap.read = len(log)
+
+    def _is_ruled_out(self, supply: Supply) -> bool:
+        """Whether no open node has that much of a type, or less was just looked for in vain."""
+        greatest = self._greatest[type(supply)]
+        self._read_sizes(greatest)
+        if greatest.rules_out(supply.items):
+            return True
+        return not supply.nodes.rooms and supply.nodes.rules_out(supply.items)
+
+    def _read_sizes(self, greatest: Greatest) -> None:
+        if greatest.read < len(self._log):
+            greatest.note(self._log[greatest.read :])
+            greatest.read = len(self._log)
+
+    @property
+    def _changes(self) -> tuple[int, int]:
+        """How much has changed so far of what the greatest amounts depend on."""
+        return (self._nodes.changed.count, len(self._nodes.by_id))
+
+    def _start(self, supply: Supply) -> SupplyHeap:
+        """Begin with a heap of the supply's own.
+
+        Of a short supply no other nodes would do than those that have changed. If all nodes have
+        to be looked at, the greatest amounts may be found anew with them.
+        """
+        nodes = list(supply.nodes.rooms) if supply.is_short else self._room.all_nodes()
+        sizes = None
+        if not supply.is_short and self._greatest[type(supply)].exact_at != self._changes:
+            sizes = Greatest(supply.amounts, self._changes)
+            sizes.read = len(self._log)
+        heap = SupplyHeap(supply, nodes, sizes)
+        heap.read = len(self._log)
+        self._room.add(supply, heap)
+        return heap
+
+    def _fill_on(self, supply: Supply, heap: SupplyHeap) -> None:
+        """Fill one part of a heap; if all have too many entries now, others make room."""
+        self.work += heap.fill_on(self._part)
+        if not heap.is_filling:
+            self._room.filled(supply)
+            if heap.sizes is not None:
+                self._greatest[type(supply)] = heap.sizes
+                heap.sizes = None
+        self._room.count(heap)
+        self._room.check(supply)
+
+    def _catch_up(self) -> None:
+        """Let every heap read the log to its end, so that it can start anew."""
+        if not self.closed:
+            self._read(self._everything)
+        for supply in self._room.supplies:
+            assert supply.heap is not None, "a supply among the heaps has one"
+            self._read_for(supply.heap)
+            supply.heap.read = 0
+            if supply.heap.sizes is not None:
+                self._read_sizes(supply.heap.sizes)
+                supply.heap.sizes.read = 0
+        for greatest in self._greatest.values():
+            self._read_sizes(greatest)
+            greatest.read = 0
+        self._everything.read = 0
+        self._log.clear()
+        self._room.check(None)

@@ -1,0 +1,133 @@
+"""Nodes in the order in which they would be chosen, found without looking at all of them.
+
+A heap is told of nodes that became better for it, and of those that are gone (`offer`). One that
+became worse, or is out, is dealt with when it comes to the top.
+"""
+
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import Any, NamedTuple
+
+from licorne_core.model.nodes.node import Node
+
+
+class Entry(NamedTuple):
+    """A node by rank, id and birth, as it was at the version: it would do then."""
+
+    rank: Any
+    node_id: str
+    birth: int
+    version: int
+    node: Node
+
+
+DROPPED = 64
+"""Entries that are let go in one step."""
+
+_SLACK = 64
+
+_make = tuple.__new__
+"""Makes a named tuple in half the time; an allocation needs several."""
+
+
+class NodeHeap:
+    """All open nodes in node order; subclasses take only some, or rank them otherwise.
+
+    `keys` has each node's valid entry, `read` a position in the log of changes, `used` says when
+    the heap was asked last. In a `steady` heap a node that has not changed still does.
+    """
+
+    __slots__ = ("entries", "keys", "read", "steady", "used")
+
+    def __init__(self, *, steady: bool = True) -> None:
+        """Start empty."""
+        self.steady = steady
+        self.entries: list[Entry] = []
+        self.keys: dict[Node, Entry] = {}
+        self.read = 0
+        self.used = 0
+
+    def entry(self, node: Node) -> Entry | None:
+        """The node's entry as it is now; None if it would not do."""
+        if not node.open:
+            return None
+        return _make(Entry, (node.score, node.node_id, node.birth, node.version, node))
+
+    def fill(self, nodes: Iterable[Node]) -> None:
+        """Start from these nodes."""
+        self.gather(nodes)
+        self.put_in_order()
+
+    def gather(self, nodes: Iterable[Node]) -> None:
+        """Take in some of the nodes to start from; `put_in_order` follows behind the last."""
+        for node in nodes:
+            entry = self.entry(node)
+            if entry is not None:
+                self.entries.append(entry)
+                self.keys[node] = entry
+
+    def put_in_order(self) -> None:
+        """All nodes to start from are in."""
+        heapify(self.entries)
+
+    def offer(self, node: Node) -> None:
+        """Let a changed node in, or in again under its new rank; forget one that is out."""
+        entry = self.keys.get(node)
+        if entry is not None and entry.version == node.version:
+            return
+        now = self.entry(node)
+        if now is not None:
+            self.keys[node] = now
+            heappush(self.entries, now)
+            if len(self.entries) > _SLACK + 2 * len(self.keys):
+                self.entries = list(self.keys.values())
+                heapify(self.entries)
+        elif entry is not None:
+            # It might never come to the top: a node that is gone would be kept for ever.
+            del self.keys[node]
+
+    def best(self) -> Node | None:
+        """The first node in order that would do now."""
+        entries = self.entries
+        keys = self.keys
+        while entries:
+            entry = entries[0]
+            node = entry.node
+            known = keys.get(node)
+            if known is None or known.version != entry.version:
+                heappop(entries)
+            elif self.steady and entry.version == node.version and node.open:
+                return node
+            else:
+                now = self.entry(node)
+                if now is None:
+                    heappop(entries)
+                    del keys[node]
+                elif now.version == entry.version:
+                    return node
+                else:
+                    keys[node] = now
+                    heapreplace(entries, now)
+        return None
+
+    def first(self, count: int) -> list[Node]:
+        """The first nodes in order, `best` leading."""
+        aside: list[Entry] = []
+        while len(aside) < count and self.best() is not None:
+            aside.append(heappop(self.entries))
+        for entry in aside:
+            heappush(self.entries, entry)
+        return [entry.node for entry in aside]
+
+    def empty(self) -> Iterator[int]:
+        """Let all nodes go step by step: there may be very many, which takes a while."""
+        while self.entries or self.keys:
+            del self.entries[-DROPPED:]
+            for _ in range(min(DROPPED, len(self.keys))):
+                self.keys.popitem()
+            yield 1
+
+
+def entry_of(node: Node, rank: Any) -> Entry:
+    """The node's entry as it is now, under this rank."""
+    return _make(Entry, (rank, node.node_id, node.birth, node.version, node))

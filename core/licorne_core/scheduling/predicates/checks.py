@@ -1,0 +1,325 @@
+"""Predicate checks: the RM is asked which nodes its asks may go to (spec § 8.4).
+
+A pass never waits for an answer. What is to be allocated meanwhile is *assumed*: booked, so that
+nobody else gets the room, and told to the RM only when it has agreed to the node. What the RM
+answers is kept on the nodes (`predicate_results.py`).
+
+The RM judges checks one after the other, and an ask whose first node it accepts counts as placed
+for those that follow. So any number of asks may be assumed on one node, each with a check of its
+own, and the confirmation of one says nothing against the answers about the others.
+"""
+
+from collections.abc import Iterable, Sized
+from typing import NamedTuple
+
+from licorne_core.messages.effects import AskedCheck, PredicatesAsked
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.rm_context import RmContext
+from licorne_core.scheduling.node_search.candidates import NodeIndex
+from licorne_core.scheduling.predicates.open_calls import Call, OpenCalls
+from licorne_core.scheduling.preempting import Proposal
+from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.values.asks import AskClass
+from licorne_core.values.ids import PartitionName, rm_of
+from licorne_core.values.reservations import Reservation
+
+BATCH = 1000
+"""Nodes in a check at the most: where the ask would go, and what comes next."""
+
+ALWAYS = 2
+"""Asks that a check is for if so many wait, of however little use the last one was."""
+
+TIMES_THE_LAST = 8
+"""A check is for ALWAYS + TIMES_THE_LAST * n asks at the most, and the first one of a class for all
+that wait. n is how many asks of the class have needed no check of their own since its last check,
+as they could go by what the RM was asked for others. Up to so many classes that come in turn have
+few checks, and with more of them few nodes are asked about in vain. Nodes for refusals come on top.
+"""
+
+MAX_SPARED = 1024
+"""Classes of which that is kept; of others a check is for all asks that wait."""
+
+MAX_DOUBLINGS = 10
+"""Refusals in a row after which a check names no more nodes than before."""
+
+MAX_ASSUMED = 1024
+"""Asks of a partition that may wait for answers at a time; more are not tried meanwhile."""
+
+MAX_ASSUMED_IN_SILENCE = 8
+"""The same for an RM whose silence counts as refusal, from then on until it answers something."""
+
+
+class Assumed(NamedTuple):
+    """A request that waits for an answer, and the node that it is to run on."""
+
+    app: Application
+    request: Request
+    node: Node
+
+
+class PredicateCheck(Call):
+    """A check that the RM is asked to make, and who waits for its answer."""
+
+    __slots__ = (
+        "allocate",
+        "ask_class",
+        "assumed",
+        "first",
+        "nodes",
+        "request",
+        "reservations",
+    )
+
+    def __init__(
+        self, number: int, request: Request, nodes: Iterable[Node], *, allocate: bool
+    ) -> None:
+        """Nobody waits yet."""
+        super().__init__(number)
+        self.request = request
+        """The ask that it names."""
+        self.ask_class = request.ask.ask_class
+        self.allocate = allocate
+        """Whether it is about an allocation, not a reservation."""
+        self.nodes = {node: (node.known_version, node.narrowed_version) for node in nodes}
+        """The nodes asked about, each with its versions as the RM knew them."""
+        self.first = next(iter(self.nodes))
+        """Where the ask would go: if the RM accepts it, it counts the ask as placed there."""
+        self.assumed: dict[Request, Assumed] = {}
+        """The requests that are booked on one of the nodes meanwhile."""
+        self.reservations: list[Reservation] = []
+        """The reservations that end if the RM refuses."""
+
+    @property
+    def is_orphaned(self) -> bool:
+        """Whether the ask that it names waits for it no more, while others may."""
+        return self.allocate and self.request not in self.assumed
+
+    def is_about(self, node: Node) -> bool:
+        """Whether it asks about the node as the RM knows it now."""
+        asked = self.nodes.get(node)
+        return asked is not None and asked[0] == node.known_version
+
+    def stands(self, node: Node) -> bool:
+        """Whether an acceptance still counts: the RM has done nothing that may speak against it."""
+        return self.nodes[node][1] == node.narrowed_version
+
+
+class AnswersOwed(Blocker):
+    """So many asks wait for answers of the RM that no more should."""
+
+    __slots__ = ("_waiting", "is_silent")
+
+    def __init__(self, waiting: Sized) -> None:
+        """So many requests wait for answers."""
+        super().__init__()
+        self._waiting = waiting
+        self.is_silent = False
+        """Whether the RM let the last deadline pass, and its silence counts as refusal."""
+
+    @property
+    def most(self) -> int:
+        """Requests that may wait for answers at a time."""
+        return MAX_ASSUMED_IN_SILENCE if self.is_silent else MAX_ASSUMED
+
+    def lets_through(self) -> bool:
+        """Whether another ask may wait."""
+        return len(self._waiting) < self.most
+
+
+class PredicateChecks:
+    """The open checks of one partition, and the requests that wait for their answers.
+
+    Always true: every assumed request waits for one open check.
+    """
+
+    __slots__ = (
+        "_about",
+        "_calls",
+        "_index",
+        "_partition",
+        "_rm",
+        "_spared",
+        "_unsaid",
+        "_waiting",
+        "owed",
+    )
+
+    def __init__(
+        self,
+        partition: PartitionName,
+        rm: RmContext,
+        index: NodeIndex,
+        calls: OpenCalls,
+    ) -> None:
+        """None are open; `calls` has the open questions of all kinds."""
+        self._partition = partition
+        self._rm = rm
+        self._index = index
+        self._calls = calls
+        self._about: dict[tuple[AskClass, bool, Node], PredicateCheck] = {}
+        self._waiting: dict[Request, PredicateCheck] = {}
+        # What the effects do not say yet.
+        self._unsaid: list[AskedCheck] = []
+        # Of classes that were asked about for several asks: how many asks have needed no check of
+        # their own since the last one.
+        self._spared: dict[AskClass, int] = {}
+        self.owed = AnswersOwed(self._waiting)
+        """What blocks asks while too many wait for answers."""
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for answers."""
+        return len(self._waiting)
+
+    @property
+    def full(self) -> bool:
+        """Whether so many requests wait for answers that no more should."""
+        return not self.owed.lets_through()
+
+    def is_needed(self, ask_class: AskClass, node: Node, *, allocate: bool = True) -> bool:
+        """Whether the RM has to be asked before an ask of the class may go to the node.
+
+        While others are assumed there, what it said before does not count: it may have accepted
+        one of them since.
+        """
+        if self._rm.predicates is None or ask_class.predicate is None:
+            return False
+        return (allocate and node.assumed > 0) or (ask_class, allocate) not in node.results
+
+    # Asking
+
+    def ask(self, request: Request, node: Node) -> PredicateCheck:
+        """The check whose answer tells whether the request may go to the node as it is.
+
+        It names a node for each ask of the group that waits and is likely to go by it, and more
+        after refusals. An open check about the node does, unless somebody is assumed there: the RM
+        has to judge the second when it knows of the first.
+        """
+        group: AskGroup = request.group
+        check = self._open_about(group.ask_class, node, allocate=True)
+        if check is not None:
+            if node.assumed or check.is_orphaned:
+                # Those that come next are asked about as well.
+                return self._put(request, [node], allocate=True)
+            self.spared(group.ask_class)
+            return check
+        spare = (1 << min(group.refusals, MAX_DOUBLINGS)) - 1
+        count = min(BATCH, self._likely(group) + spare) - 1
+        ahead = self._ahead(group.ask_class, node, count) if count else ()
+        return self._put(request, [node, *ahead], allocate=True)
+
+    def spared(self, ask_class: AskClass) -> None:
+        """An ask of the class goes by what the RM is or was asked for another one."""
+        spared = self._spared.get(ask_class)
+        if spared is not None:
+            self._spared[ask_class] = spared + 1
+
+    def ask_to_reserve(self, request: Request, node: Node) -> PredicateCheck:
+        """The check whose answer tells whether the node may be reserved for the ask."""
+        check = self._open_about(request.ask.ask_class, node, allocate=False)
+        return check or self._put(request, [node], allocate=False)
+
+    def ask_to_preempt(self, proposal: Proposal) -> None:
+        """Ask whether the nodes of a proposal would do for its ask, whatever goes there."""
+        check = self._put(proposal.request, proposal.unknown, allocate=False)
+        check.proposal = proposal
+
+    def ask_again(self, assumed: Assumed) -> None:
+        """What waits for a node that is not as it was asked about waits for another answer."""
+        allocate = self._waiting[assumed.request].allocate
+        self.leave(assumed.request)
+        self.wait(self._put(assumed.request, [assumed.node], allocate=allocate), assumed)
+
+    def take_unsaid(self) -> list[PredicatesAsked]:
+        """The checks that no effect has said yet."""
+        unsaid, policy = self._unsaid, self._rm.predicates
+        if not unsaid or policy is None:
+            return []
+        self._unsaid = []
+        return [
+            PredicatesAsked(
+                rm_id=rm_of(self._partition),
+                partition=self._partition,
+                checks=unsaid,
+                deadline=policy.deadline,
+            )
+        ]
+
+    def _open_about(
+        self, ask_class: AskClass, node: Node, *, allocate: bool
+    ) -> PredicateCheck | None:
+        """The open check about the node as it is now."""
+        check = self._about.get((ask_class, allocate, node))
+        return check if check is not None and check.is_about(node) else None
+
+    def _put(self, request: Request, nodes: Iterable[Node], *, allocate: bool) -> PredicateCheck:
+        number, ask = self._calls.next_number(), request.ask
+        check = PredicateCheck(number, request, nodes, allocate=allocate)
+        self._calls.open(check)
+        for node in check.nodes:
+            self._about[ask.ask_class, allocate, node] = check
+        names = [node.node_id for node in check.nodes]
+        self._unsaid.append(AskedCheck(number, ask.app_id, ask.key, allocate, names))
+        return check
+
+    def _likely(self, group: AskGroup) -> int:
+        """How many of the asks that wait a check is for: see TIMES_THE_LAST.
+
+        Where asks of many classes come in turn, each takes nodes that the others have asked about,
+        and what is answered about them is void before it is of use.
+        """
+        waiting, spared = group.waiting, self._spared
+        if waiting <= ALWAYS:
+            return waiting
+        last = spared.get(group.ask_class)
+        spared[group.ask_class] = 0
+        if len(spared) > MAX_SPARED:
+            del spared[next(iter(spared))]
+        return waiting if last is None else min(waiting, ALWAYS + TIMES_THE_LAST * last)
+
+    def _ahead(self, ask_class: AskClass, candidate: Node, count: int) -> list[Node]:
+        """The nodes that come next for the class, as far as nothing is known of them yet."""
+        found = self._unknown_ahead(ask_class, candidate, count + 1)
+        if len(found) < count:
+            # As many again may have been refused just now.
+            found = self._unknown_ahead(ask_class, candidate, 2 * count + 1)
+        return found[:count]
+
+    def _unknown_ahead(self, ask_class: AskClass, candidate: Node, count: int) -> list[Node]:
+        """Those of the next `count` nodes of which nothing is known."""
+        return [
+            node
+            for node in self._index.ahead(ask_class, count)
+            if node is not candidate
+            and (ask_class, True) not in node.results
+            and self._open_about(ask_class, node, allocate=True) is None
+        ]
+
+    # Who waits
+
+    def wait(self, check: PredicateCheck, assumed: Assumed) -> None:
+        """A request waits for the answer, booked on its node."""
+        check.assumed[assumed.request] = assumed
+        self._waiting[assumed.request] = check
+        # Where a placeholder makes way nothing is booked beside it.
+        assumed.node.assumed += check.allocate
+
+    def leave(self, request: Request) -> None:
+        """A request waits no more."""
+        check = self._waiting.pop(request)
+        check.assumed.pop(request).node.assumed -= check.allocate
+
+    def is_waiting(self, request: Request) -> bool:
+        """Whether the request waits for an answer that has a deadline, once it was written."""
+        check = self._waiting.get(request)
+        return check is not None and self._calls.is_awaited(check)
+
+    def closed(self, check: PredicateCheck) -> None:
+        """The check is answered, or will not be."""
+        for node in check.nodes:
+            name = (check.ask_class, check.allocate, node)
+            if self._about.get(name) is check:
+                del self._about[name]

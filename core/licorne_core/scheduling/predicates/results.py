@@ -1,0 +1,123 @@
+"""What the RM said of nodes: the results of predicate checks (spec § 8.4).
+
+The result for a class belongs to the node as the RM knows it. It is forgotten with every change
+that the RM hears of, and not with what is only assumed there: otherwise two classes that are
+refused on one node would void each other's results for ever.
+
+Silence is no refusal. It keeps asks from a node for a while, and nobody is told that the RM had
+refused it.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from licorne_core.model.nodes.node import NO_ANSWER, Node
+from licorne_core.scheduling.node_search.candidates import NodeIndex
+from licorne_core.scheduling.predicates.checks import PredicateCheck
+from licorne_core.values.asks import AskClass
+from licorne_core.values.ids import NodeId
+from licorne_core.values.timers import Due, Timer, Timers
+
+SWEEP_RESULTS = 256
+"""Results that a node may have before those of classes that nobody asks for are forgotten."""
+
+MAX_RESULTS = 8192
+"""Results that are kept for a node; the oldest gives way, and may be asked for again."""
+
+RETRY_TIME = 5.0
+"""Seconds for which a node that got no answer is not asked about again, unless it changes."""
+
+
+class PredicateResults:
+    """Keeps results on the nodes, and the checks whose silence counts as refusal for a while."""
+
+    __slots__ = ("_index", "_silent", "_timers", "_unanswered")
+
+    def __init__(self, index: NodeIndex, timers: Timers[Timer]) -> None:
+        """Nothing was said."""
+        self._index = index
+        self._timers = timers
+        self._unanswered: dict[int, PredicateCheck] = {}
+        self._silent: Counter[AskClass] = Counter()
+
+    def is_silent_about(self, ask_class: AskClass) -> bool:
+        """Whether nodes are passed over for the class because the RM did not answer."""
+        return ask_class in self._silent
+
+    def keep(self, check: PredicateCheck, refused: Mapping[NodeId, str]) -> list[Node]:
+        """Keep the results for nodes that are still as they were asked about.
+
+        Returns those that the RM refused before, in another answer, and accepts now.
+        """
+        name = (check.ask_class, check.allocate)
+        taken_back = []
+        for node, versions in check.nodes.items():
+            if node.known_version == versions[0]:
+                results = node.results
+                before = results.pop(name, "")
+                if len(results) >= SWEEP_RESULTS:
+                    self._sweep(results)
+                reason = results[name] = refused.get(node.node_id, "")
+                if before and not reason:
+                    taken_back.append(node)
+        return taken_back
+
+    def keep_silence(self, check: PredicateCheck, now: float) -> None:
+        """The RM did not answer: its nodes are passed over for a while."""
+        self.keep(check, {node.node_id: NO_ANSWER for node in check.nodes})
+        self._unanswered[check.number] = check
+        if check.allocate:
+            self._silent[check.ask_class] += 1
+        self._timers.set(Timer(Due.RETRY, check=check.number), now + RETRY_TIME)
+
+    def forget_silence(self, number: int) -> list[Node]:
+        """The while is over; the nodes that may be asked about again."""
+        check = self._unanswered.pop(number)
+        if check.allocate:
+            self._silent[check.ask_class] -= 1
+            if not self._silent[check.ask_class]:
+                del self._silent[check.ask_class]
+        name = (check.ask_class, check.allocate)
+        again = [node for node in check.nodes if node.results.get(name) is NO_ANSWER]
+        for node in again:
+            del node.results[name]
+        return again
+
+    def _sweep(self, results: dict[tuple[AskClass, bool], str]) -> None:
+        """Make room for another result, at the cost of a few for each that was kept.
+
+        Results of classes that nobody asks for go first. A result that stops an ask which waits is
+        kept, or it would be asked about for ever (spec § 8.4).
+        """
+        count = len(results)
+        # At 256, 512, 1024 and so on: not all are gone through for every result.
+        if count & (count - 1) == 0:
+            for known in [known for known in results if not self._index.is_wanted(known[0])]:
+                del results[known]
+        if len(results) >= MAX_RESULTS:
+            del results[next(iter(results))]
+
+
+def note_known_change(node: Node, *, narrowed: bool) -> bool:
+    """The RM has changed the node; whether it had refused anything there as it was.
+
+    What it said of the node is void. If it has `narrowed` what can go there, so is what it accepts
+    in answers that are still out: it may have judged before. Something that went only makes room.
+    """
+    node.known_version += 1
+    if narrowed:
+        node.narrowed_version += 1
+    return bool(node.results) and forget_results(node)
+
+
+def forget_results(node: Node) -> bool:
+    """What is on the node is not what it was; whether the RM had refused anything there.
+
+    Answers that are still out count: the RM judges them knowing of what it accepted before.
+    """
+    results = node.results
+    if not results:
+        return False
+    refused = any(results.values())
+    results.clear()
+    return refused

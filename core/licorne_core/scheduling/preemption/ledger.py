@@ -1,0 +1,142 @@
+"""What was preempted, for those who ask why (spec § 9): the records of the last victims.
+
+A record holds the numbers of the moment at which the victim was chosen. It is a report as it is:
+nothing in it changes later, and only the time at which the victim was gone is filled in.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from licorne_core.model.queues.queue import Queue
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
+from licorne_core.values.resources import EMPTY, Resources
+
+KEPT = 10_000
+"""Records that a ledger keeps."""
+
+
+class PreemptionRule(StrEnum):
+    """Why an allocation had to end."""
+
+    GUARANTEE = "guarantee"
+    """For an ask whose queue was below its guarantee (spec § 9.1)."""
+    REQUIRED_NODE = "required-node"
+    """For an ask that may go to no other node (spec § 9.5)."""
+    QUOTA = "quota"
+    """Because a queue had more than its new maximum (spec § 9.6)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueNumbers:
+    """The amounts of a queue at some moment, by resource name; a `max` without a name has none."""
+
+    path: QueuePath
+    guaranteed: Resources
+    max: Resources
+    allocated: Resources
+    preempting: Resources
+    promised: Resources
+
+    @classmethod
+    def of(cls, queue: Queue) -> "QueueNumbers":
+        """Those of now; they stay as they are when the queue goes on changing."""
+        return cls(
+            path=queue.path,
+            guaranteed=dict(queue.guaranteed or EMPTY),
+            max=dict(queue.max or EMPTY),
+            allocated=dict(queue.allocated),
+            preempting=dict(queue.preempting),
+            promised=dict(queue.promised),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionRecord:
+    """An allocation that the RM was told to stop; times are in unix seconds.
+
+    The first five fields are the victim's. The beneficiary is the ask that is to run instead; for
+    the rule `QUOTA` its fields are empty, and `beneficiary_queue` is the queue whose maximum was
+    enforced.
+    """
+
+    app_id: AppId
+    key: AllocationKey
+    node_id: NodeId
+    resources: Resources
+    priority: int
+    time: float
+    rule: PreemptionRule
+    victim_queue: QueueNumbers
+    beneficiary_app_id: AppId = AppId("")
+    beneficiary_key: AllocationKey = AllocationKey("")
+    beneficiary_priority: int = 0
+    beneficiary_queue: QueueNumbers | None = None
+    released_time: float = 0.0
+    """When the victim was gone; 0.0 while it is not."""
+    number: int = 0
+    """Its number in the ledger, from 1 up without a gap; 0 before it is there."""
+
+
+class Ledger:
+    """The records of the last victims; when there are too many, the oldest goes first.
+
+    No call but walking through `latest` takes longer when there are more records.
+    """
+
+    __slots__ = ("_kept", "_last", "_noted", "_records", "counts")
+
+    def __init__(self, kept: int = KEPT) -> None:
+        """An empty ledger for so many records."""
+        self._kept = kept
+        self.counts = dict.fromkeys(PreemptionRule, 0)
+        """Victims by rule, those that are not kept any more among them."""
+        self._noted = 0
+        # By number, oldest first. A plain dict would get slower as its first entries go.
+        self._records: OrderedDict[int, PreemptionRecord] = OrderedDict()
+        # The number of each victim's last record that is kept.
+        self._last: dict[tuple[AppId, AllocationKey], int] = {}
+
+    def __len__(self) -> int:
+        """How many records there are."""
+        return len(self._records)
+
+    def note(self, record: PreemptionRecord) -> None:
+        """A victim was told to stop."""
+        self._noted += 1
+        self.counts[record.rule] += 1
+        self._records[self._noted] = replace(record, number=self._noted)
+        self._last[record.app_id, record.key] = self._noted
+        if len(self._records) > self._kept:
+            number, oldest = self._records.popitem(last=False)
+            victim = oldest.app_id, oldest.key
+            if self._last[victim] == number:
+                del self._last[victim]
+
+    def released(self, app_id: AppId, key: AllocationKey, now: float) -> None:
+        """An allocation is gone. Only the first time counts, and only for one that was a victim."""
+        number = self._last.get((app_id, key))
+        if number is not None and not self._records[number].released_time:
+            self._records[number] = replace(self._records[number], released_time=now)
+
+    def find(self, app_id: AppId, key: AllocationKey) -> PreemptionRecord | None:
+        """The last record about the allocation, if one is kept."""
+        number = self._last.get((app_id, key))
+        return None if number is None else self._records[number]
+
+    def latest(
+        self, app_id: str = "", key: str = "", *, before: int | None = None
+    ) -> Iterator[PreemptionRecord]:
+        """The records, newest first; with an application or a key only those of such victims.
+
+        With `before` only those with lower numbers. What is noted meanwhile is not among them, and
+        they end where the oldest were forgotten meanwhile.
+        """
+        newest = self._noted if before is None else min(self._noted, before - 1)
+        for number in range(newest, 0, -1):
+            record = self._records.get(number)
+            if record is None:
+                return
+            if (not app_id or record.app_id == app_id) and (not key or record.key == key):
+                yield record

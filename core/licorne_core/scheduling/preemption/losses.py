@@ -1,0 +1,62 @@
+"""What leaves lost to preemption in the last hour: amounts times the seconds that were run.
+
+`preemption.loss.limit` bounds it. Sums are whole numbers, of amounts times milliseconds, so that
+what expires takes off exactly what was added.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+
+from licorne_core.values.ids import QueuePath
+from licorne_core.values.resources import EMPTY, Items, charge, refund
+
+WINDOW = 3600.0
+"""Seconds for which a loss counts."""
+UNIT = 1000
+"""Parts of a second in which losses are counted."""
+
+
+def loss_of(items: Items, seconds: float) -> Items:
+    """What is lost with an allocation of that size that has run so long."""
+    run = round(max(0.0, seconds) * UNIT)
+    return tuple((name, value * run) for name, value in items)
+
+
+class Losses:
+    """The losses of all leaves of a partition. Times are in unix seconds and never go back."""
+
+    __slots__ = ("_entries", "_order", "_sums")
+
+    def __init__(self) -> None:
+        """Nothing was lost yet."""
+        self._entries: dict[QueuePath, deque[tuple[float, Items]]] = {}
+        self._sums: dict[QueuePath, dict[str, int]] = {}
+        # Of all leaves, oldest first: nobody asks after one that is gone.
+        self._order: deque[tuple[float, QueuePath]] = deque()
+
+    def add(self, leaf: QueuePath, lost: Items, now: float) -> None:
+        """A victim of the leaf was told to stop; `lost` is what `loss_of` says."""
+        self._expire(now)
+        self._order.append((now, leaf))
+        self._entries.setdefault(leaf, deque()).append((now, lost))
+        charge(self._sums.setdefault(leaf, {}), lost)
+
+    def lost(self, leaf: QueuePath, now: float) -> Mapping[str, int]:
+        """What the leaf lost in the last hour, in the unit of `loss_of`."""
+        self._expire(now)
+        return self._sums.get(leaf, EMPTY)
+
+    def next_change(self, leaf: QueuePath, now: float) -> float | None:
+        """When the oldest loss of the leaf stops to count; None if nothing counts."""
+        self._expire(now)
+        entries = self._entries.get(leaf)
+        return entries[0][0] + WINDOW if entries else None
+
+    def _expire(self, now: float) -> None:
+        order = self._order
+        while order and order[0][0] + WINDOW <= now:
+            leaf = order.popleft()[1]
+            entries = self._entries[leaf]
+            refund(self._sums[leaf], entries.popleft()[1])
+            if not entries:
+                del self._entries[leaf], self._sums[leaf]

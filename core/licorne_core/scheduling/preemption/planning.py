@@ -1,0 +1,308 @@
+"""The best victims for each node, and the best nodes (spec § 9.4)."""
+
+from bisect import insort
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from licorne_core.model.nodes.node import Node
+from licorne_core.scheduling.preemption.covering import Covering, covers, less
+from licorne_core.scheduling.preemption.elsewhere import Elsewhere, Kinds
+from licorne_core.scheduling.preemption.plans import Plan, Score
+from licorne_core.scheduling.preemption.ranks import OPTED_OUT, ORIGINATOR
+from licorne_core.scheduling.preemption.victims import Candidates
+from licorne_core.scheduling.preemption.whatif import Candidate, Vector, WhatIf
+
+SPARE = 32
+"""Further victims on a node that an RM is offered."""
+
+SHARES = 10
+"""The part of a search's steps that one node may use up is one in so many."""
+
+GREEDY_STEPS = 20_000
+"""Further steps for greedy attempts on the other nodes, once those of the search are used up."""
+
+KINDS: tuple[Kinds, ...] = (
+    frozenset({0}),
+    frozenset({0, ORIGINATOR}),
+    frozenset({0, OPTED_OUT}),
+    frozenset({0, ORIGINATOR, OPTED_OUT, ORIGINATOR + OPTED_OUT}),
+)
+"""The kinds of victims that are allowed, in the order in which that is tried. The place of a set is
+the sum of the kinds that it adds, which is the first part of a plan's score."""
+
+Chosen = tuple[Sequence[Candidate], Sequence[Candidate]]
+"""Victims on a node, and elsewhere."""
+
+
+class Hosts(Protocol):
+    """Nodes that could be kept for the ask, and by type of the ask how much room they lack."""
+
+    def first(self) -> Iterator[tuple[int, Node, Vector]]:
+        """The first few, by id, with the number of victims that they take at least."""
+        ...
+
+    def others(self) -> Iterator[tuple[int, Node]]:
+        """All others that may be of use, by the number of victims that they take at least, then id.
+
+        Those may be among them that could not be kept for the ask.
+        """
+        ...
+
+    @property
+    def are_many_new(self) -> bool:
+        """Whether to go through the others is costly, as many of them have changed."""
+        ...
+
+    def may_lack(self, most: Vector) -> bool:
+        """Whether any node may lack so much of each type at most; if not, none does."""
+        ...
+
+    def lacking(self, node: Node) -> Vector | None:
+        """What a node lacks; None if it could not be kept for the ask."""
+        ...
+
+
+class Found(NamedTuple):
+    """A plan and the candidates that it is made of."""
+
+    plan: Plan
+    chosen: Chosen
+    score: Score
+
+
+class Planning:
+    """Makes plans for one ask."""
+
+    __slots__ = (
+        "_beyond",
+        "_candidates",
+        "_elsewhere",
+        "_failed",
+        "_limit",
+        "_share",
+        "_what_if",
+    )
+
+    def __init__(self, candidates: Candidates, what_if: WhatIf, beyond: Vector) -> None:
+        """`beyond` is by how much the ask would exceed the maxima of its queues."""
+        self._candidates = candidates
+        self._what_if = what_if
+        self._beyond = beyond
+        self._elsewhere = Elsewhere(candidates, what_if)
+        # Whether any node was tried in vain: then it pays to know how much there is in all.
+        self._failed = False
+        self._share = what_if.left
+        self._limit = what_if.left
+
+    def best(self, hosts: Hosts, most: int, *, with_spare: bool) -> list[Plan]:
+        """The best plans for at most so many nodes, best first; empty if there is none.
+
+        No node may have room for the ask while its queues have, too.
+        """
+        plans: list[Found] = []
+        self._share = max(1, self._what_if.left // SHARES)
+        self._limit = self._what_if.left + GREEDY_STEPS
+        if not self._glance(hosts, plans, most):
+            self._look(hosts, plans, most)
+        return [self._with_spare(one) if with_spare else one.plan for one in plans]
+
+    def _glance(self, hosts: Hosts, plans: list[Found], most: int) -> bool:
+        """Try the first few nodes by id; True if none of the others can be better."""
+        for fewest, node, short in hosts.first():
+            if fewest > self._least():
+                return False
+            self._try(fewest, node, short, plans, most)
+            worst = _worst(plans, most)
+            if worst is not None and worst[:2] <= (0, self._least()):
+                return True
+        return False
+
+    def _look(self, hosts: Hosts, plans: list[Found], most: int) -> None:
+        """Try the other nodes, those first that take the fewest victims."""
+        if (self._failed or hosts.are_many_new) and self._is_hopeless(hosts):
+            return
+        for fewest, node in hosts.others():
+            worst = _worst(plans, most)
+            if worst is not None:
+                least = self._least()
+                if (0, max(fewest, least), node.node_id) > worst:
+                    if fewest >= least:
+                        return
+                    continue
+            self._try(fewest, node, hosts.lacking(node), plans, most)
+            if self._what_if.exhausted and (plans or self._what_if.steps > self._limit):
+                return
+            if self._failed and self._is_hopeless(hosts):
+                return
+
+    def _is_hopeless(self, hosts: Hosts) -> bool:
+        """Whether each node lacks more than all who may go have together."""
+        return not hosts.may_lack(self._elsewhere.most)
+
+    def _try(
+        self, fewest: int, node: Node, short: Vector | None, plans: list[Found], most: int
+    ) -> None:
+        """Look for victims on a node, and keep the plan if it is among the best so many."""
+        if short is None:
+            return
+        if self._failed and not covers(self._elsewhere.most, short):
+            return
+        alone = self._alone(node, short) if fewest == 1 else None
+        chosen = self._within(node, short) if alone is None else ((alone,), ())
+        if chosen is None:
+            self._failed = True
+        else:
+            plan = _plan(node, chosen)
+            insort(plans, Found(plan, chosen, plan.score), key=lambda one: one.score)
+            del plans[most:]
+
+    def _least(self) -> int:
+        """The number of victims below which no plan can be."""
+        known = self._elsewhere.least() if any(self._beyond) else None
+        return 1 if known is None else known
+
+    def _within(self, node: Node, short: Vector) -> Chosen | None:
+        """The victims for a node; found greedily when the node's share of the steps is used up."""
+        what_if = self._what_if
+        if not what_if.exhausted:
+            chosen = what_if.within(self._share, lambda: self._on_host(node, short))
+            if chosen is not None or not what_if.gave_up:
+                return chosen
+        return self._greedily(node, short)
+
+    def _on_host(self, node: Node, short: Vector) -> Chosen | None:
+        """The victims for a node: the first success, by kinds, then on the node, then elsewhere."""
+        regular = KINDS[0]
+        if not any(short):
+            there = self._elsewhere.undisturbed(node, regular, self._beyond)
+            if there is not None:
+                return (), there
+        here = self._candidates.on_node(node)
+        if not here and any(short):
+            return None
+        others = self._elsewhere
+        tried: frozenset[int] = frozenset()
+        present = {one.kind for one in here}
+        for kinds in KINDS:
+            if not others.asked and kinds is not regular and kinds & present <= tried:
+                continue
+            tried = kinds & present
+            chosen = self._of_kinds([one for one in here if one.kind in kinds], node, kinds, short)
+            if chosen is not None:
+                return chosen
+        return None
+
+    def _alone(self, node: Node, short: Vector) -> Candidate | None:
+        """The regular victim that is enough by itself and comes before all other sets, if any.
+
+        Most searches end with it, and have looked at next to nobody else.
+        """
+        for one in self._candidates.regular_on(node):
+            if covers(one.gives, short) and self._what_if.take(one):
+                self._what_if.put_back(one)
+                return one if covers(one.gives, self._beyond) else None
+        return None
+
+    def _of_kinds(
+        self, here: list[Candidate], node: Node, kinds: Kinds, short: Vector
+    ) -> Chosen | None:
+        others = self._elsewhere
+        elsewhere: tuple[Candidate, ...] = ()
+
+        def completed(chosen: Sequence[Candidate]) -> bool:
+            """Whether the queues are below their maxima, if need be with victims elsewhere."""
+            nonlocal elsewhere
+            beyond = self._beyond
+            for candidate in chosen:
+                beyond = less(beyond, candidate.gives)
+            found: tuple[Candidate, ...] | None = ()
+            if any(beyond):
+                if chosen:
+                    found = others.first(beyond, node, kinds)
+                else:
+                    found = others.undisturbed(node, kinds, beyond)
+            elsewhere = found or ()
+            return found is not None
+
+        needed = short
+        if not covers(short, self._beyond):
+            # What cannot come from elsewhere has to come from the node.
+            needed = tuple(map(max, short, less(self._beyond, others.most)))
+        on_node = Covering(here, self._what_if, completed).first(needed)
+        return None if on_node is None else (on_node, elsewhere)
+
+    def _greedily(self, node: Node, short: Vector) -> Chosen | None:
+        missing = all_missing = short + self._beyond
+        types = len(short)
+        taken: list[tuple[Candidate, Vector]] = []
+        for one, gives in self._with_gains(node):
+            no_help = one.victim.node is not node and any(missing[:types])
+            if no_help or not any(missing):
+                break
+            rest = less(missing, gives)
+            if rest != missing and self._what_if.take(one):
+                taken.append((one, gives))
+                missing = rest
+        for one, _ in taken:
+            self._what_if.put_back(one)
+        if any(missing):
+            return None
+        needed = [one for one, _ in _without_surplus(taken, all_missing)]
+        return (
+            [one for one in needed if one.victim.node is node],
+            [one for one in needed if one.victim.node is not node],
+        )
+
+    def _with_gains(self, node: Node) -> Iterator[tuple[Candidate, Vector]]:
+        """Candidates on the node, then those elsewhere, with what they add to room and quota."""
+        for one in self._candidates.on_node(node):
+            yield one, one.gives + one.gives
+        no_room = (0,) * len(self._beyond)
+        for one in self._elsewhere.all_but(node):
+            yield one, no_room + one.gives
+
+    def _with_spare(self, found: Found) -> Plan:
+        """The plan with further victims on the node, each legal on top of those before it."""
+        plan, (on_node, elsewhere), _ = found
+        taken = [one for one in (*on_node, *elsewhere) if self._what_if.take(one)]
+        going = {one.victim.request for one in on_node}
+        spare: list[Candidate] = []
+        for one in self._candidates.on_node(plan.node):
+            if len(spare) == SPARE:
+                break
+            if one.victim.request not in going and self._what_if.take(one):
+                spare.append(one)
+        for one in (*taken, *spare):
+            self._what_if.put_back(one)
+        return plan._replace(spare=tuple(one.victim for one in spare))
+
+
+def _without_surplus(
+    taken: Sequence[tuple[Candidate, Vector]], missing: Vector
+) -> list[tuple[Candidate, Vector]]:
+    """Those that are needed: who was taken last is spared first."""
+    surplus = [-need for need in missing]
+    for _, gives in taken:
+        surplus = [have + amount for have, amount in zip(surplus, gives, strict=True)]
+    needed = []
+    for one, gives in reversed(taken):
+        rest = [have - amount for have, amount in zip(surplus, gives, strict=True)]
+        if min(rest) >= 0:
+            surplus = rest
+        else:
+            needed.append((one, gives))
+    return needed[::-1]
+
+
+def _plan(node: Node, chosen: Chosen) -> Plan:
+    on_node, elsewhere = chosen
+    return Plan(
+        node,
+        tuple(candidate.victim for candidate in on_node),
+        tuple(candidate.victim for candidate in elsewhere),
+    )
+
+
+def _worst(plans: list[Found], most: int) -> Score | None:
+    """The score that another plan has to beat; None while there are too few plans."""
+    return plans[-1].score if len(plans) == most else None

@@ -1,0 +1,89 @@
+"""What a search for victims answers: a plan, or why there is none (spec § 9.4)."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from licorne_core.model.nodes.node import Node
+from licorne_core.scheduling.preemption.laws import Comparison, Law, Out
+from licorne_core.scheduling.preemption.ranks import kind_of
+from licorne_core.scheduling.preemption.whatif import Victim
+from licorne_core.values.ids import NodeId, QueuePath
+from licorne_core.values.resources import Resources
+
+Score = tuple[int, int, NodeId]
+"""Kind of victims, their number, node: the smallest is the best."""
+
+
+class Plan(NamedTuple):
+    """A node for an ask, and who has to go for it."""
+
+    node: Node
+    on_node: tuple[Victim, ...]
+    """Victims on the node, in rank order."""
+    elsewhere: tuple[Victim, ...]
+    """Victims on other nodes, without whom a queue would exceed its maximum, in rank order."""
+    spare: tuple[Victim, ...] = ()
+    """More on the node that could go as well, in rank order, should the RM want them to."""
+
+    @property
+    def victims(self) -> tuple[Victim, ...]:
+        """All that have to go."""
+        return self.on_node + self.elsewhere
+
+    @property
+    def offered(self) -> tuple[Victim, ...]:
+        """Those on the node that the RM is shown: it may want the spare ones to go as well."""
+        return self.on_node + self.spare
+
+    def victims_upto(self, upto: int) -> tuple[Victim, ...]:
+        """All that have to go if, of those on the node, the RM wants them up to this index to.
+
+        -1 is for none on the node. Those elsewhere go in any case.
+        """
+        return self.offered[: upto + 1] + self.elsewhere
+
+    @property
+    def start(self) -> int:
+        """The index of the last victim on the node, as the RM is told; -1 for none."""
+        return len(self.on_node) - 1
+
+    @property
+    def score(self) -> Score:
+        """What plans are compared by."""
+        return self.score_upto(self.start)
+
+    def score_upto(self, upto: int) -> Score:
+        """The same for `victims_upto`; opted-out victims weigh more than originators."""
+        kind, victims = 0, self.victims_upto(upto)
+        for victim in victims:
+            kind |= kind_of(victim.request)
+        return (kind, len(victims), self.node.node_id)
+
+
+class Refusal(NamedTuple):
+    """Why there is no plan."""
+
+    law: Law
+    queue: QueuePath
+    """The queue whose guarantee counts for the ask; its leaf if nothing is guaranteed."""
+    requested: Resources
+    settled: Resources
+    """What the queue has of the ask's types when all that was decided has happened."""
+    guaranteed: Resources
+    """What the queue is guaranteed of the ask's types."""
+    out: Mapping[Out, int] = {}
+    """How many leaves, or allocations of other leaves, are no candidates, and why.
+
+    Of very many allocations not all are counted.
+    """
+    spared: tuple[Comparison, ...] = ()
+    """Where priority spares somebody: what the ask counts as, and the least of those spared.
+
+    By the queue where their ways meet, the lowest queue first.
+    """
+    until: float | None = None
+    """When time alone may change it, in unix seconds; None for never.
+
+    Then a candidate is old enough, a loss stops to count, or a node's reservation yields. It is the
+    time of the search itself if not everybody was looked at who may become old enough.
+    """

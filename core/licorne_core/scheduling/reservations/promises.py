@@ -1,0 +1,174 @@
+"""What was promised to asks for which victims were told to stop (spec § 9.4.8).
+
+The ask has its node reserved. What it wants is promised to it in its queues, and to its user and
+group, from when the victims are told until it is placed or gone, but no longer than the hour of its
+reservation. Each promise is kept by itself: in every quota others have to leave free what the
+victims that have yet to go do not cover. So nobody else gets what they free, in whatever order they
+go.
+
+While the RM is asked about a node for the ask, the promise rests: the ask itself is booked in its
+quotas, and nobody else gets the node that was promised. If the RM does not agree, or is not asked
+any more, the promise goes on as it was.
+
+The promise goes on without its node if the node is lost, or can never hold the ask, or is claimed
+by an ask that requires it, or if the RM refuses it. A refusal that comes before all victims on the
+node are gone does not count: without them the RM may agree. Nor does silence. From then on others
+may have the node. The ask may go to any node, and may have another one reserved. An ask that
+requires its node keeps it for as long as it is there, unless the RM refuses it the room that the
+victims have left (`review.py`).
+
+An ask that is given another size keeps what was promised to it as far as it still wants that. What
+was freed for it is no more than that, and nobody else is to have it.
+
+An ask that is to replace a placeholder has the placeholder's room: its promise ends.
+"""
+
+from collections.abc import Mapping
+
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.books import book_promise, unbook_promise
+from licorne_core.model.quotas import Quota
+from licorne_core.values.ids import NodeId
+from licorne_core.values.reservations import Reservation
+from licorne_core.values.resources import Items, charge, refund
+
+
+class Promise:
+    """One ask's; `outstanding` are the victims that are not gone yet, with their applications.
+
+    `items` is what was promised, which may be less than the ask wants by now.
+    """
+
+    __slots__ = ("app", "is_resting", "items", "kept", "outstanding", "request", "reservation")
+
+    def __init__(
+        self,
+        app: Application,
+        request: Request,
+        reservation: Reservation,
+        victims: Mapping[Request, Application],
+        items: Items,
+    ) -> None:
+        """The victims were told to stop."""
+        self.app = app
+        self.items = items
+        self.request = request
+        self.reservation = reservation
+        self.outstanding = dict(victims)
+        self.kept: dict[Quota, Items] = {}
+        """By quota, what others have to leave free for it now."""
+        self.is_resting = False
+        """Whether the ask is booked itself, as the RM is asked about a node for it."""
+
+    def waits_on(self, node_id: NodeId) -> bool:
+        """Whether a victim on the node is not gone yet."""
+        return any(
+            victim.allocation is not None and victim.allocation.node_id == node_id
+            for victim in self.outstanding
+        )
+
+    def lacks(self, quota: Quota) -> Items:
+        """What the ask needs in a quota beside what is left free for it there; zero for nothing.
+
+        All its types are named: what is left free may not be there, if the maximum was lowered.
+        """
+        kept = dict(self.kept.get(quota, ()))
+        items = self.request.ask.ask_class.items
+        return tuple((name, value - kept.get(name, 0)) for name, value in items)
+
+    def book(self) -> None:
+        """Book it in all quotas of its application."""
+        book_promise(self.items, self.app)
+        for quota in self.app.quotas:
+            self._keep(quota)
+
+    def unbook(self) -> None:
+        """The inverse of `book`."""
+        unbook_promise(self.items, self.app)
+        for quota, kept in self.kept.items():
+            refund(quota.kept, kept)
+        self.kept.clear()
+
+    def follow(self, victim_app: Application) -> None:
+        """A victim of the application is gone or has another size: more or less is to be kept."""
+        if self.is_resting:
+            return
+        for quota in self.app.quotas:
+            if quota in victim_app.quotas:
+                refund(quota.kept, self.kept.pop(quota, ()))
+                self._keep(quota)
+
+    def _keep(self, quota: Quota) -> None:
+        uncovered = dict(self.items)
+        for victim, app in self.outstanding.items():
+            if quota in app.quotas:
+                for name, value in victim.ask.ask_class.items:
+                    if name in uncovered:
+                        uncovered[name] -= value
+        kept = tuple((name, value) for name, value in uncovered.items() if value > 0)
+        if kept:
+            self.kept[quota] = kept
+            charge(quota.kept, kept)
+
+
+class Promises:
+    """The promises of one partition.
+
+    Always true: an ask with a promise has a reservation, and is pending; or it is assumed, and the
+    promise rests. Each victim that was told to stop for an ask, and is not gone, is outstanding for
+    it alone.
+    """
+
+    __slots__ = ("_by_reservation", "_by_victim")
+
+    def __init__(self) -> None:
+        """None."""
+        self._by_reservation: dict[Reservation, Promise] = {}
+        self._by_victim: dict[Request, Promise] = {}
+
+    def make(self, promise: Promise) -> None:
+        """Victims were told to stop for an ask that has its node."""
+        promise.request.promise = promise
+        promise.book()
+        self._by_reservation[promise.reservation] = promise
+        for victim in promise.outstanding:
+            self._by_victim[victim] = promise
+
+    def find(self, reservation: Reservation) -> Promise | None:
+        """The promise that goes with a reservation, if there is one."""
+        return self._by_reservation.get(reservation)
+
+    def victim_gone(self, victim: Request) -> Reservation | None:
+        """A victim is gone; whose turn it is to be tried."""
+        promise = self._by_victim.pop(victim, None)
+        if promise is None:
+            return None
+        promise.follow(promise.outstanding.pop(victim))
+        return promise.reservation
+
+    def victim_resized(self, victim: Request) -> None:
+        """A victim that is not gone yet has another size."""
+        promise = self._by_victim.get(victim)
+        if promise is not None:
+            promise.follow(promise.outstanding[victim])
+
+    def end(self, reservation: Reservation) -> Promise | None:
+        """The reservation has ended, and the promise with it, if there was one."""
+        promise = self._by_reservation.pop(reservation, None)
+        if promise is None:
+            return None
+        for victim in promise.outstanding:
+            del self._by_victim[victim]
+        if not promise.is_resting:
+            promise.unbook()
+        promise.request.promise = None
+        return promise
+
+    def booked(self) -> list[Promise]:
+        """Those that do not rest, in the order in which they were made."""
+        return [promise for promise in self._by_reservation.values() if not promise.is_resting]
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._by_reservation)

@@ -1,0 +1,88 @@
+"""The asks that something is reserved for: they come before all others (spec § 8.6)."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
+from licorne_core.scheduling.foremost import Foremost
+from licorne_core.scheduling.order import app_key
+from licorne_core.values.ranking import Key
+from licorne_core.values.reservations import Reservation
+
+
+class Holder(NamedTuple):
+    """Whose reservation it is."""
+
+    leaf: Queue
+    app: Application
+    request: Request
+
+
+class ReservedAsks(Foremost[Reservation]):
+    """All reservations of a partition; one that was tried in vain waits for its node as well.
+
+    Nobody is tried who is not pending: while the RM is asked about an ask its promise rests.
+    """
+
+    __slots__ = ("_holders",)
+
+    def __init__(self) -> None:
+        """None yet."""
+        super().__init__()
+        self._holders: dict[Reservation, Holder] = {}
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._holders)
+
+    def __iter__(self) -> Iterator[Reservation]:
+        """All of them, in the order in which they were made."""
+        return iter(self._holders)
+
+    def add(self, reservation: Reservation, holder: Holder) -> None:
+        """A new one. It is tried once, to learn what is in its way."""
+        self._holders[reservation] = holder
+        self.wake((reservation,))
+
+    def remove(self, reservation: Reservation) -> Holder:
+        """One that has ended; whose it was."""
+        self.rest(reservation)
+        return self._holders.pop(reservation)
+
+    def wake(self, items: Iterable[Reservation]) -> None:
+        """Something changed for them: those that are pending are worth a try."""
+        super().wake(item for item in items if self._holders[item].request.is_pending)
+
+    def rest(self, reservation: Reservation) -> None:
+        """Its ask is not pending at the moment."""
+        self.unblock(reservation)
+        self.set_aside(reservation)
+
+    def holder(self, reservation: Reservation) -> Holder:
+        """Whose it is."""
+        return self._holders[reservation]
+
+    def wake_on(self, node: Node) -> None:
+        """Something changed on the node."""
+        self.wake(node.reservations.values())
+
+    def wake_all(self) -> None:
+        """Everything may have changed."""
+        self.wake(self._holders)
+
+    def way(self, item: Reservation) -> Sequence[Queue | Application]:
+        """Its application, which may have very many, and the queues above."""
+        holder = self._holders[item]
+        return (holder.app, *holder.leaf.lineage)
+
+    def key(self, item: Reservation) -> Key:
+        """The place of its ask, which is the same as long as that is pending."""
+        return self._holders[item].request.place[:3]
+
+    def app_key_changed(self, app: Application) -> None:
+        """The application's place in its leaf may be another one: no reservation is looked at."""
+        if app in self._rankings:
+            self._rankings[app.leaf].put(app, app_key(app, app.leaf))

@@ -1,0 +1,300 @@
+"""Making and ending reservations, in all books at once (spec §§ 8.5-8.7)."""
+
+from collections.abc import Mapping
+
+from licorne_core.events.journal import Journal
+from licorne_core.events.nodes import NodeReserved, ReservationEnded
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import ASSUMED, Request
+from licorne_core.model.apps.states import AppState
+from licorne_core.model.nodes.node import Node
+from licorne_core.scheduling.escalation import Escalation
+from licorne_core.scheduling.node_search.ground import Ground
+from licorne_core.scheduling.reservations.promises import Promise, Promises
+from licorne_core.scheduling.reservations.reserved import Holder
+from licorne_core.scheduling.reservations.review import REVIEW_TIME, ToGiveUp
+from licorne_core.values.counters import Counters
+from licorne_core.values.reservations import Reservation
+from licorne_core.values.timers import Due, Timer, Timers
+
+_REVIEW = Timer(Due.REVIEW)
+
+RESERVATION_TIME = 3600.0
+"""Seconds after which a reservation ends if its ask could not be placed (spec § 8.6)."""
+
+
+class Reservations:
+    """Makes and ends what is reserved for whom in one partition.
+
+    Always true: a request, its application and its node agree on its reservation, and each
+    reservation has a deadline.
+    """
+
+    __slots__ = (
+        "_changes",
+        "_counters",
+        "_escalation",
+        "_journal",
+        "_nodes",
+        "_timers",
+        "_wakeups",
+        "_yielded",
+        "promises",
+    )
+
+    def __init__(
+        self,
+        ground: Ground,
+        escalation: Escalation,
+        timers: Timers[Timer],
+        journal: Journal,
+        counters: Counters,
+    ) -> None:
+        """None yet."""
+        self._counters = counters
+        self._escalation = escalation
+        self._nodes = ground.nodes
+        self._journal = journal
+        self._changes = ground.changes
+        self._wakeups = ground.wakeups
+        self._timers = timers
+        self._yielded: dict[Node, None] = {}
+        self.promises = Promises()
+        """What was promised to asks that have a node reserved."""
+
+    def reserve(
+        self, app: Application, request: Request, node: Node, since: float, now: float
+    ) -> Reservation:
+        """Keep the node for the ask; it counts from unix seconds `since` on.
+
+        An ask that may go nowhere else ends the reservations of those that may. One that has a
+        promise without a node has this one from now on, for as long as the promise lasts.
+        """
+        if request.ask.ask_class.required_node is not None:
+            self.give_way(node, now)
+        reservation = request.reservation or self._start(app, request, since)
+        reservation.node_id = node.node_id
+        node.add_reservation(reservation)
+        if not reservation.required:
+            self._wakeups.reservation_limits.count(app, 1)
+        self._wakeups.node_filled(node)
+        self.review_later(now)
+        self._escalation.rank_all(request.group, now)
+        self._changes.app_changed(app)
+        size = request.ask.ask_class.resources
+        self._journal.note(NodeReserved(now, node.node_id, request.key, size))
+        return reservation
+
+    def _start(self, app: Application, request: Request, since: float) -> Reservation:
+        """A reservation that has no node yet."""
+        required = request.ask.ask_class.required_node is not None
+        reservation = Reservation(
+            app.app_id,
+            request.key,
+            None,
+            since,
+            required,
+            request.ask.ask_class.items,
+            app.leaf.settings.reservation_exclusive,
+        )
+        request.reservation = reservation
+        app.reserved[request.key] = request
+        self._wakeups.reserved.add(reservation, Holder(app.leaf, app, request))
+        self._timers.set(_timer(reservation), since + RESERVATION_TIME)
+        note_allocating(app)
+        return reservation
+
+    def promise(
+        self, app: Application, request: Request, victims: Mapping[Request, Application], now: float
+    ) -> None:
+        """Victims were told to stop for an ask that has a node reserved: that is kept from now."""
+        reservation = request.reservation
+        assert reservation is not None, f"{request!r} has its node"
+        reservation.time = now
+        self._timers.set(_timer(reservation), now + RESERVATION_TIME)
+        items = request.ask.ask_class.items
+        self.promises.make(Promise(app, request, reservation, victims, items))
+        self._wake(reservation)
+
+    def take_over(self, promise: Promise, request: Request) -> None:
+        """The ask of a promise that has ended comes back as `request`, in another size.
+
+        Its promise goes on, as far as it still wants that, with a node or without.
+        """
+        wanted = dict(request.ask.ask_class.items)
+        still = ((name, min(value, wanted.get(name, 0))) for name, value in promise.items)
+        items = tuple((name, value) for name, value in still if value)
+        if items:
+            app = promise.app
+            reservation = request.reservation
+            if reservation is None:
+                reservation = self._start(app, request, promise.reservation.time)
+            self.promises.make(Promise(app, request, reservation, promise.outstanding, items))
+
+    def placed(self, request: Request, now: float) -> None:
+        """The ask is booked: its reservation ends.
+
+        But not that of a promise, as long as the RM has to agree to the place.
+        """
+        reservation, promise = request.reservation, request.promise
+        if reservation is None:
+            return
+        if promise is None or request.state is not ASSUMED:
+            self.end(reservation, now)
+        else:
+            promise.unbook()
+            promise.is_resting = True
+            self._wakeups.reserved.rest(reservation)
+
+    def resume(self, request: Request) -> None:
+        """The ask is pending again: its promise goes on, if it has one."""
+        promise = request.promise
+        if promise is not None:
+            promise.is_resting = False
+            promise.book()
+            self._wake(promise.reservation)
+
+    def refused(self, request: Request, node: Node, now: float) -> None:
+        """The RM has refused the node to the ask, as it is now.
+
+        What was promised to it is of no use there, unless victims are still to go.
+        """
+        promise = request.promise
+        if promise is None or promise.reservation.node_id != node.node_id:
+            return
+        if not (promise.reservation.required or promise.waits_on(node.node_id)):
+            self.lose_node(promise.reservation, now)
+
+    def victim_gone(self, victim: Request) -> None:
+        """A victim is gone: is there room now for the ask that it had to go for?"""
+        reservation = self.promises.victim_gone(victim)
+        if reservation is not None:
+            self._wake(reservation)
+
+    def _wake(self, reservation: Reservation) -> None:
+        self._wakeups.reserved.wake((reservation,))
+        self._wakeups.waiting.runnable = True
+
+    def end(self, reservation: Reservation, now: float) -> None:
+        """The ask was served or dropped, or has lost its node; it may then have another one."""
+        _, app, request = self._wakeups.reserved.remove(reservation)
+        request.reservation = None
+        del app.reserved[reservation.key]
+        self._timers.cancel(_timer(reservation))
+        note_allocating(app)
+        if not app.is_allocating:
+            self._wakeups.may_run_again(app.leaf.lineage)
+        promise = self.promises.end(reservation)
+        self._leave_node(reservation, app, request, now)
+        if promise is not None:
+            self._wakeups.room_in(app.quotas)
+
+    def lose_node(self, reservation: Reservation, now: float) -> None:
+        """The node is not for the ask any more; what was promised to it is, if there is more.
+
+        Of an ask that may go nowhere else nothing is left.
+        """
+        if reservation.required or self.promises.find(reservation) is None:
+            self.end(reservation, now)
+            return
+        _, app, request = self._wakeups.reserved.holder(reservation)
+        self._leave_node(reservation, app, request, now)
+        self._wake(reservation)
+
+    def _leave_node(
+        self, reservation: Reservation, app: Application, request: Request, now: float
+    ) -> None:
+        """The node, if there is one, is for others, and the ask may have another one."""
+        node_id, reservation.node_id = reservation.node_id, None
+        if request.is_pending:
+            wants = request.group.reservation_request
+            if wants is not None:
+                wants.add(request.place, now)
+                self._escalation.rank(wants, now)
+        self._changes.app_changed(app)
+        if node_id is not None:
+            node = self._nodes.by_id[node_id]
+            node.drop_reservation(reservation)
+            reservation.idle_since, reservation.gives_way = None, False
+            if not reservation.required:
+                self._wakeups.reservation_limits.count(app, -1)
+                self._wakeups.may_reserve_again(app)
+            self._wakeups.kept_nodes.give_up(node)
+            self._wakeups.node_improved(node)
+            size = request.ask.ask_class.resources
+            self._journal.note(ReservationEnded(now, node_id, reservation.key, size))
+
+    def give_way(self, node: Node, now: float) -> None:
+        """An ask that requires the node takes it from those that do not (spec § 8.7)."""
+        for reservation in [r for r in node.reservations.values() if not r.required]:
+            self.lose_node(reservation, now)
+
+    def give_up(self, found: ToGiveUp, now: float) -> None:
+        """Carry out what a review has found; another one follows as long as it may find more."""
+        if found.findings is not None:
+            yielded, self._yielded = self._yielded, {}
+            for node in yielded:
+                node.yielded = False
+                self._wakeups.node_improved(node)
+            for reservation, finding in found.findings.items():
+                reservation.idle_since, reservation.gives_way = finding
+        for reservation in found.yielded:
+            assert reservation.node_id is not None, f"{reservation} has room for somebody"
+            node = self._nodes.by_id[reservation.node_id]
+            node.yielded = True
+            self._yielded[node] = None
+        self._counters.reservations_idle += len(found.idle)
+        self._counters.reservations_yielded += len(found.yielded)
+        for reservation in (*found.idle, *found.yielded):
+            self.lose_node(reservation, now)
+        self.review_later(now)
+
+    def review_later(self, now: float) -> None:
+        """Plan a review in a second, if it may find something and none is planned."""
+        if (len(self._wakeups.reserved) or self._yielded) and _REVIEW not in self._timers:
+            self._timers.set(_REVIEW, now + REVIEW_TIME)
+
+    def leave(self, node: Node, now: float) -> None:
+        """The node goes: nothing is reserved there any more."""
+        for reservation in list(node.reservations.values()):
+            self.lose_node(reservation, now)
+        self._yielded.pop(node, None)
+
+    def shrunk(self, node: Node, now: float) -> None:
+        """The node has another capacity: asks that it can never hold need another one."""
+        for reservation in list(node.reservations.values()):
+            request = self._wakeups.reserved.holder(reservation).request
+            if not (reservation.required or node.holds(request.ask.ask_class.items)):
+                self.lose_node(reservation, now)
+
+    def follow_settings(self, app: Application, request: Request) -> None:
+        """Let others go beside what is reserved, or not, as the leaf has it now (spec § 8.4)."""
+        reservation, exclusive = request.reservation, app.leaf.settings.reservation_exclusive
+        if reservation is None or reservation.exclusive is exclusive:
+            return
+        node = None if reservation.node_id is None else self._nodes.by_id[reservation.node_id]
+        if node is None:
+            reservation.exclusive = exclusive
+            return
+        node.drop_reservation(reservation)
+        reservation.exclusive = exclusive
+        node.add_reservation(reservation)
+        if node.open:
+            self._wakeups.node_improved(node)
+        else:
+            self._wakeups.node_filled(node)
+
+
+def note_allocating(app: Application) -> None:
+    """Keep the queues' lists of accepted applications that are about to run (spec § 4.12)."""
+    leaf = app.leaf
+    if app.state is AppState.ACCEPTED and app.is_allocating:
+        for queue in leaf.lineage:
+            queue.allocating[app.app_id] = None
+    elif app.app_id in leaf.allocating:
+        for queue in leaf.lineage:
+            del queue.allocating[app.app_id]
+
+
+def _timer(reservation: Reservation) -> Timer:
+    return Timer(Due.UNRESERVE, reservation.app_id, reservation.key)

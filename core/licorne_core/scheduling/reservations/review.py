@@ -1,0 +1,240 @@
+"""The review of reservations: no node is kept for an ask that could not have it (spec § 8.6).
+
+Each second, once a pass has found nothing else to do, the reservations are looked at. In a
+partition that is never done with its passes, a turn begins with the review that has been due for
+`OVERDUE` seconds. A reservation is given up where its ask
+
+* is *idle*: it would not be placed if its node were empty, as a maximum, a limit, the state of its
+  application or a refusal of the RM is in the way, and has been so for `reservation.idle.timeout`;
+* *gives way*: it would take its queue above its guarantee, and the node has room for a *claim*: an
+  ask that stays within its own queue's guarantee and that nothing but the nodes stops. A claim that
+  finds no room stands until the next review, and ends the first such reservation that has room.
+  Nobody has that node reserved before the next review: the claim may come later in the order than
+  asks that would.
+
+A node that is given up is open. The ask comes back under its old rank: it may have another node
+reserved as soon as nothing but the nodes stops it. Victims were told to stop for what was promised
+(spec § 9.4.8), so what goes with a promise never gives way.
+
+A review looks at so many reservations and hears so many groups of the backlog, and the next review
+goes on behind them. So each group is heard after a number of reviews that follows from how many
+wait, whatever leaf and application they are in.
+"""
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import NamedTuple
+
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.apps.states import SCHEDULABLE
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
+from licorne_core.scheduling.checks import Asking, Scene, application_blocker, ask_blocker
+from licorne_core.scheduling.preemption import is_within_guarantee
+from licorne_core.scheduling.reservations.reserved import Holder
+from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.scheduling.waiting.shortages import QuotaShortage
+from licorne_core.values.asks import AskClass
+from licorne_core.values.ids import NodeId
+from licorne_core.values.reservations import Reservation
+
+REVIEW_TIME = 1.0
+"""Seconds from one review to the next."""
+
+OVERDUE = 2.0
+"""Seconds for which a review waits for the end of a pass."""
+
+MOST_REVIEWED = 128
+"""Reservations that a review looks at."""
+
+MOST_GROUPS = 512
+"""Groups of the backlog that a review hears."""
+
+MOST_CLASSES = 32
+"""Ask classes for which it looks for a node."""
+
+LOOKS_OF_A_TRY = 10
+"""Comparing so many nodes with asks costs as much as trying one ask."""
+
+
+class Finding(NamedTuple):
+    """The fields of a reservation that a review sets."""
+
+    idle_since: float | None
+    gives_way: bool
+
+
+class ToGiveUp(NamedTuple):
+    """The decision: some reservations lose their nodes.
+
+    `idle` ones end as their asks could not have the nodes, `yielded` ones give way.
+    """
+
+    idle: list[Reservation]
+    yielded: list[Reservation]
+    findings: dict[Reservation, Finding] | None
+    """Of all reservations that were reviewed; None if this is no review."""
+
+
+class Review:
+    """Looks at the reservations of one partition when that is due, and changes no books."""
+
+    __slots__ = (
+        "_claims",
+        "_due_since",
+        "_looks",
+        "_nodes",
+        "_reservation_cursor",
+        "_scene",
+        "_tries",
+    )
+
+    def __init__(self, nodes: Mapping[NodeId, Node], scene: Scene) -> None:
+        """Over these nodes; none is due."""
+        self._nodes = nodes
+        self._scene = scene
+        self._reservation_cursor = 0
+        self._claims: dict[AskClass, None] = {}
+        self._due_since: float | None = None
+        self._looks = self._tries = 0
+
+    @property
+    def work(self) -> int:
+        """The cost of all reviews so far, in tries of an ask."""
+        return self._tries + self._looks // LOOKS_OF_A_TRY
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a second has gone since the last review, and something is reserved."""
+        return self._due_since is not None
+
+    def call(self, now: float) -> None:
+        """Plan a review from unix seconds `now` on, as soon as a pass finds nothing else to do."""
+        self._due_since = now
+        self._scene.wakeups.waiting.runnable = True
+
+    def if_overdue(self, now: float) -> ToGiveUp | None:
+        """The decision of a review that no pass has come to for too long; None for no such one."""
+        if self._due_since is None or now < self._due_since + OVERDUE:
+            return None
+        return self.decide(now)
+
+    def decide(self, now: float) -> ToGiveUp:
+        """The reservations to give up in unix seconds `now`."""
+        self._due_since = None
+        reserved = self._scene.wakeups.reserved
+        findings: dict[Reservation, Finding] = {}
+        idle: list[Reservation] = []
+        yielding: list[Reservation] = []
+        for reservation in self._next_reservations():
+            holder = reserved.holder(reservation)
+            if reservation.node_id is None or not holder.request.is_pending:
+                continue
+            since = self._idle_since(reservation, holder, now)
+            finding = Finding(since, self._gives_way(reservation, holder))
+            findings[reservation] = finding
+            if since is not None and now - since >= holder.leaf.settings.reservation_idle_timeout:
+                idle.append(reservation)
+            elif finding.gives_way:
+                yielding.append(reservation)
+        self._claims = self._next_claims() if yielding else {}
+        return ToGiveUp(idle, [one for one in yielding if self._take_claim(one)], findings)
+
+    def gives_way(self, reservation: Reservation) -> bool:
+        """Whether the reservation ends for a claim that has room on its node by now."""
+        if not (reservation.gives_way and self._claims):
+            return False
+        # Victims may have been told to stop for it since.
+        promise = self._scene.wakeups.reserved.holder(reservation).request.promise
+        return promise is None and self._take_claim(reservation)
+
+    def _take_claim(self, reservation: Reservation) -> bool:
+        """Make good the first claim that has room on the node; whether there is one."""
+        node = None if reservation.node_id is None else self._nodes[reservation.node_id]
+        if node is None or not node.schedulable:
+            return False
+        for ask_class in self._claims:
+            self._looks += 1
+            if node.takes(ask_class, reserved=True):
+                del self._claims[ask_class]
+                return True
+        return False
+
+    def _next_reservations(self) -> list[Reservation]:
+        reserved = self._scene.wakeups.reserved
+        start = self._reservation_cursor
+        part = list(islice(reserved, start, start + MOST_REVIEWED))
+        self._reservation_cursor = start + len(part) if len(part) == MOST_REVIEWED else 0
+        self._tries += len(part)
+        return part
+
+    def _idle_since(self, reservation: Reservation, holder: Holder, now: float) -> float | None:
+        blocker = holder_blocker(self._scene, holder)
+        if blocker is not None:
+            blocker.retire_if_unused()
+        elif holder.app.state in SCHEDULABLE and not self._is_refused(reservation, holder.request):
+            return None
+        return now if reservation.idle_since is None else reservation.idle_since
+
+    def _is_refused(self, reservation: Reservation, request: Request) -> bool:
+        """Whether the RM has refused the ask its node, and no victim is yet to go there."""
+        node_id, promise = reservation.node_id, request.promise
+        if node_id is None or not self._nodes[node_id].is_refused(request.ask.ask_class):
+            return False
+        return promise is None or not promise.waits_on(node_id)
+
+    def _gives_way(self, reservation: Reservation, holder: Holder) -> bool:
+        if reservation.required or holder.request.promise is not None:
+            return False
+        return not is_within_guarantee(holder.leaf, holder.request.ask.ask_class.items)
+
+    def _next_claims(self) -> dict[AskClass, None]:
+        """The classes of asks that only nodes stop and that stay within their queue's guarantee."""
+        found: dict[AskClass, None] = {}
+        for group in self._scene.wakeups.backlog.next_groups(MOST_GROUPS):
+            self._tries += 1
+            if group is None or group.ask_class in found:
+                continue
+            if is_within_guarantee(group.app.leaf, group.ask_class.items) and self._is_free(group):
+                found[group.ask_class] = None
+                if len(found) == MOST_CLASSES:
+                    break
+        in_order = sorted(found, key=lambda item: (item.items, item.predicate or ""))
+        return dict.fromkeys(in_order)
+
+    def _is_free(self, group: AskGroup) -> bool:
+        """Whether nothing but the nodes stops the group now; it may have been tried long ago."""
+        app: Application = group.app
+        if app not in app.leaf.ranking:
+            return False
+        blocker = application_blocker(self._scene, app)
+        if blocker is None:
+            blocker = ask_blocker(self._scene, Asking(app, group))
+        if blocker is not None:
+            blocker.retire_if_unused()
+        return blocker is None or _is_cluster(blocker, app.leaf)
+
+
+def _is_cluster(blocker: Blocker, leaf: Queue) -> bool:
+    """Whether it is the size of the cluster that is in the way."""
+    return isinstance(blocker, QuotaShortage) and blocker.quota is leaf.lineage[-1]
+
+
+def holder_blocker(scene: Scene, holder: Holder) -> Blocker | None:
+    """The first thing beside the nodes that keeps a reserved ask from running.
+
+    A cluster that is full as a whole is no such thing, as the room on the node would be in it; nor
+    are answers that the RM owes, which come soon or are given up.
+    """
+    _, app, request = holder
+    blocker = application_blocker(scene, app, reserved=True)
+    if blocker is None:
+        blocker = ask_blocker(scene, Asking(app, request.group, request.promise), reserved=True)
+    if blocker is None or blocker is scene.predicates.owed:
+        return None
+    if _is_cluster(blocker, holder.leaf):
+        blocker.retire_if_unused()
+        return None
+    return blocker

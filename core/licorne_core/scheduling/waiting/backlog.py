@@ -1,0 +1,52 @@
+"""The groups that found no room when they were tried last, each heard in its turn (spec § 8.6)."""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from licorne_core.model.apps.groups import AskGroup
+
+
+class Backlog:
+    """Groups that no node took, or that were more than the cluster had left, in a ring.
+
+    Always true: every group that waits, is `nowhere` and may go to any node is in it. Others may
+    be: they are forgotten when it is their turn. A group that is tried again keeps its place.
+    """
+
+    __slots__ = ("_groups",)
+
+    def __init__(self) -> None:
+        """Nobody has been tried."""
+        self._groups: OrderedDict[AskGroup, None] = OrderedDict()
+
+    def __contains__(self, group: AskGroup) -> bool:
+        """Whether it will have its turn."""
+        return group in self._groups
+
+    def note(self, group: AskGroup) -> None:
+        """The group was tried, and there is no room for it."""
+        if group.ask_class.required_node is None:
+            self._groups[group] = None
+
+    def forget(self, group: AskGroup) -> None:
+        """Nothing of the group waits any more."""
+        self._groups.pop(group, None)
+
+    def next_groups(self, most: int) -> Iterator[AskGroup | None]:
+        """So many groups at the most, from behind the last one that was had; None for a former one.
+
+        Whoever has enough stops: the next call goes on there.
+        """
+        groups = self._groups
+        for _ in range(min(most, len(groups))):
+            group = next(iter(groups))
+            if group.nowhere:
+                groups.move_to_end(group)
+                yield group
+            else:
+                del groups[group]
+                yield None
+
+    def clear(self) -> None:
+        """Nobody waits any more."""
+        self._groups.clear()

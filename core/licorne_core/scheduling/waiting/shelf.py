@@ -1,0 +1,305 @@
+"""What leads to those who wait in one line, in one ranking: in key order, and found by amounts.
+
+The items stand in chunks of neighbours. A chunk knows amounts that none of its items wants less
+of, so that most chunks of which no item fits are passed over by one comparison.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Collection
+from typing import Any
+
+from licorne_core.values.ranking import Ranked, Ranking
+from licorne_core.values.resources import Items
+
+CHUNK = 32
+"""Entries of a chunk after it was split; it is split when it has twice as many."""
+
+_SLACK = 32
+
+Amounts = dict[str, int]
+
+
+class Line:
+    """Those who wait for one thing, or for more or less of it; each on a shelf of each ranking."""
+
+    __slots__ = ("changes",)
+
+    def __init__(self) -> None:
+        """Nobody waits."""
+        self.changes = 0
+        """How often it has changed so that somebody may pass who could not pass before."""
+
+    def wanted_by(self, item: Any) -> Items:
+        """Amounts that nobody whom the item leads to wants less of."""
+        return ()
+
+    def may_fit(self, least: Amounts) -> bool:
+        """Whether somebody who wants no less may be let through."""
+        return True
+
+    def passes(self, item: Any) -> bool:
+        """Whether somebody whom the item leads to is let through."""
+        return True
+
+
+class Chunk:
+    """Neighbours on a shelf, in order, and the least that any of them wants.
+
+    A type that one of them does not want is not in `least`. If it is not `exact`, who wanted so
+    little may be gone.
+    """
+
+    __slots__ = ("entries", "exact", "least")
+
+    def __init__(self, entries: list[Ranked], least: Amounts, *, exact: bool) -> None:
+        """Take over the entries."""
+        self.entries = entries
+        self.least = least
+        self.exact = exact
+
+
+class Shelf:
+    """The items of one ranking that lead to those who wait in one line, in key order.
+
+    `members` counts for how many reasons an item is here: it is blocked itself, something in it is.
+    Always true: the entry under which a member was filed last is in a chunk. Other entries are
+    stale, and a search that meets one drops it. The key of a member may have changed since it was
+    filed. A larger key is filed when a search meets the entry, a smaller one before each search.
+    """
+
+    __slots__ = (
+        "_at",
+        "_chunks",
+        "_entries",
+        "_filed",
+        "_forgotten",
+        "_from",
+        "_line",
+        "_nobody",
+        "_outer",
+        "_read",
+        "members",
+    )
+
+    def __init__(self, ranking: Ranking[Any], line: Line) -> None:
+        """Empty."""
+        self.members: dict[Any, int] = {}
+        self._line = line
+        self._outer: tuple[Shelf, Any] | None = None
+        # What the last search has shown, as long as the line has changed `_at` times: nobody before
+        # `_from` is let through, and with `_nobody` nobody is.
+        self._at = 0
+        self._from: Ranked | None = None
+        self._nobody = False
+        self._filed: dict[Any, Ranked] = {}
+        self._chunks: list[Chunk] = []
+        self._entries = 0
+        self._read = len(ranking.improved)
+        self._forgotten = ranking.forgotten
+
+    def add(self, item: Any, ranking: Ranking[Any], wanted: Items) -> bool:
+        """One more reason for the item to be here; whether the least of its chunk is less now."""
+        count = self.members.get(item, 0)
+        self.members[item] = count + 1
+        if count:
+            return self.lower(item, wanted)
+        entry = ranking.entry(item)
+        assert entry is not None, f"{item!r} is not ranked"
+        if self._entries > _SLACK + 2 * len(self.members):
+            self._fill(ranking)
+        else:
+            self._file(entry, wanted)
+        return True
+
+    def stands_below(self, outer: "Shelf", member: Any) -> None:
+        """The member of the outer shelf leads to what is here."""
+        self._outer = (outer, member)
+
+    def lower(self, item: Any, wanted: Items) -> bool:
+        """The member leads to somebody who wants this; whether its chunk's least is less now."""
+        chunk = self._chunks[self._position(self._filed[item])]
+        return bool(chunk.least) and lower(chunk.least, wanted)
+
+    def remove(self, item: Any) -> bool:
+        """One reason less; whether it was the last."""
+        count = self.members[item] - 1
+        if count:
+            self.members[item] = count
+            return False
+        del self.members[item]
+        del self._filed[item]
+        return True
+
+    def knows(self, item: Any, wanted: Items) -> bool:
+        """Whether the least of the member's chunk is no more than this; for checks."""
+        chunk = self._chunks[self._position(self._filed[item])]
+        return self._filed[item] in chunk.entries and not lower(dict(chunk.least), wanted)
+
+    def least(self) -> Amounts:
+        """Amounts that no member wants less of."""
+        least = dict(self._chunks[0].least)
+        for chunk in self._chunks[1:]:
+            lower(least, chunk.least.items())
+        return least
+
+    def first(self, ranking: Ranking[Any], limit: Ranked | None = None) -> Ranked | None:
+        """The entry of the first member that is let through; None if none is before the limit.
+
+        Until the line changes it goes on where it ended.
+        """
+        self._catch_up(ranking)
+        if self._at != self._line.changes:
+            self._at = self._line.changes
+            self._from, self._nobody = None, False
+        if self._nobody:
+            return None
+        number = place = 0
+        if self._from is not None and self._chunks:
+            number = self._position(self._from)
+            place = bisect_left(self._chunks[number].entries, self._from)
+        while number < len(self._chunks):
+            chunk = self._chunks[number]
+            if limit is not None and chunk.entries and limit < chunk.entries[0]:
+                self._from = limit
+                return None
+            if self._line.may_fit(chunk.least):
+                found = self._first_in(chunk, ranking, limit, place)
+                if found is not None:
+                    self._from = found
+                    return None if limit is not None and limit < found else found
+                if not chunk.entries:
+                    # The last of them may stand at the end of the chunk before by now.
+                    number = max(0, number - 1)
+                    if chunk in self._chunks:
+                        self._chunks.remove(chunk)
+                    self._least_rises()
+                    place = 0
+                    continue
+                if not (chunk.exact or place):
+                    self._derive(chunk)
+            place = 0
+            number += 1
+        self._nobody = True
+        return None
+
+    def _first_in(
+        self, chunk: Chunk, ranking: Ranking[Any], limit: Ranked | None, place: int
+    ) -> Ranked | None:
+        """The first from a place on that is let through, or that is beyond the limit."""
+        entries = chunk.entries
+        while place < len(entries):
+            entry = entries[place]
+            item = entry.item
+            filed = self._filed.get(item)
+            if filed is None or filed.serial != entry.serial:
+                self._drop(chunk, place)
+                continue
+            valid = ranking.entry(item)
+            if valid is not None and valid.serial != entry.serial:
+                # Its key has become larger.
+                self._drop(chunk, place)
+                if not entries:
+                    # It is filed behind the next one, and this chunk goes.
+                    self._chunks.remove(chunk)
+                self._file(valid, self._line.wanted_by(item))
+                continue
+            if limit is not None and limit < entry:
+                return entry
+            if valid is not None and self._line.passes(item):
+                return entry
+            place += 1
+        return None
+
+    def _drop(self, chunk: Chunk, place: int) -> None:
+        del chunk.entries[place]
+        chunk.exact = False
+        self._entries -= 1
+
+    def _derive(self, chunk: Chunk) -> None:
+        """Find the least that is wanted anew."""
+        wanted = [self._line.wanted_by(entry.item) for entry in chunk.entries]
+        least = dict(wanted[0])
+        for items in wanted[1:]:
+            lower(least, items)
+        chunk.exact = True
+        if least != chunk.least:
+            chunk.least = least
+            self._least_rises()
+
+    def _least_rises(self) -> None:
+        """What leads here, on the shelf above, may want more than is known there."""
+        if self._outer is not None:
+            shelf, member = self._outer
+            shelf._chunks[shelf._position(shelf._filed[member])].exact = False
+
+    def _catch_up(self, ranking: Ranking[Any]) -> None:
+        """File those anew whose key has become smaller; a larger one is noticed when it is met."""
+        if self._forgotten != ranking.forgotten:
+            self._fill(ranking)
+            return
+        if self._read < len(ranking.improved):
+            for entry in ranking.improved[self._read :]:
+                if entry.item in self.members:
+                    self._file(entry, self._line.wanted_by(entry.item))
+            self._read = len(ranking.improved)
+
+    def _fill(self, ranking: Ranking[Any]) -> None:
+        """Start from the members."""
+        self._chunks.clear()
+        self._entries = 0
+        self._read = len(ranking.improved)
+        self._forgotten = ranking.forgotten
+        for item in self.members:
+            entry = ranking.entry(item) or self._filed.get(item)
+            if entry is not None:
+                self._file(entry, self._line.wanted_by(item))
+        self._least_rises()
+
+    def _file(self, entry: Ranked, wanted: Items) -> None:
+        self._filed[entry.item] = entry
+        self._entries += 1
+        if self._nobody or (self._from is not None and entry < self._from):
+            self._from, self._nobody = entry, False
+        if not self._chunks:
+            self._chunks.append(Chunk([entry], dict(wanted), exact=True))
+            return
+        number = self._position(entry)
+        chunk = self._chunks[number]
+        insort(chunk.entries, entry)
+        if chunk.least:
+            lower(chunk.least, wanted)
+        if len(chunk.entries) >= 2 * CHUNK:
+            half = Chunk(chunk.entries[CHUNK:], dict(chunk.least), exact=False)
+            del chunk.entries[CHUNK:]
+            chunk.exact = False
+            self._chunks.insert(number + 1, half)
+
+    def _position(self, entry: Ranked) -> int:
+        """Which chunk has the entry, or is to have it."""
+        chunks = self._chunks
+        if len(chunks) == 1:
+            return 0
+        return min(bisect_left(chunks, entry, key=_last), len(chunks) - 1)
+
+
+def _last(chunk: Chunk) -> Ranked:
+    return chunk.entries[-1]
+
+
+def lower(least: Amounts, wanted: Collection[tuple[str, int]]) -> bool:
+    """Let nobody who wants this want less than the least; whether that has changed it."""
+    changed = False
+    seen = 0
+    for name, value in wanted:
+        known = least.get(name)
+        if known is not None:
+            seen += 1
+            if value < known:
+                least[name] = value
+                changed = True
+    if seen < len(least):
+        names = {name for name, _ in wanted}
+        for name in [name for name in least if name not in names]:
+            del least[name]
+        return True
+    return changed

@@ -1,0 +1,91 @@
+"""Maxima that are in the way of amounts: of queues, of users and of groups (spec § 8.3c, e)."""
+
+from collections.abc import Iterator
+
+from licorne_core.model.quotas import Quota, headroom, within_max
+from licorne_core.scheduling.waiting.blockers import Blocker, Pool, Shortage
+from licorne_core.scheduling.waiting.shelf import Amounts
+from licorne_core.values.resources import Items
+
+
+class QuotaPool(Pool):
+    """What a maximum leaves, and the shortages of those that wait for more of it, by amounts."""
+
+    __slots__ = ("known", "quota")
+
+    def __init__(self, quota: Quota) -> None:
+        """Nobody waits yet."""
+        super().__init__()
+        self.quota = quota
+        self.known: dict[Items, QuotaShortage] = {}
+
+    def may_fit(self, least: Amounts) -> bool:
+        """Whether so much is left under the maximum."""
+        return within_max(self.quota, tuple(least.items()))
+
+
+class QuotaShortage(Shortage):
+    """The maximum of a queue, a user or a group is in the way of amounts (spec § 8.3c, e).
+
+    Its items are the amounts that do not fit; zero for what is kept free for the ask, and is not
+    there.
+    """
+
+    __slots__ = ("_all", "quota")
+
+    def __init__(self, pool: QuotaPool, items: Items, shortages: "QuotaShortages") -> None:
+        """It is one of those shortages."""
+        super().__init__(pool, items)
+        self.quota = pool.quota
+        self._all = shortages
+
+    def is_covered(self) -> bool:
+        """Whether the amounts fit under the maximum."""
+        return within_max(self.quota, self.items)
+
+    def retire(self) -> None:
+        """Forget it."""
+        self._all.drop(self)
+
+
+class QuotaShortages:
+    """The shortages of all quotas, by quota and amounts; only those that block somebody stay."""
+
+    __slots__ = ("_by_quota",)
+
+    def __init__(self) -> None:
+        """None."""
+        self._by_quota: dict[Quota, QuotaPool] = {}
+
+    def get(self, quota: Quota, items: Items) -> QuotaShortage:
+        """The shortage of the quota for the amounts."""
+        pool = self._by_quota.get(quota)
+        if pool is None:
+            pool = self._by_quota[quota] = QuotaPool(quota)
+        shortage = pool.known.get(items)
+        if shortage is None:
+            shortage = pool.known[items] = QuotaShortage(pool, items, self)
+        return shortage
+
+    def that_may_fit(self, quota: Quota) -> list[Blocker]:
+        """What may let somebody through now that something of the quota is free."""
+        pool = self._by_quota.get(quota)
+        if pool is None:
+            return []
+        found: list[Blocker] = [pool] if pool.shelves and pool.lets_through() else []
+        if len(pool.watched):
+            may_fit = pool.watched.that_may_fit(headroom(quota))
+            found += [shortage for shortage in may_fit if shortage.is_covered()]
+        return found
+
+    def drop(self, shortage: QuotaShortage) -> None:
+        """It blocks nobody any more."""
+        pool = self._by_quota[shortage.quota]
+        del pool.known[shortage.items]
+        if not pool.known:
+            del self._by_quota[shortage.quota]
+
+    def __iter__(self) -> Iterator[QuotaShortage]:
+        """All of them."""
+        for pool in self._by_quota.values():
+            yield from pool.known.values()

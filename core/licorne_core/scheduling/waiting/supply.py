@@ -1,0 +1,273 @@
+"""Nodes that would take a class of asks, and who waits while there are none (spec §§ 8.4-8.8).
+
+A supply is asked for its first node. When it has none it is *short*: from then on it blocks those
+who ask, and of nodes only those matter that have changed since. These are noted once, in the pool
+of all supplies that are short, so that a change of a node costs the same however many wait. Asks
+that the RM has no say in share the supply of their shape; the others have one each, which matters
+only where the shape's has nodes.
+"""
+
+from collections.abc import Callable, Mapping
+from itertools import islice
+from operator import attrgetter
+from typing import Any, ClassVar
+
+from licorne_core.model.nodes.node import Node
+from licorne_core.scheduling.node_search.greatest import Greatest
+from licorne_core.scheduling.node_search.node_heap import Entry, NodeHeap, entry_of
+from licorne_core.scheduling.waiting.blockers import Blocker, Pool, Shortage
+from licorne_core.scheduling.waiting.shelf import Amounts
+from licorne_core.values.asks import AskClass, Shape
+from licorne_core.values.resources import Items
+
+SIFTED = 512
+"""Nodes whose room is compared in one go."""
+
+SIFTED_TYPES = 4
+"""Resource types by which they are compared; most asks want no more."""
+
+MAX_ROOMS = 16
+"""Nodes that are looked at one by one for a supply that is short of all others."""
+
+MAX_SHORT = 16
+"""Shapes of which it is remembered that they were looked for in vain, the latest."""
+
+
+class NodePool(Pool):
+    """The open nodes, for the supplies of one kind that are short of them.
+
+    `rooms` are nodes that have changed since the last pass. Always true: no other node would do for
+    a supply that is short. A pass that is through has shown that of them for all who wait.
+    """
+
+    __slots__ = ("_amounts", "_required", "_short", "passes_ended", "rooms", "supplies")
+
+    def __init__(
+        self, amounts: Callable[[Node], Mapping[str, int]], *, required: bool = False
+    ) -> None:
+        """`amounts` are what of a node the amounts wanted have to fit in.
+
+        With `required` it is about one node, and about asks that require that.
+        """
+        super().__init__()
+        self._amounts = amounts
+        self._required = required
+        self._short: list[Supply] = []
+        self.passes_ended = 0
+        """How many passes were through since the first change of a node."""
+        self.rooms: dict[Node, None] = {}
+        self.supplies = 0
+        """How many are of this pool."""
+
+    def ran_short(self, supply: "Supply") -> None:
+        """A look at all nodes was in vain: so is one for whoever wants more."""
+        # What the RM says of one class says nothing of another.
+        if isinstance(supply.wanted, Shape) and not self.rules_out(supply.items):
+            known = [other for other in self._short if other.is_short]
+            self._short = [*known[1 - MAX_SHORT :], supply]
+
+    def close(self) -> None:
+        """No supply is of this pool any more: it knows none, as they know it."""
+        self._short = []
+
+    def rules_out(self, wanted: Items) -> bool:
+        """Whether less was looked for in vain: then no node would do but those in `rooms`."""
+        amounts = dict(wanted)
+        for supply in self._short:
+            for name, value in supply.items:
+                if amounts.get(name, 0) < value:
+                    break
+            else:
+                if supply.is_short:
+                    return True
+        return False
+
+    def may_fit(self, least: Amounts) -> bool:
+        """Whether a node that has changed has so much."""
+        for node in self.rooms:
+            if (node.open or self._required) and self._has(node, least):
+                return True
+        return False
+
+    def improved(self, node: Node) -> list[Blocker]:
+        """The node has changed: what may let somebody through by that."""
+        found: list[Blocker] = []
+        if self.least is None or not self._has(node, self.least):
+            return found
+        self.rooms[node] = None
+        if node.open or self._required:
+            found.append(self)
+        if len(self.watched):
+            may_fit = self.watched.that_may_fit(self._amounts(node), strict=True)
+            found += [supply for supply in may_fit if supply.takes(node)]
+        return found
+
+    def took(self, node: Node) -> None:
+        """The node has less: forget it if nobody could use what is left."""
+        if node in self.rooms and not (self.least is not None and self._has(node, self.least)):
+            del self.rooms[node]
+
+    def left(self, node: Node) -> None:
+        """The node is gone."""
+        self.rooms.pop(node, None)
+
+    def end_pass(self) -> None:
+        """A pass is through: of those who wait nobody could use what has changed."""
+        if self.rooms:
+            super().end_pass()
+            self.passes_ended += 1
+            self.rooms.clear()
+
+    def _has(self, node: Node, least: Amounts) -> bool:
+        amounts = self._amounts(node)
+        for name, value in least.items():
+            if amounts.get(name, 0) < value:
+                return False
+        return True
+
+
+class Supply(Shortage):
+    """The nodes for one shape or ask class.
+
+    Always true: if it `is_short`, no other node would do than those in `nodes.rooms`.
+    """
+
+    __slots__ = ("asks", "heap", "nodes", "short_in", "wanted")
+
+    amounts: "ClassVar[attrgetter[Mapping[str, int]]]" = attrgetter("available")
+    """What of a node the amounts wanted have to fit in."""
+
+    def __init__(self, wanted: AskClass | Shape, nodes: NodePool) -> None:
+        """Nobody has asked for it yet. `nodes` are those of the supplies of its kind."""
+        super().__init__(nodes, wanted.items)
+        self.wanted = wanted
+        self.nodes = nodes
+        self.short_in = -1
+        """How many passes had ended when it was short last; below zero if it never was."""
+        self.asks = 0
+        """Groups of asks that want it."""
+        self.heap: SupplyHeap | None = None
+        """Its nodes in order, once somebody needed more than the first few of all nodes."""
+
+    @property
+    def is_short(self) -> bool:
+        """Whether a look at all nodes was in vain.
+
+        That stands as long as somebody waits for it, and to the end of the pass in any case.
+        """
+        return self.short_in == self.nodes.passes_ended or bool(self.waiting or self.foremost)
+
+    def takes(self, node: Node) -> bool:
+        """Whether the node would do now."""
+        return node.refusal(self.wanted) is None
+
+    def that_may_do(self, nodes: list[Node]) -> list[Node]:
+        """All nodes that would do, and some others: whoever asks looks closely."""
+        amounts = self.amounts
+        for name, value in self.items[:SIFTED_TYPES]:
+            nodes = [node for node in nodes if amounts(node).get(name, 0) >= value]
+        return nodes
+
+    def rank(self, node: Node) -> Any:
+        """What orders the nodes, before their ids."""
+        return node.score
+
+    def run_short(self) -> None:
+        """A look at all nodes was in vain."""
+        was_short = self.is_short
+        self.short_in = self.nodes.passes_ended
+        self.nodes.lower(self.items)
+        if not was_short:
+            self.nodes.ran_short(self)
+
+    def retire(self) -> None:
+        """Nobody waits for it any more: it is short until the end of the pass."""
+        self.short_in = self.nodes.passes_ended
+
+    def is_covered(self) -> bool:
+        """Whether a node would do that has changed."""
+        return any(self.takes(node) for node in self.nodes.rooms)
+
+
+class ReservableSupply(Supply):
+    """The nodes that could be reserved for asks of a shape or class, the least short first."""
+
+    __slots__ = ()
+
+    amounts = attrgetter("capacity")
+
+    def __init__(self, wanted: AskClass | Shape, nodes: NodePool) -> None:
+        """The node has to hold the amounts, but not if the asks require it (spec § 8.7)."""
+        super().__init__(wanted, nodes)
+        if wanted.required_node is not None:
+            self.items = ()
+
+    def takes(self, node: Node) -> bool:
+        """Open, with the capacity, and a reservation not refused; or the node required."""
+        return node.may_be_reserved(self.wanted)
+
+    def rank(self, node: Node) -> Any:
+        """How short the node is of the ask, then its place in node order."""
+        return (fit_score(node, self.items), node.score)
+
+
+class SupplyHeap(NodeHeap):
+    """The open nodes that a supply takes.
+
+    It is filled part by part. Nodes that change meanwhile are offered to it like any other time.
+    """
+
+    __slots__ = ("_rest", "_supply", "counted", "is_filling", "sizes")
+
+    def __init__(self, supply: Supply, nodes: list[Node], sizes: Greatest | None) -> None:
+        """To be filled from these nodes; `sizes` notes all of them if none would do."""
+        super().__init__(steady=isinstance(supply.wanted, Shape))
+        self._supply = supply
+        self._rest = iter(nodes)
+        self.sizes = sizes
+        """Notes what was looked at, as long as nothing of it would do."""
+        self.is_filling = True
+        """Whether it has not looked at all nodes yet: until then its first node is not known."""
+        self.counted = 0
+        """How many entries it had when they were counted last."""
+
+    def fill_on(self, most: int) -> int:
+        """Look at nodes until that has cost so much; what it has cost.
+
+        A microsecond is the unit, roughly.
+        """
+        types = min(SIFTED_TYPES, len(self._supply.items))
+        cost_of_entry = 1 + len(self._supply.items) // 8
+        cost = 0
+        while cost < most:
+            part = list(islice(self._rest, min(SIFTED, most)))
+            if not part:
+                self.put_in_order()
+                self.is_filling = False
+                break
+            may_do = self._supply.that_may_do(part)
+            self.gather(may_do)
+            cost += 1 + len(part) * (1 + types) // 16 + len(may_do) * cost_of_entry
+            if self.entries:
+                self.sizes = None
+            elif self.sizes is not None:
+                self.sizes.note(part)
+                cost += len(part) // 4
+        return cost
+
+    def entry(self, node: Node) -> Entry | None:
+        """The node's entry as it is now; None if the supply does not take it."""
+        supply = self._supply
+        return entry_of(node, supply.rank(node)) if supply.takes(node) else None
+
+
+def fit_score(node: Node, items: Items) -> float:
+    """How short the node is of the amounts: 0.0 fits, 1.0 for each type of which there is none."""
+    score = 0.0
+    for name, wanted in items:
+        available = node.available.get(name, 0)
+        if available <= 0:
+            score += 1.0
+        elif available < wanted:
+            score += (wanted - available) / wanted
+    return score

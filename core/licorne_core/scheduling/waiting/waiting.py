@@ -1,0 +1,260 @@
+"""Who waits for what: the one relation between blockers and those whom they block.
+
+An ask group, a reservation request or an application that cannot be served is *parked*: set aside
+in its ranking, and noted with the blocker that is in its way. The blocker notes it on a shelf for
+the ranking that it stands in, and the application and the queues that lead to it on shelves of the
+rankings above. So when the blocker changes, the first of all that wait for it is found by going
+down from root, and nobody else is looked at.
+
+`changed` is the one entry for «it may let somebody through now». The pass then takes, at each
+level, the smaller of what is active and what waits for an open blocker; before it takes the latter
+it asks the blocker, as one freed node may open the way for many and has room for one.
+"""
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heapreplace
+from typing import Any
+
+from licorne_core.model.apps.application import Application, GroupItem
+from licorne_core.model.queues.queue import Queue
+from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.scheduling.waiting.shelf import Shelf
+from licorne_core.values.ranking import Ranked, Ranking
+from licorne_core.values.resources import Items
+
+Parked = GroupItem | Application
+HEAD_COST = 4
+"""Looking at the first who waits in a line costs as much as looking at so many items."""
+
+_Path = Iterator[tuple[Ranking[Any], Any]]
+_Blocked = dict[Any, dict[Blocker, None]]
+"""The items of a ranking that lead to somebody who waits, each with the lines concerned."""
+
+
+class Waiting:
+    """The blockers of one partition that have changed since a pass found them shut.
+
+    Always true between passes: an item is parked if and only if its blocker has it on a shelf, and
+    every queue and application on the way to it is on the blocker's shelves above.
+    """
+
+    __slots__ = ("_blocked", "_heaps", "_openings", "opened", "runnable")
+
+    def __init__(self) -> None:
+        """Nobody waits. `runnable` is whether a pass could find something."""
+        self.opened: dict[Blocker, None] = {}
+        """The lines that have changed, until a look shows that they let nobody through."""
+        self._blocked: dict[Ranking[Any], _Blocked] = {}
+        self._heaps: dict[Ranking[Any], tuple[tuple[int, int], list[Ranked]]] = {}
+        self._openings = 0
+        self.runnable = False
+
+    def clear(self) -> None:
+        """Nobody waits any more."""
+        self.opened.clear()
+        self._blocked.clear()
+        self._heaps.clear()
+
+    def changed(self, blocker: Blocker) -> None:
+        """The blocker may let somebody through now; of a shortage those are foremost only."""
+        self.runnable = True
+        if blocker.line is blocker and blocker.shelves:
+            self._openings += 1
+            self.opened[blocker] = None
+            blocker.open()
+        for item, foremost in list(blocker.foremost.items()):
+            foremost.wake((item,))
+
+    def park(self, item: Parked, blocker: Blocker) -> None:
+        """The item waits for the blocker, and for nothing else, until it is unparked."""
+        if item.blocker is blocker:
+            _ranking_of(item).set_aside(item)
+            self._shut(blocker)
+            return
+        if item.blocker is not None:
+            self.unpark(item)
+        item.blocker = blocker
+        blocker.waiting += 1
+        self._note(item, blocker.line, blocker.items)
+        _ranking_of(item).set_aside(item)
+        self._shut(blocker)
+
+    def _note(self, item: Parked, line: Blocker, wanted: Items) -> None:
+        """Put the item, and all that leads to it, on the shelves of the line."""
+        is_first = is_less = True
+        inner: Shelf | None = None
+        for ranking, member in way_up(item):
+            shelf = line.shelves.get(ranking)
+            was_empty = shelf is None
+            if shelf is None:
+                shelf = line.shelves[ranking] = Shelf(ranking, line)
+            if is_first:
+                is_less = shelf.add(member, ranking, wanted)
+                if inner is not None:
+                    inner.stands_below(shelf, member)
+                known = self._blocked.setdefault(ranking, {})
+                known.setdefault(member, {})[line] = None
+            else:
+                is_less = shelf.lower(member, wanted)
+            is_first = was_empty
+            if not (is_first or is_less):
+                return
+            inner = shelf
+        line.is_noted(wanted, ranking)
+
+    def _shut(self, blocker: Blocker) -> None:
+        """The blocker was found to let nobody through who waits for it."""
+        if blocker.line is blocker:
+            self.opened.pop(blocker, None)
+        else:
+            blocker.shut()
+
+    def unpark(self, item: Parked) -> None:
+        """A parked item is to be tried again, and so is what leads to it."""
+        blocker = item.blocker
+        if blocker is None:
+            return
+        if not isinstance(item, Application):
+            # The application may be parked as well (`Cycle._answers_for_back_off`).
+            self.unpark(item.app)
+        item.blocker = None
+        blocker.waiting -= 1
+        line = blocker.line
+        noted = True
+        for ranking, member in way_up(item):
+            if noted:
+                shelf = line.shelves[ranking]
+                if shelf.remove(member):
+                    self._forget(ranking, member, line)
+                noted = not shelf.members
+                if noted:
+                    del line.shelves[ranking]
+            ranking.activate(member)
+        if blocker.blocks_nobody:
+            blocker.retire()
+
+    def _forget(self, ranking: Ranking[Any], member: Any, line: Blocker) -> None:
+        """The member leads to nobody any more who waits in the line."""
+        blocked = self._blocked[ranking]
+        del blocked[member][line]
+        if not blocked[member]:
+            del blocked[member]
+            if not blocked:
+                del self._blocked[ranking]
+
+    def unpark_all(self, app: Application) -> Iterator[None]:
+        """The application, and what waits in it, are to be tried again; step by step."""
+        self.unpark(app)
+        yield
+        for item in app.ranking.ordered():
+            self.unpark(item)
+            yield
+
+    def unpark_inside(self, app: Application) -> None:
+        """What waits in the application is to be tried again: nobody looks inside for a while."""
+        for item in app.ranking.ordered():
+            self.unpark(item)
+
+    def first(self, ranking: Ranking[Any]) -> Any:
+        """The first item of a ranking that can be looked at; None for none.
+
+        One that was parked itself is not any more.
+        """
+        active = ranking.top()
+        if not self.opened:
+            return active
+        limit = None if active is None else ranking.entry(active)
+        blocked = self._blocked.get(ranking)
+        if blocked is None:
+            return active
+        if len(blocked) < HEAD_COST * len(self.opened):
+            item = self._first_member(ranking, blocked, limit)
+        else:
+            item = self._first_head(ranking, limit)
+        if item is None:
+            return active
+        if not isinstance(item, Queue):
+            self.unpark(item)
+        return item
+
+    def end_pass(self) -> None:
+        """Nothing was found: what is open now blocks nobody who could be tried."""
+        for blocker in self.opened:
+            blocker.end_pass()
+        self.opened.clear()
+        self._heaps.clear()
+
+    def _first_member(self, ranking: Ranking[Any], blocked: _Blocked, limit: Ranked | None) -> Any:
+        """The first item before the limit that somebody may be let through in."""
+        heap = self._heap_of(ranking, blocked)
+        while heap:
+            entry = heap[0]
+            if limit is not None and limit < entry:
+                return None
+            valid = ranking.entry(entry.item)
+            known = blocked.get(entry.item)
+            if valid is None or not known:
+                heappop(heap)
+            elif valid.serial != entry.serial:
+                # Its key has become larger.
+                heapreplace(heap, valid)
+            elif any(self._is_open(line) and line.passes(entry.item) for line in known):
+                return entry.item
+            else:
+                heappop(heap)
+        return None
+
+    def _heap_of(self, ranking: Ranking[Any], blocked: _Blocked) -> list[Ranked]:
+        """The items that lead to open blockers.
+
+        The heap serves all tries until another blocker opens or a key becomes smaller.
+        """
+        stamp = (self._openings, ranking.forgotten + len(ranking.improved))
+        known = self._heaps.get(ranking)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        opened = self.opened.keys()
+        entries = (ranking.entry(i) for i, why in blocked.items() if not opened.isdisjoint(why))
+        heap = [entry for entry in entries if entry is not None]
+        heapify(heap)
+        self._heaps[ranking] = (stamp, heap)
+        return heap
+
+    def _first_head(self, ranking: Ranking[Any], limit: Ranked | None) -> Any:
+        """The same, found by the first item that is let through of each open line."""
+        found: Any = None
+        for line in list(self.opened):
+            shelf = line.shelves.get(ranking)
+            if shelf is not None and self._is_open(line):
+                entry = shelf.first(ranking, limit)
+                if entry is not None:
+                    limit, found = entry, entry.item
+        return found
+
+    def _is_open(self, line: Blocker) -> bool:
+        """Whether the line may let somebody through; one that lets nobody through is shut."""
+        if line not in self.opened:
+            return False
+        if line.lets_through():
+            return True
+        del self.opened[line]
+        return False
+
+
+def _ranking_of(item: Parked) -> Ranking[Any]:
+    """The ranking that the item stands in."""
+    ranking: Ranking[Any] = item.leaf.ranking if isinstance(item, Application) else item.app.ranking
+    return ranking
+
+
+def way_up(item: Parked) -> _Path:
+    """The item in its ranking, then the application and the queues that lead to it, up to root."""
+    if isinstance(item, Application):
+        leaf = item.leaf
+        yield leaf.ranking, item
+    else:
+        leaf = item.app.leaf
+        yield item.app.ranking, item
+        yield leaf.ranking, item.app
+    for queue in leaf.lineage[:-1]:
+        yield queue.parent.ranking, queue

@@ -1,0 +1,204 @@
+"""Asks and allocations: what an RM wants, and what it was given.
+
+One object serves an ask from the door to the end of its life, so that a million of them
+stay cheap: an `Ask` never changes, an `Allocation` is an ask with its node.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from licorne_core.values.ids import AllocationKey, AppId, NodeId
+from licorne_core.values.resources import Items, Resources, has_negative
+
+NO_TAGS: Mapping[str, str] = {}
+
+
+class Shape:
+    """How much room an ask needs and where: its resources, and the only node allowed if any.
+
+    Asks of one shape fit alike as far as nobody but the nodes is asked.
+    """
+
+    __slots__ = ("_hash", "has_negative", "items", "required_node", "resources")
+
+    def __init__(self, resources: Resources, required_node: NodeId | None = None) -> None:
+        """Take the resources wanted (bytes, milli-cores, counts) and the only node allowed."""
+        self.resources = resources
+        self.required_node = required_node
+        self.items = tuple(sorted((name, value) for name, value in resources.items() if value))
+        self.has_negative = has_negative(resources)
+        self._hash = hash((self.items, required_node))
+
+    def __hash__(self) -> int:
+        """Computed once: shapes are looked up for every ask."""
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        """Equal resources and equal required node; zero amounts do not count."""
+        if self is other:
+            return True
+        if not isinstance(other, Shape):
+            return NotImplemented
+        return self.items == other.items and self.required_node == other.required_node
+
+    def __lt__(self, other: "Shape") -> bool:
+        """An order for reports that does not depend on hashes."""
+        return (self.items, self.required_node or "") < (other.items, other.required_node or "")
+
+    def __repr__(self) -> str:
+        """``Shape(memory=10, vcore=100 @node-1)``."""
+        amounts = ", ".join(f"{name}={value}" for name, value in self.items)
+        return f"Shape({amounts}{f' @{self.required_node}' if self.required_node else ''})"
+
+
+class AskClass:
+    """Everything that decides on which nodes an ask fits: its shape and its predicate.
+
+    With a predicate the RM decides which nodes will do; its answers are equal for equal texts.
+    Whoever creates asks in bulk keeps the class of equal resources and hands the same object to
+    all of them; equal classes compare equal all the same.
+    """
+
+    __slots__ = ("_hash", "items", "predicate", "required_node", "shape")
+
+    def __init__(self, shape: Shape, predicate: str | None = None) -> None:
+        """The class of a shape; without `predicate` the RM is not asked."""
+        self.shape = shape
+        self.predicate = predicate
+        self.items: Items = shape.items
+        self.required_node = shape.required_node
+        self._hash = hash(shape) if predicate is None else hash((shape, predicate))
+
+    @classmethod
+    def of(
+        cls,
+        resources: Resources,
+        required_node: NodeId | None = None,
+        predicate: str | None = None,
+    ) -> "AskClass":
+        """The class of these resources; for those who do not keep the shape."""
+        return cls(Shape(resources, required_node), predicate)
+
+    @property
+    def resources(self) -> Resources:
+        """The resources wanted."""
+        return self.shape.resources
+
+    def __hash__(self) -> int:
+        """Computed once: classes are looked up for every ask."""
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        """Equal shape and equal predicate."""
+        if self is other:
+            return True
+        if not isinstance(other, AskClass):
+            return NotImplemented
+        return self.predicate == other.predicate and self.shape == other.shape
+
+    def __repr__(self) -> str:
+        """``AskClass(Shape(memory=10), predicate 'arm')``."""
+        predicate = "" if self.predicate is None else f", predicate {self.predicate!r}"
+        return f"AskClass({self.shape!r}{predicate})"
+
+
+@dataclass(slots=True, init=False)
+class Ask:
+    """One request for one allocation (spec § 5.3); never changed after it was made.
+
+    `create_time` is in unix seconds, None for «when it arrives». `node_id` is set when the RM
+    already knows the node: an existing allocation that is replayed, or one that it
+    placed itself. Not a frozen dataclass, because a million are made per second or so
+    and freezing doubles the cost. `__init__` is written out because that of a dataclass is never
+    compiled: it would take seven times as long.
+    """
+
+    key: AllocationKey
+    app_id: AppId
+    ask_class: AskClass
+    priority: int
+    create_time: float | None
+    node_id: NodeId | None
+    partition: str
+    originator: bool
+    allow_preempt_self: bool
+    allow_preempt_other: bool
+    placeholder: bool
+    task_group: str
+    tags: Mapping[str, str]
+    footprint: int
+    """Bytes of memory that its names, tags and amounts take, as reckoned by whoever made it."""
+    read_time: float
+    """When it came in, in unix seconds; 0 where nobody measures that. It decides nothing."""
+
+    def __init__(
+        self,
+        key: AllocationKey,
+        app_id: AppId,
+        ask_class: AskClass,
+        priority: int = 0,
+        create_time: float | None = None,
+        node_id: NodeId | None = None,
+        partition: str = "",
+        originator: bool = False,
+        allow_preempt_self: bool = False,
+        allow_preempt_other: bool = False,
+        placeholder: bool = False,
+        task_group: str = "",
+        tags: Mapping[str, str] = NO_TAGS,
+        footprint: int = 0,
+        read_time: float = 0.0,
+    ) -> None:
+        """An ask; the fields say what the arguments mean."""
+        self.key = key
+        self.app_id = app_id
+        self.ask_class = ask_class
+        self.priority = priority
+        self.create_time = create_time
+        self.node_id = node_id
+        self.partition = partition
+        self.originator = originator
+        self.allow_preempt_self = allow_preempt_self
+        self.allow_preempt_other = allow_preempt_other
+        self.placeholder = placeholder
+        self.task_group = task_group
+        self.tags = tags
+        self.footprint = footprint
+        self.read_time = read_time
+
+
+@dataclass(slots=True, init=False, eq=False)
+class Allocation:
+    """An ask on a node. Times are in unix seconds; never changed after it was made.
+
+    Two are never equal: two applications may use the same key. `__init__` is written out as that of
+    `Ask` is.
+    """
+
+    ask: Ask
+    node_id: NodeId
+    request_time: float
+    allocation_time: float
+    placeholder_used: bool
+    """Whether it took the place of a placeholder, whose request time it then has (spec § 6.6)."""
+
+    def __init__(
+        self,
+        ask: Ask,
+        node_id: NodeId,
+        request_time: float,
+        allocation_time: float,
+        *,
+        placeholder_used: bool = False,
+    ) -> None:
+        """The ask is on the node from now on."""
+        self.ask = ask
+        self.node_id = node_id
+        self.request_time = request_time
+        self.allocation_time = allocation_time
+        self.placeholder_used = placeholder_used
+
+    @property
+    def key(self) -> AllocationKey:
+        """The ask's key, which is the allocation's as well."""
+        return self.ask.key

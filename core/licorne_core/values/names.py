@@ -1,0 +1,76 @@
+"""Which names are allowed where (spec §§ 2.3, 2.5, 2.6, 3.9)."""
+
+from licorne_core.values.errors import shown
+from licorne_core.values.patterns import Pattern
+
+RECOVERY_NAME = "@recovery@"
+"""The queue directly below root that takes what nothing else does (spec § 3.14)."""
+
+INVALID_QUEUE_NAME = (
+    "invalid queue name, max 64 characters consisting of alphanumeric characters "
+    "and '-', '_', '#', '@', '/', ':' allowed"
+)
+"""The beginning of every message about an illegal name; `found` is the end."""
+
+ROOT = "root"
+"""The name of the queue above all others, and the beginning of every full path."""
+
+WILDCARD = "*"
+"""Everybody, in access lists; in limits everybody without a limit of their own."""
+
+_QUEUE = Pattern("[a-zA-Z0-9_:#/@-]{1,64}")
+_PARTITION = Pattern("[a-zA-Z0-9_.:#@-]{1,64}")
+_RULE = Pattern("[_a-zA-Z][a-zA-Z0-9_]*")
+_USER = Pattern("[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?")
+_GROUP = Pattern("[_a-zA-Z][a-zA-Z0-9:_.-]*")
+_ACL_USER = Pattern("[_a-zA-Z][a-zA-Z0-9_.@-]*[$]?")
+_ACL_GROUP = Pattern("[_a-zA-Z][a-zA-Z0-9_-]*")
+# A full stop is none of them: `s.e` is a name (spec § 14, row 3.9).
+_PATTERN_CHARACTERS = frozenset("^$*+?()[{}|")
+
+
+def is_queue_name(name: str) -> bool:
+    """Whether it can name a queue, or be one part of a queue's path."""
+    return _QUEUE.matches(name)
+
+
+def is_partition_name(name: str) -> bool:
+    """Whether it can name a partition; brackets and slashes have a meaning of their own."""
+    return _PARTITION.matches(name)
+
+
+def is_rule_name(name: str) -> bool:
+    """Whether it can name a placement rule."""
+    return _RULE.matches(name)
+
+
+def is_user_name(name: str) -> bool:
+    """Whether it can be a user who submits, has a limit, or stands in a filter."""
+    return _USER.matches(name)
+
+
+def is_group_name(name: str) -> bool:
+    """Whether it can be a group in a limit or a filter."""
+    return _GROUP.matches(name)
+
+
+def is_acl_user(name: str) -> bool:
+    """Whether an access list takes it as a user."""
+    return _ACL_USER.matches(name)
+
+
+def is_acl_group(name: str) -> bool:
+    """Whether an access list takes it as a group."""
+    return _ACL_GROUP.matches(name)
+
+
+def is_pattern(entry: str) -> bool:
+    """Whether the only entry of a filter's list is a regular expression and not a name."""
+    return not _PATTERN_CHARACTERS.isdisjoint(entry)
+
+
+def found(name: str | None) -> str:
+    """What was found instead of a legal name, for the end of a message; None for no name."""
+    if name is None:
+        return "found no name"
+    return f"found '{shown(name)}'" if name else "found an empty name"

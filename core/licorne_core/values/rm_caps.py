@@ -1,0 +1,256 @@
+"""How much one RM may have, and how much it has (reliability A7).
+
+Whatever adds to what an RM has is refused beyond a cap, with the cap and the value. Memory is
+reckoned, not measured: each thing counts with its share of the derived structures. The sum was
+between three quarters and three times of what Python takes, wherever it was compared. The reckoning
+is part of the decisions, and is the same on every machine.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from licorne_core.values.errors import Refusal, Rejected
+
+ASK_BYTES = 1_000
+"""An ask or allocation with its request, its places in heaps and on its node."""
+
+GROUP_BYTES = 3_000
+"""A group of asks with its class, its blocker and what it waits for."""
+
+APPLICATION_BYTES = 5_000
+"""An application without its tags, asks and groups."""
+
+NODE_BYTES = 3_000
+"""A node without its attributes and what is on it."""
+
+QUEUE_BYTES = 8_000
+"""A queue with its configuration."""
+
+ENTRY_BYTES = 200
+"""An entry of a mapping from text to text or number, without the characters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RmCaps:
+    """How much one RM may have, over all its partitions."""
+
+    partitions: int = 1_000
+    queues: int = 50_000
+    """Configured and dynamic ones; placement creates no more."""
+    nodes: int = 100_000
+    applications: int = 100_000
+    asks: int = 1_000_000
+    """Asks and allocations, those of other schedulers included."""
+    ended: int = 20_000
+    """Applications that are over and can still be seen; the one that ended first gives way."""
+    memory: int = 4 * 1024**3
+    """Bytes as reckoned here."""
+    ended_memory: int = 64 * 1024**2
+    """Bytes of these for applications that are over; the one that ended first gives way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RmCounts:
+    """How much one RM has; the fields mean the same as in `RmCaps`."""
+
+    partitions: int
+    queues: int
+    nodes: int
+    applications: int
+    asks: int
+    ended: int
+    memory: int
+    ended_memory: int
+
+
+class Shortage(IntEnum):
+    """What nobody gets any more, because the process is short of memory."""
+
+    NONE = 0
+    NEW = 1
+    """RMs that are not here are refused, and asks of RMs with more than an equal share."""
+    ALL = 2
+    """Everything that takes memory is refused, of all RMs; what is there stays."""
+
+
+class MemoryPressure:
+    """Whether the process is short of memory; it is the same object for all RMs."""
+
+    __slots__ = ("reason", "share", "shortage")
+
+    def __init__(self) -> None:
+        """There is no shortage."""
+        self.shortage = Shortage.NONE
+        self.reason = ""
+        """What is said to those who are refused."""
+        self.share = 0
+        """Reckoned bytes of each RM if all had the same."""
+
+    def set(self, shortage: Shortage, reason: str, held: Collection[int]) -> None:
+        """From now on; RMs have so many reckoned bytes at the moment."""
+        self.shortage = shortage
+        self.reason = reason
+        self.share = sum(held) // max(1, len(held))
+
+    def refuses(self, memory: int, *, new: bool) -> bool:
+        """Whether an RM with so many reckoned bytes gets nothing more, or nothing new.
+
+        At first only those wait that have more than an equal share: what one RM has in plenty must
+        not cost another its asks.
+        """
+        if self.shortage is Shortage.ALL:
+            return True
+        return self.shortage is Shortage.NEW and new and memory >= self.share
+
+
+class Holdings:
+    """What one RM has. Who adds something checks first; who adds or drops it says so."""
+
+    __slots__ = (
+        "applications",
+        "asks",
+        "caps",
+        "ended",
+        "ended_memory",
+        "memory",
+        "moved",
+        "nodes",
+        "pressure",
+        "queues",
+        "rm_id",
+    )
+
+    def __init__(
+        self, rm_id: str = "", caps: RmCaps | None = None, pressure: MemoryPressure | None = None
+    ) -> None:
+        """Nothing yet."""
+        self.rm_id = rm_id
+        self.caps = caps or RmCaps()
+        self.pressure = pressure or MemoryPressure()
+        self.queues = 0
+        self.nodes = 0
+        self.applications = 0
+        self.asks = 0
+        self.ended = 0
+        self.memory = 0
+        self.ended_memory = 0
+        self.moved = 0
+        """Bytes of footprints of asks that came and went since the last command or turn."""
+
+    def counts(self, partitions: int) -> RmCounts:
+        """For a report; the RM has so many partitions."""
+        return RmCounts(
+            partitions=partitions,
+            queues=self.queues,
+            nodes=self.nodes,
+            applications=self.applications,
+            asks=self.asks,
+            ended=self.ended,
+            memory=self.memory,
+            ended_memory=self.ended_memory,
+        )
+
+    # Checks. All raise Rejected.
+
+    def check_ask(self, key: str, footprint: int, *, exists: bool) -> None:
+        """One more ask or allocation; it `exists` if the RM runs it already."""
+        if self.asks >= self.caps.asks:
+            self._refuse(f"allocation {key}", self.asks, "asks and allocations", self.caps.asks)
+        # Most asks need no look at why.
+        if self.pressure.shortage or self.memory + ASK_BYTES + footprint > self.caps.memory:
+            self._check_memory(f"allocation {key}", ASK_BYTES + footprint, new=not exists)
+
+    def check_growth(self, key: str, footprint: int) -> None:
+        """What an ask or allocation takes grows by so many bytes."""
+        if footprint > 0:
+            self._check_memory(f"allocation {key}", footprint)
+
+    def check_application(self, app_id: str, footprint: int) -> None:
+        """One more application."""
+        if self.applications >= self.caps.applications:
+            self._refuse(
+                f"application {app_id}", self.applications, "applications", self.caps.applications
+            )
+        # An RM that connects again tells of its applications before what they run.
+        self._check_memory(f"application {app_id}", APPLICATION_BYTES + footprint)
+
+    def check_node(self, node_id: str, footprint: int) -> None:
+        """One more node."""
+        if self.nodes >= self.caps.nodes:
+            self._refuse(f"node {node_id}", self.nodes, "nodes", self.caps.nodes)
+        self._check_memory(f"node {node_id}", NODE_BYTES + footprint)
+
+    def check_queues(self, path: str, count: int) -> None:
+        """So many more queues, `path` being the last of them."""
+        if self.queues + count > self.caps.queues:
+            self._refuse(f"queue {path}", self.queues, "queues", self.caps.queues)
+
+    def _check_memory(self, what: str, more: int, *, new: bool = False) -> None:
+        if self.pressure.shortage and self.pressure.refuses(self.memory, new=new):
+            raise Rejected(f"{what} is refused: {self.pressure.reason}", Refusal.OUT_OF_MEMORY)
+        if self.memory + more > self.caps.memory:
+            raise Rejected(
+                f"{what} is refused: RM {self.rm_id} takes about {self.memory} bytes of memory "
+                f"and it needs {more} more, at most {self.caps.memory} are allowed",
+                Refusal.TOO_MANY,
+            )
+
+    def _refuse(self, what: str, count: int, things: str, cap: int) -> None:
+        raise Rejected(
+            f"{what} is one too many: RM {self.rm_id} has {count} {things}, at most {cap} "
+            "are allowed",
+            Refusal.TOO_MANY,
+        )
+
+    # What comes and goes
+
+    def ask_came(self, footprint: int) -> None:
+        """An ask or allocation was taken in; `footprint` is in bytes, as for all below."""
+        self.asks += 1
+        self.memory += ASK_BYTES + footprint
+        self.moved += footprint
+
+    def ask_went(self, footprint: int) -> None:
+        """It is gone."""
+        self.asks -= 1
+        self.memory -= ASK_BYTES + footprint
+        self.moved += footprint
+
+    def application_came(self, footprint: int) -> None:
+        """An application was taken in."""
+        self.applications += 1
+        self.memory += APPLICATION_BYTES + footprint
+
+    def application_went(self, footprint: int) -> None:
+        """It has left its queue."""
+        self.applications -= 1
+        self.memory -= APPLICATION_BYTES + footprint
+
+    def node_came(self, footprint: int) -> None:
+        """A node was taken in."""
+        self.nodes += 1
+        self.memory += NODE_BYTES + footprint
+
+    def node_went(self, footprint: int) -> None:
+        """It is gone."""
+        self.nodes -= 1
+        self.memory -= NODE_BYTES + footprint
+
+    def queues_changed(self, count: int) -> None:
+        """So many queues came, or went if it is below zero."""
+        self.queues += count
+        self.memory += count * QUEUE_BYTES
+
+
+def footprint_of(texts: Mapping[str, object]) -> int:
+    """Bytes of memory that a mapping takes, as reckoned."""
+    size = ENTRY_BYTES * len(texts)
+    for key, value in texts.items():
+        size += len(key) + (len(value) if isinstance(value, str) else 0)
+    return size
+
+
+def footprint_of_names(names: Iterable[str]) -> int:
+    """The same for texts."""
+    return sum(ENTRY_BYTES + len(name) for name in names)

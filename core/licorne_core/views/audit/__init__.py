@@ -1,0 +1,7 @@
+"""Do the books agree? All sums, recounted.
+
+In: the schedulers' objects. Out: findings, each with the rule that is broken. `steps.py` recounts in
+steps, for a server that runs; `invariants.py` checks all rules at once, one module for each subject.
+
+Caller: `views/lookup.py`, the server's audits, and tests after every command.
+"""

@@ -1,0 +1,70 @@
+"""Rules on sums that are kept while things come and go (see `invariants.py`).
+
+H1: what an RM has is the sum of what its partitions have. H2: what a partition's tally says is the
+sum over its applications.
+"""
+
+from collections import Counter
+
+from licorne_core.messages.commands import Hold
+from licorne_core.partitions.partition import Partition
+from licorne_core.partitions.registry import Rm
+from licorne_core.values.errors import InvariantBroken
+from licorne_core.values.rm_caps import (
+    APPLICATION_BYTES,
+    ASK_BYTES,
+    GROUP_BYTES,
+    NODE_BYTES,
+    QUEUE_BYTES,
+    Holdings,
+)
+
+
+def check_holdings(rm: Rm) -> None:
+    """Count anew what the RM has, and its applications; raises InvariantBroken.
+
+    Between two slices of a command a partition that is being built counts, and is not there yet.
+    """
+    summed = Holdings()
+    for partition in rm.partitions.values():
+        _add(summed, partition)
+        _check_tally(partition)
+    if Hold.UNFINISHED in rm.holds and rm.holdings.queues > summed.queues:
+        summed.queues_changed(rm.holdings.queues - summed.queues)
+    known, fresh = rm.holdings.counts(0), summed.counts(0)
+    if known != fresh:
+        raise InvariantBroken(f"H1: RM {rm.rm_id} has {fresh}, and is known to have {known}")
+
+
+def _add(summed: Holdings, partition: Partition) -> None:
+    summed.queues += len(partition.tree)
+    summed.memory += QUEUE_BYTES * len(partition.tree)
+    for node in partition.nodes.by_id.values():
+        summed.nodes += 1
+        summed.memory += NODE_BYTES + node.footprint
+        for foreign in node.foreign.values():
+            summed.asks += 1
+            summed.memory += ASK_BYTES + foreign.ask.footprint
+    for app in partition.applications.values():
+        summed.applications += 1
+        summed.asks += len(app.requests)
+        summed.memory += APPLICATION_BYTES + app.footprint + GROUP_BYTES * len(app.groups)
+        for request in app.requests.values():
+            summed.memory += ASK_BYTES + request.ask.footprint
+    for over in (*partition.completed.values(), *partition.rejected.values()):
+        summed.ended += 1
+        summed.ended_memory += APPLICATION_BYTES + over.footprint
+
+
+def _check_tally(partition: Partition) -> None:
+    apps = partition.applications.values()
+    over = (*partition.completed.values(), *partition.rejected.values())
+    fresh = (
+        sum(len(app.requests) for app in apps),
+        sum(app.allocation_count - app.assumed_count for app in apps),
+        dict(Counter(app.state.value for app in (*apps, *over))),
+    )
+    tally = partition.tally
+    known = (tally.requests, tally.allocations, tally.states)
+    if known != fresh:
+        raise InvariantBroken(f"H2: partition {partition.name} has {fresh}, its tally says {known}")

@@ -1,0 +1,97 @@
+"""What must hold of who waits for what (rules W1 to W4 of `invariants.py`)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from licorne_core.messages.commands import Hold
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.queues.access import stopped_above
+from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.scheduling.waiting.waiting import Parked, way_up
+from licorne_core.values.errors import InvariantBroken
+from licorne_core.views.explain import checks_of
+
+
+def check_waiting(partition: Partition) -> None:
+    """Raises InvariantBroken, naming the rule and who breaks it."""
+    for item in _parked(partition):
+        _check_parked(item)
+    _check_shelves(partition)
+    for blocker in _blockers(partition):
+        if blocker.blocks_nobody:
+            raise InvariantBroken(f"W3: {blocker!r} is kept and blocks nobody")
+    if not partition.wakeups.waiting.runnable:
+        _check_at_rest(partition)
+    if Hold.UNFINISHED not in partition.holds:
+        _check_stopped(partition)
+
+
+def _parked(partition: Partition) -> Iterator[Parked]:
+    for app in partition.applications.values():
+        for item in (app, *app.ranking.ordered()):
+            if item.blocker is not None:
+                yield item
+
+
+def _check_parked(item: Parked) -> None:
+    """W2: the line has the item, and all that leads to it, on its shelves; none is active."""
+    blocker = item.blocker
+    for level, (ranking, member) in enumerate(way_up(item)):
+        shelf = blocker.line.shelves.get(ranking)
+        if shelf is None or member not in shelf.members:
+            raise InvariantBroken(f"W2: {item!r} waits for {blocker!r}, which has not {member!r}")
+        if not shelf.knows(member, blocker.items):
+            raise InvariantBroken(f"W2: {member!r} leads to {item!r}, who wants less than is known")
+        if not level and ranking.is_active(member):
+            raise InvariantBroken(f"W2: {item!r} waits for {blocker!r} and is active")
+
+
+def _check_shelves(partition: Partition) -> None:
+    """W2 the other way round: what is on a shelf leads to somebody who waits for its blocker."""
+    leading: dict[Blocker, set[tuple[Any, object]]] = {}
+    for item in _parked(partition):
+        known = leading.setdefault(item.blocker.line, set())
+        known.update((ranking, member) for ranking, member in way_up(item))
+    for blocker, known in leading.items():
+        for ranking, shelf in blocker.shelves.items():
+            for member in shelf.members:
+                if (ranking, member) not in known:
+                    raise InvariantBroken(f"W2: {member!r} leads to nobody behind {blocker!r}")
+
+
+def _blockers(partition: Partition) -> Iterator[Blocker]:
+    yield from partition.wakeups.shortages
+    yield from partition.wakeups.running_limits
+    yield from partition.wakeups.gang_waits
+    yield from partition.wakeups.stopped_queues
+    yield from partition.wakeups.reservation_limits
+    yield from partition.preemption
+
+
+def _check_at_rest(partition: Partition) -> None:
+    """W1: nobody waits who could be served."""
+    for app in partition.applications.values():
+        for request in _first_of_each_group(app):
+            if all(check.passed for check in checks_of(partition, app, request)):
+                raise InvariantBroken(f"W1: {request!r} waits for nothing")
+
+
+def _first_of_each_group(app: Application) -> Iterator[Request]:
+    """Asks of a group fit alike; those with a reservation are looked at one by one."""
+    for group in app.groups.values():
+        if group.waiting:
+            yield group.first().request
+    yield from (request for request in app.reserved.values() if request.is_pending)
+
+
+def _check_stopped(partition: Partition) -> None:
+    """W4: nothing is kept for anybody in a stopped queue, or parked there."""
+    for app in partition.applications.values():
+        queue = stopped_above(app.leaf)
+        if queue is None:
+            continue
+        parked = [item for item in (app, *app.ranking.ordered()) if item.blocker is not None]
+        if app.reserved or app.assumed_count or parked:
+            raise InvariantBroken(f"W4: {app!r} is in {queue!r}, and something waits for {parked}")

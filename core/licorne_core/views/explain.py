@@ -1,0 +1,358 @@
+"""Why an ask is where it is: every check made afresh, with its operands (DESIGN § 2).
+
+The checks are those of the pass in its order (`scheduling/checks.py`); here none is skipped because
+an earlier one stops the ask, so that all that stands in the way can be seen at once.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
+
+from licorne_core.messages.reasons import (
+    AskBackOffCheck,
+    Check,
+    NodesCheck,
+    PartitionCheck,
+    QueueCheck,
+    StartingCheck,
+    StateCheck,
+)
+from licorne_core.messages.reports import Explanation
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import AskGroup, group_key, waits
+from licorne_core.model.apps.requests import (
+    ASSUMED,
+    PENDING,
+    STOPPING,
+    TO_REPLACE,
+    Place,
+    Request,
+    RequestState,
+)
+from licorne_core.model.apps.states import SCHEDULABLE, AppState
+from licorne_core.model.queues.queue import Queue
+from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.checks import APPLICATION_CHECKS, ASK_CHECKS, Asking
+from licorne_core.scheduling.order import app_key
+from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule
+from licorne_core.values.errors import NotFound, shown
+from licorne_core.values.ids import AllocationKey
+from licorne_core.values.reservations import HolderReason, Reservation
+from licorne_core.views.explain_nodes import (
+    STEP,
+    Holders,
+    bound_of,
+    nodes_asked,
+    nodes_check,
+    why_not_there,
+)
+from licorne_core.views.explain_preemption import UNDER_WAY, preemption_check
+
+_CHANGES = "asks of application {} change faster than one can be explained: ask again"
+
+_DROPS_ASKS = frozenset({AppState.RESUMING, AppState.FAILING})
+"""In these states an application has lost its asks, as its gang has not come together in time."""
+
+ROUNDS = 5
+"""How often it begins anew because the ask that it looked at is not what it was."""
+
+
+def explain(partition: Partition, app: Application, key: str) -> Iterator[Explanation | None]:
+    """The ask's, or for an empty key the first waiting ask's, situation; raises NotFound.
+
+    Before it is a None wherever the reader may pause. What changes meanwhile may be missed, but the
+    ask is one that waits, if it is explained as such.
+    """
+    for _ in range(ROUNDS):
+        request = yield from _request(app, key)
+        if not request.is_pending:
+            yield _explain_settled(partition, app, request)
+            return
+        asks = yield from _asks_ahead(app, request.place)
+        applications = yield from _applications_ahead(app)
+        holders = Holders(partition.wakeups.reserved)
+        nodes = yield from nodes_asked(partition, request, holders)
+        largest = yield from holders.largest()
+        if partition.applications.get(app.app_id) is not app:
+            raise NotFound(f"application {app.app_id} is {app.state.value}")
+        if app.requests.get(request.key) is request and request.state is PENDING:
+            nodes = replace(
+                nodes,
+                reserved_for=tuple(of.report(why_waits(partition, of.shown)) for of in largest),
+                more_queues=len(holders) - len(largest),
+                bound=bound_of(partition, request),
+            )
+            yield _explain_pending(partition, app, request, nodes, (asks, applications))
+            return
+    raise NotFound(_CHANGES.format(app.app_id))
+
+
+def _request(app: Application, key: str) -> Generator[None, None, Request]:
+    """The ask of that key, or the first that waits in an application that is here."""
+    who = f"application {app.app_id}"
+    if app.state in _DROPS_ASKS:
+        who = f"{who} is {app.state.value} and"
+    if key:
+        request = app.requests.get(AllocationKey(key))
+        if request is None:
+            raise NotFound(f"{who} has no ask {shown(key)}")
+        return request
+    for _ in range(ROUNDS):
+        first: Place | None = None
+        for number, place in enumerate(_first_places(app), 1):
+            if place is not None and (first is None or place < first):
+                first = place
+            if not number % STEP:
+                yield
+        if first is None:
+            raise NotFound(f"{who} has no pending ask")
+        if app.requests.get(first.request.key) is first.request:
+            return first.request
+    raise NotFound(_CHANGES.format(app.app_id))
+
+
+def _first_places(app: Application) -> Iterator[Place | None]:
+    """The place of the first ask of each group, and of each that has a node and is not told."""
+    for group in list(app.groups.values()):
+        yield group.first() if group.waiting else None
+    for request in list(app.backing_off.values()):
+        yield request.place
+    if app.assumed_count or app.replacing_count:
+        for request in list(app.requests.values()):
+            is_one = request.state is ASSUMED or request.state in TO_REPLACE
+            yield request.place if is_one else None
+
+
+def _explain_settled(partition: Partition, app: Application, request: Request) -> Explanation:
+    """The situation of a request that is not pending."""
+    verdict, summary = _whereabouts(partition, request)
+    return Explanation(
+        app_id=app.app_id,
+        key=request.key,
+        queue=app.queue_path,
+        verdict=verdict,
+        summary=summary,
+        node_id=_node_of(request),
+        is_victim=_record(partition, request) is not None,
+    )
+
+
+def explain_preempted(record: PreemptionRecord) -> Explanation:
+    """The situation of a victim that is gone."""
+    return Explanation(
+        app_id=record.app_id,
+        key=record.key,
+        queue=record.victim_queue.path,
+        verdict="preempted",
+        summary=f"preempted on node {record.node_id} {_cause(record)}",
+        node_id=record.node_id,
+        is_victim=True,
+    )
+
+
+def why_stopped(request: Request) -> str:
+    """Why the RM was told to stop it, as reports say it; empty for one that may go on.
+
+    A placeholder whose real request went away meanwhile counts as timed out (spec § 6.12).
+    """
+    if request.state is RequestState.PREEMPTING:
+        return "preempted"
+    if request.state is RequestState.RELEASING:
+        if not request.ask.placeholder:
+            return "application stopped"
+        return "timeout" if request.partner is None else "replaced"
+    return ""
+
+
+def _whereabouts(partition: Partition, request: Request) -> tuple[str, str]:
+    """The verdict and the summary of a request that is not pending."""
+    node_id = _node_of(request)
+    if request.state in TO_REPLACE and request.partner is not None:
+        placeholder = f"placeholder {request.partner.key}"
+        if request.state is RequestState.MATCHED:
+            return "assumed", f"runs on node {node_id} instead of {placeholder} if the RM agrees"
+        return "replacing", f"runs on node {node_id} once the RM has stopped {placeholder}"
+    if request.state is RequestState.ASSUMED:
+        return "assumed", f"assumed on node {node_id} until the RM agrees"
+    if request.state in STOPPING:
+        why = _stop(partition, request)
+        return "stopping", f"on node {node_id} until the RM has stopped it: {why}"
+    return "allocated", f"allocated on node {node_id}"
+
+
+def _node_of(request: Request) -> str:
+    """The node that it is on or goes to."""
+    here = request if request.allocation is not None else request.partner
+    return "" if here is None or here.allocation is None else here.allocation.node_id
+
+
+def _stop(partition: Partition, request: Request) -> str:
+    """Why a request is being stopped, in words."""
+    if request.state is RequestState.PREEMPTING:
+        record = _record(partition, request)
+        return "preempted" if record is None else f"preempted {_cause(record)}"
+    if request.partner is not None:
+        return f"{request.partner.key} takes its place"
+    if not request.ask.placeholder:
+        return "an operator has stopped its application"
+    return "no real allocation takes its place"
+
+
+def _record(partition: Partition, request: Request) -> PreemptionRecord | None:
+    """For whom or what it has to go, or one of its key had to go before; None for neither."""
+    return partition.ledger.find(request.ask.app_id, request.key)
+
+
+def _cause(record: PreemptionRecord) -> str:
+    """For whom or what a victim had to go."""
+    if record.beneficiary_queue is None or record.rule is PreemptionRule.QUOTA:
+        queue = record.beneficiary_queue or record.victim_queue
+        return f"because queue {queue.path} had more than its maximum"
+    whom = f"for ask {record.beneficiary_key} of application {record.beneficiary_app_id}"
+    if record.rule is PreemptionRule.REQUIRED_NODE:
+        return f"{whom}, which may go to no other node"
+    return f"{whom}, as queue {record.beneficiary_queue.path} was below its guarantee"
+
+
+def _explain_pending(
+    partition: Partition,
+    app: Application,
+    request: Request,
+    nodes: Check,
+    ahead: tuple[int, int],
+) -> Explanation:
+    """The situation of a pending ask, with so many asks and applications ahead of it."""
+    checks: tuple[Check, ...] = (*_checks_before_nodes(partition, app, request), nodes)
+    blocking = next((check for check in checks if not check.passed), None)
+    summary = "schedulable, waiting for its turn" if blocking is None else blocking.message()
+    if isinstance(blocking, QueueCheck | NodesCheck):
+        preemption = preemption_check(partition, app, request)
+        checks += (preemption,)
+        if preemption.code == UNDER_WAY:
+            summary = preemption.text
+    return Explanation(
+        app_id=app.app_id,
+        key=request.key,
+        queue=app.queue_path,
+        verdict="waiting" if blocking is None else "pending",
+        summary=summary,
+        checks=checks,
+        asks_ahead=ahead[0],
+        applications_ahead=ahead[1],
+        is_victim=_record(partition, request) is not None,
+    )
+
+
+def _asks_ahead(app: Application, place: Place) -> Generator[None, None, int]:
+    """How many pending asks of its application are looked at before the one with that place."""
+    count = looks = 0
+    for group in list(app.groups.values()):
+        for one in _places(group):
+            count += waits(one) and one < place
+            looks += 1
+            if not looks % STEP:
+                yield
+    for request in list(app.backing_off.values()):
+        count += request.place < place
+        looks += 1
+        if not looks % STEP:
+            yield
+    return count
+
+
+def _places(group: AskGroup) -> list[Place]:
+    """The places of its asks, and of others that are gone."""
+    return [group.first()] if group.waiting == 1 else group.heap.copy()
+
+
+def _applications_ahead(app: Application) -> Generator[None, None, int]:
+    """How many applications of its leaf are looked at before it."""
+    leaf = app.leaf
+    if not isinstance(leaf, Queue):
+        return 0
+    key = app_key(app, leaf)
+    count = 0
+    for number, other in enumerate(list(leaf.applications.values()), 1):
+        count += (
+            other is not app
+            and other.leaf is leaf
+            and other.pending_count > 0
+            and other.state in SCHEDULABLE
+            and app_key(other, leaf) < key
+        )
+        if not number % STEP:
+            yield
+    return count
+
+
+def checks_of(partition: Partition, app: Application, request: Request) -> tuple[Check, ...]:
+    """All checks of a pending ask, in the order of the pass."""
+    return (*_checks_before_nodes(partition, app, request), nodes_check(partition, request))
+
+
+def first_failing(
+    partition: Partition,
+    app: Application,
+    request: Request,
+    of_nodes: Callable[[Partition, Request], Check],
+) -> Check | None:
+    """The check that stops a pending ask; None for none. Those behind it are not made.
+
+    `of_nodes` is `nodes_check`, or gives what that gave before for such an ask: it asks every node,
+    and takes as long as all other checks of a thousand asks.
+    """
+    for check in _checks_before_nodes(partition, app, request):
+        if not check.passed:
+            return check
+    last = of_nodes(partition, request)
+    return None if last.passed else last
+
+
+def _checks_before_nodes(
+    partition: Partition, app: Application, request: Request
+) -> Iterator[Check]:
+    yield PartitionCheck(
+        partition=partition.name, holds=tuple(partition.holds), nodes=len(partition.nodes.by_id)
+    )
+    yield StateCheck(app_id=app.app_id, state=app.state.value, passed=app.state in SCHEDULABLE)
+    reserved = request.reservation is not None
+    if not reserved:
+        yield from starting_checks(partition, app)
+    scene, ask_class = partition.scene, request.ask.ask_class
+    for check in APPLICATION_CHECKS:
+        if not (reserved and check.spares_reserved):
+            yield from check.report(scene, app)
+    if request.key in app.backing_off and request.setback is not None:
+        # No pass looks at it before then.
+        failures, until = request.setback
+        yield AskBackOffCheck(key=request.key, failures=failures, until=until)
+    group = request.group or AskGroup(app, group_key(request.ask))
+    for ask_check in ASK_CHECKS:
+        spared = reserved and ask_check.spares_reserved
+        if not spared and (ask_class.predicate is not None or not ask_check.only_with_predicate):
+            yield from ask_check.report(scene, Asking(app, group, request.promise))
+
+
+def starting_checks(partition: Partition, app: Application) -> Iterator[Check]:
+    """Whether it is the application's turn to start in a state-aware leaf (spec § 5.2)."""
+    leaf = partition.leaf_of(app)
+    if app.state is AppState.ACCEPTED and partition.changes.is_state_aware(leaf):
+        first = leaf.admission.starting or leaf.admission.next_accepted()
+        ahead = "" if first is None or first is app else first.app_id
+        yield StartingCheck(queue=leaf.path, ahead=ahead)
+
+
+def why_waits(partition: Partition, reservation: Reservation) -> HolderReason:
+    """Why the ask of a reservation does not run on its node.
+
+    A cluster that is full as a whole is no reason, as in a review: the room would be on the node.
+    """
+    node_id = reservation.node_id
+    if node_id is None:
+        return HolderReason("RESERVATION_ENDED", "its reservation has ended", {})
+    _, app, request = partition.wakeups.reserved.holder(reservation)
+    if not request.is_pending:
+        return HolderReason("WAITS_FOR_ANSWER", _whereabouts(partition, request)[1], {})
+    for check in _checks_before_nodes(partition, app, request):
+        if not check.passed and not (isinstance(check, QueueCheck) and check.is_root):
+            return HolderReason(check.code, check.message(), {})
+    return why_not_there(partition.nodes.by_id[node_id], request.ask.ask_class)

@@ -1,0 +1,193 @@
+"""The check of the nodes: why each is out, and for whom nodes are reserved (spec § 7.4, § 8.5)."""
+
+from collections import Counter
+from collections.abc import Generator
+from heapq import nsmallest
+from itertools import islice
+
+from licorne_core.config.properties import APP_RESERVATION_MAX_NODES, RESERVATION_MAX_NODES
+from licorne_core.messages.reasons import NodesCheck
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.nodes.node import RESERVED, Node
+from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.reservations.reserved import ReservedAsks
+from licorne_core.values.asks import AskClass
+from licorne_core.values.ids import NodeId, QueuePath
+from licorne_core.values.reservations import (
+    HolderReason,
+    QueueReservations,
+    Reservation,
+    ReservationBound,
+)
+from licorne_core.values.resources import charge
+
+MOST_QUEUES = 5
+"""Queues that are named; the others are counted."""
+
+MOST_ON_A_NODE = 16
+"""Reservations of one node that are looked at; asks that require it may have very many."""
+
+STEP = 500
+"""Nodes, queues, applications and asks that are looked at before the reader may pause."""
+
+
+class Holders:
+    """Counts reserved nodes by the queues of the asks that they are reserved for.
+
+    Reservations may end while it counts.
+    """
+
+    def __init__(self, reserved: ReservedAsks) -> None:
+        """None yet; `reserved` knows whose a reservation is."""
+        self._reserved = reserved
+        self._of: dict[QueuePath, OfQueue] = {}
+
+    def __len__(self) -> int:
+        """How many queues there are."""
+        return len(self._of)
+
+    def add(self, node: Node) -> int:
+        """One node more, which counts once for each queue; how many reservations it has."""
+        looks = 0
+        for reservation in islice(node.reservations.values(), MOST_ON_A_NODE):
+            queue = self._reserved.holder(reservation).leaf.path
+            found = self._of.get(queue)
+            if found is None:
+                found = self._of[queue] = OfQueue(queue, reservation)
+            found.add(reservation, node)
+            looks += 1
+        return looks
+
+    def largest(self) -> Generator[None, None, "list[OfQueue]"]:
+        """The queues with most nodes, the first of them first."""
+        first: list[OfQueue] = []
+        rest = iter(list(self._of.values()))
+        while part := list(islice(rest, STEP)):
+            first = nsmallest(MOST_QUEUES, [*first, *part], key=OfQueue.rank)
+            yield
+        return first
+
+
+class OfQueue:
+    """What is reserved for one queue; `shown` is an idle reservation if there is one."""
+
+    def __init__(self, queue: QueuePath, first: Reservation) -> None:
+        """Nothing yet."""
+        self.shown = first
+        self._queue = queue
+        self._nodes = 0
+        self._idle = 0
+        self._kept: dict[str, int] = {}
+        self._last: Node | None = None
+
+    def rank(self) -> tuple[int, QueuePath]:
+        """Most nodes first, and then by path."""
+        return -self._nodes, self._queue
+
+    def report(self, reason: HolderReason) -> QueueReservations:
+        """All of it, with the reason that the ask of `shown` does not run."""
+        return QueueReservations(
+            queue=self._queue,
+            nodes=self._nodes,
+            idle=self._idle,
+            kept=self._kept,
+            reason=reason,
+        )
+
+    def add(self, reservation: Reservation, node: Node) -> None:
+        """One reservation more, of a node; those of one node come one after the other."""
+        is_idle = reservation.idle_since is not None
+        if node is not self._last:
+            self._last = node
+            self._nodes += 1
+            self._idle += is_idle
+        charge(self._kept, reservation.items)
+        if is_idle and self.shown.idle_since is None:
+            self.shown = reservation
+
+
+def nodes_check(partition: Partition, request: Request) -> NodesCheck:
+    """Every node asked, without a pause; of those out, the first cause (spec § 7.4).
+
+    It does not say for whom nodes are reserved.
+    """
+    asking = nodes_asked(partition, request)
+    while True:
+        try:
+            next(asking)
+        except StopIteration as end:
+            check: NodesCheck = end.value
+            return check
+
+
+def nodes_asked(
+    partition: Partition, request: Request, holders: Holders | None = None
+) -> Generator[None, None, NodesCheck]:
+    """The same, node by node; those that are reserved for others are counted by `holders`."""
+    ask_class, reservation = request.ask.ask_class, request.reservation
+    required = ask_class.required_node
+    own = None if reservation is None else reservation.node_id
+    nodes = _asked_nodes(partition, required)
+    causes: Counter[str] = Counter()
+    looks = 0
+    for node in nodes:
+        refusal = node.refusal(ask_class, reserved=node.node_id == own)
+        if refusal is not None:
+            causes[refusal] += 1
+        looks += 1
+        if refusal == RESERVED and holders is not None:
+            looks += holders.add(node)
+        if looks >= STEP:
+            looks = 0
+            yield
+    return NodesCheck(
+        total=len(nodes),
+        fitting=len(nodes) - causes.total(),
+        required_node=required,
+        reserved_node=own,
+        causes=dict(sorted(causes.items())),
+    )
+
+
+def _asked_nodes(partition: Partition, required: NodeId | None) -> list[Node]:
+    if required is None:
+        return list(partition.nodes.by_id.values())
+    node = partition.nodes.by_id.get(required)
+    return [] if node is None else [node]
+
+
+def why_not_there(node: Node, ask_class: AskClass) -> HolderReason:
+    """Why a pending ask that no check stops does not run on the node that is reserved for it."""
+    available = node.available
+    lacks = {
+        name: value - available.get(name, 0)
+        for name, value in ask_class.items
+        if available.get(name, 0) < value
+    }
+    if lacks:
+        return HolderReason("WAITS_FOR_ROOM", "waits for room on the node", lacks)
+    refusal = node.refusal(ask_class, reserved=True)
+    if refusal is None and node.is_refused(ask_class):
+        refusal = "the RM refuses the ask there"
+    if refusal is not None:
+        return HolderReason("NODE_REFUSED", f"the node is out: {refusal}", {})
+    return HolderReason("WAITS_FOR_TURN", "waits for its turn", {})
+
+
+def bound_of(partition: Partition, request: Request) -> ReservationBound | None:
+    """The bound that keeps an ask, which no node takes, from having one reserved; None for none."""
+    group = request.group
+    if group is None or group.reservation_request is None or request.reservation is not None:
+        return None
+    limits = partition.wakeups.reservation_limits
+    owner = limits.full(group.app)
+    most = None if owner is None else limits.most(owner)
+    if owner is None or most is None:
+        return None
+    if isinstance(owner, Application):
+        whom, key = f"for application {owner.app_id}", APP_RESERVATION_MAX_NODES
+    else:
+        whom = "in the partition" if owner.parent is None else f"in queue {owner.path}"
+        key = RESERVATION_MAX_NODES
+    return ReservationBound(whom=whom, reserved=limits.reserved(owner), most=most, key=key)

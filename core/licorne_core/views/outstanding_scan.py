@@ -1,0 +1,168 @@
+"""What quota would admit and no node takes: how much the cluster is short of (spec § 8.12).
+
+An ask counts when it was looked at, no node took it, and it fits in what its user, its group and
+its queues may still have, behind those that come before it. The size of the cluster does not bound
+it: that is what an autoscaler is to change. An ask that waits for its turn or for an answer of the
+RM is not without a node.
+"""
+
+from collections.abc import Iterable, Iterator
+from heapq import heappop
+from itertools import chain
+from typing import NamedTuple
+
+from licorne_core.messages.effects import ContainerState
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import AskGroup, waits
+from licorne_core.model.queues.queue import Queue
+from licorne_core.model.quotas import Quota, headroom
+from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.predicates.results import PredicateResults
+from licorne_core.values.resources import Items
+
+REASON = "request is waiting for cluster resources become available"
+
+PART = 1_000
+"""Queues, applications, groups and asks that are looked at before others have their turn: at most
+some milliseconds."""
+
+
+class Outstanding(NamedTuple):
+    """The first `asks` of a group, in order, wait for a larger cluster."""
+
+    leaf: Queue
+    app: Application
+    group: AskGroup
+    asks: int
+
+
+Scan = Iterator[Outstanding | None]
+"""What is found, and a None for each look at something else."""
+
+
+def scan(partition: Partition) -> Scan:
+    """Every group that was tried, in that order, with the number of its asks, which may be 0.
+
+    The scan may be interrupted. It need not see what changes in the meantime.
+    """
+    rooms = _Rooms(partition.tree.root)
+    for leaf in _leaves(partition.tree.root):
+        yield None
+        for app in () if leaf is None else _applications(leaf):
+            yield None
+            for group in () if app is None else _groups(app, partition.results):
+                if leaf is None or app is None or group is None:
+                    yield None
+                else:
+                    asks = rooms.take(app.quotas, group.ask_class.items, group.waiting)
+                    yield Outstanding(leaf, app, group, asks)
+
+
+def unreported(scanning: Scan) -> tuple[list[ContainerState], Scan | None]:
+    """The asks in the next part of a scan that the RM was not told of, and what is left of it.
+
+    They count as reported from now on.
+    """
+    states: list[ContainerState] = []
+    looks = PART
+    for found in scanning:
+        looks -= 1
+        if found is not None:
+            looks = _report(found, looks, states)
+            if looks <= 0:
+                return states, chain((found,), scanning)
+        elif looks <= 0:
+            return states, scanning
+    return states, None
+
+
+def _report(found: Outstanding, looks: int, states: list[ContainerState]) -> int:
+    """Report the first asks of a group that were not; how many looks are left then."""
+    group, app_id = found.group, found.app.app_id
+    if group.reported >= found.asks:
+        return looks
+    heap = group.unreported()
+    while heap and looks > 0 and group.reported < found.asks:
+        looks -= 1
+        place = heappop(heap)
+        request = place.request
+        if waits(place) and not request.reported:
+            request.reported = True
+            group.reported += 1
+            states.append(ContainerState(app_id=app_id, key=request.key, reason=REASON))
+    return looks
+
+
+class _Rooms:
+    """What is left of each maximum for those who come next."""
+
+    def __init__(self, root: Queue) -> None:
+        self._root = root
+        self._left: dict[Quota, dict[str, int]] = {}
+
+    def take(self, quotas: Iterable[Quota], items: Items, wanted: int) -> int:
+        """How many of so many asks fit; they take their room."""
+        bounds = [self._room(q) for q in quotas if q.max is not None and q is not self._root]
+        for room in bounds:
+            for name, value in items:
+                if name in room:
+                    wanted = min(wanted, max(room[name], 0) // value)
+        for room in bounds:
+            for name, value in items:
+                if name in room:
+                    room[name] -= wanted * value
+        return wanted
+
+    def _room(self, quota: Quota) -> dict[str, int]:
+        room = self._left.get(quota)
+        if room is None:
+            room = self._left[quota] = headroom(quota)
+        return room
+
+
+def _leaves(queue: Queue) -> Iterator[Queue | None]:
+    if queue.is_leaf:
+        yield queue
+        return
+    for child in queue.ranking.in_order():
+        yield None
+        if child is not None:
+            yield from _leaves(child)
+
+
+def _applications(leaf: Queue) -> Iterator[Application | None]:
+    """Those that are looked at, in order where one may take what the next one wants."""
+    bounded = any(queue.max is not None for queue in leaf.lineage[:-1])
+    applications = list(leaf.applications.values())
+    for app in () if bounded else applications:
+        if any(tracker.max is not None for tracker in app.trackers):
+            bounded = True
+            break
+        yield None
+    if bounded:
+        yield from leaf.ranking.in_order()
+    else:
+        for app in applications:
+            yield app if app in leaf.ranking else None
+
+
+def _groups(app: Application, results: PredicateResults) -> Iterator[AskGroup | None]:
+    """Those that were tried, found no node and may go to any, in order.
+
+    A node that is passed over because the RM did not answer was not refused.
+    """
+    if not app.pending_count:
+        return
+    for group in app.ranking.in_order() if len(app.groups) > 1 else list(app.groups.values()):
+        if (
+            isinstance(group, AskGroup)
+            and group.waiting
+            and group.attempted
+            and group.nowhere
+            and app.gang.open_group(group.key[1], placeholder=group.key[2]) is None
+            and not results.is_silent_about(group.ask_class)
+            and group.ask_class.required_node is None
+        ):
+            yield group
+        else:
+            yield None

@@ -1,0 +1,172 @@
+"""One thread beside the event loop, in which configurations are parsed and printed.
+
+The largest configuration that is allowed takes some seconds to parse. In the loop nobody would be
+served meanwhile.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from sys import getsizeof
+from time import perf_counter
+from typing import Any, NamedTuple, TypeVar
+
+import structlog
+
+from licorne_core.config import InvalidConfiguration, SubmittedConfig, submitted
+from licorne_server.fair import RoundRobin
+from licorne_server.telemetry.logs import levels
+from licorne_server.telemetry.logs.names import CONFIGURATIONS
+from licorne_server.wire.errors import exhausted
+
+_log = structlog.get_logger(CONFIGURATIONS)
+_threshold = levels().threshold(CONFIGURATIONS)
+
+MAX_WAITING = 1_024
+"""Pieces of work of one peer that may wait, for commands and for questions each: one for each RM
+that there may be."""
+
+MAX_WAITING_BYTES = 64 * 1024 * 1024
+"""Bytes of memory that the waiting texts of one peer may take, for commands and for questions
+each: 32 of the largest."""
+
+VALIDATION = "validation"
+"""The purpose of a configuration that is only looked at, over gRPC and over HTTP."""
+
+T = TypeVar("T")
+
+
+class Origin(NamedTuple):
+    """Where work comes from: a peer, and what it is done for, an RM or a kind of question.
+
+    One piece of work may wait for each `purpose` of a peer; any number may where it is empty.
+    """
+
+    peer: str
+    purpose: str = ""
+
+
+class _Job(NamedTuple):
+    purpose: str
+    work: Callable[[], Any]
+    done: asyncio.Future[Any]
+    size: int
+    is_command: bool
+
+
+class ConfigThread:
+    """The one thread for all configurations, whether they come over gRPC or HTTP.
+
+    It is one thread only, so that many callers together slow the loop no more than one does. It
+    works for one peer after the other, and for one peer in the order in which work came. Work
+    that its caller gave up on is not begun; what was begun is finished before the next.
+
+    What waits for commands and what waits for questions are bounded apart. So no number of
+    questions keeps an RM from registering.
+    """
+
+    def __init__(self) -> None:
+        """The thread starts with the first work."""
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="config")
+        self._waiting: RoundRobin[str, _Job] = RoundRobin()
+        self._busy = False
+        self._stopped = False
+
+    async def run(self, origin: Origin, work: Callable[[], T], size: int = 0) -> T:
+        """Do the work of a question in the thread; what it returns or raises.
+
+        `size` is how many bytes of memory the text takes that is worked on.
+
+        Raises:
+            CallError: RESOURCE_EXHAUSTED: too much of the same origin waits already.
+        """
+        return await self._do(origin, work, size, is_command=False)
+
+    async def parse(self, origin: Origin, text: str) -> SubmittedConfig:
+        """Parse a configuration for a command; an empty text waits for nobody.
+
+        Raises:
+            CallError: as `run` does.
+        """
+        if not text:
+            return None
+        begin = perf_counter()
+        work = partial(submitted, text)
+        parsed: SubmittedConfig = await self._do(origin, work, getsizeof(text), is_command=True)
+        if _threshold.debugs:
+            _log.debug(
+                "configuration read",
+                by=origin.peer,
+                purpose=origin.purpose,
+                characters=len(text),
+                valid=not isinstance(parsed, InvalidConfiguration),
+                ms=round((perf_counter() - begin) * 1e3, 3),
+            )
+        return parsed
+
+    async def _do(self, origin: Origin, work: Callable[[], T], size: int, *, is_command: bool) -> T:
+        peer, purpose = origin
+        waiting = self._waiting.line(peer)
+        if purpose and any(job.purpose == purpose for job in waiting):
+            raise exhausted(
+                f"a configuration of {peer} for {purpose} waits to be read already",
+                "CONFIGURATION_WAITS",
+            )
+        _check_room(peer, [job for job in waiting if job.is_command is is_command], size)
+        done = asyncio.get_running_loop().create_future()
+        job = _Job(purpose, work, done, size, is_command)
+        self._waiting.put(peer, job)
+        self._begin()
+        try:
+            result: T = await done
+        finally:
+            # A caller that has gone makes room for the next.
+            self._waiting.remove(peer, job)
+        return result
+
+    def stop(self) -> None:
+        """Begin nothing more; whoever waits is cancelled."""
+        self._stopped = True
+        for job in self._waiting.clear():
+            job.done.cancel()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _begin(self) -> None:
+        """Begin the next piece of work, unless one is under way."""
+        if self._busy or self._stopped or not self._waiting:
+            return
+        self._busy = True
+        job = self._waiting.take()
+        running = asyncio.get_running_loop().run_in_executor(self._thread, job.work)
+        running.add_done_callback(partial(self._end, job.done))
+
+    def _end(self, done: asyncio.Future[Any], running: asyncio.Future[Any]) -> None:
+        self._busy = False
+        if running.cancelled():
+            done.cancel()
+        elif done.done():
+            running.exception()  # nobody waits for it any more: it is not to be logged as lost
+        elif (error := running.exception()) is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(running.result())
+        self._begin()
+
+
+def _check_room(peer: str, waiting: Sequence[_Job], size: int) -> None:
+    """Refuse one more piece of work of that size where too much of its kind waits.
+
+    Raises:
+        CallError: RESOURCE_EXHAUSTED.
+    """
+    if len(waiting) >= MAX_WAITING:
+        raise exhausted(
+            f"{MAX_WAITING} configurations of {peer} wait to be read already",
+            "TOO_MANY_CONFIGURATIONS",
+        )
+    if sum(job.size for job in waiting) + size > MAX_WAITING_BYTES:
+        raise exhausted(
+            f"configurations of {peer} of {MAX_WAITING_BYTES} bytes wait already",
+            "TOO_MANY_CONFIGURATIONS",
+        )

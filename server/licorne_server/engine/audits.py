@@ -1,0 +1,95 @@
+"""Adds the books of all partitions up from time to time, in the time slices of readers.
+
+What does not agree is a defect of the core, and goes into the log and the metrics.
+"""
+
+import asyncio
+
+import structlog
+
+from licorne_core.values.errors import NotFound
+from licorne_core.values.ids import PartitionName
+from licorne_core.views import Views
+from licorne_server.fair import TimeSlices
+from licorne_server.process.clock import Clock
+from licorne_server.telemetry.logs import note_lost
+
+log = structlog.get_logger("core.audits")
+
+AUDIT_SECONDS = 300.0
+"""How long after an audit the next one begins."""
+
+SHOWN = 3
+"""How many findings of a partition the log names."""
+
+PEER = "audits"
+
+
+class Audits:
+    """The audits of one server."""
+
+    def __init__(self, views: Views, clock: Clock, time_slices: TimeSlices) -> None:
+        """None yet; `start` begins to wait for the first one."""
+        self._views = views
+        self._clock = clock
+        self._time_slices = time_slices
+        self._task: asyncio.Task[None] | None = None
+        self.count = 0
+        """Audits of all partitions that came to their end."""
+        self.findings = 0
+        """What did not agree in the last of them, in all partitions."""
+
+    def start(self) -> None:
+        """Make audits from now on."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="audits")
+
+    async def stop(self) -> None:
+        """Make no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        woken = asyncio.Event()
+        due = self._clock.now() + AUDIT_SECONDS
+        while True:
+            await self._clock.wait(due, woken)
+            woken.clear()
+            if self._clock.now() < due:
+                continue
+            try:
+                await self._audit_all()
+            except Exception:
+                # It may be the log itself that fails: the next audit comes all the same.
+                note_lost("audit failed")
+            due = self._clock.now() + AUDIT_SECONDS
+
+    async def _audit_all(self) -> None:
+        """Audit one partition after the other; one that cannot be audited keeps out no other."""
+        found = 0
+        for name in self._views.partition_names():
+            try:
+                found += await self._audit(name)
+            except Exception:
+                log.exception("audit failed", partition=name)
+        self.findings = found
+        self.count += 1
+
+    async def _audit(self, name: PartitionName) -> int:
+        """How much does not agree in the books of a partition."""
+        try:
+            findings = self._views.audit(name)
+        except NotFound:  # it went away while others were audited
+            return 0
+        count = 0
+        while True:
+            async with self._time_slices.slice(PEER) as is_over:
+                for finding in findings:
+                    if finding is not None:
+                        count += 1
+                        if count <= SHOWN:
+                            log.error("books disagree", partition=name, finding=finding.text)
+                    elif is_over():
+                        break
+                else:
+                    return count

@@ -1,0 +1,164 @@
+"""A copy of this process that works something out, and tells it through a pipe.
+
+The copy is made by `os.fork`. This process stands still for about 40 ms for each gigabyte that it
+has, and 4 ms for 100,000 asks: the tables of its pages are copied. The pages themselves are copied
+when one of both writes to them, so that memory is needed for what the plan changes or looks at. The
+copy has all that this process has, but one thread only.
+
+Why this is safe, although gRPC and others have threads. What a thread held in the moment of the
+fork, it holds for ever in the copy: a lock of gRPC, of the log, of an executor. So the copy takes
+none of them. It runs one function of the core, which is pure, and then `os._exit`, by which nothing
+is cleaned up that belongs to the parent. It neither returns into the event loop, nor logs, nor
+imports. The locks that it cannot do without are those of the interpreter, of the import system and
+of the C library's memory, and these see to themselves in a fork. gRPC's own handlers of forks are
+switched off (`process/grpc_forks.py`). Protobuf, which writes the answer, has neither threads nor locks.
+
+The first thing that the copy does is to close all files but its pipe, so that no port stays taken
+and no stream stays open because of it. It ends with its parent (`PR_SET_PDEATHSIG`), has so
+much of the processor's time and no more, lets others go first on a busy processor, writes no core
+file, and is the first to go if the kernel wants memory.
+"""
+
+import ctypes
+import gc
+import os
+import resource
+import signal
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+Spent = Callable[[], float]
+"""Which share of its time a copy has spent, from 0.0 up."""
+
+ANSWERED = b"+"
+"""What comes before an answer."""
+
+FAILED = b"-"
+"""What comes before the traceback of a function that has raised."""
+
+_LENGTH = 8
+"""Bytes of the length, between that and the answer."""
+
+_PR_SET_PDEATHSIG = 1
+_OOM_SCORE = Path("/proc/self/oom_score_adj")
+_FIRST_TO_GO = "1000"
+_NICENESS = 10
+_OPENED = "/proc/self/fd"
+
+
+class Child(NamedTuple):
+    """A copy that was started."""
+
+    pid: int
+    answers: int
+    """The reading end of its pipe, which does not block."""
+
+
+def _prctl() -> Callable[[int, int], int] | None:
+    """The call of Linux by which a process ends with its parent; None elsewhere."""
+    try:
+        found: Callable[[int, int], int] = ctypes.CDLL(None).prctl
+    except (OSError, AttributeError):
+        return None
+    return found
+
+
+# Looked up before any fork: the copy must not load anything.
+_PRCTL = _prctl()
+
+
+def start(work: Callable[[Spent], bytes], seconds: int) -> Child:
+    """Make a copy in which `work` gives the answer; it has so many seconds of the processor.
+
+    Raises:
+        OSError: the system does not allow another process, or has no memory for it.
+    """
+    reader, writer = os.pipe()
+    parent = os.getpid()
+    try:
+        pid = _fork()
+    except OSError:
+        os.close(reader)
+        os.close(writer)
+        raise
+    if pid == 0:
+        _be_the_copy(work, writer, parent, seconds)
+    os.close(writer)
+    os.set_blocking(reader, False)
+    return Child(pid, reader)
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        # From Python 3.12 on it is warned of forks in processes with threads: a lock of one of them
+        # may be taken for ever in the copy. This copy takes none (see above).
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+def _be_the_copy(work: Callable[[Spent], bytes], writer: int, parent: int, seconds: int) -> None:
+    """Work, answer and end. This never returns, whatever is raised."""
+    try:
+        gc.disable()
+        _prepare(writer, parent, seconds)
+        try:
+            # The count begins with the fork.
+            kind, answer = ANSWERED, work(lambda: time.process_time() / seconds)
+        except BaseException:
+            kind, answer = FAILED, traceback.format_exc().encode("utf-8", "replace")
+        _write(writer, kind + len(answer).to_bytes(_LENGTH) + answer)
+    finally:
+        os._exit(0)
+
+
+def _prepare(writer: int, parent: int, seconds: int) -> None:
+    """Let go of all that is the parent's, and see to it that the copy ends."""
+    _close_all_but(writer)
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    if _PRCTL is not None:
+        _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        # It was gone before the line above.
+        os._exit(0)
+    # The core is done in time by itself; this is for a defect of it.
+    resource.setrlimit(resource.RLIMIT_CPU, (2 * seconds, 2 * seconds + 1))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.nice(_NICENESS)
+    try:
+        _OOM_SCORE.write_text(_FIRST_TO_GO)
+    except OSError:
+        # No Linux, or not allowed: then the kernel chooses by size alone.
+        return
+
+
+def _close_all_but(kept: int) -> None:
+    try:
+        opened = [int(name) for name in os.listdir(_OPENED)]
+    except OSError:
+        opened = list(range(os.sysconf("SC_OPEN_MAX")))
+    for number in opened:
+        if number != kept:
+            with suppress(OSError):  # that of the list itself is closed already
+                os.close(number)
+
+
+def whole_answer(told: bytes) -> tuple[bytes, bytes] | None:
+    """What kind of answer was told, and the answer; None for what was cut off."""
+    kind, rest = told[:1], told[1:]
+    answer = rest[_LENGTH:]
+    if not kind or len(answer) != int.from_bytes(rest[:_LENGTH]):
+        return None
+    return kind, answer
+
+
+def _write(writer: int, answer: bytes) -> None:
+    view = memoryview(answer)
+    while view:
+        view = view[os.write(writer, view) :]

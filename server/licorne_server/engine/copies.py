@@ -1,0 +1,301 @@
+"""Questions about what would happen, answered on copies of the core (DESIGN § 2).
+
+One copy is there at a time, and others wait for it by peer. A copy is made between two rounds of
+the engine, when nothing of the RM is half changed. Everything stands still meanwhile, so that it is
+paid for like a slice of a reader: for three times as long no reader has another one. Beside that
+copies are charged by how long everything stands still (`pauses.py`). Nothing is
+served from a copy, and it ends in every case: when it has answered, when its caller has gone, when
+it takes too long, and when the server stops.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from time import perf_counter
+
+import structlog
+
+from licorne_core.messages.commands import Hold, UpdateNodes
+from licorne_core.scheduler import Scheduler
+from licorne_core.values.errors import NotFound
+from licorne_core.values.ids import RmId
+from licorne_server.engine.copied_process import FAILED, Child, Spent, start, whole_answer
+from licorne_server.engine.engine import Engine
+from licorne_server.engine.pauses import Pauses
+from licorne_server.fair import FairLock, TimeSlices
+from licorne_server.process import grpc_forks
+from licorne_server.wire.errors import (
+    Defect,
+    Stopped,
+    aborted,
+    exhausted,
+    failed_precondition,
+    new_correlation_id,
+)
+
+log = structlog.get_logger("core.copies")
+
+CPU_SECONDS = 10
+"""Seconds of the processor for a copy: it plans so that it is done by then."""
+
+DEADLINE = 60.0
+"""Seconds until a copy that does not answer is ended: it may have to share the processor."""
+
+MOST_OF_PEER = 4
+"""Questions of one peer that may wait."""
+
+MOST = 64
+"""Questions that may wait in all."""
+
+MOST_TRIES = 20
+"""Times that a copy is tried to be made between two large commands of an RM."""
+
+RETRY_AFTER = 5.0
+"""Seconds after which it is worth asking again where there was no room for a question."""
+
+_CHUNK = 1 << 18
+
+Question = Callable[[Scheduler, float, Spent], bytes]
+"""Gives an answer, in the copy, from the scheduler there and the time in unix seconds."""
+
+
+class Copies:
+    """The one copy that there may be, and those who wait for it."""
+
+    made: int
+    """Copies that were made since the start."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        scheduler: Scheduler,
+        time_slices: TimeSlices,
+        shortage: Callable[[int], str],
+        pauses: Pauses,
+    ) -> None:
+        """Of the engine's scheduler; making one takes one of `time_slices`.
+
+        `shortage` says in words why there is no memory for a copy, given the bytes that are
+        reckoned for its RM; while it is not empty no copy is made. `pauses` says when the next one
+        may be made.
+        """
+        self._pauses = pauses
+        self.made = 0
+        self._time_slices = time_slices
+        self._engine = engine
+        self._scheduler = scheduler
+        self._shortage = shortage
+        self._lock = FairLock("plans", "TOO_MANY_PLANS", MOST, MOST_OF_PEER, RETRY_AFTER)
+        self._children: set[Child] = set()
+        self._ending: set[asyncio.Task[str]] = set()
+        self._stopped = asyncio.Event()
+
+    @property
+    def waiting(self) -> int:
+        """Questions that wait for their turn."""
+        return self._lock.waiting
+
+    async def ask(
+        self, peer: str, rm_id: RmId, question: Question, check: Callable[[], object]
+    ) -> bytes:
+        """The answer to a question about an RM, once all its commands so far were carried out.
+
+        `check` is called in the moment in which the copy is made, and may raise.
+
+        Raises:
+            CallError: RESOURCE_EXHAUSTED for want of memory, because everybody would stand still
+                for too long, or because too many wait; ABORTED if the copy was ended before it had
+                answered.
+            Defect: the question has failed; the log says how.
+            Stopped: the server is about to stop.
+        """
+        self._check_room(rm_id)
+        async with self._lock.turn(peer):
+            await self._paid_for()
+            started: list[Child] = []
+            try:
+                begin = partial(self._start, rm_id, question, check, started)
+                await self._copy(peer, rm_id, begin)
+                told = await _told(started[0].answers)
+            finally:
+                how = "".join([await self._end(child) for child in started])
+            return self._answer(told, how)
+
+    async def stop(self) -> None:
+        """End the copy. Who waits for an answer gets `Stopped`."""
+        self._stopped.set()
+        self._lock.close(Stopped())
+        for child in self._children:
+            _kill(child)
+        async with self._lock.turn("stop"):
+            # Whoever had the copy has reaped it.
+            pass
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+    async def _paid_for(self) -> None:
+        """Wait until the copies before this one are paid for."""
+        while (seconds := self._pauses.wait()) and not self._stopped.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._stopped.wait()
+
+    def _check_room(self, rm_id: RmId) -> None:
+        """Refuse a copy that the server is not to have, or has no time or memory for.
+
+        Raises:
+            CallError: RESOURCE_EXHAUSTED.
+            Stopped: the server is about to stop.
+        """
+        if self._stopped.is_set():
+            raise Stopped
+        problem = self._pauses.problem()
+        if problem:
+            raise exhausted(f"no copy is made for a plan: {problem}", "PLAN_PAUSE")
+        shortage = self._shortage(self._reckoned(rm_id))
+        if shortage:
+            text = f"no copy is made for a plan: {shortage}"
+            raise exhausted(text, "OUT_OF_MEMORY", RETRY_AFTER)
+
+    def _reckoned(self, rm_id: RmId) -> int:
+        """The memory that the core reckons for an RM, in bytes."""
+        try:
+            return self._scheduler.views.rm(rm_id).counts.memory
+        except NotFound:
+            return 0
+
+    async def _copy(self, peer: str, rm_id: RmId, begin: Callable[[], None]) -> None:
+        """Make the copy in a time slice: nothing is done meanwhile.
+
+        All that the RM has said so far is in it, and no large command of the RM is half done.
+
+        Raises:
+            CallError: ABORTED, one large command of the RM follows the other.
+        """
+        for _ in range(MOST_TRIES):
+            # It is handled by nobody: it stands for its place among the RM's commands.
+            place = UpdateNodes(rm_id=rm_id, nodes=())
+            await self._engine.submit(place, is_current=lambda: False)
+            async with self._time_slices.slice(peer, whole=True):
+                if not self._is_in_the_middle(rm_id):
+                    begin()
+                    return
+        raise aborted(f"RM {rm_id} is busy with large requests, one after the other", "RM_BUSY")
+
+    def _is_in_the_middle(self, rm_id: RmId) -> bool:
+        """Whether another large command of the RM has begun since, and not ended."""
+        partitions = self._scheduler.partitions
+        names = self._scheduler.views.partition_names(rm_id)
+        return any(Hold.UNFINISHED in partitions[name].holds for name in names)
+
+    def _start(
+        self,
+        rm_id: RmId,
+        question: Question,
+        check: Callable[[], object],
+        started: list[Child],
+    ) -> None:
+        """Make the copy, which is in `started` then; it has begun to work when this returns."""
+        if grpc_forks.CAME_TOO_LATE:
+            raise failed_precondition(
+                "no copy is made for a plan: gRPC was loaded before licorne_server; "
+                f"set {grpc_forks.VARIABLE}=0, or import licorne_server first",
+                "NO_COPIES",
+            )
+        self._check_room(rm_id)
+        check()
+        begin = perf_counter()
+        try:
+            with self._pauses.measured():
+                child = start(partial(question, self._scheduler, self._engine.now()), CPU_SECONDS)
+        except OSError as error:
+            text = f"no copy is made for a plan: {error.strerror}"
+            raise exhausted(text, "NO_COPY", RETRY_AFTER) from None
+        self._children.add(child)
+        started.append(child)
+        self.made += 1
+        log.debug("copied", pid=child.pid, pause_ms=round((perf_counter() - begin) * 1e3, 1))
+
+    async def _end(self, child: Child) -> str:
+        """End a copy, also one that has ended by itself; how it ended, empty for by itself.
+
+        It is carried out to its end if the caller is cancelled.
+        """
+        self._children.discard(child)
+        _kill(child)
+        ending = asyncio.get_running_loop().create_task(self._reap(child))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+        return await asyncio.shield(ending)
+
+    async def _reap(self, child: Child) -> str:
+        os.close(child.answers)
+        loop = asyncio.get_running_loop()
+        try:
+            _, status = await loop.run_in_executor(None, os.waitpid, child.pid, 0)
+        except ChildProcessError:
+            # Children are forgotten at once where SIGCHLD is ignored.
+            status = 0
+        return signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else ""
+
+    def _answer(self, told: bytes | None, how: str) -> bytes:
+        """The answer itself.
+
+        Raises:
+            CallError: there is none.
+        """
+        if self._stopped.is_set():
+            raise Stopped
+        if told is None:
+            raise aborted(f"the plan took more than {DEADLINE:g} s", "PLAN_TOO_LONG")
+        whole = whole_answer(told)
+        if whole is None:
+            log.warning("copy ended without an answer", how=how)
+            why = f" by {how}" if how else ""
+            raise aborted(f"the copy that worked the plan out was ended{why}", "PLAN_ENDED")
+        kind, answer = whole
+        if kind == FAILED:
+            correlation_id = new_correlation_id()
+            log.error(
+                "plan failed",
+                correlation_id=correlation_id,
+                traceback=answer.decode("utf-8", "replace"),
+            )
+            raise Defect(correlation_id)
+        return answer
+
+
+def _kill(child: Child) -> None:
+    """End a copy; one that has ended may be forgotten already, where SIGCHLD is ignored."""
+    with suppress(ProcessLookupError):
+        os.kill(child.pid, signal.SIGKILL)
+
+
+async def _told(answers: int) -> bytes | None:
+    """All that comes through a pipe until its other end is closed; None if that takes too long."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+    parts: list[bytes] = []
+
+    def read() -> None:
+        try:
+            part = os.read(answers, _CHUNK)
+        except BlockingIOError:
+            return
+        parts.append(part)
+        if not part and not ended.done():
+            ended.set_result(None)
+            loop.remove_reader(answers)
+
+    loop.add_reader(answers, read)
+    try:
+        async with asyncio.timeout(DEADLINE):
+            await ended
+    except TimeoutError:
+        return None
+    finally:
+        loop.remove_reader(answers)
+    return b"".join(parts)

@@ -1,0 +1,337 @@
+"""The engine: the one task that owns the core (DESIGN § 4).
+
+It works in rounds. A round handles the commands that wait in the inbox, lets the core decide for
+one partition after the other until its time is spent, and then gives way to the rest of the event
+loop. A command that comes while the next round is waited for begins it: it is handled at once, and
+those that come behind it wait in the inbox. Nothing is awaited between handling a command and
+routing its effects. Whoever reads the core between rounds therefore never sees half of a change.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from math import inf
+from time import perf_counter
+from typing import Protocol
+
+import structlog
+
+from licorne_core.messages.commands import (
+    Command,
+    Hold,
+    OfNoRm,
+    SetHold,
+    Tick,
+)
+from licorne_core.messages.effects import Effect, TickFailed, Unfinished
+from licorne_core.partitions.partition import Partition
+from licorne_core.scheduler import Scheduler
+from licorne_core.values.ids import RmId
+from licorne_server.engine.inbox import Entry, Inbox
+from licorne_server.engine.portions import PortionChooser, Portions
+from licorne_server.process.clock import Clock
+from licorne_server.process.slow_steps import SLOW_SECONDS, SlowSteps
+from licorne_server.wire.errors import Defect, Stopped, new_correlation_id
+
+log = structlog.get_logger("core.engine")
+
+MIN_DECISIONS = 16
+MAX_DECISIONS = 512
+
+
+class Sink(Protocol):
+    """Who gets what the core answers."""
+
+    def route(self, effects: Sequence[Effect]) -> None:
+        """Put the effects where their RMs will find them, without waiting."""
+        ...
+
+    def halt(self, rm_id: RmId, correlation_id: str) -> None:
+        """End all streams of an RM whose command or turn failed inside the core."""
+        ...
+
+
+class Witness(Protocol):
+    """Who says in detail what the core does."""
+
+    @property
+    def looks(self) -> bool:
+        """Whether it wants to see anything at the moment."""
+        ...
+
+    def saw(self, command: Command, effects: Sequence[Effect], seconds: float) -> None:
+        """The core has handled a command, or a tick, in so many seconds; this must not fail."""
+        ...
+
+
+class Engine:
+    """Sole owner of the core. Any number of tasks of the same loop may submit commands."""
+
+    on_idle: Callable[[int], None] | None
+    """Called when there is nothing to do, with the number of commands and turns so far."""
+    on_turn: Callable[[Partition, float, Sequence[Effect]], None] | None
+    """Called after a turn with the partition that had it, the seconds that it took, and what came
+    of it, which was routed."""
+    on_failure: Callable[[str], None] | None
+    """Called with the reason if the engine's own task ends without `stop`: nothing is handled."""
+    slow: SlowSteps
+    """Is told of every turn and every command that was slow."""
+    witness: Witness | None
+    """Sees every command and every tick after its effects were routed, while it looks."""
+    portions: Portions
+    """How much is done at a time, chosen anew in every round."""
+    busy: bool
+    """Whether there was more to do at the end of the last round."""
+    rounds: int
+    """Rounds that have ended since the start. Any thread may read it."""
+    turns: int
+    """Turns of the core since the start."""
+    turn_seconds: float
+    """Seconds that these turns took."""
+    commands: int
+    """Commands handled since the start."""
+    defects: int
+    """Failures of the core, and of the sink, since the start."""
+
+    def __init__(self, scheduler: Scheduler, clock: Clock) -> None:
+        """Own the scheduler from now on; `start` begins to work."""
+        self._scheduler = scheduler
+        self._clock = clock
+        self.now: Callable[[], float] = clock.now
+        """The clock's unix seconds: the time that the core is told."""
+        self._sink: Sink
+        self._inbox = Inbox()
+        # Set when a command comes in.
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._stopped = False
+        # When the next round has to begin, in unix seconds. It is in the past during a round.
+        self._due = -inf
+        # Whether the next round is waited for, and nothing has come in since.
+        self._is_idle = False
+        # The most allocations that the core decides in the next turn.
+        self._decisions = MAX_DECISIONS // 4
+        self._chooser = PortionChooser(clock.now)
+        self.portions = self._chooser.choose()
+        self.on_idle = None
+        self.on_failure = None
+        self.on_turn = None
+        self.witness = None
+        self.slow = SlowSteps()
+        self.busy = False
+        self.rounds = 0
+        self.turns = 0
+        self.turn_seconds = 0.0
+        self.commands = 0
+        self.defects = 0
+
+    @property
+    def inbox(self) -> int:
+        """How many commands wait."""
+        return self._inbox.size
+
+    @property
+    def running(self) -> bool:
+        """Whether commands are being handled."""
+        return self._task is not None and not self._task.done()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a round has to end, or to begin. Any thread may ask."""
+        return self.running and (self._due <= self._clock.now() or self.inbox > 0)
+
+    def start(self, sink: Sink) -> None:
+        """Begin to handle commands, handing all effects to the sink."""
+        self._sink = sink
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="engine")
+        self._task.add_done_callback(self._ended)
+
+    async def stop(self) -> None:
+        """Stop at the end of the round; whoever still waits for an answer gets `Stopped`."""
+        self._take_no_more()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def submit(
+        self, command: Command, *, is_current: Callable[[], bool] | None = None
+    ) -> list[Effect]:
+        """Have a command handled; its effects were routed when this returns.
+
+        `is_current` is asked when the command's turn has come. If it says no, nothing is done and
+        there are no effects.
+
+        Raises:
+            Defect: the core failed on it; the RM is on hold and the error is in the log.
+            Stopped: the engine handles nothing any more.
+        """
+        if self._stopped:
+            raise Stopped
+        future = asyncio.get_running_loop().create_future()
+        entry = Entry(command, future, is_current)
+        if self._is_idle and not self._inbox.size:
+            # Nobody is before it: the round that comes next has its turn only.
+            self._is_idle, self._due = False, -inf
+            self._handle(entry)
+        else:
+            self._inbox.put(entry)
+        self._wake.set()
+        effects: list[Effect] = await future
+        return effects
+
+    def post(self, command: Command, *, is_current: Callable[[], bool] | None = None) -> None:
+        """Have a command handled; nobody waits for its effects. A stopped engine drops it."""
+        if not self._stopped:
+            self._inbox.put(Entry(command, is_current=is_current))
+            self._wake.set()
+
+    async def _run(self) -> None:
+        while True:
+            self.portions = self._chooser.choose()
+            self._handle_inbox()
+            # Turns go round the RMs: where each has little to do, all have theirs in one round.
+            stop = perf_counter() + self.portions.turn
+            deadline = self._scheduler.next_deadline()
+            while deadline is not None and deadline <= self.now():
+                self._turn()
+                deadline = self._scheduler.next_deadline()
+                if perf_counter() >= stop:
+                    break
+            is_due = deadline is not None and deadline <= self.now()
+            self.busy = is_due or self._inbox.size > 0
+            self.rounds += 1
+            if self.busy:
+                for _ in range(self.portions.rounds):
+                    await asyncio.sleep(0)
+            else:
+                await self._wait(deadline)
+
+    async def _wait(self, deadline: float | None) -> None:
+        """Wait for a command or the deadline, if there is one."""
+        if self.on_idle is not None:
+            self.on_idle(self.commands + self.turns)
+        self._wake.clear()
+        self._is_idle, self._due = True, inf if deadline is None else deadline
+        await self._clock.wait(deadline, self._wake)
+        self._is_idle, self._due = False, -inf
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """The task has ended: if nobody has stopped it, say so, and leave nobody waiting."""
+        if self._stopped:
+            return
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        self._take_no_more()
+        # The log comes last: whatever becomes of it, the probes know.
+        if self.on_failure is not None:
+            self.on_failure(f"engine stopped: {type(error).__name__}")
+        log.error("engine stopped", exc_info=error)
+
+    def _take_no_more(self) -> None:
+        """Refuse what waits in the inbox and all that comes later."""
+        self._stopped = True
+        for entry in self._inbox.take_all():
+            if entry.future is not None and not entry.future.done():
+                entry.future.set_exception(Stopped())
+
+    def _handle_inbox(self) -> None:
+        """Handle what waits, but no longer than the portion for it allows."""
+        inbox = self._inbox
+        if inbox.answers:
+            for answers in inbox.take_answers():
+                self._handle(answers)
+        stop = perf_counter() + self.portions.inbox
+        while inbox.commands:
+            self._handle(inbox.take())
+            if perf_counter() > stop:
+                return
+
+    def _handle(self, entry: Entry) -> None:
+        command, future, is_current, told = entry
+        new: list[Effect] = []
+        begin = perf_counter()
+        try:
+            if is_current is None or is_current():
+                self.commands += 1
+                if not isinstance(command, OfNoRm):
+                    self._chooser.note(command.rm_id)
+                new = self._scheduler.handle(command, self.now())
+        except Exception:
+            defect = self._blame(command)
+            if future is not None and not future.done():
+                future.set_exception(defect)
+            return
+        spent = perf_counter() - begin
+        last = new.pop() if new and isinstance(new[-1], Unfinished) else None
+        self._route(new)
+        if self.witness is not None and self.witness.looks:
+            self.witness.saw(command, [*new, last] if last else new, spent)
+        effects = [*told, *new] if future is not None else []
+        if isinstance(last, Unfinished):
+            # It has begun: whoever asked for it may be gone, but it is done to its end.
+            self._inbox.put_first(Entry(last.rest, future, told=effects))
+        elif future is not None and not future.done():
+            future.set_result(effects)
+        spent = perf_counter() - begin
+        if spent > SLOW_SECONDS:
+            rm_id = None if isinstance(command, OfNoRm) else command.rm_id
+            self.slow.note("command", spent, command=type(command).__name__, rm_id=rm_id)
+
+    def _turn(self) -> None:
+        """Let the core decide, and adapt the number of decisions to the time that this took."""
+        begin = perf_counter()
+        now = self.now()
+        tick = Tick(decisions=self._decisions)
+        try:
+            effects = self._scheduler.handle(tick, now)
+        except TickFailed as failure:
+            correlation_id = self._log_defect("turn failed", rm_id=failure.rm_id)
+            self._route(failure.effects)
+            self._halt(failure.rm_id, correlation_id)
+            return
+        self._route(effects)
+        self.turns += 1
+        spent = perf_counter() - begin
+        self.turn_seconds += spent
+        if self.on_turn is not None and self._scheduler.last_turn is not None:
+            self.on_turn(self._scheduler.last_turn, spent, effects)
+        if self.witness is not None and self.witness.looks:
+            self.witness.saw(tick, effects, spent)
+        if spent > SLOW_SECONDS:
+            rm_ids = sorted({effect.rm_id for effect in effects})
+            self.slow.note("turn", spent, rm_ids=rm_ids, effects=len(effects))
+        if spent > self.portions.turn:
+            self._decisions = max(MIN_DECISIONS, self._decisions // 2)
+        elif spent < self.portions.turn / 2:
+            self._decisions = min(MAX_DECISIONS, self._decisions * 2)
+
+    def _route(self, effects: Sequence[Effect]) -> None:
+        """Hand the effects to the sink; if it fails, halt the RMs that would have got them."""
+        try:
+            self._sink.route(effects)
+        except Exception:
+            correlation_id = self._log_defect("routing failed")
+            for rm_id in dict.fromkeys(effect.rm_id for effect in effects):
+                self._halt(rm_id, correlation_id)
+
+    def _blame(self, command: Command) -> Defect:
+        """The core failed on a command: put its RM on hold, let the others go on."""
+        correlation_id = self._log_defect("command failed", command=type(command).__name__)
+        if not isinstance(command, OfNoRm):
+            self._halt(command.rm_id, correlation_id)
+        return Defect(correlation_id)
+
+    def _log_defect(self, what: str, **about: str) -> str:
+        """Count and log the exception that is being handled; the id under which the log has it."""
+        correlation_id = new_correlation_id()
+        self.defects += 1
+        log.exception(what, correlation_id=correlation_id, **about)
+        return correlation_id
+
+    def _halt(self, rm_id: RmId, correlation_id: str) -> None:
+        """Stop scheduling for the RM until it registers anew, and end its streams."""
+        try:
+            self._scheduler.handle(
+                SetHold(rm_id=rm_id, hold=Hold.DEFECT, on=True), self._clock.now()
+            )
+        except Exception:
+            log.exception("hold failed", rm_id=rm_id, correlation_id=correlation_id)
+        self._sink.halt(rm_id, correlation_id)

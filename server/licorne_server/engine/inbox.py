@@ -1,0 +1,101 @@
+"""The commands that wait for the core: turns go round the RMs (DESIGN § 2).
+
+However many commands an RM sends, another one's next command waits for one of each RM at the most.
+The commands of one RM are handled in the order in which they came. Answers to checks have a
+deadline, and go before all other commands.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+from licorne_core.messages.commands import AnswerPredicates, AnswerPreemptions, Command, OfNoRm
+from licorne_core.messages.effects import Effect
+from licorne_core.values.ids import RmId
+
+MOST_ANSWERS = 16
+"""Commands with answers of one RM that are handled before the other commands of a round."""
+
+T = TypeVar("T")
+
+
+class Entry(NamedTuple):
+    """A command that waits, or the rest of one."""
+
+    command: Command
+    future: asyncio.Future[list[Effect]] | None = None
+    """Gets the effects, for whoever waits for them."""
+    is_current: Callable[[], bool] | None = None
+    """Tells whether the command is still wanted; None for always."""
+    told: Sequence[Effect] = ()
+    """The effects so far of a command of which this is the rest."""
+
+
+class Inbox:
+    """What waits, by RM: answers to checks apart from all other commands.
+
+    In both the RM whose turn is next stands first.
+    """
+
+    __slots__ = ("answers", "commands", "size")
+
+    def __init__(self) -> None:
+        """Nothing waits."""
+        self.answers: dict[RmId, deque[Entry]] = {}
+        self.commands: dict[RmId | None, deque[Entry]] = {}
+        self.size = 0
+        """How many commands wait, those with answers included."""
+
+    def put(self, entry: Entry) -> None:
+        """Have a command handled after those of its RM that wait; an answer before them."""
+        command = entry.command
+        if isinstance(command, AnswerPredicates | AnswerPreemptions):
+            self.answers.setdefault(command.rm_id, deque()).append(entry)
+        else:
+            self.commands.setdefault(_rm_of(command), deque()).append(entry)
+        self.size += 1
+
+    def put_first(self, entry: Entry) -> None:
+        """Have the rest of a command handled before all other commands of its RM."""
+        self.commands.setdefault(_rm_of(entry.command), deque()).appendleft(entry)
+        self.size += 1
+
+    def take_answers(self) -> list[Entry]:
+        """The first answers of each RM that has sent any, up to `MOST_ANSWERS` of each."""
+        taken: list[Entry] = []
+        for _ in range(MOST_ANSWERS):
+            if not self.answers:
+                break
+            taken += [_take_turn(self.answers) for _ in range(len(self.answers))]
+        self.size -= len(taken)
+        return taken
+
+    def take(self) -> Entry:
+        """The next command of the RM whose turn it is; there has to be one."""
+        self.size -= 1
+        return _take_turn(self.commands)
+
+    def take_all(self) -> list[Entry]:
+        """Empty it."""
+        entries = [
+            entry for line in (*self.answers.values(), *self.commands.values()) for entry in line
+        ]
+        self.answers.clear()
+        self.commands.clear()
+        self.size = 0
+        return entries
+
+
+def _rm_of(command: Command) -> RmId | None:
+    return None if isinstance(command, OfNoRm) else command.rm_id
+
+
+def _take_turn(lines: dict[T, deque[Entry]]) -> Entry:
+    """The first entry of the first line, which goes behind the others if it has more."""
+    rm_id = next(iter(lines))
+    line = lines.pop(rm_id)
+    entry = line.popleft()
+    if line:
+        lines[rm_id] = line
+    return entry

@@ -1,0 +1,111 @@
+"""Facts in a row, and the bytes of their events, which all readers of one form share.
+
+Most readers of a log want the same events in the same form, at about the same time. So events are
+written once for all of them, block by block.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+
+from licorne_core.events.journal import EventRecord, Fact
+
+LOOK_FACTS = 8
+"""Facts that are written before anybody asks whether the slice is over. To ask takes as long as to
+write an event of a fact."""
+
+LOOK_BYTES = 16 * 1024
+"""Bytes that are written before anybody asks. A fact with thousands of resource types has many."""
+
+Encode = Callable[[int, EventRecord], bytes]
+"""Turns an event and its id into the bytes that a reader wants."""
+
+
+class Block:
+    """Facts in a row; those that come later may be added while it is the last block."""
+
+    __slots__ = ("facts", "first_id", "forms", "size", "time")
+
+    def __init__(self, first_id: int) -> None:
+        """Empty; the first event will have this id."""
+        self.first_id = first_id
+        self.facts: list[Fact] = []
+        self.time = 0.0
+        """When the last fact happened, in unix seconds."""
+        self.size = 0
+        """Memory of the facts in bytes, as reckoned."""
+        self.forms: dict[Encode, Written] = {}
+        """The bytes of the events in each form that somebody reads."""
+
+    def events(self, start: int, stop: int) -> Iterator[tuple[int, EventRecord]]:
+        """Its events with ids from `start` on and below `stop`, each with its id."""
+        event_id = self.first_id
+        for fact in self.facts:
+            if event_id >= stop:
+                break
+            behind = event_id + fact.count
+            if behind > start:
+                for record in fact.records():
+                    if start <= event_id < stop:
+                        yield event_id, record
+                    event_id += 1
+            event_id = behind
+
+
+class Written:
+    """The events of a block in one form, as far as they are written."""
+
+    __slots__ = ("_data", "_ends", "_facts", "_first_id", "_next_fact", "encode")
+
+    def __init__(self, block: Block, encode: Encode) -> None:
+        """Nothing is written yet."""
+        self.encode = encode
+        """What makes the bytes of an event."""
+        self._first_id = block.first_id
+        # The block's own list. The block itself would be a cycle.
+        self._facts = block.facts
+        self._next_fact = 0
+        self._data = bytearray()
+        # Where the bytes of each event end.
+        self._ends: list[int] = []
+
+    def __len__(self) -> int:
+        """Bytes that are written."""
+        return len(self._data)
+
+    def write(self, over: Callable[[], bool]) -> None:
+        """Write on until all facts of the block are written, or the slice is over."""
+        facts, encode = self._facts, self.encode
+        event_id = self._first_id + len(self._ends)
+        parts: list[bytes] = []
+        ends: list[int] = []
+        asked = end = len(self._data)
+        begin = position = self._next_fact
+        while position < len(facts):
+            for record in facts[position].records():
+                part = encode(event_id, record)
+                parts.append(part)
+                end += len(part)
+                ends.append(end)
+                event_id += 1
+            position += 1
+            if (position - begin) % LOOK_FACTS == 0 or end - asked >= LOOK_BYTES:
+                asked = end
+                if over():
+                    break
+        self._data += b"".join(parts)
+        self._ends += ends
+        self._next_fact = position
+
+    def take(self, start: int, count: int, size: int) -> tuple[int, bytes]:
+        """How many of its events are written from the id `start` on, and their bytes.
+
+        At most `count` events, and none after `size` bytes are reached.
+        """
+        ends = self._ends
+        first = start - self._first_id
+        stop = min(first + count, len(ends))
+        if first >= stop:
+            return 0, b""
+        begin = ends[first - 1] if first else 0
+        stop = bisect_left(ends, begin + size, first, stop - 1) + 1
+        return stop - first, bytes(memoryview(self._data)[begin : ends[stop - 1]])

@@ -1,0 +1,357 @@
+"""The events of each RM, for those who watch (spec § 12.1): a bounded ring of facts.
+
+Facts go in as the core noted them, those of a command at a time. They become records, the
+published events, when somebody reads them. Ids are given here: from 0, one for each record, and
+from 0 again with every registration of the RM.
+"""
+
+import asyncio
+import uuid
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import Enum
+
+from licorne_core.config.extra import ExtraConfig
+from licorne_core.events.journal import EventRecord, Fact
+from licorne_core.messages.effects import Happened
+from licorne_core.values.errors import NotFound, shown
+from licorne_core.values.ids import RmId
+from licorne_server.events.blocks import Block, Encode, Written
+from licorne_server.fair import PeerQuota
+from licorne_server.process.rm_bounds import EventBounds
+
+FACT_BYTES = 300
+"""Memory of a fact without the ask that it is about, as reckoned."""
+
+BLOCK_FACTS = 512
+"""Facts of a block, or more if they came together."""
+
+BLOCKS_IN_MEMORY = 64
+"""A block that takes one part in so many of the memory is full as well."""
+
+DROPPED_BLOCKS = 8
+"""Blocks that are dropped at a time, so that a ring that shrinks keeps nobody waiting."""
+
+WRITTEN_BYTES = 4 * 1024 * 1024
+"""Bytes of events that were written for readers of one RM and are kept for others."""
+
+
+USUAL = EventBounds()
+"""How much is kept unless the server was told otherwise."""
+
+
+class Ending(Enum):
+    """Why nothing more will come into a log."""
+
+    REPLACED = "the RM registered anew: its events start over"
+    FORGOTTEN = "the RM is not registered any more"
+    CLOSED = "the server is about to stop"
+
+
+class TooManyStreams(Exception):
+    """There is one watcher too many; the text says which bound is reached."""
+
+
+class EventLog:
+    """The newest events of one registration of an RM.
+
+    As many are kept as its settings say. While somebody reads, those of the last seconds are kept
+    as well, however many they are, and for as long again after the last reader has gone: a reader
+    has that time to catch up, or to come back. Both are bounded by the memory that events take.
+    There is no buffer for each reader: all read from the ring, each at its own speed.
+    """
+
+    instance: str
+    """Distinguishes this log from those of other registrations."""
+    settings: ExtraConfig
+    """What the RM's extra configuration says of events."""
+    ending: Ending | None
+    """Why nothing more will come; None while it may."""
+    lowest_id: int
+    """Id of the oldest event that is kept."""
+    next_id: int
+    """Id that the next event will get."""
+    memory: int
+    """Bytes that the events take, as reckoned."""
+
+    def __init__(self, rm_id: RmId, settings: ExtraConfig, bounds: EventBounds = USUAL) -> None:
+        """Empty; the first id will be 0."""
+        self.rm_id = rm_id
+        self.instance = str(uuid.uuid4())
+        self.settings = settings
+        self.ending = None
+        self.lowest_id = 0
+        self.next_id = 0
+        self.memory = 0
+        self._bounds = bounds
+        # Those before `_begin` are gone, and those before `_young` are older than the seconds.
+        self._blocks: list[Block | None] = []
+        self._begin = 0
+        self._young = 0
+        # When the last fact happened, and until when the seconds count without a reader.
+        self._time = 0.0
+        self._grows_until = 0.0
+        self._readers = 0
+        # What was written for readers, and its block; the one that was read last comes last.
+        self._written: dict[Written, Block] = {}
+        # Set, and forgotten, when something comes in; None while nobody waits for it.
+        self._news: asyncio.Event | None = None
+        self._watchers = PeerQuota(
+            settings.event_max_streams, settings.event_max_streams_per_host, self._too_many
+        )
+
+    def append(self, facts: Sequence[Fact], footprint: int = 0) -> None:
+        """Take in facts, and drop those that are too old now.
+
+        The asks that they are about take so many bytes of memory, as reckoned.
+        """
+        if not facts:
+            return
+        block = self._open_block()
+        block.facts += facts
+        size = FACT_BYTES * len(facts) + footprint
+        block.size += size
+        self.memory += size
+        for fact in facts:
+            self.next_id += fact.count
+        block.time = self._time = facts[-1].time
+        self._trim()
+        if self._news is not None:
+            self._tell()
+
+    def follow(self, settings: ExtraConfig) -> None:
+        """Follow other settings from now on."""
+        self.settings = settings
+        self._watchers.total = settings.event_max_streams
+        self._watchers.each = settings.event_max_streams_per_host
+        self._trim()
+
+    def end(self, ending: Ending) -> None:
+        """Tell all who read that nothing more will come."""
+        self.ending = ending
+        self._tell()
+
+    def read(self, start: int, count: int) -> Iterator[tuple[int, EventRecord]]:
+        """At most `count` events from the id `start` on, each with its id.
+
+        Events that are not kept are left out. What is there at the time of the call is read, even
+        if it is dropped before the reader is through.
+        """
+        start = max(start, self.lowest_id)
+        stop = min(start + count, self.next_id)
+        if start >= stop:
+            return iter(())
+        blocks = self._blocks[self._place_of(start) : self._place_of(stop - 1) + 1]
+        return _expanded(blocks, start, stop)
+
+    def written(self, event_id: int, encode: Encode) -> Written:
+        """The block that has an event that is kept, in the form in which somebody reads it."""
+        block = self._blocks[self._place_of(event_id)]
+        assert block is not None, "the event is kept"
+        written = block.forms.get(encode)
+        if written is None:
+            written = block.forms[encode] = Written(block, encode)
+        self._written.pop(written, None)
+        self._written[written] = block
+        self._forget_written(WRITTEN_BYTES)
+        return written
+
+    async def news(self) -> None:
+        """Wait until something comes in, or the log ends."""
+        if self._news is None:
+            self._news = asyncio.Event()
+        await self._news.wait()
+
+    @contextmanager
+    def watched_by(self, peer: str) -> Iterator[None]:
+        """Inside the block, count a watcher against the bounds for the RM and for its peer.
+
+        Raises:
+            TooManyStreams: a bound is reached.
+        """
+        with self._watchers.place(peer), self.reading():
+            yield
+
+    def _too_many(self, most: int, peer: str) -> TooManyStreams:
+        return TooManyStreams(f"{most} for peer {peer}" if peer else f"{most} for RM {self.rm_id}")
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Inside the block somebody reads what happens: the events of the last seconds are kept."""
+        self._readers += 1
+        try:
+            yield
+        finally:
+            self._readers -= 1
+            if not self._readers:
+                self._grows_until = self._time + self._bounds.seconds
+                self._forget_all_written()
+
+    @property
+    def watchers(self) -> int:
+        """How many watch."""
+        return self._watchers.taken
+
+    def _open_block(self) -> Block:
+        """The last block, or a new one if that is full."""
+        last = self._blocks[-1] if self._blocks else None
+        most = self._bounds.memory // BLOCKS_IN_MEMORY
+        if last is None or len(last.facts) >= BLOCK_FACTS or last.size >= most:
+            last = Block(self.next_id)
+            self._blocks.append(last)
+        return last
+
+    def _place_of(self, event_id: int) -> int:
+        """Where the block is that has an event that is kept."""
+        return bisect_right(self._blocks, event_id, self._begin, key=_first_id) - 1
+
+    def _trim(self) -> None:
+        """Drop what is too old by number and by age, or has no room, a few blocks at a time."""
+        if not self._blocks:
+            return
+        lowest = self.next_id - self.settings.event_ring_capacity
+        if self._readers or self._time < self._grows_until:
+            lowest = min(lowest, self._lowest_in_time())
+        self.lowest_id = max(self.lowest_id, lowest)
+        last = len(self._blocks) - 1
+        while self.memory > self._bounds.memory and self._begin < last:
+            self._drop_block()
+        most = min(last, self._begin + DROPPED_BLOCKS)
+        while self._begin < most and _first_id(self._blocks[self._begin + 1]) <= self.lowest_id:
+            self._drop_block()
+        if 2 * self._begin > last:
+            del self._blocks[: self._begin]
+            self._young = max(0, self._young - self._begin)
+            self._begin = 0
+
+    def _lowest_in_time(self) -> int:
+        """The id of the first event of a block that is not older than the seconds."""
+        oldest = self._time - self._bounds.seconds
+        young = max(self._young, self._begin)
+        while _kept(self._blocks[young]).time < oldest:
+            young += 1
+        self._young = young
+        return self._first_id_at(young)
+
+    def _first_id_at(self, place: int) -> int:
+        return _first_id(self._blocks[place])
+
+    def _drop_block(self) -> None:
+        """Drop the oldest block. Its place is removed together with others, which is cheaper."""
+        block = _kept(self._blocks[self._begin])
+        self._blocks[self._begin] = None
+        self._begin += 1
+        self.memory -= block.size
+        # They have the facts of the block, which would not be let go.
+        for written in block.forms.values():
+            del self._written[written]
+        block.forms.clear()
+        self.lowest_id = max(self.lowest_id, self._first_id_at(self._begin))
+
+    def _forget_written(self, most: int) -> None:
+        """Forget what was not read for longest, until the rest has no more bytes than `most`.
+
+        What was read last stays, or a long block would be written anew for each look at it.
+        """
+        size = sum(map(len, self._written))
+        while size > most and len(self._written) > 1:
+            written = next(iter(self._written))
+            size -= len(written)
+            block = self._written.pop(written)
+            del block.forms[written.encode]
+
+    def _forget_all_written(self) -> None:
+        """Nobody reads."""
+        for block in self._written.values():
+            block.forms.clear()
+        self._written.clear()
+
+    def _tell(self) -> None:
+        """Wake those who wait."""
+        if self._news is not None:
+            self._news.set()
+            self._news = None
+
+
+def _expanded(
+    blocks: Sequence[Block | None], start: int, stop: int
+) -> Iterator[tuple[int, EventRecord]]:
+    for block in blocks:
+        yield from _kept(block).events(start, stop)
+
+
+def _kept(block: Block | None) -> Block:
+    assert block is not None, "only those before the first that is kept are gone"
+    return block
+
+
+def _first_id(block: Block | None) -> int:
+    assert block is not None, "only those before the first that is kept are gone"
+    return block.first_id
+
+
+class EventLogs:
+    """The logs of all RMs, by RM in order of first registration."""
+
+    def __init__(
+        self, settings: Callable[[RmId], ExtraConfig], bounds: EventBounds = USUAL
+    ) -> None:
+        """`settings` gives what an RM's extra configuration says at the moment."""
+        self._settings = settings
+        self._bounds = bounds
+        self._logs: dict[RmId, EventLog] = {}
+
+    def get(self, rm_id: str = "") -> EventLog:
+        """The log of that RM, or of the one that registered first.
+
+        Raises:
+            NotFound: there is no such RM.
+        """
+        if not rm_id:
+            return self.first(lambda _: True)
+        log = self._logs.get(RmId(rm_id))
+        if log is None:
+            raise NotFound(f"RM {shown(rm_id)} is not registered")
+        return log
+
+    def first(self, wanted: Callable[[RmId], bool]) -> EventLog:
+        """The log of the RM that registered first among those that are wanted.
+
+        Raises:
+            NotFound: there is none. The text does not say whether there are others.
+        """
+        for rm_id, log in self._logs.items():
+            if wanted(rm_id):
+                return log
+        raise NotFound("no RM is registered, so there are no events")
+
+    def begin(self, rm_id: RmId) -> None:
+        """Begin a log for a registration of the RM; one of an earlier registration ends."""
+        before = self._logs.get(rm_id)
+        self._logs[rm_id] = EventLog(rm_id, self._settings(rm_id), self._bounds)
+        if before is not None:
+            before.end(Ending.REPLACED)
+
+    def forget(self, rm_id: RmId) -> None:
+        """End the log of an RM that is gone."""
+        log = self._logs.pop(rm_id, None)
+        if log is not None:
+            log.end(Ending.FORGOTTEN)
+
+    def follow(self, rm_id: RmId) -> None:
+        """Follow the RM's extra configuration, which may have changed."""
+        log = self._logs.get(rm_id)
+        if log is not None:
+            log.follow(self._settings(rm_id))
+
+    def add(self, happened: Happened) -> None:
+        """Take in facts for the log of their RM."""
+        log = self._logs.get(happened.rm_id)
+        if log is not None:
+            log.append(happened.facts, happened.footprint)
+
+    def close(self) -> None:
+        """End all logs: the server stops."""
+        for log in self._logs.values():
+            log.end(Ending.CLOSED)

@@ -1,0 +1,137 @@
+"""Reading a log of events as it grows, without keeping the scheduler waiting (spec § 12.1).
+
+Making records of facts costs more than noting the facts. So watchers take time slices like all
+other readers. What one of them has had written serves the others that want the same form. Events
+that a watcher cannot read before they are gone from the ring are lost to it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from licorne_server.events.blocks import Encode
+from licorne_server.events.log import Ending, EventLog
+from licorne_server.fair import TimeSlices
+
+GATHER_SECONDS = 0.02
+"""How long events gather after a batch that left none waiting. An event that comes later than that
+leaves at once."""
+
+BATCH_EVENTS = 4_000
+BATCH_BYTES = 256 * 1024
+
+SENDING_SECONDS = 0.0001
+"""What it takes of the loop's time to send a batch. It counts as a reader's time, though it is not
+done in the slice."""
+
+
+class Overtaken(Exception):
+    """The event to read next is not kept any more; `next_id` is the first one that is."""
+
+    def __init__(self, next_id: int) -> None:
+        """Reading can go on from `next_id`."""
+        super().__init__(f"overtaken by the ring, which begins at {next_id} now")
+        self.next_id = next_id
+
+
+class Over(Exception):
+    """Everything was read, and nothing more will come."""
+
+    def __init__(self, ending: Ending) -> None:
+        """For this reason."""
+        super().__init__(ending.value)
+        self.ending = ending
+
+
+class Batch(NamedTuple):
+    """Events in a row: the id of the first, how many, and the bytes of each behind one another."""
+
+    first_id: int
+    events: int
+    data: bytes
+
+
+class Watch:
+    """One reader's place in a log; `next_id` is the event that it reads next."""
+
+    def __init__(self, log: EventLog, start: int, time_slices: TimeSlices, peer: str) -> None:
+        """Begin at an id; it may be one that no event has yet. `peer` is whose slices it takes."""
+        self._log = log
+        self._time_slices = time_slices
+        self._peer = peer
+        self._gather_until = 0.0
+        self.next_id = start
+
+    @property
+    def waiting(self) -> int:
+        """How many events wait to be read."""
+        return max(0, self._log.next_id - self.next_id)
+
+    async def arrival(self) -> None:
+        """Return once there is something to read.
+
+        Raises:
+            Over: there is nothing, and never will be.
+        """
+        while not self.waiting:
+            if self._log.ending is not None:
+                raise Over(self._log.ending)
+            await self._log.news()
+
+    async def next(
+        self, encode: Encode, count: int = BATCH_EVENTS, size: int = BATCH_BYTES
+    ) -> Batch:
+        """The next events, as soon as there is one, and as many as fit in a message.
+
+        At most `count` events are read, and none after `size` bytes are reached.
+
+        Raises:
+            Overtaken: events are lost.
+            Over: there is nothing, and never will be.
+        """
+        loop = asyncio.get_running_loop()
+        if self._gather_until > loop.time():
+            await asyncio.sleep(self._gather_until - loop.time())
+        await self.arrival()
+        first_id = next_id = self.next_id
+        # What comes meanwhile is for the next message: a message must not wait until it is full.
+        stop, room = min(first_id + count, self._log.next_id), size
+        parts: list[bytes] = []
+        while next_id < stop and room > 0:
+            async with self._time_slices.slice(self._peer, SENDING_SECONDS) as over:
+                next_id, room = self._read(parts, encode, range(next_id, stop), room, over)
+        self.next_id = next_id
+        self._gather_until = 0.0 if self.waiting else loop.time() + GATHER_SECONDS
+        return Batch(first_id, next_id - first_id, b"".join(parts))
+
+    def _read(
+        self,
+        parts: list[bytes],
+        encode: Encode,
+        wanted: range,
+        room: int,
+        over: Callable[[], bool],
+    ) -> tuple[int, int]:
+        """Take parts, block by block, until the slice is over.
+
+        Returns the id behind what was taken, and the bytes that are left; none if the next event
+        is lost.
+
+        Raises:
+            Overtaken: the first event is lost.
+        """
+        log, next_id = self._log, wanted.start
+        if next_id < log.lowest_id:
+            if parts:
+                return next_id, 0
+            raise Overtaken(log.lowest_id)
+        while next_id < wanted.stop and room > 0:
+            written = log.written(next_id, encode)
+            written.write(over)
+            events, data = written.take(next_id, wanted.stop - next_id, room)
+            if events:
+                parts.append(data)
+            next_id, room = next_id + events, room - len(data)
+            if over():
+                break
+        return next_id, room

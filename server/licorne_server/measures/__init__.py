@@ -1,8 +1,0 @@
-"""What is measured while the server works: numbers only, which a scrape writes down later."""
-
-from licorne_server.measures.calls import Calls
-from licorne_server.measures.checks import CheckTimes
-from licorne_server.measures.histogram import Histogram
-from licorne_server.measures.of_rm import RmMeasures
-
-__all__ = ["Calls", "CheckTimes", "Histogram", "RmMeasures"]

@@ -1,0 +1,115 @@
+"""The interpreter's settings for a process that serves: garbage collection, and turns of threads.
+
+A full pass of the garbage collector looks at everything and stops everybody: 0.7 s for 900,000
+asks. Nothing of the core needs one, as reference counts free what goes (`tests/properties`). So
+while RMs are connected there is none, unless books have gone and the pass is short. What the
+interpreter does by itself is bounded: a look at the latest 10,000 objects, a millisecond.
+
+The times in here are the process's own, not those of the server's clock: what is measured is real
+work.
+"""
+
+import gc
+import sys
+from collections.abc import Callable
+from time import perf_counter
+
+from licorne_server.process.slow_steps import SLOW_SECONDS, SlowSteps
+
+YOUNG = 10_000
+"""New objects after which these are looked at."""
+
+NEVER = 2**31 - 1
+"""Such looks after which older objects are looked at too: that is done in here alone."""
+
+SWITCH_SECONDS = 0.0005
+"""How long the loop waits for a thread that computes, such as one that reads a configuration. It
+waits again after each call of the system, several times for one allocation; Python's own 5 ms would
+be a tenth of a second soon."""
+
+QUIET_SECONDS = 30.0
+WORTH = 10_000
+"""Commands and turns since the last pass that make another one worth while."""
+
+SHORT_SECONDS = 0.02
+"""How long a pass may take, as reckoned, while an RM is connected."""
+
+MOST_PRECISE = 10_000
+"""A pass over fewer blocks of memory says nothing of the time that each takes."""
+
+
+class Collector:
+    """Makes full passes in idle moments only."""
+
+    def __init__(
+        self,
+        connected: Callable[[], bool] = lambda: False,
+        gone: Callable[[], int] = lambda: 0,
+        slow: SlowSteps | None = None,
+        quiet: float = QUIET_SECONDS,
+    ) -> None:
+        """Leave at least `quiet` seconds between two passes. Nothing is changed before `start`.
+
+        `connected` tells whether an RM would have to wait for a pass; `gone` how many books have
+        gone since the start. A slow pass is told to `slow`.
+        """
+        self._connected = connected
+        self._gone = gone
+        self._slow = slow or SlowSteps()
+        self._quiet = quiet
+        self._last_pass = 0.0
+        self._last_work = 0
+        self._last_gone = 0
+        # Blocks of memory that start-up has left, and the seconds that a pass takes for each other.
+        self._exempt = 0
+        self._block_seconds = 0.0
+        self.passes = 0
+        """Full passes that were made."""
+        self.seconds = 0.0
+        """Seconds that they took, during which the loop stood still."""
+
+    def start(self) -> None:
+        """Exempt what start-up has made from all passes, and leave full ones to `idle`.
+
+        The loop gets the interpreter from other threads after `SWITCH_SECONDS`.
+        """
+        self._pass()
+        gc.freeze()
+        self._exempt = sys.getallocatedblocks()
+        gc.set_threshold(YOUNG, NEVER, NEVER)
+        sys.setswitchinterval(SWITCH_SECONDS)
+        self._last_pass = perf_counter()
+
+    def reckoned(self) -> float:
+        """How many seconds a pass would take now, by what the last one took.
+
+        The interpreter knows how many blocks of memory it has given out, but not how many objects
+        there are: these would have to be counted.
+        """
+        return max(0, sys.getallocatedblocks() - self._exempt) * self._block_seconds
+
+    def idle(self, work: int) -> None:
+        """Make a pass if it is worth while: the engine is idle, and has done `work` so far."""
+        now = perf_counter()
+        if work - self._last_work < WORTH or now - self._last_pass < self._quiet:
+            return
+        if self._connected() and (
+            self._gone() == self._last_gone or self.reckoned() > SHORT_SECONDS
+        ):
+            return
+        self._last_pass, self._last_work, self._last_gone = now, work, self._gone()
+        spent = self._pass()
+        self.passes += 1
+        self.seconds += spent
+        if spent > SLOW_SECONDS:
+            self._slow.note("collection", spent)
+
+    def _pass(self) -> float:
+        """Look at everything that is not exempt; the seconds that it took."""
+        blocks = sys.getallocatedblocks() - self._exempt
+        begin = perf_counter()
+        gc.collect()
+        spent = perf_counter() - begin
+        if blocks >= MOST_PRECISE or not self._block_seconds:
+            self._block_seconds = spent / max(blocks, MOST_PRECISE)
+        return spent

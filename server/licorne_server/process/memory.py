@@ -1,0 +1,180 @@
+"""Watches the memory of the process, so that new work is refused before the kernel ends it.
+
+The figure is that of the whole process: the core, what waits in outboxes, and what Python and its
+libraries hold besides. It is a measurement, and is taken by the loop's own timer.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+
+from licorne_core.messages.commands import Command, RefuseNewWork
+from licorne_core.values.rm_caps import Shortage
+from licorne_server.process import machine_memory
+
+log = structlog.get_logger("core.memory")
+
+INTERVAL = 0.25
+"""Seconds between two looks."""
+
+MARGIN = 8
+"""Beyond the limit by one part of it in so many, what exists already is refused too."""
+
+ENOUGH_PERCENT = 95
+"""Below this part of the limit everything is taken again. It is not the limit itself, which every
+ask could cross in one direction and every release in the other."""
+
+LOOKS_BETWEEN_RETURNS = 20
+"""Looks, which make 5 s, between two times that memory is given back. To go through what the C
+library keeps takes 0.1 s for a gigabyte, and much of it is in use again soon."""
+
+
+LOOKS_BETWEEN_TELLINGS = 4
+"""Looks, which make a second, after which RMs that are refused are told of another figure."""
+
+
+COPY_BYTES = 16 * 1024 * 1024
+"""What a copy of the process takes in any case; a small one took 5 MiB."""
+
+COPY_PERCENT = 150
+"""How much of what an RM's things are reckoned at a copy takes that makes a plan for the RM, but no
+more than half of the process. With 20,000 to 100,000 asks it was 60 to 110 %."""
+
+
+class System(Protocol):
+    """Where the figure comes from, and where memory goes back to."""
+
+    def resident(self) -> int:
+        """Bytes that the process takes; 0 if that is not known."""
+        ...
+
+    def available(self) -> int | None:
+        """Bytes that are still to be had; None if that is not known."""
+        ...
+
+    def give_back(self) -> None:
+        """Give back what was freed."""
+        ...
+
+
+class Memory:
+    """What the process takes, against its limit."""
+
+    limit: int
+    """In bytes; 0 for none."""
+    level: Shortage
+    """What is refused for want of memory."""
+    returning: asyncio.Future[None] | None
+    """Done when memory has been given back; None before that was tried first."""
+
+    def __init__(
+        self, limit: int, post: Callable[[Command], None], system: System = machine_memory
+    ) -> None:
+        """`post` hands a command to the engine."""
+        self.limit = limit
+        self.level = Shortage.NONE
+        self._post = post
+        self._system = system
+        self._reason = ""
+        self._timer: asyncio.TimerHandle | None = None
+        self.returning = None
+        self._looks_to_return = 0
+        self._looks_to_tell = 0
+
+    @property
+    def resident(self) -> int:
+        """Bytes that the process takes now; 0 if that is not known."""
+        return self._system.resident()
+
+    @property
+    def shortage(self) -> str:
+        """Why new work is refused; empty while it is taken."""
+        return self._reason
+
+    def shortage_for_copy(self, reckoned: int) -> str:
+        """Why there is no room for a copy of the process; empty if there is.
+
+        `reckoned` is what the core reckons for the RM that the copy is made for, in bytes. A copy
+        shares all memory until one of both writes there. It writes to what it looks at, as Python
+        counts who uses an object: that is the RM's share of the process.
+        """
+        if self._reason:
+            return self._reason
+        resident = self.resident
+        needed = COPY_BYTES + min(reckoned * COPY_PERCENT // 100, resident // 2)
+        if self.limit and resident + needed > self.limit:
+            return (
+                f"it may take {needed} bytes of memory beside the {resident} of the process, and "
+                f"--max-memory is {self.limit}"
+            )
+        available = self._system.available()
+        if available is not None and needed > available:
+            return f"it may take {needed} bytes of memory, and {available} are free"
+        return ""
+
+    def start(self) -> None:
+        """Look from now on, if there is a limit."""
+        if self.limit:
+            self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._beat)
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def look(self) -> None:
+        """Compare once."""
+        resident = self.resident
+        level = self._level_at(resident)
+        self._looks_to_tell -= 1
+        if level is not self.level:
+            self._log(level, resident)
+        if level is not self.level or (level is not Shortage.NONE and self._looks_to_tell <= 0):
+            self._tell(level, resident)
+        self._looks_to_return -= 1
+        if level is not Shortage.NONE and self._looks_to_return <= 0:
+            self._give_back()
+
+    def _beat(self) -> None:
+        try:
+            self.look()
+        except Exception:
+            log.exception("memory is not watched")
+        self.start()
+
+    def _level_at(self, resident: int) -> Shortage:
+        """What has to be refused at this figure. A level is left only well below where it began."""
+        if resident > self.limit + self.limit // MARGIN:
+            return Shortage.ALL
+        if resident > self.limit:
+            return self.level if self.level is Shortage.ALL else Shortage.NEW
+        if resident * 100 < self.limit * ENOUGH_PERCENT:
+            return Shortage.NONE
+        return Shortage.NONE if self.level is Shortage.NONE else Shortage.NEW
+
+    def _log(self, level: Shortage, resident: int) -> None:
+        about = {"resident_bytes": resident, "limit_bytes": self.limit}
+        if level is Shortage.NONE:
+            log.warning("memory suffices again", **about)
+        else:
+            log.warning("memory is short", refused=level.name.lower(), **about)
+
+    def _tell(self, level: Shortage, resident: int) -> None:
+        """Tell the core, which works out anew who has more than an equal share."""
+        self.level = level
+        self._looks_to_tell = LOOKS_BETWEEN_TELLINGS
+        self._reason = ""
+        if level is not Shortage.NONE:
+            self._reason = (
+                f"the process takes {resident} bytes of memory, and --max-memory is {self.limit}"
+            )
+        self._post(RefuseNewWork(shortage=level, reason=self._reason))
+
+    def _give_back(self) -> None:
+        """In a thread, as it may take long; only one at a time."""
+        if self.returning is None or self.returning.done():
+            self._looks_to_return = LOOKS_BETWEEN_RETURNS
+            loop = asyncio.get_running_loop()
+            self.returning = loop.run_in_executor(None, self._system.give_back)

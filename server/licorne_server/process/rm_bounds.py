@@ -1,0 +1,68 @@
+"""How much RMs may have, each and all together, and how long they are remembered."""
+
+import math
+from dataclasses import dataclass, field, fields
+
+from licorne_core.values.rm_caps import RmCaps
+from licorne_server.wire.caps import MAX_RMS
+
+RESERVED_PART = 8
+"""One in so many places of RMs is kept for those whom another peer has registered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventBounds:
+    """How much the events of one RM may take, beside what its own configuration says."""
+
+    seconds: float = 10.0
+    """How long events are kept for those who read them, however many they are; 0 for not at all."""
+    memory: int = 512 * 1024**2
+    """Bytes, as reckoned, beyond which the oldest go, however young and however few they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RmBounds:
+    """What `serve` is told about RMs."""
+
+    number: int = MAX_RMS
+    """How many RMs there may be."""
+    each: RmCaps = field(default_factory=RmCaps)
+    """How much one of them may have."""
+    events: EventBounds = EventBounds()
+    """How much is kept of the events of each."""
+    memory: int = 0
+    """Bytes of resident memory above which the process takes no new work; 0 for any number."""
+    plan_pause: float = 0.25
+    """Seconds for which everybody may stand still for one plan; 0 for any, without a charge. The
+    usual is short for an operator, and long enough for a server of several gigabytes."""
+    forget_after: float = 3600.0
+    """Seconds without a stream and without running allocations after which an RM is forgotten;
+    0 for never."""
+
+    @property
+    def share(self) -> int:
+        """How many of the RMs one peer may have registered."""
+        return self.number - self.number // RESERVED_PART
+
+    def problem(self) -> str:
+        """What is wrong with them, in the words of the options of `serve`; empty if nothing is."""
+        least = {"--max-rms": self.number}
+        least |= {_option(cap.name): getattr(self.each, cap.name) for cap in fields(self.each)}
+        for option, value in least.items():
+            if value < 1:
+                return f"{option} must be 1 or more: {value}"
+        if not (math.isfinite(self.events.seconds) and self.events.seconds >= 0):
+            return f"--event-seconds must be a number of seconds from 0 up: {self.events.seconds}"
+        if self.events.memory < 1:
+            return f"--event-memory must be 1 or more: {self.events.memory}"
+        if self.memory < 0:
+            return f"--max-memory must be 0 or more: {self.memory}"
+        if not (math.isfinite(self.plan_pause) and self.plan_pause >= 0):
+            return f"--max-plan-pause must be a number of seconds from 0 up: {self.plan_pause}"
+        if not (math.isfinite(self.forget_after) and self.forget_after >= 0):
+            return f"--forget-after must be a number of seconds from 0 up: {self.forget_after}"
+        return ""
+
+
+def _option(cap: str) -> str:
+    return "--max-rm-memory" if cap == "memory" else f"--max-{cap.replace('_', '-')}"

@@ -1,0 +1,259 @@
+"""What a server is started with: frozen, checked, and independent of where it came from."""
+
+import ipaddress
+import math
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from licorne_core.config.schema import Configuration
+from licorne_core.messages.options import AskBackoff
+from licorne_server.process.peer_bounds import LEAST_CONNECTIONS, PeerBounds
+from licorne_server.process.rm_bounds import RmBounds
+from licorne_server.rms.outbox_bounds import OutboxBounds
+from licorne_server.telemetry.tracing.settings import TraceSettings
+
+
+class SettingsError(Exception):
+    """A server cannot start with its settings; the text is for whoever starts it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """An address to listen on; port 0 means any free port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """``HOST:PORT``, an IPv6 host in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @staticmethod
+    def parse(text: str) -> "Address":
+        """The address in ``HOST:PORT`` or ``[HOST]:PORT``; an empty host means all interfaces.
+
+        Raises:
+            SettingsError: the text is no address.
+        """
+        host, colon, port = text.rpartition(":")
+        if host.startswith("[") and host.endswith("]"):
+            host = host[1:-1]
+        if not colon or not port.isdecimal() or not port.isascii() or int(port) > 65535:
+            raise SettingsError(f"not an address, HOST:PORT was expected: {text!r}")
+        return Address(host=host or "0.0.0.0", port=int(port))
+
+    def with_port(self, port: int) -> "Address":
+        """The same host with the port that was bound."""
+        return Address(host=self.host, port=port)
+
+    def refusal(self) -> str:
+        """Why the system does not let us listen here, in its own words; empty if it does."""
+        try:
+            family, kind, protocol, _, where = socket.getaddrinfo(
+                self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(where)
+        except OSError as error:
+            return error.strerror or str(error)
+        return ""
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """Files in PEM; `client_ca` turns on mutual TLS."""
+
+    cert: Path
+    key: Path
+    client_ca: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that can be set. Times are in seconds."""
+
+    listen: Address = Address(host="127.0.0.1", port=7070)
+    http: Address | None = Address(host="127.0.0.1", port=9080)
+    metrics: Address | None = None
+    """Where metrics and probes are served as well; None for nowhere else."""
+    default_config: Configuration | None = None
+    """The queue configuration of RMs that register without one; None for the built-in one."""
+    config_file: Path | None = None
+    """The file that it was read from, and is read from again."""
+    watch_config: bool = False
+    """Read that file again when its content changes."""
+    state_dir: Path | None = None
+    """Where applied configurations outlive the server; None: they do not."""
+    tls: Tls | None = None
+    insecure: bool = False
+    """Serve without TLS where others can reach it."""
+    http_insecure: bool = False
+    """Serve HTTP without TLS, whatever gRPC has, and also where others can reach it."""
+    metrics_insecure: bool = False
+    """The same for `metrics`, which has no TLS on loopback anyway."""
+    cors_origins: frozenset[str] = frozenset()
+    """The origins whose pages may read over HTTP from another one; ``*`` for all."""
+    http_hosts: frozenset[str] = frozenset()
+    """Names under which HTTP on loopback may be asked for, beside addresses; ``*`` for all."""
+    rm_identities: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The certificate names that may act for an RM, by rmID; with mutual TLS only."""
+    operators: frozenset[str] = frozenset()
+    """The certificate names that may see and configure all RMs."""
+    rm_tokens: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+    """The files with the tokens of an RM, by rmID. With any token every caller needs one."""
+    operator_tokens: tuple[Path, ...] = ()
+    """The files with the tokens of those who may see and configure all RMs."""
+    rms: RmBounds = RmBounds()
+    """How much RMs may have."""
+    peers: PeerBounds = PeerBounds()
+    """What one peer may have of what all share."""
+    log_level: str = "info"
+    reflection: bool | None = None
+    """Whether the reflection service is served; None: only without TLS or on loopback."""
+    reservations: bool = True
+    """Keep nodes free for asks that wait long (spec § 2.8)."""
+    ask_backoff: AskBackoff = AskBackoff()
+    """How long an ask is not tried that its RM could not run."""
+    heartbeat: float = 10.0
+    """A session on which nothing is sent for so long gets a heartbeat."""
+    drain: float = 10.0
+    """How long streams may take to end, once the server stops, before they are cut off."""
+    stall: float = 30.0
+    """How long the event loop or the engine may stand still before the probes fail. After twice as
+    long `licorne serve` ends with an error. 0 for ever; other servers do not look."""
+    retry_after: float = 1.0
+    """After how long RMs are told to come back when the server stops."""
+    bounds: OutboxBounds = OutboxBounds()
+    """The bounds of each RM's outbox."""
+    queue_names: bool = True
+    """Whether metrics of queues also come under names that have the queue in them."""
+    traces: TraceSettings | None = None
+    """Whether and how traces are made."""
+    manage_gc: bool = False
+    """Tune Python's garbage collector, which belongs to the whole process."""
+
+    def check(self) -> None:
+        """Refuse what is not safe.
+
+        Raises:
+            SettingsError: with what to do about it.
+        """
+        for name in ("heartbeat", "drain", "stall", "retry_after"):
+            seconds = getattr(self, name)
+            if not (math.isfinite(seconds) and seconds >= 0):
+                raise SettingsError(f"{name} must be a number of seconds from 0 up: {seconds}")
+        first, most = self.ask_backoff
+        if not (math.isfinite(most) and 0 <= first <= most):
+            raise SettingsError(
+                f"ask_backoff must be a number of seconds from 0 up: {first}, "
+                f"and ask_backoff_max one that is not smaller: {most}"
+            )
+        self._check_peers()
+        for problem in (
+            self.traces.problem() if self.traces else "",
+            *(_origin_problem(origin) for origin in sorted(self.cors_origins)),
+            *(_host_problem(name) for name in sorted(self.http_hosts)),
+        ):
+            if problem:
+                raise SettingsError(problem)
+        if not self.insecure:
+            self._check_listeners()
+
+    def _check_listeners(self) -> None:
+        """Refuse to serve others without TLS."""
+        if self.tls is None and not self.listen.is_loopback:
+            raise SettingsError(
+                f"refusing to serve {self.listen} without TLS: give --tls-cert and --tls-key, "
+                "listen on 127.0.0.1, or say --insecure"
+            )
+        for what, address, tls, agreed in (
+            ("HTTP", self.http, self.http_tls, self.http_insecure),
+            ("metrics", self.metrics, self.metrics_tls, self.metrics_insecure),
+        ):
+            if address is not None and tls is None and not (agreed or address.is_loopback):
+                raise SettingsError(
+                    f"refusing to serve {what} without TLS on {address}: give --tls-cert and "
+                    "--tls-key, listen on 127.0.0.1, or say --http-insecure"
+                )
+
+    def _check_peers(self) -> None:
+        mutual = self.tls is not None and self.tls.client_ca is not None
+        if not mutual and (self.rm_identities or self.operators):
+            raise SettingsError("--rm-identity and --operator need --tls-client-ca")
+        if self.rm_tokens or self.operator_tokens:
+            if mutual:
+                raise SettingsError(
+                    "--rm-token and --operator-token are for a server without --tls-client-ca"
+                )
+            for address in self._exposed():
+                raise SettingsError(
+                    f"--rm-token and --operator-token need TLS on {address}, "
+                    "because anybody on the way could read the tokens"
+                )
+        problem = self.peers.problem() or self.rms.problem()
+        if problem:
+            raise SettingsError(problem)
+        affordable, _ = self.peers.affordable()
+        if affordable < LEAST_CONNECTIONS:
+            raise SettingsError("the limit of open files is too low: 256 or more are needed")
+
+    @property
+    def http_tls(self) -> Tls | None:
+        """The files for HTTP: those of gRPC, unless it is to be plain."""
+        return None if self.http_insecure else self.tls
+
+    @property
+    def metrics_tls(self) -> Tls | None:
+        """The files for `metrics`: those of gRPC, unless it is plain."""
+        plain = self.metrics is None or self.metrics.is_loopback or self.metrics_insecure
+        return None if plain else self.tls
+
+    @property
+    def exposed(self) -> bool:
+        """Whether others can reach an address that is served without TLS."""
+        return bool(self._exposed())
+
+    def _exposed(self) -> list[Address]:
+        """The addresses without TLS that others can reach."""
+        served = (
+            (self.listen, self.tls),
+            (self.http, self.http_tls),
+            (self.metrics, self.metrics_tls),
+        )
+        return [each for each, tls in served if each and tls is None and not each.is_loopback]
+
+    @property
+    def reflects(self) -> bool:
+        """Whether the reflection service is served."""
+        if self.reflection is not None:
+            return self.reflection
+        return self.tls is None or self.listen.is_loopback
+
+
+def _origin_problem(text: str) -> str:
+    """Why no page can have that origin, as browsers write it; empty if one can."""
+    scheme, _, host = text.partition("://")
+    known = scheme in ("http", "https") and host and host == host.lower()
+    if text == "*" or (known and not set(host) & set("/?#@* ,") and text.isascii()):
+        return ""
+    return f"--cors-origin: an origin such as https://ui.example:8443, or *, was expected: {text!r}"
+
+
+def _host_problem(text: str) -> str:
+    """Why no server can have that name; empty if one can."""
+    if text == "*" or (text and text.isascii() and not set(text) & set(" /?#@:*,[]")):
+        return ""
+    return f"--http-host: a name such as licorne.example, or *, was expected: {text!r}"

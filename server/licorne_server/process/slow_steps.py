@@ -1,0 +1,28 @@
+"""Steps during which the loop stood still for everybody: counted, and told in the log."""
+
+import structlog
+
+log = structlog.get_logger("core.slow_steps")
+
+SLOW_SECONDS = 0.05
+"""A longer step counts as slow."""
+
+STEPS = ("turn", "command", "slice", "collection")
+"""The kinds of steps that are measured."""
+
+
+class SlowSteps:
+    """How many steps of one server were slow, and how long these took."""
+
+    def __init__(self) -> None:
+        """None was."""
+        self.count = dict.fromkeys(STEPS, 0)
+        """By kind."""
+        self.seconds = dict.fromkeys(STEPS, 0.0)
+        """The time that those took, by kind."""
+
+    def note(self, step: str, seconds: float, **about: object) -> None:
+        """A step that took more than `SLOW_SECONDS`; the log gets `about` with it."""
+        self.count[step] += 1
+        self.seconds[step] += seconds
+        log.warning(f"slow {step}", seconds=round(seconds, 3), **about)

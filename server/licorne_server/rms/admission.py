@@ -1,0 +1,224 @@
+"""Lets RMs in: parses their configuration, finds a place for them, and registers them.
+
+There are so many places for RMs, of which one peer may have a share (`RmBounds`). Where none is
+free an RM goes that is gone (`Departures`). So registrations that nobody uses do not keep others
+out. It is one of the peer that asks, or of the peer that has most: whoever has few RMs keeps
+them, however many others come.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import NamedTuple
+
+import structlog
+
+from licorne_core.config import SubmittedConfig
+from licorne_core.messages.commands import RegisterRm
+from licorne_core.messages.effects import RegistrationFailed
+from licorne_server.configurations.history import Configurations, Unusable
+from licorne_server.configurations.revisions import Revision, Revisions, extra_text
+from licorne_server.configurations.thread import ConfigThread, Origin
+from licorne_server.configurations.warnings import tell_warnings
+from licorne_server.engine.engine import Engine
+from licorne_server.process.rm_bounds import RmBounds
+from licorne_server.process.undisturbed import Undisturbed
+from licorne_server.rms.eviction import Departures
+from licorne_server.rms.registry import Rms
+from licorne_server.rms.rm import Rm
+from licorne_server.security.access import Caller
+from licorne_server.wire.errors import config_refused, exhausted
+
+log = structlog.get_logger("core.admission")
+
+MAX_WHY = 240
+"""Characters of the history about why an applied configuration cannot be used."""
+
+
+class Admission:
+    """The one door through which RMs come, over `si.v1` and over a session alike."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        rms: Rms,
+        thread: ConfigThread,
+        departures: Departures,
+        configurations: Configurations,
+        bounds: RmBounds,
+        shortage: Callable[[], str],
+    ) -> None:
+        """`thread` parses configurations; `departures` forgets RMs in whose place others come.
+        `configurations` says which configuration an RM is registered with.
+
+        `shortage` says why there is no memory for one more; it is empty while there is.
+        """
+        self._engine = engine
+        self._rms = rms
+        self._thread = thread
+        self._departures = departures
+        self._configurations = configurations
+        self._bounds = bounds
+        self._shortage = shortage
+        # Held while the RMs are counted and one is added, so that there are never too many.
+        self._adding = asyncio.Lock()
+        # Registrations that have begun cannot be given up any more.
+        self._undisturbed = Undisturbed("registration")
+
+    async def stop(self) -> None:
+        """Wait until the registrations that have begun are carried out."""
+        await self._undisturbed.stop()
+
+    async def register(
+        self,
+        command: RegisterRm,
+        config: str,
+        caller: Caller,
+        then: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Register an RM, dropping what it had; `config` is the text of its configuration.
+
+        `caller` is who has sent it. The RM's lock is held meanwhile. While the text is parsed
+        nothing else of this RM is begun, and other RMs are served.
+
+        If the caller is cancelled before the engine has the command, nothing is registered. After
+        that the RM is registered and `then` is carried out, and only then this returns. So the lock
+        is held until both are done.
+
+        Raises:
+            CallError: the configuration was refused, there is no place or no memory for one more
+                RM, or the server stops.
+        """
+        rm_id = command.rm_id
+        await self._in_the_way(rm_id, caller.peer)
+        applied = self._configurations.goes_on(rm_id, config)
+        origin = Origin(caller.peer, f"RM {rm_id}")
+        parsed = await self._thread.parse(origin, applied.text if applied else config)
+        with ExitStack() as stack:
+            async with self._adding:
+                # Meanwhile others may have registered, or the server may have begun to stop.
+                self._rms.check_open()
+                while (other := await self._in_the_way(rm_id, caller.peer)) is not None:
+                    await self._departures.replace(other)
+                # The place is taken from here on; registering may take long, and others come.
+                stack.enter_context(self._rms.arriving(rm_id, caller.peer))
+            entry = _Entry(command, config, caller.peer, applied)
+            failure = await self._undisturbed.run(self._carry_out(entry, parsed, then))
+            if failure is not None and applied is not None and _is_to_blame(failure):
+                # What was applied keeps no RM out: what the RM says comes into force instead.
+                parsed = await self._thread.parse(origin, config)
+                entry = entry._replace(unusable=Unusable(applied.number, _shortened(failure)))
+                failure = await self._undisturbed.run(self._carry_out(entry, parsed, then))
+        if failure is not None:
+            reason = f"{failure.reason}{_as_well(entry.unusable)}"
+            raise config_refused(reason, failure.problems)
+
+    async def _carry_out(
+        self,
+        entry: "_Entry",
+        parsed: SubmittedConfig,
+        then: Callable[[], Awaitable[None]] | None,
+    ) -> RegistrationFailed | None:
+        """Have the RM registered, and do what follows on that; why it is not, if it is refused."""
+        # Read no earlier: who hands out another default looks at the RMs that arrive.
+        usable = parsed or self._configurations.default.current
+        command = entry.command
+        after = self._configurations.after_registration(
+            command.rm_id,
+            entry.text,
+            usable,
+            entry.peer,
+            extra_text(command.extra_config),
+            entry.unusable,
+        )
+        if after is not None and after.is_applied:
+            # What belongs to an applied configuration goes on with it.
+            command = replace(command, extra_config=after.current.extra_config)
+        with self._configurations.expecting(after):
+            effects = await self._engine.submit(replace(command, config=usable))
+        for effect in effects:
+            if isinstance(effect, RegistrationFailed):
+                return effect
+        self._configurations.save(command.rm_id)
+        tell_warnings(command.rm_id, usable)
+        if entry.applied is not None:
+            _tell(entry.applied, entry, after)
+        if then is not None:
+            await then()
+        return None
+
+    async def _in_the_way(self, rm_id: str, peer: str) -> Rm | None:
+        """The RM that has to go before this one is registered; None if there is a place.
+
+        Raises:
+            CallError: RESOURCE_EXHAUSTED, there is no place and none may be taken.
+        """
+        if self._rms.find(rm_id) is not None:
+            return None
+        shortage = self._shortage()
+        if shortage:
+            raise exhausted(f"no new RM is taken: {shortage}", "OUT_OF_MEMORY")
+        number, share = self._bounds.number, self._bounds.share
+        counts = Counter(self._rms.peers().values())
+        has_share = counts[peer] >= share
+        is_full = counts.total() >= number
+        if not has_share and not is_full:
+            return None
+        givers = {peer}
+        if not has_share:
+            most = max(counts.values())
+            givers |= {other for other, count in counts.items() if count == most}
+        found = await self._departures.longest_gone(lambda rm: rm.peer in givers)
+        if found is None:
+            text = f"{number} RMs" if is_full else f"{share} RMs of this peer"
+            raise exhausted(f"{text} are registered already", "TOO_MANY_RMS")
+        return found
+
+
+class _Entry(NamedTuple):
+    """An RM at the door: how it introduces itself, and who has sent that."""
+
+    command: RegisterRm
+    text: str
+    """The text of its configuration, as it was sent."""
+    peer: str
+    applied: Revision | None
+    """The applied revision that goes on whatever the RM says, if it can be used."""
+    unusable: Unusable | None = None
+    """The same, once it has turned out that it cannot."""
+
+
+def _is_to_blame(failure: RegistrationFailed) -> bool:
+    """Whether the configuration is what stands in the way, and not the RM or want of memory."""
+    return all(problem.path != "rmID" for problem in failure.problems)
+
+
+def _shortened(failure: RegistrationFailed) -> str:
+    """Why, in a text that fits the history."""
+    why = " | ".join(str(problem) for problem in failure.problems)[:MAX_WHY]
+    return why if why.isprintable() else ascii(why)[1 : MAX_WHY + 1]
+
+
+def _as_well(unusable: Unusable | None) -> str:
+    """What stands behind a refusal where an applied configuration cannot be used either."""
+    if unusable is None:
+        return ""
+    return f"; revision {unusable.number}, which was applied, cannot be used either: {unusable.why}"
+
+
+def _tell(applied: Revision, entry: _Entry, after: Revisions | None) -> None:
+    """Say in the log what became of an applied configuration."""
+    about = {"revision": applied.number, "source": applied.source.value, "by": applied.by}
+    rm_id = entry.command.rm_id
+    if entry.unusable is None:
+        log.info("applied configuration goes on", rm_id=rm_id, **about)
+        return
+    log.error(
+        "applied configuration cannot be used",
+        rm_id=rm_id,
+        reason=entry.unusable.why,
+        in_force=after.current.number if after is not None else 0,
+        **about,
+    )

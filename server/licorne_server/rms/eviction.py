@@ -1,0 +1,203 @@
+"""Forgets RMs that nobody needs any more: by itself after a time, to make room, and when told to.
+
+An RM is gone while it has no open stream. It keeps its books all the same, because it may come
+back. It is not forgotten by itself while allocations of it run: their pods would run on without
+being counted.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import structlog
+
+from licorne_core.messages.commands import RemoveRm
+from licorne_core.values.errors import NotFound
+from licorne_core.views import Views
+from licorne_server.engine.engine import Engine
+from licorne_server.process.clock import Clock
+from licorne_server.rms.registry import Rms
+from licorne_server.rms.rm import Rm
+from licorne_server.wire.errors import CallError, Defect, Stopped, failed_precondition
+
+log = structlog.get_logger("core.departures")
+
+SETTLING = 10.0
+"""Seconds in which an RM that has registered, or lost its streams, keeps its place in any case."""
+
+RETURNING = 60.0
+"""Seconds in which an RM that has nodes, applications or asks keeps its place: as long as an RM may
+take to start anew."""
+
+RETRY = 60.0
+"""Seconds after which an RM that had to be kept is looked at again."""
+
+LEAST_PAUSE = 1.0
+"""Seconds between two looks at all RMs, at the least."""
+
+
+class Departures:
+    """Removes RMs from the core and from the server at once."""
+
+    forgotten: int
+    """RMs forgotten since the start; those that have said goodbye do not count."""
+
+    def __init__(self, engine: Engine, rms: Rms, views: Views, clock: Clock, after: float) -> None:
+        """An RM is forgotten when it is gone for `after` seconds; 0 for never."""
+        self.forgotten = 0
+        self._engine = engine
+        self._rms = rms
+        self._views = views
+        self._clock = clock
+        self._after = after
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Look for RMs that are gone long enough from now on."""
+        if self._after:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="departures")
+
+    async def stop(self) -> None:
+        """Look no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def longest_gone(self, wanted: Callable[[Rm], bool]) -> Rm | None:
+        """Of the wanted RMs that may lose their place, the one that is gone longest.
+
+        Those that have nothing come first. Whether allocations run is asked of one RM after the
+        other, with a turn of the loop between.
+        """
+        gone = [rm for rm in self._rms.all() if not rm.connected and wanted(rm)]
+        gone.sort(key=lambda rm: (self._has_books(rm), rm.since, rm.rm_id))
+        for rm in gone:
+            if self._may_be_replaced(rm):
+                return rm
+            await asyncio.sleep(0)
+        return None
+
+    async def replace(self, rm: Rm) -> None:
+        """Forget an RM for another one, unless it came back or got an allocation meanwhile."""
+        await self._remove(rm, self._may_be_replaced, "another RM takes its place")
+
+    async def forget(self, rm: Rm, *, force: bool) -> None:
+        """Forget an RM because somebody says so; with `force` its allocations are forgotten too.
+
+        Raises:
+            CallError: FAILED_PRECONDITION, a stream is open or allocations run.
+        """
+
+        def may_go(rm: Rm) -> bool:
+            return self._refusal(rm, force=force) is None
+
+        async with self._rms.lock(rm.rm_id):
+            refusal = self._refusal(rm, force=force)
+            if refusal is None and not await self._remove(rm, may_go, "it was asked for"):
+                refusal = self._refusal(rm, force=force) or failed_precondition(
+                    f"RM {rm.rm_id} has registered anew meanwhile", "RM_CONNECTED"
+                )
+            if refusal is not None:
+                raise refusal
+
+    def _refusal(self, rm: Rm, *, force: bool) -> CallError | None:
+        """Why an RM must not be forgotten."""
+        if rm.connected:
+            streams = ", ".join(sorted(kind.value for kind in rm.streams))
+            return failed_precondition(
+                f"RM {rm.rm_id} is connected, with streams open: {streams}", "RM_CONNECTED"
+            )
+        running = 0 if force else self._running(rm)
+        if running:
+            return failed_precondition(
+                f"RM {rm.rm_id} has {running} running allocations: say force to forget them too",
+                "RM_HAS_ALLOCATIONS",
+                allocations=str(running),
+            )
+        return None
+
+    def _may_be_replaced(self, rm: Rm) -> bool:
+        """Whether nobody needs the RM, and it is gone for long enough for what it has."""
+        kept = RETURNING if self._has_books(rm) else SETTLING
+        return self._clock.now() - rm.since >= kept and self._may_go(rm)
+
+    def _has_books(self, rm: Rm) -> bool:
+        """Whether the RM has a node, an application or an ask."""
+        try:
+            counts = self._views.rm(rm.rm_id).counts
+        except NotFound:
+            return False
+        return bool(counts.nodes or counts.applications or counts.asks)
+
+    def _may_go(self, rm: Rm) -> bool:
+        """Whether nobody needs the RM: it is gone, nothing of it runs, and nobody registers it."""
+        busy = rm.connected or self._rms.is_locked(rm.rm_id)
+        return not (busy or self._has_running(rm))
+
+    def _has_running(self, rm: Rm) -> bool:
+        """Whether allocations are booked.
+
+        The sums of the queues tell it at once. Only allocations of nothing have to be counted.
+        """
+        try:
+            for name in self._views.rm(rm.rm_id).partitions:
+                if any(self._views.queue(name, "root").allocated.values()):
+                    return True
+        except NotFound:
+            return False
+        return self._running(rm) > 0
+
+    def _running(self, rm: Rm) -> int:
+        """How many allocations are booked, those of placeholders among them."""
+        return self._views.running(rm.rm_id)
+
+    async def _run(self) -> None:
+        woken = asyncio.Event()
+        due = self._clock.now() + self._after
+        while True:
+            await self._clock.wait(due, woken)
+            woken.clear()
+            if self._clock.now() >= due:
+                due = self._clock.now() + RETRY
+                try:
+                    due = await self._look()
+                except Exception:
+                    log.exception("RMs that are gone are not forgotten")
+
+    async def _look(self) -> float:
+        """Forget who is gone for long enough; returns when to look again, in unix seconds."""
+        now = self._clock.now()
+        # Whoever goes from now on is due later than this.
+        due = now + self._after
+        for rm in self._rms.all():
+            end = rm.since + self._after
+            if rm.connected:
+                continue
+            if end > now:
+                due = min(due, end)
+                continue
+            with suppress(Defect, Stopped):
+                await self._remove(rm, self._may_go, f"gone for {self._after:g} s")
+            if self._rms.find(rm.rm_id) is rm:
+                due = min(due, now + RETRY)
+        return max(due, now + LEAST_PAUSE)
+
+    async def _remove(self, rm: Rm, may_go: Callable[[Rm], bool], why: str) -> bool:
+        """Remove an RM if it still may go when the command's turn has come; whether it is gone.
+
+        The engine asks right before the core removes the RM. So core and server forget it in one
+        step, whatever becomes of the caller.
+        """
+        is_current = rm.registration_guard()
+
+        def forgets() -> bool:
+            if self._rms.find(rm.rm_id) is not rm or not is_current() or not may_go(rm):
+                return False
+            self._rms.forget(rm.rm_id)
+            self.forgotten += 1
+            seconds = round(self._clock.now() - rm.since, 3)
+            log.info("RM forgotten", rm_id=rm.rm_id, reason=why, gone_seconds=seconds)
+            return True
+
+        await self._engine.submit(RemoveRm(rm_id=rm.rm_id), is_current=forgets)
+        return self._rms.find(rm.rm_id) is not rm

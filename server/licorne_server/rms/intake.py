@@ -1,0 +1,174 @@
+"""What was read from a stream and waits to be carried out: bounded, in order, and joined.
+
+Real shims send one item in each message. What waits is carried out as one, so that a turn of the
+core is not made for every item. A request that comes alone is carried out at once. While many come,
+each close behind the one before it, the next ones are waited for: gRPC hands messages over one by
+one, so that it does not show how many are there.
+"""
+
+import asyncio
+from collections import deque
+from math import inf
+from typing import NamedTuple
+
+from licorne_server.wire.framing import Split
+from licorne_server.wire.responses import Kind
+
+MAX_WAITING = 1024 * 1024
+"""Bytes of requests that wait, above which no more are read."""
+
+ENTRY_COST = 256
+"""Bytes that each request counts for beside its own, so that their number is bounded too."""
+
+MAX_JOINED = 1_000
+"""Items of requests that are carried out as one."""
+
+CLOSE = 8
+"""So many requests in a row that came close behind one another make a rush."""
+
+RUSH_SECONDS = 0.004
+"""In a rush so many came within this time."""
+
+GATHER_SECONDS = 0.002
+"""How long the first request that waits in a rush gathers others behind it."""
+
+ENOUGH = 64
+"""With so many requests nothing more is gathered."""
+
+
+class Entry(NamedTuple):
+    """A request that waits."""
+
+    kind: Kind
+    """What it is; SESSION for what is no request with items, and is carried out by itself."""
+    number: int
+    """Its number in the session; 0 for none."""
+    request: Split | None = None
+    """Its items."""
+    field: int = 0
+    """For the kind SESSION: which message of the session it is. Without one it was carried out when
+    it was read, and only counts as such in its turn."""
+    payload: bytes = b""
+    """For the kind SESSION: that message."""
+    size: int = 0
+    """Its bytes."""
+    time: float = 0.0
+    """When it was read, in unix seconds; of joined requests, the first of them."""
+
+
+class Intake:
+    """The requests of one stream that were read and not begun, oldest first."""
+
+    def __init__(self) -> None:
+        """Nothing waits."""
+        self._waiting: deque[Entry] = deque()
+        self._size = 0
+        self._ended = False
+        # When the last requests came, in the loop's time, and the first of those that wait.
+        self._loop = asyncio.get_running_loop()
+        self._came: deque[float] = deque([-inf] * CLOSE, CLOSE)
+        self._since = 0.0
+        # What the stream ends with, once all before it is done.
+        self._failure: Exception | None = None
+        # Set when there may be something to take, or the end.
+        self._news = asyncio.Event()
+        # Cleared while no more should be read.
+        self._room = asyncio.Event()
+        self._room.set()
+        self.is_full = False
+        """Whether no more should be read: then wait for `room`."""
+
+    async def room(self) -> None:
+        """Wait until more should be read."""
+        await self._room.wait()
+
+    def put(self, entry: Entry) -> None:
+        """Add a request that was read."""
+        now = self._loop.time()
+        self._came.append(now)
+        if not self._waiting:
+            self._since = now
+        self._waiting.append(entry)
+        self._size += entry.size + ENTRY_COST
+        self._news.set()
+        if self._size > MAX_WAITING:
+            self.is_full = True
+            self._room.clear()
+
+    def end(self, failure: Exception | None = None) -> None:
+        """Nothing more will come; after what waits `take` raises the failure, if there is one.
+
+        The first call counts.
+        """
+        if not self._ended:
+            self._ended = True
+            self._failure = failure
+            self._news.set()
+
+    async def take(self) -> Entry | None:
+        """Wait for the next requests, joined as far as their order allows; None at the end.
+
+        Requests of one kind are joined as long as no addition comes behind a removal: the core
+        makes the additions of a request first.
+
+        Raises:
+            Exception: what the stream ends with.
+        """
+        while not self._waiting:
+            if self._ended:
+                if self._failure is not None:
+                    raise self._failure
+                return None
+            self._news.clear()
+            await self._news.wait()
+        if self._came[-1] - self._came[0] < RUSH_SECONDS:
+            await self._gather()
+        entry = self._pop()
+        if not self._waiting or entry.kind is Kind.SESSION or entry.request is None:
+            return entry
+        return self._joined(entry, entry.request)
+
+    async def _gather(self) -> None:
+        """In a rush, wait a moment for those that come behind what waits."""
+        pause = self._since + GATHER_SECONDS - self._loop.time()
+        if pause > 0 and len(self._waiting) < ENOUGH and not self._ended:
+            await asyncio.sleep(pause)
+
+    def _joined(self, first: Entry, request: Split) -> Entry:
+        """The entry and its neighbours as one, with the number of the last of them."""
+        if not self._joins(first, request):
+            return first
+        items = {field: list(found) for field, found in request.items.items()}
+        whole = Split(request.rm_id, items)
+        number = first.number
+        while self._joins(first, whole):
+            entry = self._pop()
+            number = entry.number
+            if entry.request is not None:
+                for field, found in entry.request.items.items():
+                    items[field] += found
+        return first._replace(number=number, request=whole)
+
+    def _joins(self, first: Entry, whole: Split) -> bool:
+        """Whether the next entry can be carried out together with those that were joined."""
+        if not self._waiting:
+            return False
+        entry = self._waiting[0]
+        if entry.request is None:
+            return not entry.field
+        if entry.kind is not first.kind:
+            return False
+        count = sum(len(found) for part in (entry.request, whole) for found in part.items.values())
+        if count > MAX_JOINED:
+            return False
+        # The first field of a request has its additions, the others have its removals.
+        added, *removed = whole.items
+        return not (entry.request.items[added] and any(whole.items[field] for field in removed))
+
+    def _pop(self) -> Entry:
+        entry = self._waiting.popleft()
+        self._size -= entry.size + ENTRY_COST
+        if self.is_full and self._size <= MAX_WAITING:
+            self.is_full = False
+            self._room.set()
+        return entry

@@ -1,0 +1,266 @@
+"""What waits to be sent to one RM: bounded, in order, and joined into larger messages.
+
+A message that finds its stream idle leaves at once. While one is being written others gather
+behind it, and neighbours of one sort leave as one message. So messages grow with the load.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import islice
+from time import monotonic
+from typing import Final, NamedTuple
+
+from licorne_server.rms.outbox_bounds import OutboxBounds
+from licorne_server.telemetry.measures.histogram import WAITS, Histogram
+from licorne_server.wire.responses import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Kind, Payload
+
+ENTRY_COST = 256
+"""Bytes that each message counts for beside its own, so that their number is bounded too."""
+
+
+class Batch(NamedTuple):
+    """Messages of one kind that leave as one."""
+
+    kind: Kind
+    data: bytes
+    items: int
+    last: int
+    """The place of the last of the messages in the outbox's order."""
+    last_check: int = 0
+    """Number of the last check in them; 0 for none."""
+
+
+class Sent(NamedTuple):
+    """A numbered message that was sent and is not acknowledged yet."""
+
+    number: int
+    kind: Kind
+    data: bytes
+    last_check: int = 0
+    """Number of the last check in it; 0 for none."""
+
+
+_Lane = deque[tuple[int, Payload, float]]
+"""The messages of one kind that wait, each with its place and the time at which it came."""
+
+_LANES = {kind: Kind.CHECKS if kind is Kind.VICTIMS else kind for kind in Kind}
+"""The lane of each kind. All checks share one: they are numbered together and leave in order."""
+
+_CHECKS: Final = Kind.CHECKS
+
+
+class Outbox:
+    """The messages that wait, and those that were sent and are not acknowledged yet.
+
+    Messages of all kinds but checks have one common order. Only a session acknowledges;
+    on the streams of `si.v1` a message that was written is done with.
+    """
+
+    forgotten: int
+    """Number of the last message that was sent and is not kept; the RM cannot resume before it."""
+    overflowed: bool
+    """Whether everything was dropped: the RM has to register again."""
+    room: asyncio.Event
+    """Cleared while so much waits that no more requests of the RM should be read."""
+
+    def __init__(
+        self,
+        on_hold: Callable[[bool], None],
+        bounds: OutboxBounds,
+        now: Callable[[], float] = monotonic,
+        waited: Histogram | None = None,
+    ) -> None:
+        """`on_hold` is called with True when scheduling for the RM should stop, then with False.
+
+        `waited` counts for how long messages waited, by the seconds that `now` gives.
+        """
+        self._now = now
+        self._waited = waited or Histogram(WAITS)
+        self._on_hold = on_hold
+        self._bounds = bounds
+        # Below so many bytes there is nothing to check when a message comes in.
+        self._much = min(bounds.high, bounds.cap)
+        # The place of the last message that was put in.
+        self._order = 0
+        # The messages that wait, each with its place.
+        self._lanes: dict[Kind, _Lane] = {kind: deque() for kind in _LANES.values()}
+        self._sent: deque[Sent] = deque()
+        # Bytes of the messages that wait, and of those that are not acknowledged.
+        self._waiting = 0
+        self._unacknowledged = 0
+        # What `on_hold` was told last.
+        self._held = False
+        # Set when a message of these kinds comes in, or by `wake`. Each stream waits for its own:
+        # the writers of the others have nothing to look for.
+        self._filled: dict[Sequence[Kind], asyncio.Event] = {}
+        self.forgotten = 0
+        self.overflowed = False
+        self.room = asyncio.Event()
+        self.room.set()
+
+    @property
+    def size(self) -> int:
+        """Bytes that wait or are not acknowledged."""
+        return self._waiting + self._unacknowledged
+
+    @property
+    def messages(self) -> int:
+        """Messages that wait or are not acknowledged."""
+        return sum(map(len, self._lanes.values())) + len(self._sent)
+
+    @property
+    def age(self) -> float:
+        """For how many seconds the oldest message has waited; 0 while none waits."""
+        oldest = min((lane[0][2] for lane in self._lanes.values() if lane), default=None)
+        return 0.0 if oldest is None else max(0.0, self._now() - oldest)
+
+    def put(self, payload: Payload) -> None:
+        """Add a message; beyond the cap all messages are dropped, and the RM has to start anew."""
+        if self.overflowed:
+            return
+        self._order += 1
+        self._lanes[_LANES[payload.kind]].append((self._order, payload, self._now()))
+        self._waiting += len(payload.data) + ENTRY_COST
+        for kinds, filled in self._filled.items():
+            if payload.kind in kinds:
+                filled.set()
+        if self._waiting + self._unacknowledged > self._much:
+            self._check_bounds()
+
+    def _check_bounds(self) -> None:
+        """Much waits, or is not acknowledged: read no more, drop what is kept, or drop all."""
+        if self._waiting > self._bounds.high:
+            self.room.clear()
+        if self.size > self._bounds.cap and self._unacknowledged:
+            self._forget_sent()
+        if self.size > self._bounds.cap:
+            self.clear()
+            self.overflowed = True
+        self._check_hold()
+
+    def offer(self, payload: Payload) -> bool:
+        """Add a message of low importance if there is room for it; whether it was added.
+
+        There is room while the outbox stays below the low bound, or is empty.
+        """
+        fits = self.size + len(payload.data) + ENTRY_COST < self._bounds.low
+        if fits or not self.size:
+            self.put(payload)
+            return True
+        return False
+
+    async def wait(self, kinds: Sequence[Kind]) -> None:
+        """Wait for the next message of any of these kinds, or for `wake`.
+
+        To be called when `peek` has just found nothing.
+        """
+        filled = self._filled.get(kinds)
+        if filled is None:
+            filled = self._filled[kinds] = asyncio.Event()
+        filled.clear()
+        await filled.wait()
+
+    def wake(self) -> None:
+        """Let those who wait look again."""
+        for filled in self._filled.values():
+            filled.set()
+
+    def peek(self, kinds: Sequence[Kind]) -> Batch | None:
+        """The next message of any of these kinds, joined with its neighbours. It stays inside."""
+        lane = self._first(kinds) if self._waiting else None
+        if lane is None:
+            return None
+        order, first, _ = lane[0]
+        if len(lane) == 1 or first.kind is Kind.SESSION:
+            return Batch(first.kind, first.data, first.items, order, first.last_check)
+        others = [other for other in self._lanes_of(kinds) if other is not lane]
+        stop = min((other[0][0] for other in others), default=self._order + 1)
+        parts, size, items = [first.data], len(first.data), first.items
+        last_check = first.last_check
+        for position, payload, _ in islice(lane, 1, MAX_RESPONSE_ITEMS):
+            size += len(payload.data)
+            full = items + payload.items > MAX_RESPONSE_ITEMS or size > MAX_RESPONSE_BYTES
+            if payload.sort != first.sort or position > stop or full:
+                break
+            parts.append(payload.data)
+            items += payload.items
+            order, last_check = position, payload.last_check
+        return Batch(first.kind, b"".join(parts), items, order, last_check)
+
+    def sent(self, batch: Batch) -> None:
+        """Remove the batch: it was written."""
+        lane = self._lanes[_LANES[batch.kind]]
+        if lane:
+            self._waited.observe(max(0.0, self._now() - lane[0][2]))
+        while lane and lane[0][0] <= batch.last:
+            self._waiting -= len(lane.popleft()[1].data) + ENTRY_COST
+        if self._waiting < self._bounds.low:
+            self.room.set()
+        if self._held:
+            self._check_hold()
+
+    def sending(self, batch: Batch, number: int) -> None:
+        """Keep the batch under a number, until that is acknowledged: it is being written now."""
+        self._sent.append(Sent(number, batch.kind, batch.data, batch.last_check))
+        self._unacknowledged += len(batch.data) + ENTRY_COST
+        self.sent(batch)
+
+    def acknowledge(self, number: int) -> None:
+        """Drop what was sent up to the number: the RM has dealt with it."""
+        self.forgotten = max(self.forgotten, number)
+        while self._sent and self._sent[0].number <= number:
+            self._unacknowledged -= len(self._sent.popleft().data) + ENTRY_COST
+        if self._held:
+            self._check_hold()
+
+    def after(self, number: int) -> list[Sent] | None:
+        """What was sent after the number; None if some of it is not kept any more."""
+        if number < self.forgotten or self.overflowed:
+            return None
+        return [sent for sent in self._sent if sent.number > number]
+
+    def clear(self) -> None:
+        """Drop everything, as after a new registration."""
+        for lane in self._lanes.values():
+            lane.clear()
+        self._sent.clear()
+        self._waiting = self._unacknowledged = 0
+        self.forgotten = 0
+        self.overflowed = False
+        self.room.set()
+        self.wake()
+        self._check_hold()
+
+    def _first(self, kinds: Sequence[Kind]) -> _Lane | None:
+        """The lane of the next message; checks come last.
+
+        The more the RM has been told, the better it judges them.
+        """
+        first: _Lane | None = None
+        for kind in kinds:
+            lane = self._lanes.get(kind)
+            if lane and kind is not _CHECKS and (first is None or lane[0][0] < first[0][0]):
+                first = lane
+        if first is None and _CHECKS in kinds:
+            first = self._lanes[_CHECKS] or None
+        return first
+
+    def _lanes_of(self, kinds: Sequence[Kind]) -> list[_Lane]:
+        """Where messages of these kinds wait that have a common order."""
+        in_order = (kind for kind in kinds if _LANES[kind] is not Kind.CHECKS)
+        return [lane for kind in in_order if (lane := self._lanes[kind])]
+
+    def _forget_sent(self) -> None:
+        """Drop what an RM does not acknowledge: it goes on, but a lost stream cannot be resumed."""
+        self.forgotten = self._sent[-1].number
+        self._sent.clear()
+        self._unacknowledged = 0
+
+    def _check_hold(self) -> None:
+        if not self._held and self.size > self._bounds.high:
+            self._held = True
+            self._on_hold(True)
+        elif self._held and self.size < self._bounds.low:
+            self._held = False
+            self._on_hold(False)

@@ -1,0 +1,328 @@
+"""All RMs by id: who hears what the core answers, and whose registration is under way."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+import grpc
+import structlog
+
+from licorne.v1.session_pb2 import Drain, UpdateResponse
+from licorne_core.messages.commands import Command, Hold, SetHold
+from licorne_core.messages.effects import (
+    AllocationsMade,
+    ConfigurationRefused,
+    ConfigurationUpdated,
+    Effect,
+    Happened,
+    NotRegistered,
+    Registered,
+)
+from licorne_core.values.errors import shown
+from licorne_core.values.ids import RmId
+from licorne_server.configurations.history import Configurations
+from licorne_server.events.log import EventLogs
+from licorne_server.fair import FairLock
+from licorne_server.rms.outbox import Outbox
+from licorne_server.rms.outbox_bounds import OutboxBounds
+from licorne_server.rms.rejections import tell_rejections
+from licorne_server.rms.rm import Rm
+from licorne_server.rms.state_dump import problem
+from licorne_server.rms.streams import Stream
+from licorne_server.telemetry.measures import RmMeasures
+from licorne_server.wire.errors import (
+    CallError,
+    failed_precondition,
+    unavailable,
+)
+from licorne_server.wire.framing import delimited
+from licorne_server.wire.pacing import Pace
+from licorne_server.wire.responses import Kind, Payload
+
+if TYPE_CHECKING:
+    from licorne_server.telemetry.tracing.tracing import Tracing
+
+log = structlog.get_logger("core.rms")
+
+DRAINING = "the server is about to stop"
+
+MAX_WAITING = 16
+"""Registrations, updates and streams of one RM that may wait for the one that is under way."""
+
+
+class Rms:
+    """All RMs by id, and the sink of the engine's effects."""
+
+    on_extra: Callable[[RmId], None]
+    """Called when the extra configuration of an RM may be another one."""
+    on_forgotten: Callable[[RmId], None]
+    """Called when an RM is not known any more."""
+
+    def __init__(
+        self,
+        post: Callable[[Command], None],
+        now: Callable[[], float],
+        bounds: OutboxBounds,
+        events: EventLogs,
+        configurations: Configurations,
+        tracing: "Tracing | None" = None,
+    ) -> None:
+        """Know no RM yet.
+
+        `post` hands a command to the engine without waiting; `now` gives the time in unix seconds.
+        An RM's outbox has these `bounds`. What the core notes as events goes into `events`.
+        `configurations` hears which RMs are registered, and what is in force for them. `tracing`
+        hears what RMs say and are told; None for no traces.
+        """
+        self.events = events
+        self.tracing = tracing
+        self._configurations = configurations
+        self._post = post
+        self._bounds = bounds
+        self._now = now
+        self._draining = False
+        self._rms: dict[RmId, Rm] = {}
+        # Who registers an RM just now, by RM.
+        self._arriving: dict[RmId, str] = {}
+        # What the session of an RM is told that gives way to a registration just now, by RM.
+        self._farewells: dict[str, CallError] = {}
+        self._locks: WeakValueDictionary[str, FairLock] = WeakValueDictionary()
+        # Messages with much in them go through it one by one.
+        self._gate = asyncio.Lock()
+        self.on_extra = self.on_forgotten = _nobody_hears
+
+    def pace(self) -> Pace:
+        """The pace at which one message is read: large ones take turns."""
+        return Pace(self._gate)
+
+    def all(self) -> list[Rm]:
+        """Every RM in order of first registration."""
+        return list(self._rms.values())
+
+    def lock(self, rm_id: str) -> FairLock:
+        """The lock of that RM, registered or not.
+
+        It is held while the RM is registered, configured, or taken over by a stream: these come
+        one after the other, in the order in which they were asked for.
+        """
+        lock = self._locks.get(rm_id)
+        if lock is None:
+            what = f"registrations, updates and new streams of RM {rm_id}"
+            lock = self._locks[rm_id] = FairLock(what, "TOO_MANY_FOR_ONE_RM", MAX_WAITING)
+        return lock
+
+    def is_locked(self, rm_id: str) -> bool:
+        """Whether somebody holds the RM's lock, or waits for it."""
+        return rm_id in self._locks
+
+    @contextmanager
+    def unsettled(self, rm_id: str, farewell: CallError) -> Iterator[None]:
+        """Let requests on the RM's streams of `si.v1` wait while it is registered anew.
+
+        These streams outlive a registration. What they bring meanwhile is for the new books; if
+        the registration is refused it is for the old ones, and nothing is lost. The stream of a
+        session ends with `farewell` as soon as the new registration counts, and not before.
+        """
+        rm = self.find(rm_id)
+        if rm is not None:
+            rm.settled.clear()
+        self._farewells[rm_id] = farewell
+        try:
+            yield
+        finally:
+            del self._farewells[rm_id]
+            if rm is not None:
+                rm.settled.set()
+
+    @contextmanager
+    def arriving(self, rm_id: RmId, peer: str) -> Iterator[None]:
+        """Inside the block the peer registers the RM; the caller holds the RM's lock."""
+        self._arriving[rm_id] = peer
+        try:
+            yield
+        finally:
+            del self._arriving[rm_id]
+
+    def peers(self) -> dict[RmId, str]:
+        """Who has registered each RM, or registers it just now."""
+        return {rm.rm_id: rm.peer for rm in self._rms.values()} | self._arriving
+
+    def find(self, rm_id: str) -> Rm | None:
+        """The RM of that id."""
+        return self._rms.get(RmId(rm_id))
+
+    def get(self, rm_id: str, message: str) -> Rm:
+        """The RM of that id.
+
+        Raises:
+            CallError: FAILED_PRECONDITION in the words of spec § 1.6.1.
+        """
+        rm = self.find(rm_id)
+        if rm is None:
+            raise not_registered(rm_id, message)
+        return rm
+
+    async def state_of(self, rm_id: str) -> str:
+        """What an RM adds to a state dump: a JSON document, which may say why there is none."""
+        rm = self.find(rm_id)
+        if rm is None:
+            return problem("the RM is not registered any more")
+        if rm.session is None:
+            return problem("the RM is served over si.v1, which cannot ask for its state")
+        if not rm.session.callbacks.state_dump:
+            return problem("the RM does not add its state")
+        if Kind.SESSION not in rm.streams:
+            return problem("the RM is not connected")
+        return await rm.state.wanted(rm.outbox)
+
+    def check_open(self) -> None:
+        """Refuse new streams and registrations of a server that is about to stop.
+
+        Raises:
+            CallError: UNAVAILABLE.
+        """
+        if self._draining:
+            raise unavailable(DRAINING)
+
+    def forget(self, rm_id: RmId) -> None:
+        """The RM has unregistered, or nobody needs it any more."""
+        self._rms.pop(rm_id, None)
+        self.events.forget(rm_id)
+        self._configurations.gone(rm_id)
+        self.on_forgotten(rm_id)
+        if self.tracing is not None:
+            self.tracing.forget(rm_id)
+
+    def route(self, effects: Sequence[Effect]) -> None:
+        """Put answers into the outboxes of their RMs, and facts into the logs of their events."""
+        for effect in effects:
+            if isinstance(effect, AllocationsMade):
+                # Most of what RMs are told.
+                rm = self._rms.get(effect.rm_id)
+                if rm is not None:
+                    rm.place(effect)
+            elif isinstance(effect, Happened):
+                self.events.add(effect)
+            elif isinstance(effect, Registered):
+                self._admit(effect)
+            else:
+                self._answer(effect)
+        if self.tracing is not None:
+            self.tracing.told(effects)
+
+    def halt(self, rm_id: RmId, correlation_id: str) -> None:
+        """The core failed on this RM: end its streams, and serve it no more until it registers."""
+        rm = self._rms.get(rm_id)
+        if rm is not None:
+            rm.halted = correlation_id
+            message = f"internal error, correlation id {correlation_id}"
+            rm.end_streams(CallError(grpc.StatusCode.INTERNAL, message))
+
+    def drain(self, retry_after: float) -> list[Stream]:
+        """Tell the RMs that the server is about to stop; returns the streams that will end.
+
+        A stream of `si.v1` ends once what waits for it is sent. A session is told to say goodbye,
+        and to come back after `retry_after` seconds.
+        """
+        self._draining = True
+        notice = Drain(reason=DRAINING, retry_after_milliseconds=int(retry_after * 1000))
+        data = delimited(UpdateResponse.DRAIN_FIELD_NUMBER, notice.SerializeToString())
+        streams: list[Stream] = []
+        for rm in self._rms.values():
+            streams += rm.streams.values()
+            for kind, stream in rm.streams.items():
+                if kind is not Kind.SESSION:
+                    stream.finish(unavailable(DRAINING))
+            if Kind.SESSION in rm.streams:
+                rm.outbox.put(Payload(Kind.SESSION, "drain", data, 1))
+        return streams
+
+    def close(self) -> None:
+        """End all streams."""
+        for rm in self._rms.values():
+            rm.end_streams(unavailable(DRAINING))
+
+    def _answer(self, effect: Effect) -> None:
+        rm = self._rms.get(effect.rm_id)
+        if rm is not None:
+            if rm.wants(effect):
+                for payload in rm.payloads(effect):
+                    rm.outbox.put(payload)
+            rm.measures.told(effect, self._now())
+            tell_rejections(effect)
+        # Where the queues are refused the extra configuration holds all the same (spec § 13.1).
+        if isinstance(effect, ConfigurationUpdated | ConfigurationRefused):
+            self.events.follow(effect.rm_id)
+            self.on_extra(effect.rm_id)
+        if isinstance(effect, ConfigurationUpdated) and effect.changed:
+            self._configurations.in_force(effect.rm_id)
+
+    def _admit(self, effect: Registered) -> None:
+        rm_id = effect.rm_id
+        rm = self._rms.get(rm_id)
+        if rm is None:
+            measures = RmMeasures()
+            outbox = Outbox(self._hold(rm_id), self._bounds, self._now, measures.sending)
+            rm = self._rms[rm_id] = Rm(rm_id, outbox, self._now, measures)
+        # A session does not outlive the registration that it was opened in.
+        rm.end_streams(self._farewells.get(rm_id), [Kind.SESSION])
+        rm.renew(effect.session)
+        rm.peer = self._arriving.get(rm_id, rm.peer)
+        self._configurations.in_force(rm_id)
+        self.events.begin(rm_id)
+        log.info("registered", rm_id=rm_id, session=effect.session)
+        self.on_extra(rm_id)
+
+    def _hold(self, rm_id: RmId) -> Callable[[bool], None]:
+        def hold(on: bool) -> None:
+            log.warning("outbox full" if on else "outbox drained", rm_id=rm_id)
+            self._post(SetHold(rm_id=rm_id, hold=Hold.OUTBOX_FULL, on=on))
+
+        return hold
+
+
+@asynccontextmanager
+async def configuring(rms: Rms, rm_id: str, now: Callable[[], float]) -> AsyncIterator[None]:
+    """Inside the block the RM gets another configuration: its lock is held, the time measured.
+
+    `now` gives unix seconds.
+    """
+    begin = now()
+    spans = None if rms.tracing is None else rms.tracing.configurations
+    try:
+        async with rms.lock(rm_id):
+            with nullcontext() if spans is None else spans.configuring(RmId(rm_id)):
+                yield
+    finally:
+        rm = rms.find(rm_id)
+        if rm is not None:
+            rm.measures.configuring.observe(max(0.0, now() - begin))
+
+
+def any_connected(rms: Rms) -> bool:
+    """Whether an RM has a stream open, or may be about to have one."""
+    return any(rm.connected or rms.is_locked(rm.rm_id) for rm in rms.all())
+
+
+def _nobody_hears(_: RmId) -> None:
+    """Stands for somebody who is told of RMs."""
+
+
+def not_registered(rm_id: str, message: str) -> CallError:
+    """The text that callers know (spec § 1.6.1)."""
+    return failed_precondition(
+        f'received {message}, but RmID="{shown(rm_id)}" not registered', "RM_NOT_REGISTERED"
+    )
+
+
+def check_registered(effects: Sequence[Effect], message: str) -> None:
+    """Refuse to go on when the core does not know the RM.
+
+    Raises:
+        CallError: FAILED_PRECONDITION.
+    """
+    for effect in effects:
+        if isinstance(effect, NotRegistered):
+            raise not_registered(effect.rm_id, message)

@@ -1,0 +1,202 @@
+"""One RM as the server knows it: its outbox, its open streams and its session.
+
+A lost stream loses nothing here. Books and outbox stay until the RM registers anew or is forgotten.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+
+import grpc
+import structlog
+
+from licorne_core.messages.effects import (
+    AllocationsMade,
+    ContainerStatesChanged,
+    Effect,
+    PredicatesAsked,
+    PreemptionsAsked,
+)
+from licorne_core.values.ids import RmId
+from licorne_server.rms.outbox import Outbox
+from licorne_server.rms.sessions import Session
+from licorne_server.rms.state_dump import RmState
+from licorne_server.rms.streams import Stream
+from licorne_server.telemetry.measures import RmMeasures
+from licorne_server.wire.asks import AskingReader, AskReader
+from licorne_server.wire.checks import CheckEncoder
+from licorne_server.wire.errors import CallError, exhausted
+from licorne_server.wire.responses import AllocationEncoder, Kind, Payload, made, payloads
+from licorne_server.wire.victims import victim_payloads
+
+log = structlog.get_logger("core.rm")
+
+
+class Rm:
+    """One registered RM. It stays the same object when the RM registers anew."""
+
+    registration: int
+    """Number of the registration, from 1."""
+    outbox: Outbox
+    """What waits to be sent to the RM."""
+    measures: RmMeasures
+    """What is measured for it."""
+    encoder: AllocationEncoder
+    """Writes this registration's allocations."""
+    check_encoder: CheckEncoder
+    """Writes this registration's predicate checks."""
+    reader: AskReader
+    """Reads this registration's asks."""
+    session: Session | None
+    """The session that the RM is served over; None while it is served over `si.v1`."""
+    state: RmState
+    """The question for what the RM adds to a state dump."""
+    streams: dict[Kind, Stream]
+    """The open streams."""
+    halted: str
+    """Correlation id of the failure after which the RM is not served; empty while it is."""
+    resyncs: int
+    """Registrations that followed on an overflow of the outbox: replays it made necessary."""
+    settled: asyncio.Event
+    """Not set while the RM is being registered anew: requests on its streams wait."""
+    peer: str
+    """Who has registered it, in whose share it counts (`Places`)."""
+    since: float
+    """Since when a stream is open, or none is, in unix seconds; without any it counts from the
+    registration."""
+
+    def __init__(
+        self,
+        rm_id: RmId,
+        outbox: Outbox,
+        now: Callable[[], float],
+        measures: RmMeasures | None = None,
+    ) -> None:
+        """Newly registered; `renew` gives it the number of its registration.
+
+        `now` gives the time in unix seconds.
+        """
+        self.measures = measures or RmMeasures()
+        self._now = now
+        self.rm_id = rm_id
+        self.peer = ""
+        self.since = now()
+        self.registration = 0
+        self.outbox = outbox
+        self.encoder = AllocationEncoder()
+        self.check_encoder = CheckEncoder()
+        self.reader = AskReader(self.rm_id)
+        self.session = None
+        self.state = RmState()
+        self.streams = {}
+        self.halted = ""
+        self.resyncs = 0
+        self.settled = asyncio.Event()
+        self.settled.set()
+
+    @property
+    def connected(self) -> bool:
+        """Whether a stream is open."""
+        return bool(self.streams)
+
+    def renew(self, registration: int) -> None:
+        """The RM was registered anew: drop what waited for it and what belongs to its session."""
+        self.registration = registration
+        if not self.connected:
+            self.since = self._now()
+        self.resyncs += self.outbox.overflowed
+        self.outbox.clear()
+        self.encoder = AllocationEncoder()
+        self.check_encoder = CheckEncoder()
+        self.reader = AskReader(self.rm_id)
+        self.session = None
+        self.state.void()
+        self.state = RmState()
+        self.halted = ""
+        self.measures.renew()
+
+    def open_session(self, session: Session) -> None:
+        """Serve the RM, registered just now, over a session."""
+        self.session = session
+        if session.callbacks.HasField("predicates"):
+            self.reader = AskingReader(self.rm_id, session.callbacks.predicates.class_by)
+
+    def wants(self, effect: Effect) -> bool:
+        """Whether the RM is to hear of an effect; container states are for those who asked only."""
+        if isinstance(effect, ContainerStatesChanged):
+            return self.session is not None and self.session.callbacks.container_states
+        return True
+
+    def place(self, effect: AllocationsMade) -> None:
+        """Tell the RM of allocations."""
+        for payload in made(effect, self.encoder):
+            self.outbox.put(payload)
+        self.measures.allocated(effect.allocations, self._now())
+
+    def payloads(self, effect: Effect) -> Iterable[Payload]:
+        """The responses that tell the RM of an effect."""
+        if isinstance(effect, PredicatesAsked):
+            return self.check_encoder.payloads(effect)
+        if isinstance(effect, PreemptionsAsked):
+            return victim_payloads(effect)
+        return payloads(effect, self.encoder)
+
+    def registration_guard(self) -> Callable[[], bool]:
+        """A function that tells whether the present registration still is the RM's current one."""
+        registration = self.registration
+        return lambda: self.registration == registration
+
+    async def displace(self, kind: Kind, farewell: CallError) -> None:
+        """End the open stream of a kind with an error, and wait until nothing of it runs."""
+        older = self.streams.get(kind)
+        if older is not None:
+            older.end(farewell)
+            await older.closed.wait()
+
+    def attach(self, kind: Kind, stream: Stream) -> None:
+        """Make the stream the open one of its kind."""
+        if not self.connected:
+            self.since = self._now()
+            self.measures.connections += 1
+        self.streams[kind] = stream
+        log.info("stream opened", rm_id=self.rm_id, stream=kind.value, peer=stream.peer)
+
+    def detach(self, kind: Kind, stream: Stream) -> None:
+        """Note that the stream has ended; a newer one of its kind stays."""
+        if self.streams.get(kind) is stream:
+            del self.streams[kind]
+            if not self.connected:
+                self.since = self._now()
+        log.info(
+            "stream closed",
+            rm_id=self.rm_id,
+            stream=kind.value,
+            peer=stream.peer,
+            reason=stream.reason,
+            **asdict(stream.traffic),
+        )
+
+    def end_streams(self, error: CallError | None, kinds: Iterable[Kind] = tuple(Kind)) -> None:
+        """End the open streams of these kinds."""
+        for kind in kinds:
+            stream = self.streams.get(kind)
+            if stream is not None:
+                stream.end(error)
+
+    def check(self) -> None:
+        """Refuse to go on with an RM that has to register anew first.
+
+        Raises:
+            CallError: the core failed on it, or its outbox overflowed.
+        """
+        if self.halted:
+            raise CallError(
+                grpc.StatusCode.INTERNAL,
+                f"internal error, correlation id {self.halted}; register again",
+            )
+        if self.outbox.overflowed:
+            raise exhausted(
+                f"RM {self.rm_id} did not take what waited for it and it was dropped: "
+                "register again and replay",
+                "OUTBOX_OVERFLOW",
+            )

@@ -1,0 +1,253 @@
+"""One open bidirectional call: who reads, who carries out, the one writer, and how they end.
+
+Three rules, each for a trap of grpc.aio (ecosystem § 1.2):
+
+* All writes come from one coroutine: two tasks that write to one stream break it.
+* When the RM's side ends, what was read is carried out and what waits is written before the stream
+  ends: a reader cannot tell a lost client from one that has only closed its own side.
+* A cancellation is never swallowed: that leaks native memory.
+
+There is one exception to the last rule. Once a request was begun, it is carried out to its end and
+counted before the stream counts as closed, because the core cannot take half of one back. Those
+that were read behind it are dropped with the stream: the RM may have registered anew meanwhile.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+
+from licorne_server.security.connections import Link
+from licorne_server.wire.errors import CallError, Malformed, unavailable
+
+FLUSH_SECONDS = 5.0
+"""How long what waits may still be written after the RM's side has ended."""
+
+GATHER_SECONDS = 0.002
+"""How long after a message the next one gathers items, while there is scheduling to do."""
+
+ENOUGH_ITEMS = 256
+"""A message with so many items leaves at once."""
+
+FEW_ITEMS = 8
+"""After a message with fewer items than this the next one leaves at once."""
+
+GONE = "its client has gone"
+"""Why most streams end."""
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What one stream has carried. Bytes are those of messages, without what wraps them."""
+
+    messages_read: int = 0
+    bytes_read: int = 0
+    messages_written: int = 0
+    bytes_written: int = 0
+
+
+class Stream:
+    """A call that others may end: a newer stream, a drain, or a failure of the core."""
+
+    wrote_at: float
+    """When the last message was written, in seconds of the loop's time."""
+    wrote_items: int
+    """Items of the last message that had any."""
+    finishing: asyncio.Event
+    """Set when the writer should write what waits and then return."""
+    over: bool
+    """Whether the stream has ended: nothing more is read, begun or written."""
+    closed: asyncio.Event
+    """Set when nothing of the stream runs any more."""
+    peer: str
+    """Where the call comes from, as gRPC writes it."""
+    traffic: Traffic
+    reason: str
+    """Why the stream has ended, for the log; empty before."""
+
+    def __init__(self, context: Any, link: Link | None = None) -> None:
+        """Over a `grpc.aio` servicer context, on a connection."""
+        self._context = context
+        self._link = link or Link()
+        # Done when the call was ended from outside; has the error to end it with.
+        self._ended: asyncio.Future[CallError | None] = asyncio.get_running_loop().create_future()
+        # The error to end the call with once the writer has written what waits.
+        self._last_word: CallError | None = None
+        # Makes a waiting writer look around.
+        self._wake: Callable[[], None] | None = None
+        # Since when, in the loop's time, a message has been waited for; None while none is.
+        self._reading_since: float | None = None
+        # Whether a request is being carried out.
+        self._finishing_request = False
+        self.over = False
+        self.peer = context.peer()
+        self.traffic = Traffic()
+        self.reason = ""
+        self.wrote_at = 0.0
+        self.wrote_items = 0
+        self.finishing = asyncio.Event()
+        self.closed = asyncio.Event()
+
+    def end(self, error: CallError | None = None) -> None:
+        """End the call from outside, with an error or in order; the first call counts.
+
+        From here on its tasks take and write nothing more, though they have yet to be cancelled.
+        """
+        self.over = True
+        if not self._ended.done():
+            self._ended.set_result(error)
+
+    def finish(self, error: CallError | None = None) -> None:
+        """End the call, with an error or in order, once its writer has written what waits."""
+        self._last_word = self._last_word or error
+        self.finishing.set()
+        if self._wake is not None:
+            self._wake()
+
+    async def first(self, seconds: float) -> bytes | None:
+        """The first message of the RM; None when its side has ended without one.
+
+        Until then nobody knows whose stream it is.
+
+        Raises:
+            CallError: UNAVAILABLE, it did not come within so many seconds.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.read()
+        except TimeoutError:
+            message = f"nothing was said for {seconds:g} s after the stream was opened"
+            raise unavailable(message, 0.0) from None
+
+    async def read(self) -> bytes | None:
+        """The next message of the RM; None when the stream or its side of it has ended."""
+        if self.over:
+            return None
+        self._reading_since = asyncio.get_running_loop().time()
+        raw = await self._context.read()
+        self._reading_since = None
+        if raw is grpc.aio.EOF or self.over:
+            return None
+        message: bytes = raw
+        self._link.heard(len(message))
+        self.traffic.messages_read += 1
+        self.traffic.bytes_read += len(message)
+        return message
+
+    @contextmanager
+    def to_completion(self) -> Iterator[None]:
+        """Let what is carried out inside come to its end, whatever becomes of the stream."""
+        self._finishing_request = True
+        try:
+            yield
+        finally:
+            self._finishing_request = False
+
+    def silence(self) -> float:
+        """For how many seconds a message of the RM has been waited for."""
+        since = self._reading_since
+        return 0.0 if since is None else asyncio.get_running_loop().time() - since
+
+    async def write(self, raw: bytes) -> None:
+        """Send a message. Only the stream's one writer may call this."""
+        self.wrote_at = asyncio.get_running_loop().time()
+        self._link.told(len(raw))
+        self.traffic.messages_written += 1
+        self.traffic.bytes_written += len(raw)
+        await self._context.write(raw)
+
+    async def more_may_come(self, items: int, *, busy: bool) -> bool:
+        """Wait a moment if the next message, with so many items, should gather more of them.
+
+        It should if the last message has just left, had many items, and the engine is `busy`. A
+        message costs the same whatever is in it, so that a few large ones are better then. Returns
+        True after a wait: the outbox has to be looked at again.
+        """
+        if items >= ENOUGH_ITEMS or self.wrote_items < FEW_ITEMS or not busy:
+            return False
+        pause = self.wrote_at + GATHER_SECONDS - asyncio.get_running_loop().time()
+        if pause <= 0:
+            return False
+        await asyncio.sleep(pause)
+        return True
+
+    async def run(
+        self,
+        read: Coroutine[Any, Any, None],
+        carry_out: Coroutine[Any, Any, None],
+        write: Coroutine[Any, Any, None],
+        wake: Callable[[], None],
+    ) -> None:
+        """Run all until what was read is carried out and the writer has written, or one fails.
+
+        `carry_out` ends behind `read`: it does what that one hands to it. `wake` makes a waiting
+        writer look around.
+
+        Raises:
+            CallError: the call was ended from outside, or by one of the three.
+        """
+        try:
+            await self._run((read, carry_out, write), wake)
+        except asyncio.CancelledError:
+            self.reason = GONE
+            raise
+        except Exception as error:
+            self.reason = _why(error)
+            raise
+        self.reason = self.reason or "its client has ended it"
+
+    async def _run(
+        self, parts: Sequence[Coroutine[Any, Any, None]], wake: Callable[[], None]
+    ) -> None:
+        """As `run`; the parts are what reads, what carries out, and what writes."""
+        self._wake = wake
+        self._link.streams += 1
+        every: list[asyncio.Future[Any]] = [asyncio.ensure_future(part) for part in parts]
+        reader, worker, writer = every
+        ended: asyncio.Future[Any] = self._ended
+        try:
+            await asyncio.wait((worker, writer, ended), return_when=asyncio.FIRST_COMPLETED)
+            if worker.done() and not worker.exception() and not self._ended.done():
+                self.finish()
+                await asyncio.wait(
+                    (writer, ended), timeout=FLUSH_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                )
+        finally:
+            self.over = True
+            self._link.streams -= 1
+            writer.cancel()
+            reader.cancel()
+            if not self._finishing_request:
+                worker.cancel()
+            await self._settle(every)
+        if self._ended.done():
+            error = self._ended.result()
+            if error is not None:
+                raise error
+        for task in every:
+            if not task.cancelled() and (failure := task.exception()) is not None:
+                raise failure
+        if self._last_word is not None:
+            raise self._last_word
+
+    async def _settle(self, every: Sequence[asyncio.Future[Any]]) -> None:
+        """Wait for all to end, then set `closed`, even if this is cancelled meanwhile."""
+        settled = asyncio.ensure_future(asyncio.wait(every))
+        try:
+            await asyncio.shield(settled)
+        except asyncio.CancelledError:
+            settled.add_done_callback(lambda _: self.closed.set())
+            raise
+        self.closed.set()
+
+
+def _why(error: Exception) -> str:
+    """Why an error ends a stream. What failed inside is in a line of its own."""
+    if isinstance(error, grpc.aio.InternalError):
+        return GONE
+    if isinstance(error, CallError):
+        return f"{error.code.name}: {error.message}"
+    return str(error) if isinstance(error, Malformed) else "INTERNAL"

@@ -1,0 +1,222 @@
+"""Who may speak for which RM. The peer's certificate decides, or its token; the default is no.
+
+Without client certificates and without tokens there are no identities, and whoever can reach the
+port may do everything. That is for loopback, or for a network that is trusted as a whole.
+
+A refusal says the same of an RM that is registered and of one that is not. So nobody learns from
+refusals which RMs there are.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from licorne_core.values.errors import shown
+from licorne_server.process.peers import host_of, peer_of
+from licorne_server.security.openings import Opening, Openings
+from licorne_server.security.tokens import Grant, Tokens
+from licorne_server.wire.errors import CallError, permission_denied, unauthenticated
+
+log = structlog.get_logger("core.access")
+_ALTERNATIVE_NAMES = ("peer_spiffe_id", "x509_subject_alternative_name")
+_COMMON_NAME = "x509_common_name"
+_OTHER_KINDS = "other types of SAN"
+"""What gRPC says in place of each alternative name that is no DNS name, URI, address or e-mail."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls."""
+
+    names: frozenset[str]
+    """The names in its certificate that count, or the RMs that its token is of."""
+    operator: bool
+    """Whether it may see and configure every RM."""
+    peer: str
+    """Whose share of what all share it takes: its identity, or its host if it has none."""
+
+
+class Access:
+    """Checks the peer of a call against the identities that its RM may have."""
+
+    openings: Openings[Caller]
+    """The streams that are open."""
+
+    def __init__(
+        self,
+        *,
+        enforced: bool = False,
+        identities: Mapping[str, frozenset[str]] | None = None,
+        operators: frozenset[str] = frozenset(),
+        tokens: Tokens | None = None,
+    ) -> None:
+        """`identities` has the certificate names that may act for an RM, by rmID.
+
+        An RM that is not in it needs a certificate in its own name. `operators` may see and
+        configure every RM. No certificate is checked unless that is `enforced`. With `tokens`
+        every caller must have one of them.
+        """
+        self._certificates = enforced
+        self._identities = identities or {}
+        self._operators = operators
+        self._tokens = tokens
+        self.openings: Openings[Caller] = Openings()
+        # The streams of gRPC among them, by context.
+        self._streams: dict[Any, Opening[Caller]] = {}
+        self._enforced = enforced or tokens is not None
+
+    def caller(self, context: Any) -> Caller:
+        """Who calls.
+
+        Raises:
+            CallError: UNAUTHENTICATED, there is no known token.
+        """
+        if self._tokens is not None:
+            given = [
+                value for key, value in context.invocation_metadata() if key == "authorization"
+            ]
+            caller = self.bearer([str(value) for value in given])
+            if caller is None:
+                log.warning("not authenticated", peer=context.peer())
+                raise unauthenticated("a valid token is needed")
+            return caller
+        if not self._certificates:
+            return self.anybody(host_of(context.peer()))
+        return self.certified(_names(context))
+
+    @property
+    def by_token(self) -> bool:
+        """Whether every caller must have a token."""
+        return self._tokens is not None
+
+    @property
+    def by_certificate(self) -> bool:
+        """Whether every caller must have a certificate."""
+        return self._certificates and not self.by_token
+
+    def bearer(self, authorizations: Sequence[str]) -> Caller | None:
+        """Whose token that is; None unless there is one, and it is known."""
+        if self._tokens is None or len(authorizations) != 1:
+            return None
+        return _bearer(self._tokens.grant(authorizations[0]))
+
+    def reload(self) -> None:
+        """Read the files of tokens again, and end what nobody may have open any more."""
+        if self._tokens is not None:
+            lost = self._tokens.reload()
+            ended = sum(self.openings.review(peer, _bearer(left)) for peer, left in lost.items())
+            if ended:
+                log.warning("streams of revoked tokens ended", streams=ended)
+
+    @contextmanager
+    def opened(self, context: Any, end: Callable[[CallError], None]) -> Iterator[None]:
+        """Inside the block a stream is open; `end` ends it once its caller may not have it.
+
+        It needs whatever is checked for its context inside.
+
+        Raises:
+            CallError: UNAUTHENTICATED, there is no known token.
+        """
+        with self.openings.of(self.caller(context).peer, end) as opening:
+            self._streams[context] = opening
+            try:
+                yield
+            finally:
+                del self._streams[context]
+
+    def ended_by(self, context: Any, end: Callable[[CallError], None]) -> None:
+        """The open stream of that context has another way to end from now on."""
+        if context in self._streams:
+            self._streams[context].end = end
+
+    def certified(self, names: frozenset[str]) -> Caller:
+        """Whose certificate has these names, which were checked."""
+        peer = f"certificate {' '.join(sorted(names))}"
+        return Caller(names, bool(names & self._operators), peer)
+
+    def anybody(self, host: str) -> Caller:
+        """A caller from that host, where callers have no identity and may do everything."""
+        return Caller(frozenset(), True, peer_of(host))
+
+    def check_rm(self, context: Any, rm_id: str) -> None:
+        """Refuse a peer that may not act for the RM.
+
+        Raises:
+            CallError: PERMISSION_DENIED, or UNAUTHENTICATED.
+        """
+        self._check(context, self._acting, rm_id)
+
+    def may_read(self, caller: Caller, rm_id: str) -> bool:
+        """Whether the caller may see and configure the RM: as the RM itself, or as an operator."""
+        return caller.operator or bool(caller.names & self._allowed(rm_id))
+
+    def check_read(self, context: Any, rm_id: str) -> None:
+        """Refuse a peer that `may_read` does not allow.
+
+        Raises:
+            CallError: PERMISSION_DENIED, or UNAUTHENTICATED.
+        """
+        self._check(context, self._reading, rm_id)
+
+    def check_operator(self, context: Any) -> None:
+        """Refuse a peer that is no operator.
+
+        Raises:
+            CallError: PERMISSION_DENIED, or UNAUTHENTICATED.
+        """
+        self._check(context, _operating, "")
+
+    def own_rms(self, caller: Caller) -> list[str]:
+        """The rmIDs that the caller may act for, registered or not, in order."""
+        named = {rm_id for rm_id, names in self._identities.items() if caller.names & names}
+        return sorted(named | (caller.names - self._identities.keys()))
+
+    def _allowed(self, rm_id: str) -> frozenset[str]:
+        return self._identities.get(rm_id, frozenset({rm_id}))
+
+    def _check(self, context: Any, right: Callable[[Caller, str], str], subject: str) -> None:
+        """Refuse a peer without a right to a subject; a stream needs it as long as it is open."""
+        caller = self.caller(context)
+        denied = right(caller, subject)
+        if denied:
+            reason = f"this {'token' if self._tokens else 'certificate'} {denied}"
+            log.warning("denied", peer=context.peer(), names=sorted(caller.names), reason=reason)
+            raise permission_denied(reason)
+        if context in self._streams:
+            self._streams[context].needs(right, subject)
+
+    def _acting(self, caller: Caller, rm_id: str) -> str:
+        """Why a caller may not act for an RM; empty if it may."""
+        if self._enforced and not caller.names & self._allowed(rm_id):
+            return f"may not act for RM {shown(rm_id)}"
+        return ""
+
+    def _reading(self, caller: Caller, rm_id: str) -> str:
+        return "" if self.may_read(caller, rm_id) else f"may not see RM {shown(rm_id)}"
+
+
+def _operating(caller: Caller, _: str) -> str:
+    return "" if caller.operator else "is no operator's"
+
+
+def _bearer(grant: Grant | None) -> Caller | None:
+    return None if grant is None else Caller(grant.rms, grant.operator, grant.peer)
+
+
+def _names(context: Any) -> frozenset[str]:
+    """The names in the peer's certificate.
+
+    The common name counts only where there are no alternative names of any kind.
+    """
+    properties = context.auth_context()
+    names = {_text(value) for kind in _ALTERNATIVE_NAMES for value in properties.get(kind, ())}
+    if names:
+        return frozenset(names - {_OTHER_KINDS})
+    return frozenset(map(_text, properties.get(_COMMON_NAME, ())))
+
+
+def _text(value: bytes) -> str:
+    return value.decode(errors="replace")

@@ -1,0 +1,310 @@
+"""The connections of the gRPC port, as the kernel sees them, and which of them are cut.
+
+gRPC closes connections that are idle or do not finish their handshake, and ends streams that it
+has too many of. It does not bound frames that belong to no message: SETTINGS, PING, WINDOW_UPDATE,
+frames of unknown kinds, streams that are opened and reset. Nor does it keep one host from taking
+all connections. So the kernel's count of received bytes is compared, once a second, with what the
+calls of a connection explain, and a connection that has received far more is cut. PING, SETTINGS
+and calls of unknown methods have answers that nobody reads in Python either. gRPC does not always
+hold a PING flood to its `max_ping_strikes`: while it is writing answers it may never close. So a
+connection that has made no call is cut as well once it was sent more than a few thousand answers.
+
+Sockets are found among the open files of the process (Linux), because gRPC does not hand them out.
+"""
+
+import asyncio
+import os
+import socket
+import stat
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from urllib.parse import unquote
+
+import structlog
+
+from licorne_server.process.peer_bounds import PeerBounds
+from licorne_server.process.peers import host_of, peer_of
+from licorne_server.wire.caps import MAX_MESSAGE_BYTES
+
+log = structlog.get_logger("core.connections")
+
+SWEEP_SECONDS = 1.0
+SLICE = 64
+"""Files that are looked at in one go."""
+
+CALL_BYTES = 4096
+"""What a call explains beside its messages: its metadata."""
+
+MESSAGE_BYTES = 128
+"""What a message explains beside its bytes: frames, TLS records, flow control."""
+
+STRANGER_BYTES = MAX_MESSAGE_BYTES + 1024 * 1024
+"""Unexplained bytes of a connection that has never made a call. A unary call is not seen before its
+message is there as a whole."""
+
+STRANGER_ANSWERS = 128 * 1024
+"""Bytes that are sent to a connection that has never made a call: the handshake, answers to frames.
+The flow control of its first message, however large, takes a tenth of that."""
+
+CALLER_BYTES = 16 * 1024 * 1024
+"""Unexplained bytes of one that has: messages on their way, and one refused for its size."""
+
+STREAM_BYTES = MAX_MESSAGE_BYTES
+"""As many more for each stream of an RM: it may wait to be read while a message is on its way."""
+
+FORGIVEN_BYTES = 64 * 1024
+"""Unexplained bytes that are forgiven each second: pings, flow control."""
+
+RESETS = 512
+"""Calls that a connection may cancel in a row."""
+
+FORGIVEN_RESETS = 32
+"""Cancelled calls that are forgiven each second."""
+
+CROWDED = 7 / 8
+"""When so much of all connections is taken, those without calls are cut, of the host with most."""
+
+ROOMY = 3 / 4
+"""How many connections may stay then."""
+
+_TCP_INFO = struct.Struct("120xQQ")
+"""Bytes that the peer has acknowledged, and bytes received from it, in linux/tcp.h's tcp_info."""
+
+Address = tuple[str, int]
+
+
+class Link:
+    """What the calls of one connection have explained so far."""
+
+    open: int
+    """Calls under way."""
+    streams: int
+    """Those of them that are streams of an RM that has said something."""
+    calls: int
+    """Calls that have begun."""
+    explained: int
+    """Received bytes that they explain."""
+    resets: int
+    """Calls that the peer has cancelled."""
+
+    def __init__(self) -> None:
+        """No call yet."""
+        self.open = 0
+        self.streams = 0
+        self.calls = 0
+        self.explained = 0
+        self.resets = 0
+
+    def called(self) -> None:
+        """A call has begun."""
+        self.open += 1
+        self.calls += 1
+        self.explained += CALL_BYTES
+
+    def ended(self) -> None:
+        """A call has ended."""
+        self.open -= 1
+
+    def heard(self, size: int) -> None:
+        """A message of so many bytes was read."""
+        self.explained += size + size // 8 + MESSAGE_BYTES
+
+    def told(self, size: int) -> None:
+        """A message of so many bytes was written: the peer says how much of it it has taken."""
+        self.explained += size // 8 + MESSAGE_BYTES
+
+
+class Connection:
+    """One connection, and what it was found to have done up to the last sweep."""
+
+    address: Address
+    """The peer's."""
+    number: int
+    """The descriptor."""
+
+    def __init__(self, address: Address, link: Link) -> None:
+        """Nothing was received before the first sweep."""
+        self.address = address
+        self.link = link
+        self.number = -1
+        self.received = 0
+        self.explained = 0
+        self.debt = 0
+        self.resets = 0
+        self.reset_debt = 0
+
+    def judge(self, received: int, seconds: float, answered: int = 0) -> str:
+        """Why the connection has to be cut, or the empty text.
+
+        So many bytes were `received` in all, and so many the peer has taken that were `answered`.
+        This was last asked so many `seconds` ago.
+        """
+        link = self.link
+        more = received - self.received - (link.explained - self.explained)
+        self.received, self.explained = received, link.explained
+        self.debt = max(0, self.debt + more - int(FORGIVEN_BYTES * seconds))
+        resets = link.resets - self.resets
+        self.resets = link.resets
+        self.reset_debt = max(0, self.reset_debt + resets - int(FORGIVEN_RESETS * seconds))
+        allowed = CALLER_BYTES + STREAM_BYTES * link.streams if link.calls else STRANGER_BYTES
+        if answered > STRANGER_ANSWERS and not link.calls:
+            return "many answers and no call"
+        if self.debt > allowed:
+            return "more bytes than its calls explain"
+        if self.reset_debt > RESETS:
+            return "too many calls cancelled"
+        return ""
+
+
+class Connections:
+    """All connections of one listening address."""
+
+    def __init__(self, bounds: PeerBounds) -> None:
+        """Within these bounds."""
+        self._bounds = bounds
+        self._most, _ = bounds.affordable()
+        self._port = 0
+        self._links: dict[Address, Link] = {}
+        self._sockets: dict[int, Connection] = {}
+        # Inodes of sockets that are not of this port.
+        self._others: set[int] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    def options(self) -> list[tuple[str, int]]:
+        """What gRPC has to know of the bounds."""
+        bounds = self._bounds
+        return [
+            ("grpc.max_allowed_incoming_connections", self._most),
+            ("grpc.max_connection_idle_ms", int(bounds.idle * 1000)),
+            ("grpc.server_handshake_timeout_ms", int(bounds.handshake * 1000)),
+        ]
+
+    def link(self, peer: str) -> Link:
+        """The connection of a peer as grpc calls it; a new one if it was not found yet."""
+        address = _address(host_of(peer), unquote(peer).rpartition(":")[2])
+        link = self._links.get(address)
+        if link is None:
+            link = self._links[address] = Link()
+        return link
+
+    def start(self, port: int) -> None:
+        """Begin to watch the connections to a port."""
+        self._port = port
+        self._task = asyncio.create_task(self._watch(), name="connections")
+
+    async def stop(self) -> None:
+        """Watch no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        last = loop.time()
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            now = loop.time()
+            try:
+                await self._sweep(now - last)
+            except FileNotFoundError:
+                log.warning("connections are not watched: there is no /proc/self/fd")
+                return
+            except Exception:
+                log.exception("connections not watched")
+            last = now
+
+    async def _sweep(self, seconds: float) -> None:
+        """Look at all open files, and cut what has to be cut."""
+        known = set(self._links)
+        found: dict[int, Connection] = {}
+        others: set[int] = set()
+        for number, name in enumerate(os.listdir("/proc/self/fd")):
+            if number % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
+            self._look(int(name), seconds, found, others)
+        self._sockets, self._others = found, others
+        gone = known - {item.address for item in found.values()}
+        for address in gone:
+            # A call that is still open may belong to a socket that is being closed.
+            if not self._links[address].open:
+                del self._links[address]
+        self._make_room()
+
+    def _look(
+        self, number: int, seconds: float, found: dict[int, Connection], others: set[int]
+    ) -> None:
+        """Look at one open file; if it is a connection of the port it goes into `found`."""
+        with suppress(OSError):
+            status = os.fstat(number)
+            inode = status.st_ino
+            if not stat.S_ISSOCK(status.st_mode):
+                return
+            if inode in self._others:
+                others.add(inode)
+                return
+            with _duplicate(number, inode) as copy:
+                item = self._sockets.get(inode) or self._identified(copy)
+                if item is None:
+                    others.add(inode)
+                    return
+                item.number = number
+                found[inode] = item
+                info = copy.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
+                answered, received = _TCP_INFO.unpack(info)
+                reason = item.judge(received, seconds, answered)
+                if reason:
+                    host, port = item.address
+                    log.warning("connection cut", host=host, port=port, reason=reason)
+                    copy.shutdown(socket.SHUT_RDWR)
+
+    def _identified(self, copy: socket.socket) -> Connection | None:
+        """The connection that a socket is; None if it is not one of the port."""
+        if copy.family not in (socket.AF_INET, socket.AF_INET6) or copy.type != socket.SOCK_STREAM:
+            return None
+        if copy.getsockname()[1] != self._port:
+            return None
+        try:
+            host, port = copy.getpeername()[:2]
+        except OSError:
+            # It listens, or is being closed.
+            return None
+        address = _address(host, str(port))
+        return Connection(address, self._links.setdefault(address, Link()))
+
+    def _make_room(self) -> None:
+        """Where there are too many connections, cut some of the host that has most."""
+        if len(self._sockets) < self._most * CROWDED:
+            return
+        hosts = Counter(peer_of(item.address[0]) for item in self._sockets.values())
+        crowd, count = hosts.most_common(1)[0]
+        surplus = len(self._sockets) - int(self._most * ROOMY)
+        log.warning("too many connections", host=crowd, connections=count)
+        for inode, item in self._sockets.items():
+            if surplus and not item.link.open and peer_of(item.address[0]) == crowd:
+                surplus -= 1
+                with suppress(OSError), _duplicate(item.number, inode) as copy:
+                    copy.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def _duplicate(number: int, inode: int) -> Iterator[socket.socket]:
+    """The socket that is open under that number, under another one.
+
+    gRPC may close a number at any time, and another file may get it. That cannot happen to the
+    duplicate.
+
+    Raises:
+        OSError: it is another file by now.
+    """
+    with socket.socket(fileno=os.dup(number)) as copy:
+        if os.fstat(copy.fileno()).st_ino != inode:
+            raise OSError("the file was closed")
+        yield copy
+
+
+def _address(host: str, port: str) -> Address:
+    """An address in the one form in which both gRPC's and the kernel's can be compared."""
+    host = host.partition("%")[0].removeprefix("::ffff:")
+    return host, int(port) if port.isdecimal() else 0

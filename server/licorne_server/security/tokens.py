@@ -1,0 +1,148 @@
+"""Bearer tokens in files: they tell RMs apart that have no certificates.
+
+A token travels in the metadata of a call, as ``authorization: Bearer TOKEN``.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import structlog
+
+from licorne_core.values.errors import shown
+from licorne_server.process.settings import SettingsError
+
+log = structlog.get_logger("core.tokens")
+
+MIN_CHARACTERS = 16
+MAX_CHARACTERS = 4096
+SCHEME = "bearer"
+
+
+class Grant(NamedTuple):
+    """What a token allows."""
+
+    rms: frozenset[str]
+    """The RMs that its bearer may act for, by rmID."""
+    operator: bool
+    """Whether its bearer may see and configure every RM."""
+    peer: str
+    """A name of the bearer that tells nothing of the token itself."""
+
+    def within(self, other: "Grant | None") -> bool:
+        """Whether another grant allows all that this one does."""
+        return other is not None and self.rms <= other.rms and self.operator <= other.operator
+
+
+class Tokens:
+    """The tokens of all RMs and operators, as their files were when they were last read."""
+
+    def __init__(self, rms: Mapping[str, Sequence[Path]], operators: Sequence[Path]) -> None:
+        """Read them. Each file has one token.
+
+        Raises:
+            SettingsError: a file cannot be read, or what is in it is no token.
+        """
+        self._rms = rms
+        self._operators = operators
+        self._grants = self._read()
+
+    def reload(self) -> dict[str, Grant | None]:
+        """Read the files again. If one of them is not usable, the old tokens stay in use.
+
+        Returns what is left, by peer, to those who may do less than before; None for nothing.
+        """
+        before = self._grants
+        try:
+            self._grants = self._read()
+        except SettingsError as error:
+            log.warning("tokens not reloaded", reason=str(error))
+        else:
+            log.info("tokens reloaded", tokens=len(self._grants))
+        after = {grant.peer: grant for grant in self._grants.values()}
+        return {
+            grant.peer: after.get(grant.peer)
+            for grant in before.values()
+            if not grant.within(after.get(grant.peer))
+        }
+
+    def grant(self, authorization: str) -> Grant | None:
+        """What the value of an `authorization` allows; None if it has no known token.
+
+        It is compared with every token, so that the time taken does not tell how near it was.
+        """
+        scheme, _, token = authorization.partition(" ")
+        digest = _digest(token.strip(" "))
+        found: Grant | None = None
+        for known, grant in self._grants.items():
+            if hmac.compare_digest(known, digest):
+                found = grant
+        return found if scheme.lower() == SCHEME else None
+
+    def _read(self) -> dict[bytes, Grant]:
+        grants: dict[bytes, Grant] = {}
+        for rm_id, files in self._rms.items():
+            for file in files:
+                _add(grants, _token(file, f"--rm-token {rm_id}={file}"), rm_id)
+        for file in self._operators:
+            _add(grants, _token(file, f"--operator-token {file}"), None)
+        return grants
+
+
+def tokens_in(rms: Mapping[str, Sequence[Path]], operators: Sequence[Path]) -> Tokens | None:
+    """The tokens in these files; None if there are no files, so that nobody is asked for one."""
+    return Tokens(rms, operators) if rms or operators else None
+
+
+def _add(grants: dict[bytes, Grant], token: str, rm_id: str | None) -> None:
+    """Let the token allow to act for the RM, or for None to be an operator, beside the rest."""
+    digest = _digest(token)
+    known = grants.get(digest, Grant(frozenset(), False, f"token {digest.hex()[:16]}"))
+    if rm_id is None:
+        grants[digest] = known._replace(operator=True)
+    else:
+        grants[digest] = known._replace(rms=known.rms | {rm_id})
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode(errors="replace")).digest()
+
+
+def _token(file: Path, option: str) -> str:
+    """The token in a file, without white space around it.
+
+    Raises:
+        SettingsError: there is none.
+    """
+    try:
+        with file.open("rb") as stream:
+            # One byte more, and room for a line end, is enough to see that it is too long.
+            content = stream.read(MAX_CHARACTERS + 3)
+    except OSError as error:
+        raise SettingsError(f"{option}: cannot read {file}: {error.strerror}") from None
+    token = content.decode("ascii", errors="replace").strip()
+    if not MIN_CHARACTERS <= len(token) <= MAX_CHARACTERS:
+        raise SettingsError(
+            f"{option}: the token has {len(token)} characters, "
+            f"{MIN_CHARACTERS} to {MAX_CHARACTERS} are allowed"
+        )
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise SettingsError(f"{option}: the token must be printable ASCII without blanks")
+    return token
+
+
+def token_files(option: str, pairs: Sequence[str]) -> dict[str, tuple[Path, ...]]:
+    """The files by RM in the values ``RM=FILE`` of an option.
+
+    Raises:
+        SettingsError: a value is no such pair.
+    """
+    files: dict[str, tuple[Path, ...]] = {}
+    for pair in pairs:
+        rm_id, equals, file = pair.partition("=")
+        if not (rm_id and equals and file):
+            raise SettingsError(f"{option}: RM=FILE was expected: {shown(pair)}")
+        files[rm_id] = (*files.get(rm_id, ()), Path(file))
+    return files

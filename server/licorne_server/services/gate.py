@@ -1,0 +1,214 @@
+"""What every call passes before its service sees it: who calls, and whether that one may call more.
+
+One peer, whatever it does, leaves places for the others. The streams of RMs that have said whose
+they are need no place, because an RM has one of each kind.
+"""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from licorne_server.fair import PeerQuota, refusing
+from licorne_server.process.peer_bounds import PeerBounds
+from licorne_server.process.peers import host_of, peer_of
+from licorne_server.rms.streams import Stream
+from licorne_server.security.access import Access
+from licorne_server.security.connections import Connections, Link
+from licorne_server.services.statuses import abort
+from licorne_server.telemetry.measures import Calls
+from licorne_server.telemetry.measures.calls import Method
+from licorne_server.wire.errors import CallError
+
+if TYPE_CHECKING:
+    from licorne_server.telemetry.tracing.tracing import Tracing
+
+OPEN_TO_ALL = "grpc.health.v1.Health"
+"""Calls for which nobody has to say who he is: probes have no token."""
+
+
+class Gate(grpc.aio.ServerInterceptor):
+    """Lets calls in, and holds each peer to its quota."""
+
+    def __init__(
+        self,
+        access: Access,
+        connections: Connections,
+        bounds: PeerBounds,
+        own: frozenset[str],
+        measures: Calls | None = None,
+        tracing: "Tracing | None" = None,
+    ) -> None:
+        """The services in `own` hold their streams to their quota by `first`.
+
+        Calls are counted in `measures`, and `tracing` hears whose traces they belong to.
+        """
+        self._tracing = tracing
+        self._measures = measures or Calls()
+        self._access = access
+        self._connections = connections
+        self._seconds = bounds.first_message
+        self._own = own
+        self._waiting = PeerQuota(
+            bounds.waiting,
+            bounds.waiting_share,
+            refusing("streams that have sent nothing", "TOO_MANY_SILENT_STREAMS"),
+        )
+        self._calls = PeerQuota(
+            bounds.calls, bounds.calls_share, refusing("calls under way", "TOO_MANY_CALLS")
+        )
+        self._watchers = PeerQuota(
+            bounds.watchers, bounds.watchers_share, refusing("watchers", "TOO_MANY_STREAMS")
+        )
+
+    def stream(self, context: Any) -> Stream:
+        """A call that an RM has opened; `first` reads what it says first."""
+        return Stream(context, self._connections.link(context.peer()))
+
+    async def first(self, stream: Stream, context: Any) -> bytes | None:
+        """The first message of a stream; None when the RM's side has ended without one.
+
+        Raises:
+            CallError: it did not come in time, or too many streams of its peer wait for theirs.
+        """
+        with self._waiting.place(self._access.caller(context).peer):
+            first = await stream.first(self._seconds)
+        self._access.ended_by(context, stream.end)
+        return first
+
+    async def intercept_service(
+        self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any
+    ) -> Any:
+        """The handler of a call, behind this gate."""
+        handler = await continuation(handler_call_details)
+        if handler is None:
+            return None
+        method: str = handler_call_details.method
+        if handler.unary_unary is not None:
+            called = Method.of(method, "unary")
+            return handler._replace(unary_unary=self._unary(handler.unary_unary, called))
+        field = "unary_stream" if handler.unary_stream is not None else "stream_stream"
+        serve = getattr(handler, field)
+        own = field == "stream_stream" and method.split("/")[1] in self._own
+        guarded = self._generator if inspect.isasyncgenfunction(serve) else self._streaming
+        called = Method.of(method, "bidi_stream" if field == "stream_stream" else "server_stream")
+        return handler._replace(**{field: guarded(serve, called, None if own else self._watchers)})
+
+    def _unary(self, serve: Any, method: Method) -> Any:
+        async def handle(request: Any, context: Any) -> Any:
+            try:
+                with self._entered(context, method, self._calls) as link:
+                    answer = await serve(request, context)
+                    link.heard(_size(request))
+                    link.told(_size(answer))
+                    return answer
+            except grpc.aio.AbortError:
+                raise
+            except Exception as error:
+                await abort(context, error)
+
+        return handle
+
+    def _streaming(self, serve: Any, method: Method, quota: PeerQuota | None) -> Any:
+        async def handle(request: Any, context: Any) -> None:
+            try:
+                with self._entered(context, method, quota):
+                    async with self._open(context, method):
+                        await serve(request, context)
+            except grpc.aio.AbortError:
+                raise
+            except Exception as error:
+                await abort(context, error)
+
+        return handle
+
+    def _generator(self, serve: Any, method: Method, quota: PeerQuota | None) -> Any:
+        async def handle(request: Any, context: Any) -> AsyncIterator[Any]:
+            try:
+                with self._entered(context, method, quota):
+                    async with self._open(context, method):
+                        async for answer in serve(request, context):
+                            yield answer
+            except grpc.aio.AbortError:
+                raise
+            except Exception as error:
+                await abort(context, error)
+
+        return handle
+
+    @asynccontextmanager
+    async def _open(self, context: Any, method: Method) -> AsyncIterator[None]:
+        """Inside the block a stream is open, and is interrupted if its caller may not have it.
+
+        Raises:
+            CallError: what the caller may do has become less meanwhile.
+        """
+        if method.service == OPEN_TO_ALL:
+            yield
+            return
+        errors: list[CallError] = []
+        limit = asyncio.timeout(None)
+
+        def end(error: CallError) -> None:
+            if not errors:
+                errors.append(error)
+                limit.reschedule(0.0)
+
+        try:
+            async with limit:
+                with self._access.opened(context, end):
+                    yield
+        except TimeoutError:
+            if errors:
+                raise errors[0] from None
+            raise
+
+    @contextmanager
+    def _entered(self, context: Any, method: Method, quota: PeerQuota | None) -> Iterator[Link]:
+        """Inside the block a call is under way.
+
+        Raises:
+            CallError: nobody knows who calls, or its peer has its quota of calls.
+        """
+        link = self._connections.link(context.peer())
+        link.called()
+        begin, code = perf_counter(), grpc.StatusCode.OK.name
+        self._measures.begin(method)
+        if self._tracing is not None:
+            self._tracing.called(context.invocation_metadata() or ())
+        try:
+            if method.service == OPEN_TO_ALL:
+                peer = peer_of(host_of(context.peer()))
+            else:
+                peer = self._access.caller(context).peer
+            with quota.place(peer) if quota else nullcontext():
+                yield link
+        except asyncio.CancelledError:
+            link.resets += 1
+            code = grpc.StatusCode.CANCELLED.name
+            raise
+        except Exception as error:
+            code = _code_of(context, error)
+            raise
+        finally:
+            link.ended()
+            self._measures.end(method, code, perf_counter() - begin)
+
+
+def _code_of(context: Any, error: Exception) -> str:
+    """The name of the status that a call ends with."""
+    if isinstance(error, CallError):
+        return error.code.name
+    if isinstance(error, grpc.aio.AbortError):
+        given = context.code()
+        return next(code.name for code in grpc.StatusCode if given in (code, code.value[0]))
+    return grpc.StatusCode.INTERNAL.name
+
+
+def _size(message: Any) -> int:
+    """The bytes of a message; 0 for one that a library has read or will write."""
+    return len(message) if isinstance(message, bytes) else 0

@@ -1,0 +1,167 @@
+"""Notices from a thread of its own that the server stands still.
+
+The probes are served by the event loop. If the loop does not turn nobody gets an answer, which a
+supervisor takes for a failure as well. If only the engine stands still, or has ended, the probes
+answer and give the reason. If neither helps for as long again, the process ends with an error.
+
+Time is counted in looks of the watchdog. Between two of them at most twice the usual time counts,
+so that a pause of the whole process is not taken for a standstill of the server.
+"""
+
+import asyncio
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from math import inf
+from time import monotonic
+from types import TracebackType
+from typing import Protocol, Self
+
+import structlog
+
+log = structlog.get_logger("core.watchdog")
+
+LOOKS = 10
+"""Looks in the time that is allowed, and at least one a second."""
+
+MAX_INTERVAL = 1.0
+STOP_SECONDS = 30.0
+"""How long a server may take to stop once its engine has ended."""
+
+SHOWN_FRAMES = 20
+
+
+class Turning(Protocol):
+    """An engine, as far as another thread may ask it."""
+
+    rounds: int
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a round has to end, or to begin."""
+        ...
+
+
+class Watched(Protocol):
+    """A server, as far as it is watched."""
+
+    @property
+    def engine(self) -> Turning:
+        """What has to end rounds while it has work."""
+        ...
+
+    @property
+    def failed(self) -> asyncio.Event:
+        """Set when the engine has ended by itself."""
+        ...
+
+    def stalled(self, reason: str) -> None:
+        """Hear why nothing goes on, in the loop; an empty text says that things go on again."""
+        ...
+
+
+class Watchdog:
+    """Watches a server, and the loop that it is made in, while the block lasts."""
+
+    def __init__(self, server: Watched, limit: float, end: Callable[[str], None]) -> None:
+        """Allow a standstill of `limit` seconds; 0 for any.
+
+        `end` is called with the reason, in the watchdog's thread, if the process has to end.
+        """
+        self._server = server
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._limit = limit or inf
+        self._end = end
+        self._interval = min(self._limit / LOOKS, MAX_INTERVAL)
+        # Whether the loop has called back since the last look, and the rounds at that look.
+        self._answered = True
+        self._rounds = -1
+        # Seconds since the loop, and the engine, were last seen to turn.
+        self._loop_still = 0.0
+        self._engine_still = 0.0
+        self._since_failure = 0.0
+        self._told = ""
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Begin to look."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Look no more."""
+        self._over.set()
+
+    def look(self, elapsed: float) -> None:
+        """Look once, `elapsed` seconds after the last time."""
+        counted = min(elapsed, 2 * self._interval)
+        self._look_at_loop(counted)
+        self._look_at_engine(counted)
+        self._judge(max(self._loop_still, self._engine_still))
+        if self._server.failed.is_set():
+            self._since_failure += counted
+            if self._since_failure >= STOP_SECONDS:
+                self._end("the engine has ended, and the server does not stop")
+
+    def _run(self) -> None:
+        last = monotonic()
+        while not self._over.wait(self._interval):
+            now = monotonic()
+            self.look(now - last)
+            last = now
+
+    def _look_at_loop(self, counted: float) -> None:
+        if self._answered:
+            self._answered = False
+            self._loop_still = 0.0
+            self._call(self._answer)
+        else:
+            self._loop_still += counted
+
+    def _answer(self) -> None:
+        self._answered = True
+
+    def _look_at_engine(self, counted: float) -> None:
+        engine = self._server.engine
+        rounds = engine.rounds
+        if rounds != self._rounds or not engine.has_work:
+            self._rounds = rounds
+            self._engine_still = 0.0
+        else:
+            self._engine_still += counted
+
+    def _judge(self, still: float) -> None:
+        """Tell that the server stands still, or that it goes on; end it if it does not."""
+        if still < self._limit:
+            if self._told:
+                self._told = ""
+                log.warning("server goes on")
+                self._call(self._server.stalled, "")
+        elif not self._told:
+            what = "the event loop" if self._loop_still >= self._limit else "the engine"
+            self._told = f"{what} has not turned for {self._limit:g} s"
+            self._call(self._server.stalled, self._told)
+            log.error("server stands still", reason=self._told, at=self._stack())
+        elif still >= 2 * self._limit:
+            self._end(self._told)
+
+    def _call(self, function: Callable[..., None], *args: str) -> None:
+        """Have something called in the loop, if that is still there."""
+        try:
+            self._loop.call_soon_threadsafe(function, *args)
+        except RuntimeError:  # the loop is closed: the process comes to its end
+            self._over.set()
+
+    def _stack(self) -> list[str]:
+        """Where the loop's thread is, outermost first."""
+        frame = sys._current_frames().get(self._loop_thread)
+        frames = traceback.extract_stack(frame)[-SHOWN_FRAMES:]
+        return [f"{at.filename}:{at.lineno} {at.name}" for at in frames]

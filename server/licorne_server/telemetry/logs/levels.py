@@ -1,0 +1,190 @@
+"""Which of the server's own lines are written: a level for each logger, changed while it runs.
+
+The name of a logger says which part of the server speaks: `core.engine`, `core.http.stream`. A
+level that is given for a name is for all loggers below it as well; the most specific name counts
+(spec § 12.5).
+
+An operator gives levels, and RMs want some (spec § 2.8). What an operator has given counts,
+whatever RMs want. Where none is given, the most talkative counts of what the RMs want and of the
+level that the server was started with. So an RM takes nobody's lines away, and an operator may
+silence it.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping
+from typing import NamedTuple
+
+from licorne_core.values.errors import shown
+from licorne_server.telemetry.logs.names import AUDIT, LOGGERS, level_problem
+
+LEVELS = ("debug", "info", "warning", "error")
+
+_NUMBERS = {name: logging.getLevelNamesMapping()[name.upper()] for name in LEVELS}
+
+
+class LevelProblem(NamedTuple):
+    """Why a level cannot be set."""
+
+    field: str
+    text: str
+
+
+class Threshold:
+    """From which level on the lines of a logger are written; whoever holds it sees it change."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        """From this level on, as a number of Python's logging."""
+        self.number = number
+
+    @property
+    def debugs(self) -> bool:
+        """Whether lines of `debug` are written: it is asked before one is made of much."""
+        return self.number <= logging.DEBUG
+
+    @property
+    def warns(self) -> bool:
+        """The same of `warning`."""
+        return self.number <= logging.WARNING
+
+
+class Logger:
+    """What structlog hands finished lines to, and the level from which on it wants them."""
+
+    def __init__(self, name: str, threshold: Threshold, write: Callable[[str], None]) -> None:
+        """Write all lines that come."""
+        self.name = name
+        self._threshold = threshold
+        self.debug = self.info = self.warning = self.error = self.critical = write
+
+    @property
+    def threshold(self) -> int:
+        """The level from which on it wants lines, as a number of Python's logging."""
+        return self._threshold.number
+
+
+class Levels:
+    """The levels of all loggers of the process. Any thread may log; one thread changes levels."""
+
+    changes: int
+    """How often levels have changed: who has asked for some need not ask again before."""
+
+    def __init__(self) -> None:
+        """All loggers begin with `info`."""
+        self.changes = 0
+        self._usual = "info"
+        # What the operator has given. The empty name is for all others, in all three.
+        self._given: dict[str, str] = {}
+        self._wanted: dict[Hashable, Mapping[str, str]] = {}
+        # For each logger how many want which level of it.
+        self._wishes: dict[str, Counter[str]] = {}
+        self._thresholds: dict[str, Threshold] = {}
+        for name in ("", *LOGGERS):
+            self.threshold(name)
+
+    def begin(self, level: str) -> None:
+        """The server starts with this level, and no logger has one of its own."""
+        self._usual = level
+        self._given = {}
+        self._derive()
+
+    def logger(self, name: str, write: Callable[[str], None]) -> Logger:
+        """The logger of that name."""
+        return Logger(name, self.threshold(name), write)
+
+    def threshold(self, name: str) -> Threshold:
+        """The threshold of the logger of that name."""
+        threshold = self._thresholds.get(name)
+        if threshold is None:
+            levels = (_level_in(wanted, name) for wanted in self._wanted.values())
+            self._wishes[name] = Counter(level for level in levels if level)
+            threshold = self._thresholds[name] = Threshold(self._number_of(name))
+        return threshold
+
+    def given(self) -> dict[str, str]:
+        """The level of each logger that was given one; the empty name is for all others."""
+        return {"": self._usual, **dict(sorted(self._given.items()))}
+
+    def of_others(self) -> str:
+        """The level of all loggers that nobody has named."""
+        return self._level_of("")
+
+    def problem(self, name: str, level: str) -> LevelProblem | None:
+        """Why the level cannot be given for the name, if it cannot."""
+        if level and level not in LEVELS:
+            wanted = ", ".join(LEVELS)
+            return LevelProblem("level", f"level {shown(level)} is none of {wanted}")
+        text = level_problem(name, level)
+        return LevelProblem("logger", text) if text else None
+
+    def set(self, name: str, level: str) -> None:
+        """Give the level to a logger and those below it, or take it away; `problem` found none.
+
+        Without a name it is that of all others, which goes back to that of the start.
+        """
+        if level:
+            self._given[name] = level
+        else:
+            self._given.pop(name, None)
+        self._derive()
+
+    def want(self, owner: Hashable, levels: Mapping[str, str]) -> None:
+        """An RM wants these levels from now on, by names of loggers; all are known, and levels.
+
+        What it has wanted before is forgotten. The cost does not depend on how many RMs want any.
+        """
+        self.changes += 1
+        before = self._wanted.pop(owner, {})
+        if levels:
+            self._wanted[owner] = dict(levels)
+        for name, threshold in self._thresholds.items():
+            old, new = _level_in(before, name), _level_in(levels, name)
+            if old == new:
+                continue
+            wishes = self._wishes[name]
+            if old:
+                wishes[old] -= 1
+            if new:
+                wishes[new] += 1
+            threshold.number = self._number_of(name)
+
+    def _derive(self) -> None:
+        self.changes += 1
+        for name, threshold in self._thresholds.items():
+            threshold.number = self._number_of(name)
+
+    def _number_of(self, name: str) -> int:
+        return logging.NOTSET if name == AUDIT else _NUMBERS[self._level_of(name)]
+
+    def _level_of(self, name: str) -> str:
+        """The level of a logger that has a threshold, or of all others."""
+        given = _level_in(self._given, name)
+        if given:
+            return given
+        wanted = (level for level, count in self._wishes[name].items() if count)
+        return min((self._usual, *wanted), key=LEVELS.index)
+
+
+def _level_in(levels: Mapping[str, str], name: str) -> str:
+    """The level of the most specific name; empty if there is none."""
+    while name:
+        if name in levels:
+            return levels[name]
+        name = name.rpartition(".")[0]
+    return levels.get("", "")
+
+
+def number_of(method: str) -> int:
+    """How important a line is, from the name of the method that wrote it."""
+    return _NUMBERS.get(method, logging.ERROR)
+
+
+# A process has one log, and so one set of levels.
+_levels = Levels()
+
+
+def levels() -> Levels:
+    """The levels of this process."""
+    return _levels

@@ -1,0 +1,159 @@
+"""What is measured for one RM. It goes with the RM, and outlives its registrations."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from licorne_core.messages.effects import (
+    AllocationRejection,
+    AllocationsRejected,
+    ApplicationRejection,
+    ApplicationsAnswered,
+    ConfigurationRefused,
+    ConfigurationUpdated,
+    Effect,
+    NodeRejection,
+    NodesAnswered,
+)
+from licorne_core.values.asks import Allocation
+from licorne_core.values.counters import Counters
+from licorne_core.values.errors import Refusal
+from licorne_core.values.ids import PartitionName
+from licorne_server.telemetry.measures.checks import CheckTimes
+from licorne_server.telemetry.measures.histogram import WAITS, WORK, Histogram
+
+ITEMS = ("node", "application", "allocation")
+"""The kinds of items that may be rejected; asks are allocations without a node."""
+
+RESULTS = ("changed", "unchanged", "refused")
+"""What may come of a new configuration."""
+
+
+_Rejection = NodeRejection | ApplicationRejection | AllocationRejection
+
+
+class Effort:
+    """How far the counters of a partition were when its last turn ended."""
+
+    __slots__ = ("searching", "tried", "work")
+
+    def __init__(self) -> None:
+        """It had none."""
+        self.tried = self.work = self.searching = 0
+
+
+class RmMeasures:
+    """The histograms and counters of one RM. Times are in seconds."""
+
+    allocation: Histogram
+    """From when an ask was read to when its allocation was put into the outbox."""
+    turn: Histogram
+    """A turn of one of the RM's partitions, with the routing of what came of it."""
+    trying: Histogram
+    """A try of a turn: its share of the turn by work."""
+    searching: Histogram
+    """The searches for victims of a turn: their share of the turn by work."""
+    answers: Histogram
+    """From when a check was written to when its answer was read."""
+    sending: Histogram
+    """How long messages waited in the outbox until they were written, the oldest of each batch."""
+    configuring: Histogram
+    """From when a configuration was read to when it was in force or refused."""
+    rejections: Counter[tuple[str, Refusal]]
+    """Items that were not taken, by kind and code."""
+    configurations: Counter[str]
+    """Configurations by what came of them."""
+    is_refused: bool
+    """Whether the last configuration was refused, so that another one is in force than wanted."""
+    connections: int
+    """How often the RM connected, having had no stream."""
+    checks: CheckTimes
+    """When this registration's checks were written."""
+
+    def __init__(self) -> None:
+        """Nothing has happened yet."""
+        self.allocation = Histogram(WAITS)
+        self.turn = Histogram(WORK)
+        self.trying = Histogram(WORK)
+        self.searching = Histogram(WORK)
+        self.answers = Histogram(WAITS)
+        self.sending = Histogram(WAITS)
+        self.configuring = Histogram(WAITS)
+        self.rejections = Counter()
+        self.configurations = Counter()
+        self.is_refused = False
+        self.connections = 0
+        self.checks = CheckTimes()
+        self._efforts: dict[PartitionName, Effort] = {}
+
+    def renew(self) -> None:
+        """The RM was registered anew: checks are numbered from 1 again, and counters start over."""
+        self.checks = CheckTimes()
+        self.is_refused = False
+        self._efforts.clear()
+
+    def allocated(self, allocations: Sequence[Allocation], now: float) -> None:
+        """Allocations go into the outbox; those that the RM had made itself do not count.
+
+        Asks of one message were read at one time, so that most of them come in runs.
+        """
+        times = 0
+        last = -1.0
+        for allocation in allocations:
+            ask = allocation.ask
+            if ask.node_id is None and ask.read_time:
+                if ask.read_time != last:
+                    if times:
+                        self.allocation.observe(max(0.0, now - last), times)
+                    last, times = ask.read_time, 0
+                times += 1
+        if times:
+            self.allocation.observe(max(0.0, now - last), times)
+
+    def turned(self, partition: PartitionName, counters: Counters, spent: float) -> None:
+        """A turn of the partition took so many seconds; its counters are those at the end of it.
+
+        The core reads no clock. So a try, and the searches for victims, are given their share of
+        the turn, by what they count as in its work.
+        """
+        self.turn.observe(spent)
+        before = self._efforts.get(partition)
+        if before is None or counters.work < before.work:
+            before = self._efforts[partition] = Effort()
+        work = counters.work - before.work
+        tried = counters.asks_tried - before.tried
+        searching = counters.search_work - before.searching
+        before.work, before.tried = counters.work, counters.asks_tried
+        before.searching = counters.search_work
+        if tried:
+            self.trying.observe(spent * (work - searching) / work / tried, tried)
+        if searching:
+            self.searching.observe(spent * searching / work)
+
+    def told(self, effect: Effect, now: float) -> None:
+        """The RM is told of an effect now, in unix seconds."""
+        match effect:
+            case NodesAnswered():
+                self._rejected("node", effect.rejected)
+            case ApplicationsAnswered():
+                self._rejected("application", effect.rejected)
+            case AllocationsRejected():
+                self._rejected("allocation", effect.rejections)
+            case ConfigurationUpdated():
+                self._configured("changed" if effect.changed else "unchanged")
+            case ConfigurationRefused():
+                self._configured("refused")
+            case _:
+                pass
+
+    def _rejected(self, item: str, rejections: Iterable[_Rejection]) -> None:
+        for rejection in rejections:
+            self.rejections[item, rejection.code] += 1
+
+    def answered(self, checks: Iterable[int], now: float) -> None:
+        """Answers to checks were read."""
+        for seconds, times in self.checks.answered(checks, now):
+            self.answers.observe(seconds, times)
+
+    def _configured(self, result: str) -> None:
+        self.configurations[result] += 1
+        self.is_refused = result == "refused"

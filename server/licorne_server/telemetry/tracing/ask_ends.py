@@ -1,0 +1,175 @@
+"""Ends the spans of asks: when they are placed, refused or given up, and when their RM is gone.
+
+However many asks end together, their spans are ended by `ends.py`, little by little.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+
+from opentelemetry.trace import SpanContext, Status, StatusCode
+
+from licorne_core.messages.commands import ReleaseRequest
+from licorne_core.messages.effects import (
+    AllocationsMade,
+    AllocationsRejected,
+    AllocationsReleased,
+    Effect,
+)
+from licorne_core.values.asks import NO_TAGS, Ask
+from licorne_core.values.ids import RmId
+from licorne_core.views import Standing
+from licorne_server.telemetry.tracing.check_spans import CheckSpans
+from licorne_server.telemetry.tracing.ends import Ends
+from licorne_server.telemetry.tracing.followed import FollowedAsk, FollowedAsks, Key, Stands
+from licorne_server.telemetry.tracing.spans import Spans, nanoseconds
+
+ALLOCATED = "allocated"
+REJECTED = "rejected"
+RELEASED = "released"
+GONE = "gone"
+UNREGISTERED = "rm gone"
+
+
+class AskEnds:
+    """Follows asks no longer that have ended, and ends their spans."""
+
+    def __init__(
+        self,
+        spans: Spans,
+        followed: FollowedAsks,
+        checks: CheckSpans,
+        stands: Stands,
+        ends: Ends,
+    ) -> None:
+        """With an ask ends what its RM is being asked about it, which `checks` has."""
+        self._spans = spans
+        self._followed = followed
+        self._checks = checks
+        self._stands = stands
+        self._ends = ends
+        # The spans of asks that were placed since the last turn, for its links.
+        self._placed: dict[tuple[RmId, Key], SpanContext] = {}
+
+    def told(self, effect: Effect) -> None:
+        """The RM is told of an effect: this may be the end of asks."""
+        rm_id = effect.rm_id
+        match effect:
+            case AllocationsMade(allocations=made):
+                for allocation in made:
+                    ask = allocation.ask
+                    found = self._followed.take(rm_id, (ask.app_id, ask.key))
+                    if found is not None:
+                        self._placed[rm_id, (ask.app_id, ask.key)] = found.span.get_span_context()
+                        about: dict[str, str] = {"licorne.node_id": allocation.node_id}
+                        self._end(rm_id, found, ALLOCATED, about=about)
+            case AllocationsReleased(releases=releases):
+                for release in releases:
+                    found = self._followed.take(rm_id, (release.app_id, release.key))
+                    if found is not None:
+                        about = {"licorne.termination": release.termination.name}
+                        self._end(rm_id, found, RELEASED, release.message, about)
+            case AllocationsRejected(rejections=rejections):
+                for refused in rejections:
+                    found = self._followed.take(rm_id, (refused.app_id, refused.key))
+                    if found is not None:
+                        about = {"licorne.rejection": refused.code.value}
+                        self._end(rm_id, found, REJECTED, refused.reason, about)
+            case _:
+                pass
+
+    def take_placed(self, effects: Sequence[Effect]) -> list[SpanContext]:
+        """The spans of asks that these effects of a turn have placed; all others are forgotten."""
+        if not self._placed:
+            return []
+        placed, self._placed = self._placed, {}
+        found = []
+        for effect in effects:
+            if isinstance(effect, AllocationsMade):
+                for allocation in effect.allocations:
+                    ask = allocation.ask
+                    context = placed.get((effect.rm_id, (ask.app_id, ask.key)))
+                    if context is not None:
+                        found.append(context)
+        return found
+
+    def releasing(self, rm_id: RmId, releases: Iterable[ReleaseRequest]) -> None:
+        """The core is about to hear that the RM gives these back."""
+        of_rm = self._followed.of(rm_id)
+        for release in releases:
+            found = of_rm.get((release.app_id, release.key))
+            if found is not None:
+                found.release = release
+
+    def released(self, rm_id: RmId, releases: Iterable[ReleaseRequest]) -> None:
+        """The core has heard of these; the RM is told nothing of those that waited."""
+        for release in releases:
+            key = (release.app_id, release.key)
+            found = self._followed.of(rm_id).get(key)
+            if found is not None:
+                is_there = self._stands_now(rm_id, found.ask) is not None
+                found.release = None if is_there else release
+                if not is_there:
+                    self.gone(rm_id, key)
+
+    def gone(self, rm_id: RmId, key: Key) -> None:
+        """The core does not have this ask, and nobody was told why."""
+        found = self._followed.take(rm_id, key)
+        if found is None:
+            return
+        if found.release is not None:
+            self._end(rm_id, found, RELEASED, found.release.message)
+        else:
+            self._end(rm_id, found, GONE)
+
+    def forget(self, rm_id: RmId) -> None:
+        """The RM is gone, or starts anew: its asks went with what it had."""
+        gone, time = self._followed.take_all(rm_id), self._spans.now()
+
+        def end_one() -> bool:
+            _, found = gone.popitem()
+            self._end_span(rm_id, found, time, UNREGISTERED)
+            return bool(gone)
+
+        if gone:
+            self._checks.forget(rm_id)
+            self._ends.add(end_one)
+
+    def _end(
+        self,
+        rm_id: RmId,
+        found: FollowedAsk,
+        outcome: str,
+        message: str = "",
+        about: Mapping[str, str] = NO_TAGS,
+    ) -> None:
+        """An ask that is not followed any more has ended: so does its span, which has this."""
+        self._checks.drop(rm_id, found)
+        time = self._spans.now()
+        self._ends.add(partial(self._end_span, rm_id, found, time, outcome, message, about))
+
+    def _end_span(
+        self,
+        rm_id: RmId,
+        found: FollowedAsk,
+        time: float,
+        outcome: str,
+        message: str = "",
+        about: Mapping[str, str] = NO_TAGS,
+    ) -> None:
+        self._checks.write_open(rm_id, found, time)
+        span = found.span
+        # What an RM has that was gone may be something else of the same name.
+        if not found.queue and outcome != UNREGISTERED:
+            stands = self._stands_now(rm_id, found.ask)
+            if stands is not None:
+                found.note_queue(stands)
+        span.set_attributes({**about, "licorne.outcome": outcome})
+        if message:
+            span.set_attribute("licorne.message", message)
+        if outcome == REJECTED:
+            span.set_status(Status(StatusCode.ERROR, message))
+        span.end(nanoseconds(time))
+        self._followed.close(rm_id)
+
+    def _stands_now(self, rm_id: RmId, ask: Ask) -> Standing | None:
+        return self._stands(rm_id, ask.partition, ask.app_id, ask.key)

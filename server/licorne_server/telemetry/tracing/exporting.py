@@ -1,0 +1,155 @@
+"""Sends spans that have ended, from a thread of its own.
+
+It does what the SDK's batch processor does, and is not that one for three reasons. That one starts
+a thread in every fork, and copies of the process must have none (`engine/copied_process.py`). It takes up
+to half a minute to stop. And what it drops it logs, span by span, and does not count.
+"""
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from contextlib import suppress
+from time import monotonic
+
+import structlog
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+from licorne_server.telemetry.tracing.counts import EXPORT_FAILED, QUEUE_FULL, SHUTDOWN, TraceCounts
+from licorne_server.telemetry.tracing.spans import RM_ID
+
+log = structlog.get_logger("core.tracing.exporting")
+
+MAX_WAITING = 8192
+"""Spans that may wait to be sent."""
+
+MAX_OF_RM = MAX_WAITING // 2
+"""Spans of one RM that may, so that none leaves no room for those of others."""
+
+BATCH = 512
+"""Spans that are sent at a time."""
+
+BATCH_SECONDS = 2.0
+"""After so long what waits is sent, however little it is."""
+
+FLUSH_SECONDS = 3.0
+"""How long what waits may take to be sent when the server stops."""
+
+TELL_SECONDS = 60.0
+"""The log tells of failures so often at the most."""
+
+_LIBRARY = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
+"""The logger of the exporter, which says something with every try."""
+
+
+class Exporting(SpanProcessor):
+    """Hands spans to an exporter, in batches."""
+
+    def __init__(self, exporter: SpanExporter, counts: TraceCounts) -> None:
+        """Keep what has ended; `start` begins to send it."""
+        self._exporter = exporter
+        self._counts = counts
+        # Held for as long as it takes to put a span in or a batch out, and never while one is sent.
+        self._lock = threading.Lock()
+        self._waiting: deque[ReadableSpan] = deque()
+        # How many of them each RM has; there are no zeros.
+        self._of_rm: dict[object, int] = {}
+        self._wake = threading.Event()
+        self._stopping = self._abandoned = False
+        self._on_end: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+        self._told = -TELL_SECONDS
+        self._overheard = _Overheard()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Send from now on."""
+        logging.getLogger(_LIBRARY).addFilter(self._overheard)
+        self._thread = threading.Thread(target=self._run, name="traces", daemon=True)
+        self._thread.start()
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Have a span sent, or drop and count it if too many wait."""
+        rm_id = _rm_id(span)
+        with self._lock:
+            of_rm = self._of_rm.get(rm_id, 0)
+            if len(self._waiting) >= MAX_WAITING or of_rm >= MAX_OF_RM:
+                self._counts.dropped[QUEUE_FULL] += 1
+                return
+            self._waiting.append(span)
+            if rm_id is not None:
+                self._of_rm[rm_id] = of_rm + 1
+        if len(self._waiting) == BATCH:
+            self._wake.set()
+
+    async def stop(self, seconds: float = FLUSH_SECONDS) -> None:
+        """Send what waits, as far as that takes no longer."""
+        if self._thread is not None:
+            done = asyncio.Event()
+            self._on_end = (asyncio.get_running_loop(), done)
+            self._stopping = True
+            self._wake.set()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(done.wait(), seconds)
+        self._abandoned = True
+        # This ends a pause between two tries.
+        self._exporter.shutdown()
+        logging.getLogger(_LIBRARY).removeFilter(self._overheard)
+        self._counts.dropped[SHUTDOWN] += len(self._waiting)
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait(BATCH_SECONDS)
+            self._wake.clear()
+            while not self._abandoned and (batch := self._take()):
+                self._send(batch)
+            if self._stopping:
+                break
+        if self._on_end is not None:
+            loop, done = self._on_end
+            with suppress(RuntimeError):  # nobody waited so long, and the loop is gone
+                loop.call_soon_threadsafe(done.set)
+
+    def _take(self) -> list[ReadableSpan]:
+        """What is sent next, in the order in which it came; empty if nothing waits."""
+        with self._lock:
+            batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+            for span in batch:
+                rm_id = _rm_id(span)
+                if rm_id is not None:
+                    self._of_rm[rm_id] -= 1
+                    if not self._of_rm[rm_id]:
+                        del self._of_rm[rm_id]
+        return batch
+
+    def _send(self, batch: list[ReadableSpan]) -> None:
+        self._overheard.said = ""
+        try:
+            taken = self._exporter.export(batch) is SpanExportResult.SUCCESS
+            reason = self._overheard.said
+        except Exception as error:
+            taken, reason = False, repr(error)
+        if taken:
+            self._counts.exported += len(batch)
+            return
+        self._counts.dropped[EXPORT_FAILED] += len(batch)
+        if monotonic() - self._told >= TELL_SECONDS:
+            self._told = monotonic()
+            dropped = self._counts.dropped[EXPORT_FAILED]
+            log.warning("spans not taken by the collector", reason=reason, dropped=dropped)
+
+
+def _rm_id(span: ReadableSpan) -> object:
+    """Whose a span is; None for nobody's."""
+    return (span.attributes or {}).get(RM_ID)
+
+
+class _Overheard(logging.Filter):
+    """Keeps what the exporter would log, for the one line that the server's log has."""
+
+    said = ""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let nothing through."""
+        self.said = record.getMessage()
+        return False

@@ -1,0 +1,104 @@
+"""Says when followed asks are looked at: in time slices among readers."""
+
+import asyncio
+from collections.abc import Callable
+from time import thread_time
+
+from licorne_core.values.ids import RmId
+from licorne_server.fair import TimeSlices
+from licorne_server.process.clock import Clock
+from licorne_server.telemetry.tracing.ask_looks import AskLooks
+from licorne_server.telemetry.tracing.ends import PEER
+from licorne_server.telemetry.tracing.followed import FollowedAsks
+
+LOOK_SECONDS = 1.0
+"""All asks that are followed are looked at this often, also where nothing seems to happen."""
+
+PAUSE_FACTOR = 50.0
+"""How many times as long as the looks took no ask is looked at again."""
+
+MAX_PAUSE = 2.0
+"""Seconds of such a pause at the most."""
+
+
+class Looking:
+    """The task that looks. Nothing is looked at while no ask is followed."""
+
+    def __init__(
+        self,
+        looks: AskLooks,
+        followed: FollowedAsks,
+        time_slices: TimeSlices,
+        clock: Clock,
+        on_defect: Callable[[], None],
+    ) -> None:
+        """`start` begins to wait for something to look at.
+
+        `on_defect` is called while an exception is handled that ends the looks.
+        """
+        self._looks = looks
+        self._followed = followed
+        self._time_slices = time_slices
+        self._clock = clock
+        self._on_defect = on_defect
+        self._changed: dict[RmId, None] = {}
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Look from now on."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="traces")
+
+    async def stop(self) -> None:
+        """Look no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def wake(self) -> None:
+        """Look from time to time, if there are asks to look at."""
+        if self._followed.rm_ids():
+            self._news.set()
+
+    def changed(self, rm_id: RmId) -> None:
+        """Something has happened to what the RM has."""
+        if self._followed.has(rm_id):
+            self._changed[rm_id] = None
+            self._news.set()
+
+    async def _run(self) -> None:
+        try:
+            await self._look_on()
+        except Exception:
+            self._on_defect()
+
+    async def _look_on(self) -> None:
+        due = 0.0
+        while True:
+            await self._clock.wait(due if self._followed.rm_ids() else None, self._news)
+            self._news.clear()
+            changed, self._changed = list(self._changed), {}
+            if self._clock.now() >= due:
+                changed = self._followed.rm_ids()
+                due = self._clock.now() + LOOK_SECONDS
+            spent = await self._look(changed)
+            # The thread's own time: a busy machine makes no pause longer.
+            if spent:
+                await asyncio.sleep(min(MAX_PAUSE, PAUSE_FACTOR * spent))
+
+    async def _look(self, rm_ids: list[RmId]) -> float:
+        """Look at the asks of these RMs; how many seconds of the processor that took."""
+        looks = self._looks.at(rm_ids)
+        spent = 0.0
+        while rm_ids:
+            async with self._time_slices.slice(PEER) as is_over:
+                begin = thread_time()
+                is_last = True
+                for _ in looks:
+                    if is_over():
+                        is_last = False
+                        break
+                spent += thread_time() - begin
+            if is_last:
+                break
+        return spent

@@ -1,0 +1,353 @@
+"""Asks from the wire: the hot input path (performance: a million of them must stay cheap).
+
+Most asks differ from one another by their key alone, and the key comes first on the wire. So the
+bytes behind the key are parsed once, and all asks with equal bytes share the result.
+"""
+
+from collections.abc import Mapping, Sized
+from dataclasses import replace
+from hashlib import sha256
+
+import structlog
+from google.protobuf.message import DecodeError
+
+from licorne.si.v1 import si_pb2 as si
+from licorne.v1 import session_pb2 as sp
+from licorne_core.values.asks import NO_TAGS, Ask, AskClass
+from licorne_core.values.ids import AllocationKey, AppId, NodeId
+from licorne_core.values.rm_caps import ENTRY_BYTES, footprint_of
+from licorne_server.wire.caps import (
+    MAX_ANNOTATION,
+    MAX_CLASS_TAGS,
+    MAX_ID,
+    MAX_TYPES,
+    id_problem,
+    map_problem,
+    text_problem,
+)
+from licorne_server.wire.errors import Malformed
+from licorne_server.wire.items import (
+    BadItem,
+    Large,
+    Layout,
+    check,
+    parse,
+    read_texts,
+    without_entries,
+)
+from licorne_server.wire.remembered import (
+    CLASSES_BYTES,
+    ENTRY,
+    EQUALS_BYTES,
+    KINDS_BYTES,
+    NAMES_BYTES,
+    WIDE,
+    Remembered,
+)
+from licorne_server.wire.trace_context import STATE_TAG, TAG
+
+log = structlog.get_logger("core.convert_asks")
+
+_KEY_TAG = 0x0A
+_KEPT_BYTES = 2048
+"""Larger asks are not remembered."""
+
+_READ_BYTES = 400
+"""Bytes of memory reckoned for an ask, or an ask class, beside its texts, tags and amounts."""
+
+PLAIN_AMOUNTS = 8
+"""Amounts that the reckoned size of a plain ask has room for."""
+
+CREATION_TIME = "creationtime"
+REQUIRED_NODE = "yunikorn.apache.org/requirednode"
+FOREIGN = "foreign"
+PREDICATE_CLASS = "licorne/predicate-class"
+OWN_TAGS = frozenset({CREATION_TIME, "kubernetes.io/meta/podname", TAG, STATE_TAG})
+"""Tags that differ from ask to ask, in lower case: they do not count for what asks share."""
+
+ASK = Layout(
+    "allocation",
+    si.Allocation,
+    {
+        si.Allocation.ALLOCATIONKEY_FIELD_NUMBER: MAX_ID,
+        si.Allocation.APPLICATIONID_FIELD_NUMBER: MAX_ANNOTATION,
+        si.Allocation.NODEID_FIELD_NUMBER: MAX_ID,
+    },
+    texts="allocationTags",
+    nested=(si.Allocation.RESOURCEPERALLOC_FIELD_NUMBER,),
+    counted=si.Allocation.NODEID_FIELD_NUMBER,
+    meant=frozenset({CREATION_TIME, REQUIRED_NODE, FOREIGN, PREDICATE_CLASS}),
+)
+
+_NO_POLICY = si.PreemptionPolicy()
+
+
+def read_resources(field: str, resource: si.Resource) -> dict[str, int]:
+    """The amounts by name.
+
+    Raises:
+        BadItem: there are more than a partition can have, or a name is none.
+    """
+    resources = resource.resources
+    check(map_problem(field, len(resources), MAX_TYPES))
+    for name in resources:
+        check(id_problem(f"{field} name", name))
+    return {name: resources[name].value for name in sorted(resources)}
+
+
+class AskReader:
+    """Reads the asks of one RM, and remembers what they have in common."""
+
+    time: float
+    """When the asks came in that are read now, in unix seconds; 0 where nobody measures that."""
+
+    def __init__(self, rm_id: str) -> None:
+        """Know nothing yet. `rm_id` is whose asks these are."""
+        self._rm_id = rm_id
+        self.time = 0.0
+        # The last ask with these bytes behind its key.
+        self._kinds: Remembered[bytes, Ask] = Remembered(KINDS_BYTES)
+        self._known = self._kinds.entries
+        # Ask classes by the bytes of the resources, the required node and the predicate.
+        self._classes: Remembered[tuple[bytes, str, str | None], AskClass] = Remembered(
+            CLASSES_BYTES
+        )
+        # The one object for equal classes, whatever their bytes.
+        self._same: Remembered[AskClass, AskClass] = Remembered(EQUALS_BYTES)
+        # The one object for equal names.
+        self._names: Remembered[str, str] = Remembered(NAMES_BYTES)
+
+    def read(self, raw: bytes) -> Ask:
+        """One ask or existing allocation (spec § 1.2) from its bytes.
+
+        Raises:
+            BadItem: it is beyond a cap, or lacks a key or an application.
+            Malformed: it is no Allocation.
+        """
+        if len(raw) < 2 or raw[0] != _KEY_TAG or raw[1] >= 0x80 or len(raw) < raw[1] + 2:
+            return self._read(raw)
+        end = raw[1] + 2
+        kind = self._known.get(raw[end:])
+        if kind is None:
+            return self._read(raw)
+        try:
+            key = raw[2:end].decode()
+        except UnicodeDecodeError:
+            raise Malformed("allocationKey is not UTF-8") from None
+        if not key or not key.isprintable():
+            check(id_problem("allocationKey", key))
+        return Ask(
+            AllocationKey(key),
+            kind.app_id,
+            kind.ask_class,
+            kind.priority,
+            kind.create_time,
+            kind.node_id,
+            kind.partition,
+            kind.originator,
+            kind.allow_preempt_self,
+            kind.allow_preempt_other,
+            kind.placeholder,
+            kind.task_group,
+            kind.tags,
+            kind.footprint,
+            self.time,
+        )
+
+    def _read(self, raw: bytes) -> Ask:
+        """Parse an ask.
+
+        What runs on a node must be counted there. So if it cannot be taken as it is, it is taken
+        without the tags that only describe it.
+        """
+        try:
+            return self._parse(raw)
+        except BadItem as problem:
+            return self._without_tags(without_entries(raw, ASK), problem)
+
+    def read_large(self, large: Large) -> Ask:
+        """The same as `read`, from an item that was taken apart."""
+        try:
+            check(large.problem)
+            wire = parse(si.Allocation, large.light)
+            check(id_problem("allocationKey", wire.allocationKey))
+            return self._made_from(wire, large.texts, large.meant)
+        except BadItem as problem:
+            if not large.light:
+                raise
+            return self._without_tags(large.lighter, problem)
+
+    def _without_tags(self, raw: bytes, problem: BadItem) -> Ask:
+        ask = self._parse(raw)
+        if ask.node_id is None:
+            raise problem
+        about = {"rm_id": self._rm_id, "key": ask.key, "application": ask.app_id}
+        log.warning("allocation taken without its tags", **about, reason=str(problem))
+        return ask
+
+    def _parse(self, raw: bytes) -> Ask:
+        """Parse an ask, and remember it by the bytes behind its key."""
+        try:
+            wire = si.Allocation.FromString(raw)
+        except DecodeError as error:
+            raise Malformed(str(error)) from None
+        check(id_problem("allocationKey", wire.allocationKey))
+        tags: Mapping[str, str] = NO_TAGS
+        if len(wire.allocationTags):
+            tags = read_texts(ASK.texts, wire.allocationTags)
+        ask = self._made_from(wire, tags, tags)
+        # An ask whose key stands elsewhere, or twice, cannot be known by the bytes behind it.
+        head = ask.key.encode()
+        prefix = bytes((_KEY_TAG, len(head))) + head if len(head) < 0x80 else None
+        if prefix is not None and len(raw) <= _KEPT_BYTES and raw.startswith(prefix):
+            rest = raw[len(prefix) :]
+            if not rest.startswith(b"\x0a"):
+                self._kinds.keep(rest, ask, _size(rest, tags))
+        return ask
+
+    def _made_from(
+        self, wire: si.Allocation, tags: Mapping[str, str], meant: Mapping[str, str]
+    ) -> Ask:
+        """The ask; `meant` are the tags that mean something, and may be others too."""
+        app_id = wire.applicationID
+        create_time, required, foreign, opinion = None, "", False, None
+        for name, value in meant.items():
+            match name.lower():
+                case "creationtime":
+                    create_time = _unix_seconds(value)
+                case "yunikorn.apache.org/requirednode":
+                    required = self._name("required node", value)
+                case "foreign":
+                    foreign = True
+                case "licorne/predicate-class":
+                    opinion = self._name(PREDICATE_CLASS, value)
+        if not app_id and not foreign:
+            raise BadItem("applicationID is empty")
+        policy = wire.preemptionPolicy if wire.HasField("preemptionPolicy") else _NO_POLICY
+        ask_class = self._class(
+            wire.resourcePerAlloc.SerializeToString(), required, self._predicate(opinion, tags)
+        )
+        return Ask(
+            AllocationKey(wire.allocationKey),
+            AppId(self._name("applicationID", app_id, MAX_ANNOTATION)),
+            ask_class,
+            wire.priority,
+            create_time,
+            NodeId(self._name("nodeID", wire.nodeID)) or None,
+            self._name("partitionName", wire.partitionName),
+            wire.originator,
+            policy.allowPreemptSelf,
+            policy.allowPreemptOther,
+            wire.placeholder,
+            self._task_group(wire),
+            tags,
+            _footprint(wire, ask_class, tags),
+            self.time,
+        )
+
+    def _name(self, field: str, value: str, limit: int = MAX_ID) -> str:
+        """The one object for a name, which is checked when it comes for the first time."""
+        known = self._names.entries.get(value)
+        if known is None:
+            check(text_problem(field, value, limit))
+            if len(value) > MAX_ID:
+                return value
+            known = self._names.keep(value, value, WIDE * len(value))
+        return known
+
+    def _task_group(self, wire: si.Allocation) -> str:
+        """The name of the task group; empty if it is none and the allocation is to be counted."""
+        try:
+            return self._name("taskGroupName", wire.taskGroupName, MAX_ANNOTATION)
+        except BadItem:
+            if not wire.nodeID:
+                raise
+            return ""
+
+    def _predicate(self, opinion: str | None, tags: Mapping[str, str]) -> str | None:
+        """The text by which asks share the RM's answers; none here, as the RM is not asked.
+
+        `opinion` is the value of the tag for it, None if the ask has none.
+        """
+        return None
+
+    def _class(self, raw: bytes, required: str, predicate: str | None) -> AskClass:
+        """The one object for all asks of the class."""
+        known = self._classes.entries.get((raw, required, predicate))
+        if known is None:
+            amounts = read_resources("resourcePerAlloc", si.Resource.FromString(raw))
+            made = AskClass.of(amounts, NodeId(required) if required else None, predicate)
+            if len(raw) > _KEPT_BYTES:
+                return made
+            size = _size(raw, amounts) + WIDE * (len(required) + len(predicate or ""))
+            same = self._same.entries.get(made) or self._same.keep(made, made, size)
+            known = self._classes.keep((raw, required, predicate), same, size)
+        return known
+
+
+class AskingReader(AskReader):
+    """Reads the asks of an RM that is asked which nodes will do (spec § 8.4).
+
+    `class_by` says which asks share the RM's answers: `BY_ASK` those with an equal predicate tag,
+    while an ask without the tag shares with none; `BY_TAG` the same, and those without the tag
+    share with each other; `BY_ALL_TAGS` those whose tags are all equal but for `OWN_TAGS`.
+    """
+
+    def __init__(self, rm_id: str, class_by: sp.ClassBy.ValueType) -> None:
+        """Know nothing yet."""
+        super().__init__(rm_id)
+        self._class_by = class_by
+
+    def read(self, raw: bytes) -> Ask:
+        """As for any RM, and give an ask that shares with none a text of its own."""
+        return self._told_apart(super().read(raw))
+
+    def read_large(self, large: Large) -> Ask:
+        """As for any RM, and give an ask that shares with none a text of its own."""
+        return self._told_apart(super().read_large(large))
+
+    @staticmethod
+    def _told_apart(ask: Ask) -> Ask:
+        if ask.ask_class.predicate is None:
+            # No id holds a line feed, so no two asks have the same text.
+            predicate = f"ask\n{ask.app_id}\n{ask.key}"
+            ask.ask_class = AskClass(ask.ask_class.shape, predicate)
+        return ask
+
+    def _read(self, raw: bytes) -> Ask:
+        """Parse a copy: `read` changes its class, and the remembered ask must stay as it is."""
+        return replace(super()._read(raw))
+
+    def _predicate(self, opinion: str | None, tags: Mapping[str, str]) -> str | None:
+        if self._class_by == sp.BY_ALL_TAGS:
+            if len(tags) > MAX_CLASS_TAGS:
+                return None
+            return f"tags\n{_digest(tags)}"
+        if opinion is None and self._class_by == sp.BY_ASK:
+            return None
+        return f"class\n{opinion or ''}"
+
+
+def _digest(tags: Mapping[str, str]) -> str:
+    """A short text that is equal for equal tags, whatever their order."""
+    known = sorted((name, value) for name, value in tags.items() if name.lower() not in OWN_TAGS)
+    return sha256(repr(known).encode()).hexdigest()
+
+
+def _footprint(wire: si.Allocation, ask_class: AskClass, tags: Mapping[str, str]) -> int:
+    """Bytes of memory that an ask takes beyond a plain one, as the core reckons them."""
+    amounts = ENTRY_BYTES * max(0, len(ask_class.items) - PLAIN_AMOUNTS)
+    names = max(0, len(wire.applicationID) + len(wire.taskGroupName) - MAX_ID)
+    return footprint_of(tags) + amounts + names
+
+
+def _size(raw: bytes, entries: Sized) -> int:
+    """Bytes of memory reckoned for what was read from these bytes, with so many entries in it."""
+    return _READ_BYTES + WIDE * len(raw) + ENTRY * len(entries)
+
+
+def _unix_seconds(text: str) -> float | None:
+    """The time in a tag; None for a text that is no time, as in the older core."""
+    if not text.isdecimal() or not text.isascii() or len(text) > 12:
+        return None
+    return float(text)

@@ -1,0 +1,141 @@
+"""Caps on the size and number of things on the wire, and checks of texts (reliability: bombs).
+
+A cap is checked before any work is done for the thing that it bounds. Nothing that a Kubernetes
+cluster can hold is beyond a cap: an object of it has 1.5 MiB at the most, its annotations 256 KiB.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from licorne_core.config import caps as configurations
+from licorne_core.handlers import bounds
+from licorne_core.values.errors import shown
+
+MAX_MESSAGE_BYTES = 8 * 1024 * 1024
+MAX_ITEMS = 100_000
+"""Items (nodes, applications, asks, releases) in one message."""
+
+MAX_ITEM_BYTES = 6 * 1024 * 1024
+"""A pod of 1.5 MiB has 174,762 labels at the most. A label takes 9 bytes there at the least, and 20
+more as a tag, because the shim puts a prefix before its name. That makes 4.9 MiB."""
+
+MAX_ENTRIES = 200_000
+"""Tags, attributes, amounts and groups of one item: beyond that many, however small they are, they
+take too much memory for their bytes."""
+
+MAX_APPLICATION_TAGS = 50_000
+"""Tags of an application come from annotations, of which 256 KiB have 43,690 at the most."""
+
+MAX_GROUPS = 65_536
+"""Groups of a user: a list of them in an annotation takes 4 bytes for each at the least."""
+
+MAX_CLASS_TAGS = 10_000
+"""An ask with more tags shares no answers by them (`BY_ALL_TAGS`)."""
+
+MAX_REQUEST_FIELDS = 10_000
+"""Fields of a request that has no items, entries of maps among them."""
+
+MAX_UPDATE_FIELDS = 100
+"""Fields of an UpdateRequest itself: it has three that are known, and others may come to be."""
+
+ADVISED_ITEMS = 1_000
+"""What Welcome tells clients to keep to."""
+
+MAX_ID = 512
+MAX_RM_ID = 128
+MAX_ANNOTATION = 256 * 1024
+"""What a shim takes from annotations may have as much as all annotations of an object."""
+
+MAX_QUEUE_PATH = 4096
+MAX_TYPES = bounds.MAX_RESOURCE_TYPES
+MAX_CONFIG_BYTES = configurations.MAX_BYTES
+MAX_EXTRA_BYTES = 3 * 1024 * 1024
+"""The extra configuration: two config maps."""
+
+MAX_COMMENT_BYTES = 1_024
+"""Why a configuration is changed, in the words of whoever changes it."""
+
+MAX_EXTRA_ENTRIES = 2_000
+"""Each of them is looked at by the loop."""
+
+MAX_RMS = 1024
+MAX_ANSWERS = 4_096
+"""Answers to checks in one request."""
+
+MAX_REFUSALS = 1_000
+"""Nodes refused by one answer; no predicate check has more."""
+
+MAX_ALL_REFUSALS = 400_000
+"""Nodes refused in one request; ids and reasons of more hardly fit a message."""
+
+MAX_NEEDS = 100
+"""Nodes named by one answer to a preemption check; none has more."""
+
+MAX_STATE_DUMP = 1024 * 1024
+"""Bytes of the JSON that an RM adds to a state dump."""
+
+MAX_STATE_VALUES = 100_000
+"""Commas and brackets in that JSON: so many values it has at the most."""
+
+MAX_REASON = 256
+"""Characters of a reason for which an RM refuses a node; the rest is cut off."""
+
+
+def id_problem(field: str, value: str, limit: int = MAX_ID) -> str:
+    """What is wrong with an id, or the empty text. An id is a name that is not empty."""
+    if not value:
+        return f"{field} is empty"
+    return text_problem(field, value, limit)
+
+
+def text_problem(field: str, value: str, limit: int = MAX_ID) -> str:
+    """What is wrong with a name, or the empty text. A name may be empty, and is printable."""
+    if len(value) > limit:
+        return f"{field} has {len(value)} characters, at most {limit} are allowed: {shown(value)}"
+    if not value.isprintable():
+        return f"{field} holds control characters: {shown(value)}"
+    return ""
+
+
+def rm_id_problem(value: str) -> str:
+    """What is wrong with an rmID, or the empty text. Brackets could forge partition names."""
+    problem = id_problem("rmID", value, MAX_RM_ID)
+    if not problem and ("[" in value or "]" in value):
+        problem = f"rmID must not hold '[' or ']': {shown(value)}"
+    return problem
+
+
+def map_problem(field: str, size: int, limit: int) -> str:
+    """What is wrong with the size of a map or list, or the empty text."""
+    return f"{field} has {size} entries, at most {limit} are allowed" if size > limit else ""
+
+
+def size_problem(field: str, size: int, limit: int) -> str:
+    """What is wrong with a number of bytes, or the empty text."""
+    return f"{field} has {size} bytes, at most {limit} are allowed" if size > limit else ""
+
+
+def bytes_of(texts: Iterable[str]) -> int:
+    """How many bytes the texts have together."""
+    return sum(len(text.encode()) for text in texts)
+
+
+def extra_problem(field: str, extra: Mapping[str, str]) -> str:
+    """What is wrong with an extra configuration, or the empty text."""
+    return map_problem(field, len(extra), MAX_EXTRA_ENTRIES) or size_problem(
+        field, bytes_of(extra) + bytes_of(extra.values()), MAX_EXTRA_BYTES
+    )
+
+
+def comment_problem(comment: str) -> str:
+    """What is wrong with a comment for the history, or the empty text."""
+    if not comment.isprintable():
+        return f"comment holds control characters: {shown(comment)}"
+    return size_problem("comment", bytes_of((comment,)), MAX_COMMENT_BYTES)
+
+
+def tags_problem(field: str, tags: Iterable[str]) -> str:
+    """What is wrong with the keys of a map of texts, or the empty text."""
+    for key in tags:
+        if len(key) > MAX_ID or not key.isprintable():
+            return text_problem(f"{field} key", key)
+    return ""

@@ -1,0 +1,166 @@
+"""Errors of the service, each with the status that its caller sees (google.rpc.Status)."""
+
+import uuid
+from collections.abc import Iterable, Sequence
+
+import grpc
+from google.protobuf import any_pb2
+from google.protobuf.message import Message
+from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
+from grpc_status import rpc_status  # type: ignore[import-untyped]
+
+from licorne_core.values.errors import Problem
+
+DOMAIN = "licorne"
+MAX_VIOLATIONS = 50
+"""How many problems of a configuration go into an error; trailing metadata is bounded."""
+
+MAX_MESSAGE = 2048
+"""Characters of a status message; the rest is cut off."""
+
+
+class CallError(Exception):
+    """Ends a call or a stream with a status that tells its caller what was wrong."""
+
+    def __init__(
+        self, code: grpc.StatusCode, message: str, details: Sequence[Message] = ()
+    ) -> None:
+        """`details` are messages of google.rpc, such as BadRequest and ErrorInfo."""
+        super().__init__(message)
+        self.code = code
+        self.message = message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}…"
+        self.details = details
+
+    @property
+    def reason(self) -> str:
+        """The stable code for programs, or the name of the status where there is none."""
+        for detail in self.details:
+            if isinstance(detail, error_details_pb2.ErrorInfo):
+                return str(detail.reason)
+        return str(self.code.name)
+
+    def status(self) -> grpc.Status:
+        """The status in grpc's form, with the details in the trailing metadata."""
+        packed = []
+        for detail in self.details:
+            wrapped = any_pb2.Any()
+            wrapped.Pack(detail)
+            packed.append(wrapped)
+        number: int = self.code.value[0]
+        status: grpc.Status = rpc_status.to_status(
+            status_pb2.Status(code=number, message=self.message, details=packed)
+        )
+        return status
+
+
+class Defect(Exception):
+    """The core failed; the log has the exception under the same correlation id."""
+
+    def __init__(self, correlation_id: str) -> None:
+        """`correlation_id` is all that a caller learns."""
+        super().__init__(f"internal error, correlation id {correlation_id}")
+        self.correlation_id = correlation_id
+
+
+class Stopped(Exception):
+    """The engine handles no commands any more; the caller should come back to another server."""
+
+    def __init__(self) -> None:
+        """There is only one reason."""
+        super().__init__("the server is about to stop")
+
+
+class Malformed(Exception):
+    """Bytes that are not the message that they should be."""
+
+
+def new_correlation_id() -> str:
+    """A new id by which an answer is found in the log."""
+    return uuid.uuid4().hex[:12]
+
+
+def error_info(reason: str, **metadata: str) -> error_details_pb2.ErrorInfo:
+    """A stable code for programs."""
+    return error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN, metadata=metadata)
+
+
+def bad_request(problems: Iterable[tuple[str, str]]) -> error_details_pb2.BadRequest:
+    """Field paths and what is wrong there."""
+    return error_details_pb2.BadRequest(
+        field_violations=[
+            error_details_pb2.BadRequest.FieldViolation(field=field, description=shown_text)
+            for field, shown_text in problems
+        ]
+    )
+
+
+def invalid_argument(message: str, field: str = "", reason: str = "", **metadata: str) -> CallError:
+    """The request itself is wrong, whatever the state; with a `reason` programs can tell why."""
+    details: list[Message] = [bad_request([(field, message)])] if field else []
+    if reason:
+        details.append(error_info(reason, **metadata))
+    return CallError(grpc.StatusCode.INVALID_ARGUMENT, message, details)
+
+
+def config_refused(reason: str, problems: Sequence[Problem]) -> CallError:
+    """A configuration with problems: each with its path, and line:column in the description."""
+    violations = [
+        (
+            problem.path or "config",
+            f"{problem.line}:{problem.column}: {problem.message}"
+            if problem.line
+            else problem.message,
+        )
+        for problem in problems[:MAX_VIOLATIONS]
+    ]
+    details = [bad_request(violations), error_info("CONFIG_INVALID")]
+    return CallError(grpc.StatusCode.INVALID_ARGUMENT, reason, details)
+
+
+def failed_precondition(message: str, reason: str, **metadata: str) -> CallError:
+    """The request does not fit the present state."""
+    return CallError(grpc.StatusCode.FAILED_PRECONDITION, message, [error_info(reason, **metadata)])
+
+
+def not_found(message: str) -> CallError:
+    """Something named is not there."""
+    return CallError(grpc.StatusCode.NOT_FOUND, message, [error_info("NOT_FOUND")])
+
+
+def aborted(message: str, reason: str, **metadata: str) -> CallError:
+    """Another stream has replaced this one, or this one did not keep up."""
+    return CallError(grpc.StatusCode.ABORTED, message, [error_info(reason, **metadata)])
+
+
+def out_of_range(message: str, reason: str, **metadata: str) -> CallError:
+    """What was asked for is not kept, or belongs to another instance."""
+    return CallError(grpc.StatusCode.OUT_OF_RANGE, message, [error_info(reason, **metadata)])
+
+
+def exhausted(message: str, reason: str, retry_after: float = 0.0) -> CallError:
+    """A cap was reached; with `retry_after` it is worth another try after so many seconds."""
+    details: list[Message] = [error_info(reason)]
+    if retry_after:
+        details.append(_retry_info(retry_after))
+    return CallError(grpc.StatusCode.RESOURCE_EXHAUSTED, message, details)
+
+
+def unavailable(message: str, retry_after: float = 1.0) -> CallError:
+    """The caller should come back after so many seconds, perhaps to another server."""
+    return CallError(grpc.StatusCode.UNAVAILABLE, message, [_retry_info(retry_after)])
+
+
+def _retry_info(seconds: float) -> error_details_pb2.RetryInfo:
+    retry = error_details_pb2.RetryInfo()
+    retry.retry_delay.FromMilliseconds(int(seconds * 1000))
+    return retry
+
+
+def unauthenticated(message: str) -> CallError:
+    """Nobody knows who calls."""
+    return CallError(grpc.StatusCode.UNAUTHENTICATED, message, [error_info("NOT_AUTHENTICATED")])
+
+
+def permission_denied(message: str) -> CallError:
+    """The peer's certificate or token does not allow it."""
+    return CallError(grpc.StatusCode.PERMISSION_DENIED, message, [error_info("NOT_ALLOWED")])

@@ -1,0 +1,313 @@
+"""Protobuf messages as bytes: which fields they hold, found without parsing what is in them.
+
+A request is split into the bytes of its items, and each item is parsed on its own. So memory and
+time of a step stay bounded whatever was sent, and an item that repeats is known by its bytes.
+"""
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from typing import NamedTuple
+
+from licorne_server.wire.caps import MAX_ITEMS, MAX_REQUEST_FIELDS
+from licorne_server.wire.errors import Malformed, invalid_argument
+from licorne_server.wire.pacing import FIELD, FIELDS, PART, Pace
+
+Place = tuple[int, int, int, int]
+"""A field that holds bytes: its number, where it begins, and where its value begins and ends."""
+
+VARINT = 0
+LENGTH = 2
+_FIXED = {1: 8, 5: 4}
+
+
+class Field(NamedTuple):
+    """One field on the wire; positions are those in the message's bytes."""
+
+    number: int
+    kind: int
+    """The wire type, such as `VARINT`."""
+    begin: int
+    value: int
+    """Where its value begins."""
+    end: int
+
+
+class Layout(NamedTuple):
+    """Which fields of a request hold its rmID and its items."""
+
+    message: str
+    """Name of the request."""
+    rm_id: int
+    items: tuple[int, ...]
+    """Fields of which each holds an item."""
+    nested: int = 0
+    """A field that holds a message, which has items in its field 1; 0 for none."""
+
+
+NODE_REQUEST = Layout("NodeRequest", rm_id=2, items=(1,))
+APPLICATION_REQUEST = Layout("ApplicationRequest", rm_id=3, items=(1, 2))
+ALLOCATION_REQUEST = Layout("AllocationRequest", rm_id=3, items=(4,), nested=2)
+
+
+class Split(NamedTuple):
+    """A request that was split: the RM's id, and the bytes of its items by field."""
+
+    rm_id: str
+    items: dict[int, list[bytes]]
+
+
+def varint(raw: bytes, position: int) -> tuple[int, int]:
+    """The number at a position, and the position behind it."""
+    byte = raw[position]
+    position += 1
+    value = byte & 0x7F
+    shift = 7
+    while byte >= 0x80:
+        if shift > 63:
+            raise Malformed("a number has too many bytes")
+        byte = raw[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+    return value & 0xFFFFFFFFFFFFFFFF, position
+
+
+def field_at(raw: bytes, begin: int, stop: int) -> Field:
+    """The field that begins at the position `begin` of a message that ends at `stop`.
+
+    Raises:
+        Malformed: there is no field.
+    """
+    try:
+        # Most numbers have one byte, and are read at once.
+        tag, value = raw[begin], begin + 1
+        if tag >= 0x80:
+            tag, value = varint(raw, begin)
+        number, kind = tag >> 3, tag & 7
+        if kind == LENGTH:
+            length, value = raw[value], value + 1
+            if length >= 0x80:
+                length, value = varint(raw, value - 1)
+            end = value + length
+        elif kind == VARINT:
+            _, end = varint(raw, value)
+        elif kind in _FIXED:
+            end = value + _FIXED[kind]
+        else:
+            raise Malformed(f"field {number} has wire type {kind}")
+    except IndexError:
+        raise Malformed("the message is cut off") from None
+    if not number or end > stop:
+        raise Malformed(f"field {number} ends behind the message")
+    return Field(number, kind, begin, value, end)
+
+
+def fields(raw: bytes) -> Iterator[Field]:
+    """All fields of a message in order."""
+    position = 0
+    while position < len(raw):
+        item = field_at(raw, position, len(raw))
+        yield item
+        position = item.end
+
+
+class Skimmed(NamedTuple):
+    """What was found in a message, or in a part of it."""
+
+    fields: int
+    """How many fields were looked at."""
+    places: list[Place]
+    """Those that were wanted and hold bytes."""
+    end: int
+    """Where the first field begins that was not looked at; the end of the message if all were."""
+
+
+def skim(raw: bytes, wanted: Container[int] = (), most: int = MAX_ITEMS, begin: int = 0) -> Skimmed:
+    """Count the fields of a message, and find those of the wanted numbers that hold bytes.
+
+    It looks at `most` + 1 fields, from the one on that begins at `begin`. Items of very many fields
+    go through this loop, so that it is written for speed.
+    """
+    count, position, stop = 0, begin, len(raw)
+    found: list[Place] = []
+    last = stop - 1
+    while position < stop and count <= most:
+        begin = position
+        tag = raw[position]
+        if tag & 0x87 == LENGTH and position < last and raw[position + 1] < 0x80 and tag > 7:
+            value = position + 2
+            position = value + raw[position + 1]
+            number = tag >> 3
+            if position > stop:
+                raise Malformed(f"field {number} ends behind the message")
+            if number in wanted:
+                found.append((number, begin, value, position))
+        elif tag & 0x87 == VARINT and position < last and raw[position + 1] < 0x80 and tag > 7:
+            position += 2
+        else:
+            number, kind, _, value, position = field_at(raw, position, stop)
+            if kind == LENGTH and number in wanted:
+                found.append((number, begin, value, position))
+        count += 1
+    return Skimmed(count, found, position)
+
+
+async def survey(
+    raw: bytes,
+    wanted: Container[int],
+    most: int,
+    pace: Pace,
+    see: Callable[[Sequence[Place]], None] | None = None,
+) -> tuple[int, int]:
+    """The same as `skim`, part by part, with everything else in between.
+
+    What was found in each part is shown to `see`. Returns the number of fields that were looked at,
+    and where the first one begins that was not.
+    """
+    count, end = 0, 0
+    while end < len(raw) and count <= most:
+        part = skim(raw, wanted, min(FIELDS - 1, most - count), end)
+        count, end = count + part.fields, part.end
+        if see is not None:
+            see(part.places)
+        if pace.spend(part.fields * FIELD):
+            await pace.rest()
+    return count, end
+
+
+def check_fields(message: str, raw: bytes, path: Sequence[int] = ()) -> None:
+    """Refuse a message of very many fields: its own, and those of the fields on the path.
+
+    Raises:
+        CallError: INVALID_ARGUMENT, naming the message and the bound.
+        Malformed: the bytes are no message.
+    """
+    if _fields_along(raw, path, MAX_REQUEST_FIELDS) > MAX_REQUEST_FIELDS:
+        raise invalid_argument(f"{message} has more than {MAX_REQUEST_FIELDS} fields")
+
+
+def _fields_along(raw: bytes, path: Sequence[int], room: int) -> int:
+    """Count the fields, no further than until they exceed the room."""
+    count, places, _ = skim(raw, path[:1], room)
+    for _, _, value, end in places:
+        if count <= room:
+            count += _fields_along(raw[value:end], path[1:], room - count)
+    return count
+
+
+def text_of(number: int, raw: bytes) -> str:
+    """The text in the bytes of the field of that number.
+
+    Raises:
+        Malformed: it is not UTF-8.
+    """
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise Malformed(f"field {number} is not UTF-8") from None
+
+
+def encode_varint(value: int) -> bytes:
+    """The number as bytes; a negative one as the types int32 and int64 encode it."""
+    if 0 <= value < 0x80:
+        return bytes((value,))
+    value &= 0xFFFFFFFFFFFFFFFF
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def delimited(number: int, payload: bytes) -> bytes:
+    """A field that holds a message, text or bytes."""
+    return encode_varint(number << 3 | LENGTH) + encode_varint(len(payload)) + payload
+
+
+async def split(raw: bytes, layout: Layout, pace: Pace) -> Split:
+    """Split a request into its items, part by part.
+
+    Raises:
+        Malformed: the bytes are no message.
+        CallError: the request holds more than `MAX_ITEMS` items.
+    """
+    if len(raw) > PART:
+        await pace.rest()
+    splitter = _Splitter(raw, layout, pace)
+    rm_id = ""
+    position = 0
+    while position < len(raw):
+        item = field_at(raw, position, len(raw))
+        if item.kind == LENGTH and item.number in layout.items:
+            position = await splitter.run(position, len(raw), item.number, item.number)
+            continue
+        position = item.end
+        await splitter.count(1)
+        if item.kind != LENGTH:
+            continue
+        if item.number == layout.nested:
+            await splitter.nested(item.value, item.end)
+        elif item.number == layout.rm_id:
+            rm_id = text_of(item.number, raw[item.value : item.end])
+    return Split(rm_id, splitter.items)
+
+
+class _Splitter:
+    """Collects the items of one request."""
+
+    def __init__(self, raw: bytes, layout: Layout, pace: Pace) -> None:
+        self.raw = raw
+        self.layout = layout
+        self.pace = pace
+        self.counted = 0
+        self.items: dict[int, list[bytes]] = {n: [] for n in (*layout.items, layout.nested)}
+
+    async def count(self, number: int) -> None:
+        """Count fields, wanted or not, so that too many are refused early."""
+        self.counted += number
+        if self.counted > MAX_ITEMS:
+            raise invalid_argument(f"{self.layout.message} holds more than {MAX_ITEMS} items")
+        self.pace.done += number * FIELD
+        if self.pace.done >= PART:
+            await self.pace.rest()
+
+    async def run(self, position: int, stop: int, number: int, into: int) -> int:
+        """Collect neighbouring items of one field from a position on; returns where they end.
+
+        It stops at the end of a part of work. Every item goes through this loop, so that it is
+        written for speed.
+        """
+        raw = self.raw
+        tag = number << 3 | LENGTH
+        items = self.items[into]
+        before = len(items)
+        most = before + FIELDS
+        while position < stop and raw[position] == tag and len(items) < most:
+            value = position + 2
+            length = raw[position + 1] if value < stop else 0x80
+            if length >= 0x80 and value < stop and raw[value] < 0x80:
+                length += (raw[value] - 1) << 7
+                value += 1
+            elif length >= 0x80:
+                _, _, _, value, position = field_at(raw, position, stop)
+                length = position - value
+            position = value + length
+            if position > stop:
+                raise Malformed(f"field {number} ends behind the message")
+            items.append(raw[value:position])
+        if len(items) == before:
+            # Its tag is written with more bytes than it needs.
+            _, _, _, value, position = field_at(raw, position, stop)
+            items.append(raw[value:position])
+        await self.count(len(items) - before)
+        return position
+
+    async def nested(self, position: int, stop: int) -> None:
+        """Collect the items in field 1 of the nested message between two positions."""
+        while position < stop:
+            item = field_at(self.raw, position, stop)
+            if item.number == 1 and item.kind == LENGTH:
+                position = await self.run(position, stop, 1, self.layout.nested)
+            else:
+                await self.count(1)
+                position = item.end

@@ -1,0 +1,10 @@
+"""Problems of a configuration as editors and people read them."""
+
+from collections.abc import Iterable
+
+from licorne_core.values.errors import Problem
+
+
+def located(file: str, problems: Iterable[Problem]) -> list[str]:
+    """A line for each problem, ``file:line:column: path: message``; without what is not known."""
+    return [f"{file}:{'' if problem.line else ' '}{problem}" for problem in problems]

@@ -1,0 +1,389 @@
+"""Messages of `si.v1` into commands (spec §§ 1.2, 1.6), item by item, caps first.
+
+An item that breaks a cap or cannot be read becomes a rejection with its reason, and the others go
+on. What the core checks itself, such as unknown applications and negative amounts, is not checked
+here. The core never sees protobuf.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from operator import attrgetter
+from typing import TypeVar
+
+import structlog
+
+from licorne.si.v1 import si_pb2 as si
+from licorne_core.messages.commands import (
+    Command,
+    NewApplication,
+    NodeAction,
+    NodeUpdate,
+    RegisterRm,
+    ReleaseRequest,
+    RemoveApplication,
+    TerminationType,
+    UpdateAllocations,
+    UpdateApplications,
+    UpdateNodes,
+)
+from licorne_core.messages.effects import (
+    AllocationRejection,
+    AllocationsRejected,
+    ApplicationRejection,
+    ApplicationsAnswered,
+    Effect,
+    NodeRejection,
+    NodesAnswered,
+)
+from licorne_core.values.identity import UserGroup
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId
+from licorne_server.wire.asks import ASK, AskReader, read_resources
+from licorne_server.wire.caps import (
+    MAX_ANNOTATION,
+    MAX_APPLICATION_TAGS,
+    MAX_CONFIG_BYTES,
+    MAX_GROUPS,
+    MAX_ID,
+    MAX_QUEUE_PATH,
+    bytes_of,
+    extra_problem,
+    id_problem,
+    map_problem,
+    rm_id_problem,
+    size_problem,
+    tags_problem,
+    text_problem,
+)
+from licorne_server.wire.errors import invalid_argument
+from licorne_server.wire.framing import Split
+from licorne_server.wire.gather import Sort, gather
+from licorne_server.wire.items import (
+    BadItem,
+    Large,
+    Layout,
+    check,
+    parse,
+    read_texts,
+    without_entries,
+)
+from licorne_server.wire.pacing import Pace
+from licorne_server.wire.responses import MAX_RESPONSE_ITEMS
+
+log = structlog.get_logger("core.convert_in")
+
+NODE_PARTITION = "si/node-partition"
+NODE = Layout(
+    "node",
+    si.NodeInfo,
+    {si.NodeInfo.NODEID_FIELD_NUMBER: MAX_ID},
+    texts="attributes",
+    nested=(si.NodeInfo.SCHEDULABLERESOURCE_FIELD_NUMBER,),
+    counted=si.NodeInfo.NODEID_FIELD_NUMBER,
+    meant=frozenset({NODE_PARTITION}),
+)
+APPLICATION = Layout(
+    "application",
+    si.AddApplicationRequest,
+    {si.AddApplicationRequest.APPLICATIONID_FIELD_NUMBER: MAX_ANNOTATION},
+    texts="tags",
+    nested=(
+        si.AddApplicationRequest.UGI_FIELD_NUMBER,
+        si.AddApplicationRequest.PLACEHOLDERASK_FIELD_NUMBER,
+    ),
+)
+REMOVAL = Layout(
+    "removal",
+    si.RemoveApplicationRequest,
+    {si.RemoveApplicationRequest.APPLICATIONID_FIELD_NUMBER: MAX_ANNOTATION},
+)
+RELEASE = Layout(
+    "release",
+    si.AllocationRelease,
+    {
+        si.AllocationRelease.ALLOCATIONKEY_FIELD_NUMBER: MAX_ID,
+        si.AllocationRelease.APPLICATIONID_FIELD_NUMBER: MAX_ANNOTATION,
+    },
+)
+REGISTRATION_FAILED = "registration of RM failed: "
+_ACTIONS = {
+    si.NodeInfo.CREATE: NodeAction.CREATE,
+    si.NodeInfo.UPDATE: NodeAction.UPDATE,
+    si.NodeInfo.DRAIN_NODE: NodeAction.DRAIN_NODE,
+    si.NodeInfo.DECOMISSION: NodeAction.DECOMISSION,
+    si.NodeInfo.DRAIN_TO_SCHEDULABLE: NodeAction.DRAIN_TO_SCHEDULABLE,
+    si.NodeInfo.CREATE_DRAIN: NodeAction.CREATE_DRAIN,
+}
+_TERMINATIONS = {kind.value: kind for kind in TerminationType}
+_AMOUNTS = attrgetter("ask_class.items")
+"""The amounts of an ask."""
+
+_COST_OF_ADDITION = 5
+"""An application that is added costs the core as much as so many asks: it goes through all rules,
+and may make a queue."""
+
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Steps:
+    """What is to be done for one request."""
+
+    steps: list[Command | Effect] = field(default_factory=list)
+    """Commands for the core, and answers that need no command, in order."""
+    refused: int = 0
+    """Nodes, applications and asks that were refused, so that the core will not see them."""
+
+
+def registration(wire: si.RegisterResourceManagerRequest) -> RegisterRm:
+    """An RM that introduces itself, without its configuration, which is parsed elsewhere.
+
+    It has none of the wishes that only a session can carry.
+
+    Raises:
+        CallError: INVALID_ARGUMENT, naming the field.
+    """
+    problems = {
+        "rmID": rm_id_problem(wire.rmID),
+        "version": text_problem("version", wire.version),
+        "policyGroup": text_problem("policyGroup", wire.policyGroup),
+        "buildInfo": tags_problem("buildInfo", wire.buildInfo),
+        "extraConfig": extra_problem("extraConfig", wire.extraConfig),
+        "config": size_problem("config", bytes_of((wire.config,)), MAX_CONFIG_BYTES),
+    }
+    for name, problem in problems.items():
+        if problem:
+            raise invalid_argument(REGISTRATION_FAILED + problem, name)
+    return RegisterRm(
+        rm_id=RmId(wire.rmID),
+        version=wire.version,
+        policy_group=wire.policyGroup,
+        build_info=dict(wire.buildInfo),
+        extra_config=dict(wire.extraConfig),
+        container_states=False,
+    )
+
+
+async def node_batch(rm_id: RmId, split: Split, portion: int, pace: Pace) -> Steps:
+    """The steps of a NodeRequest."""
+    nodes, refused = await gather(split.items[1], portion, _nodes_of(rm_id), pace)
+    result = Steps([UpdateNodes(rm_id=rm_id, nodes=run) for run in nodes], len(refused))
+    result.steps += [NodesAnswered(rm_id=rm_id, rejected=run) for run in _answers(refused)]
+    return result
+
+
+async def application_batch(rm_id: RmId, split: Split, portion: int, pace: Pace) -> Steps:
+    """The steps of an ApplicationRequest: adds, then removals."""
+    adds = -(-portion // _COST_OF_ADDITION)
+    new, refused = await gather(split.items[1], adds, _APPLICATIONS, pace)
+    remove, bad_removals = await gather(split.items[2], portion, _REMOVALS, pace)
+    result = Steps([UpdateApplications(rm_id=rm_id, new=run) for run in new], len(refused))
+    result.steps += [
+        ApplicationsAnswered(rm_id=rm_id, rejected=run) for run in _answers(refused + bad_removals)
+    ]
+    result.steps += [UpdateApplications(rm_id=rm_id, remove=run) for run in remove]
+    return result
+
+
+async def allocation_batch(
+    rm_id: RmId, split: Split, portion: int, reader: AskReader, pace: Pace
+) -> Steps:
+    """The steps of an AllocationRequest: asks and allocations, then releases."""
+    result = Steps()
+    refused: list[AllocationRejection] = []
+    if split.items[4]:
+        sort = Sort(ASK, reader.read, reader.read_large, _refused_ask, _AMOUNTS)
+        asks, refused = await gather(split.items[4], portion, sort, pace)
+        result.refused = len(refused)
+        for run in asks:
+            result.steps.append(UpdateAllocations(rm_id=rm_id, asks=run))
+    releases: list[Sequence[ReleaseRequest]] = []
+    if split.items[2]:
+        releases, bad_releases = await gather(split.items[2], portion, _RELEASES, pace)
+        refused = refused + bad_releases
+    if refused:
+        result.steps += [
+            AllocationsRejected(rm_id=rm_id, rejections=run) for run in _answers(refused)
+        ]
+    for some in releases:
+        result.steps.append(UpdateAllocations(rm_id=rm_id, releases=some))
+    return result
+
+
+def _answers(refused: Sequence[R]) -> Iterator[Sequence[R]]:
+    """The refusals in order, as many at a time as one response may have."""
+    for begin in range(0, len(refused), MAX_RESPONSE_ITEMS):
+        yield refused[begin : begin + MAX_RESPONSE_ITEMS]
+
+
+def _refused_node(names: list[str], reason: str) -> NodeRejection:
+    [node_id] = names
+    return NodeRejection(node_id=NodeId(node_id), reason=reason)
+
+
+def _refused_application(names: list[str], reason: str) -> ApplicationRejection:
+    [app_id] = names
+    return ApplicationRejection(app_id=AppId(app_id), reason=reason)
+
+
+def _refused_ask(names: list[str], reason: str) -> AllocationRejection:
+    key, app_id, node_id = names
+    item = "allocation" if node_id else "ask"
+    return AllocationRejection(
+        key=AllocationKey(key), app_id=AppId(app_id), reason=reason, item=item
+    )
+
+
+def _refused_release(names: list[str], reason: str) -> AllocationRejection:
+    key, app_id = names
+    return AllocationRejection(
+        key=AllocationKey(key), app_id=AppId(app_id), reason=reason, item="release"
+    )
+
+
+def _nodes_of(rm_id: RmId) -> Sort[NodeUpdate, NodeRejection]:
+    """How the nodes of an RM are read."""
+    return Sort(
+        NODE,
+        partial(_node, rm_id),
+        partial(_large_node, rm_id),
+        _refused_node,
+        attrgetter("capacity"),
+    )
+
+
+def _node(rm_id: RmId, raw: bytes) -> NodeUpdate:
+    """A node; if it cannot be taken as it is, without the attributes that only describe it.
+
+    Nothing that runs there could be counted without the node.
+    """
+    try:
+        return _whole_node(raw)
+    except BadItem as problem:
+        lighter = without_entries(raw, NODE)
+        if len(lighter) == len(raw):
+            raise
+        return _lighter_node(rm_id, lighter, problem)
+
+
+def _large_node(rm_id: RmId, large: Large) -> NodeUpdate:
+    try:
+        check(large.problem)
+        return _whole_node(large.light, large.texts)
+    except BadItem as problem:
+        if not large.light:
+            raise
+        return _lighter_node(rm_id, large.lighter, problem)
+
+
+def _lighter_node(rm_id: RmId, raw: bytes, problem: BadItem) -> NodeUpdate:
+    node = _whole_node(raw)
+    about = {"rm_id": rm_id, "node": node.node_id}
+    log.warning("node taken without its attributes", **about, reason=str(problem))
+    return node
+
+
+def _whole_node(raw: bytes, attributes: dict[str, str] | None = None) -> NodeUpdate:
+    """A node from its bytes; with `attributes`, if these were read apart."""
+    wire = parse(si.NodeInfo, raw)
+    check(id_problem("nodeID", wire.nodeID))
+    action = _ACTIONS.get(wire.action)
+    if action is None:
+        raise BadItem(f"node {wire.nodeID}: unknown action {wire.action}")
+    if attributes is None:
+        attributes = read_texts(NODE.texts, wire.attributes)
+    partition = attributes.get(NODE_PARTITION, "")
+    check(text_problem(NODE_PARTITION, partition))
+    capacity = None
+    if wire.HasField("schedulableResource"):
+        capacity = read_resources("schedulableResource", wire.schedulableResource)
+    return NodeUpdate(
+        node_id=NodeId(wire.nodeID),
+        action=action,
+        partition=partition,
+        attributes=attributes,
+        capacity=capacity,
+    )
+
+
+def _large_application(large: Large) -> NewApplication:
+    check(large.problem)
+    check(map_problem(APPLICATION.texts, len(large.texts), MAX_APPLICATION_TAGS))
+    return new_application(large.light, large.texts)
+
+
+def new_application(raw: bytes, tags: dict[str, str] | None = None) -> NewApplication:
+    """An application from its bytes; with `tags`, if these were read apart.
+
+    Raises:
+        BadItem: it is beyond a cap.
+        Malformed: it is no AddApplicationRequest.
+    """
+    wire = parse(si.AddApplicationRequest, raw)
+    check(id_problem("applicationID", wire.applicationID, MAX_ANNOTATION))
+    check(text_problem("partitionName", wire.partitionName))
+    check(text_problem("queueName", wire.queueName, MAX_QUEUE_PATH))
+    check(text_problem("gangSchedulingStyle", wire.gangSchedulingStyle))
+    return NewApplication(
+        app_id=AppId(wire.applicationID),
+        queue_name=wire.queueName,
+        partition=wire.partitionName,
+        user=_user(wire.ugi),
+        tags=read_texts(APPLICATION.texts, wire.tags) if tags is None else tags,
+        execution_timeout=wire.executionTimeoutMilliSeconds,
+        placeholder_ask=read_resources("placeholderAsk", wire.placeholderAsk),
+        gang_scheduling_style=wire.gangSchedulingStyle,
+    )
+
+
+def _user(wire: si.UserGroupInformation) -> UserGroup:
+    """The user with the groups that a configuration can name: those without control characters."""
+    check(text_problem("ugi.user", wire.user, MAX_ANNOTATION))
+    check(map_problem("ugi.groups", len(wire.groups), MAX_GROUPS))
+    check(size_problem("ugi.groups", bytes_of(wire.groups), MAX_ANNOTATION))
+    return UserGroup(wire.user, tuple(group for group in wire.groups if group.isprintable()))
+
+
+def _large_removal(large: Large) -> RemoveApplication:
+    check(large.problem)
+    return _removal(large.light)
+
+
+def _removal(raw: bytes) -> RemoveApplication:
+    wire = parse(si.RemoveApplicationRequest, raw)
+    check(id_problem("applicationID", wire.applicationID, MAX_ANNOTATION))
+    check(text_problem("partitionName", wire.partitionName))
+    return RemoveApplication(app_id=AppId(wire.applicationID), partition=wire.partitionName)
+
+
+def _large_release(large: Large) -> ReleaseRequest:
+    check(large.problem)
+    return _release(large.light)
+
+
+def _release(raw: bytes) -> ReleaseRequest:
+    wire = parse(si.AllocationRelease, raw)
+    check(text_problem("allocationKey", wire.allocationKey))
+    check(text_problem("applicationID", wire.applicationID, MAX_ANNOTATION))
+    check(text_problem("partitionName", wire.partitionName))
+    termination = _TERMINATIONS.get(wire.terminationType)
+    if termination is None:
+        raise BadItem(f"release: unknown termination type {wire.terminationType}")
+    return ReleaseRequest(
+        app_id=AppId(wire.applicationID),
+        key=AllocationKey(wire.allocationKey),
+        termination=termination,
+        partition=wire.partitionName,
+        message=wire.message[:1024],
+    )
+
+
+_APPLICATIONS = Sort(
+    APPLICATION,
+    new_application,
+    _large_application,
+    _refused_application,
+    attrgetter("placeholder_ask"),
+)
+_REMOVALS = Sort(REMOVAL, _removal, _large_removal, _refused_application)
+_RELEASES = Sort(RELEASE, _release, _large_release, _refused_release)

@@ -1,0 +1,355 @@
+"""Effects into the bytes of `si.v1` responses.
+
+Allocations are the hot output path. They are joined from pieces of bytes, which are remembered for
+each application, ask class, node and partition. The result is byte for byte what protobuf would
+have written.
+"""
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import NamedTuple, TypeVar, assert_never
+
+from google.protobuf.message import Message
+
+from licorne.si.v1 import si_pb2 as si
+from licorne.v1.session_pb2 import (
+    ContainerStates,
+    ReplayResult,
+    UpdateResponse,
+)
+from licorne_core.messages.effects import (
+    AllocationRejection,
+    AllocationsMade,
+    AllocationsRejected,
+    AllocationsReleased,
+    ApplicationsAnswered,
+    ApplicationStopped,
+    ApplicationsUpdated,
+    ApplicationUpdate,
+    ConfigurationRefused,
+    ConfigurationUpdated,
+    ContainerState,
+    ContainerStatesChanged,
+    Effect,
+    Happened,
+    NodesAnswered,
+    NodeSchedulableSet,
+    NotRegistered,
+    OperatorRefused,
+    PredicatesAsked,
+    PreemptionsAsked,
+    QueueStoppedSet,
+    Registered,
+    RegistrationFailed,
+    Release,
+    ReplayEnded,
+    Unfinished,
+)
+from licorne_core.values.asks import Allocation, Ask, Shape
+from licorne_core.values.ids import PartitionName
+from licorne_server.wire.framing import delimited, encode_varint
+from licorne_server.wire.remembered import (
+    APPLICATIONS_BYTES,
+    ENTRY,
+    NODES_BYTES,
+    PIECES_BYTES,
+    SHAPES_BYTES,
+    WIDE,
+    Remembered,
+)
+
+MAX_RESPONSE_ITEMS = 1_000
+MAX_RESPONSE_BYTES = 256 * 1024
+
+T = TypeVar("T")
+
+
+class Kind(Enum):
+    """The stream of `si.v1` that a response belongs to.
+
+    CHECKS, VICTIMS and SESSION for what only a session can carry: predicate checks, preemption
+    checks, and all else.
+    """
+
+    NODES = "UpdateNode"
+    APPLICATIONS = "UpdateApplication"
+    ALLOCATIONS = "UpdateAllocation"
+    CHECKS = "PredicateChecks"
+    VICTIMS = "PreemptionChecks"
+    SESSION = "Session.Update"
+
+
+class Payload(NamedTuple):
+    """A response in bytes."""
+
+    kind: Kind
+    sort: str
+    """Neighbouring payloads of one sort may be joined to one; a sort has one kind."""
+    data: bytes
+    items: int
+    last_check: int = 0
+    """Number of the last predicate or preemption check in it; 0 for none."""
+
+
+def nanoseconds(seconds: float) -> int:
+    """Unix seconds, or a span of seconds, in nanoseconds, exact to the microsecond."""
+    return round(seconds * 1_000_000) * 1000
+
+
+def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
+    """The responses that tell an RM of an effect, each of one kind (spec § 1.6.8)."""
+    match effect:
+        case AllocationsMade():
+            return made(effect, encoder)
+        case ApplicationsUpdated():
+            return map(_updated, _runs(effect.updates))
+        case ApplicationsAnswered():
+            return [_applications_answered(effect)]
+        case NodesAnswered():
+            return [_nodes_answered(effect)]
+        case AllocationsReleased():
+            return (_released(effect.partition, run) for run in _runs(effect.releases))
+        case AllocationsRejected():
+            return map(_rejected, _runs(effect.rejections))
+        case ReplayEnded():
+            return [_replay_ended(effect)]
+        case ContainerStatesChanged():
+            return map(_container_states, _runs(effect.states))
+        case (
+            Registered()
+            | RegistrationFailed()
+            | ConfigurationUpdated()
+            | ConfigurationRefused()
+            | NotRegistered()
+            | OperatorRefused()
+            | NodeSchedulableSet()
+            | ApplicationStopped()
+            | QueueStoppedSet()
+            | Happened()
+            | PredicatesAsked()
+            | PreemptionsAsked()
+            | Unfinished()
+        ):
+            # Whoever submitted the command has the first five from the engine and answers the call
+            # with them. Facts are published as events. Checks have encoders of their own. What is
+            # left of a command stays with the engine.
+            return ()
+        case _:
+            assert_never(effect)
+
+
+def made(effect: AllocationsMade, encoder: "AllocationEncoder") -> list[Payload]:
+    """The responses that tell an RM of allocations."""
+    found = []
+    for run in _runs(effect.allocations):
+        data = encoder.encode(effect.partition, run)
+        found.append(Payload(Kind.ALLOCATIONS, "new", data, len(run)))
+    return found
+
+
+def _updated(updates: Sequence[ApplicationUpdate]) -> Payload:
+    updated = si.ApplicationResponse(
+        updated=[
+            si.UpdatedApplication(
+                applicationID=update.app_id,
+                state=update.state,
+                stateTransitionTimestamp=nanoseconds(update.time),
+                message=update.message,
+            )
+            for update in updates
+        ]
+    )
+    return _payload(Kind.APPLICATIONS, "updated", updated, len(updates))
+
+
+def _released(partition: PartitionName, releases: Sequence[Release]) -> Payload:
+    released = si.AllocationResponse(
+        released=[
+            si.AllocationRelease(
+                partitionName=partition,
+                applicationID=release.app_id,
+                allocationKey=release.key,
+                terminationType=release.termination.value,  # type: ignore[arg-type]
+                message=release.message,
+            )
+            for release in releases
+        ]
+    )
+    return _payload(Kind.ALLOCATIONS, "released", released, len(releases))
+
+
+def _rejected(rejections: Sequence[AllocationRejection]) -> Payload:
+    rejected = si.AllocationResponse(
+        rejectedAllocations=[
+            si.RejectedAllocation(
+                allocationKey=rejection.key,
+                applicationID=rejection.app_id,
+                reason=rejection.reason,
+            )
+            for rejection in rejections
+        ]
+    )
+    return _payload(Kind.ALLOCATIONS, "rejected", rejected, len(rejections))
+
+
+def _applications_answered(effect: ApplicationsAnswered) -> Payload:
+    answer = si.ApplicationResponse(
+        accepted=[si.AcceptedApplication(applicationID=app_id) for app_id in effect.accepted],
+        rejected=[
+            si.RejectedApplication(applicationID=rejection.app_id, reason=rejection.reason)
+            for rejection in effect.rejected
+        ],
+    )
+    count = len(effect.accepted) + len(effect.rejected)
+    return _payload(Kind.APPLICATIONS, "answered", answer, count)
+
+
+def _nodes_answered(effect: NodesAnswered) -> Payload:
+    answer = si.NodeResponse(
+        accepted=[si.AcceptedNode(nodeID=node_id) for node_id in effect.accepted],
+        rejected=[
+            si.RejectedNode(nodeID=rejection.node_id, reason=rejection.reason)
+            for rejection in effect.rejected
+        ],
+    )
+    return _payload(Kind.NODES, "nodes", answer, len(effect.accepted) + len(effect.rejected))
+
+
+def _replay_ended(effect: ReplayEnded) -> Payload:
+    result = ReplayResult(complete=not effect.missing, reason=effect.missing)
+    return _session_payload("replay", UpdateResponse.REPLAY_RESULT_FIELD_NUMBER, result, 1)
+
+
+def _container_states(states: Sequence[ContainerState]) -> Payload:
+    message = ContainerStates(
+        states=[
+            si.UpdateContainerSchedulingStateRequest(
+                applicationID=state.app_id,
+                allocationKey=state.key,
+                state=si.UpdateContainerSchedulingStateRequest.FAILED,
+                reason=state.reason,
+            )
+            for state in states
+        ]
+    )
+    field = UpdateResponse.CONTAINER_STATES_FIELD_NUMBER
+    return _session_payload("states", field, message, len(states))
+
+
+def _session_payload(sort: str, field: int, message: Message, items: int) -> Payload:
+    """A response that only a session can carry, as a whole field of its UpdateResponse."""
+    return Payload(Kind.SESSION, sort, delimited(field, message.SerializeToString()), items)
+
+
+def _payload(kind: Kind, sort: str, message: Message, items: int) -> Payload:
+    return Payload(kind, sort, message.SerializeToString(), items)
+
+
+def _runs(items: Sequence[T]) -> Iterable[Sequence[T]]:
+    if len(items) <= MAX_RESPONSE_ITEMS:
+        return [items] if items else []
+    return [
+        items[begin : begin + MAX_RESPONSE_ITEMS]
+        for begin in range(0, len(items), MAX_RESPONSE_ITEMS)
+    ]
+
+
+class AllocationEncoder:
+    """Writes the allocations of one RM, and remembers the pieces that repeat (spec § 1.6.9).
+
+    Field numbers: key 1, resource 5, priority 6, node 8, application 9, partition 10, task
+    group 11, placeholder 12, originator 14, preemption policy 15.
+    """
+
+    def __init__(self) -> None:
+        """Remember nothing yet."""
+        self._classes: Remembered[tuple[Shape, int], bytes] = Remembered(SHAPES_BYTES)
+        self._nodes: Remembered[str, bytes] = Remembered(NODES_BYTES)
+        self._apps: Remembered[str, bytes] = Remembered(APPLICATIONS_BYTES)
+        # Pieces that are looked up less often, by the number of their field.
+        self._pieces: Remembered[tuple[int, str], bytes] = Remembered(PIECES_BYTES)
+
+    def encode(self, partition: str, allocations: Sequence[Allocation]) -> bytes:
+        """An AllocationResponse with all of them as `new`."""
+        classes = self._classes.entries
+        nodes = self._nodes.entries
+        apps = self._apps.entries
+        last = self._piece(10, partition)
+        parts: list[bytes] = []
+        for allocation in allocations:
+            ask = allocation.ask
+            what = classes.get((ask.ask_class.shape, ask.priority))
+            if what is None:
+                what = self._class(ask)
+            node = nodes.get(allocation.node_id)
+            if node is None:
+                node = _kept(self._nodes, 8, allocation.node_id)
+            app = apps.get(ask.app_id)
+            if app is None:
+                app = _kept(self._apps, 9, ask.app_id)
+            key = ask.key.encode()
+            rest = self._piece(11, ask.task_group) if ask.task_group else b""
+            preempts = ask.allow_preempt_self or ask.allow_preempt_other
+            if preempts or ask.placeholder or ask.originator:
+                rest += _rare_pieces(ask)
+            size = len(key) + len(what) + len(node) + len(app) + len(last) + len(rest)
+            if len(key) < 0x80:
+                size += 2
+                head = b"\n" + encode_varint(size) + b"\n" + _BYTES[len(key)]
+            else:
+                head = encode_varint(len(key))
+                head = b"\n" + encode_varint(size + 1 + len(head)) + b"\n" + head
+            parts += (head, key, what, node, app, last, rest)
+        return b"".join(parts)
+
+    def _class(self, ask: Ask) -> bytes:
+        """The piece of an ask's class and priority, remembered without the class's predicate.
+
+        There may be a class for each ask where the RM has predicates, and they are written alike.
+        """
+        key = (ask.ask_class.shape, ask.priority)
+        piece = self._classes.entries.get(key)
+        if piece is None:
+            piece = _class_piece(ask)
+            amounts = len(ask.ask_class.items)
+            piece = self._classes.keep(key, piece, 2 * len(piece) + ENTRY * amounts)
+        return piece
+
+    def _piece(self, field: int, text: str) -> bytes:
+        piece = self._pieces.entries.get((field, text))
+        if piece is None:
+            piece = delimited(field, text.encode())
+            self._pieces.keep((field, text), piece, len(piece) + WIDE * len(text))
+        return piece
+
+
+def _kept(known: Remembered[str, bytes], field: int, text: str) -> bytes:
+    """The field with a text, which is remembered from now on."""
+    piece = delimited(field, text.encode())
+    return known.keep(text, piece, len(piece) + WIDE * len(text))
+
+
+_BYTES = [bytes((value,)) for value in range(0x80)]
+
+
+def _class_piece(ask: Ask) -> bytes:
+    resource = si.Resource()
+    for name, value in ask.ask_class.resources.items():
+        resource.resources[name].value = value
+    piece = delimited(5, resource.SerializeToString())
+    return piece + (b"\x30" + encode_varint(ask.priority) if ask.priority else b"")
+
+
+def _rare_pieces(ask: Ask) -> bytes:
+    """The fields behind the task group, which most asks do not have."""
+    piece = b""
+    if ask.placeholder:
+        piece += b"\x60\x01"
+    if ask.originator:
+        piece += b"\x70\x01"
+    if ask.allow_preempt_self or ask.allow_preempt_other:
+        policy = si.PreemptionPolicy(
+            allowPreemptSelf=ask.allow_preempt_self, allowPreemptOther=ask.allow_preempt_other
+        )
+        piece += delimited(15, policy.SerializeToString())
+    return piece

@@ -1,0 +1,222 @@
+"""Applications that ended, or never began (spec §§ 3.12, 5.1)."""
+
+import pytest
+
+from licorne_core.messages.commands import NodeAction, TerminationType
+from licorne_core.messages.effects import ApplicationsAnswered, ApplicationsUpdated, Effect
+from licorne_core.model.apps.states import TERMINATED_TIME
+from licorne_core.values.ids import AppId, PartitionName
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+    remove_apps,
+)
+from support.core.driver import Driver, keys, refused, refused_apps, released, states
+
+DEFAULT = PartitionName("[rm1]default")
+
+
+@pytest.fixture
+def driver() -> Driver:
+    """One node for two, and the application `job`."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=2)))
+    driver.do(apps(app("job", "root.a")))
+    return driver
+
+
+def messages(effects: list[Effect]) -> list[tuple[str, str]]:
+    """States that were told, with what was said about them."""
+    return [
+        (update.state, update.message)
+        for effect in effects
+        if isinstance(effect, ApplicationsUpdated)
+        for update in effect.updates
+    ]
+
+
+def listed(driver: Driver, state: str) -> list[str]:
+    """The applications that are shown under a state."""
+    return [report.app_id for report in driver.views.applications(DEFAULT, state=state)]
+
+
+@pytest.mark.row(105)
+def test_every_state_comes_with_its_event(driver: Driver) -> None:
+    """What is told of a state names the event that led there, from acceptance to expiry."""
+    effects = driver.do(asks(ask("job", "k", memory=1)), releases(release("job")))
+    effects += driver.wait(TERMINATED_TIME + 31)
+    assert messages(effects) == [
+        ("Accepted", "runApplication"),
+        ("Running", "runApplication"),
+        ("Completing", "completeApplication"),
+        ("Completed", "completeApplication"),
+        ("Expired", "expireApplication"),
+    ]
+    assert listed(driver, "completed") == []
+
+
+@pytest.mark.row(105)
+def test_an_application_without_an_ask_stays_new(driver: Driver) -> None:
+    """However long it waits, it neither completes nor expires."""
+    assert driver.wait(TERMINATED_TIME * 2) == []
+    assert driver.views.application(DEFAULT, AppId("job")).state == "New"
+
+
+@pytest.mark.row(109)
+def test_a_rejected_application_is_shown_for_three_days(driver: Driver) -> None:
+    """It is listed with its reason until then, and the RM hears of its end."""
+    reasons = refused_apps(driver.do(apps(app("one", "nowhere"), app("two", "nowhere"))))
+    shown = {r.app_id: r.message for r in driver.views.applications(DEFAULT, state="rejected")}
+    assert shown == reasons
+    driver.wait(TERMINATED_TIME - 1)
+    assert listed(driver, "rejected") == ["one", "two"]
+    assert messages(driver.wait(1.0)) == [("Expired", "expireApplication")] * 2
+    assert listed(driver, "rejected") == []
+
+
+@pytest.mark.row(109)
+def test_an_id_that_is_accepted_is_not_listed_as_rejected(driver: Driver) -> None:
+    """Its rejection is over at once, and nothing more is told of it; what has ended under the id
+    stays listed beside the living application."""
+    driver.do(apps(app("one", "nowhere"), app("two", "nowhere")))
+    assert refused_apps(driver.do(apps(app("one", "root.a")))) == {}
+    assert listed(driver, "rejected") == ["two"]
+    assert driver.views.application(DEFAULT, AppId("one")).state == "New"
+    assert driver.do(remove_apps("one")) == []
+    assert messages(driver.wait(TERMINATED_TIME)) == [("Expired", "expireApplication")]
+
+    driver.do(asks(ask("job", "k", memory=1)), releases(release("job")))
+    driver.wait(30.0)
+    assert listed(driver, "completed") == ["job"]
+    driver.do(apps(app("job", "nowhere")))
+    assert refused_apps(driver.do(apps(app("job", "root.a")))) == {}
+    ended = [listed(driver, state) for state in ("active", "rejected", "completed")]
+    assert ended == [["job"], [], ["job"]]
+
+
+@pytest.mark.row(109)
+def test_the_latest_rejection_of_an_id_is_shown(driver: Driver) -> None:
+    """A second rejection takes the place of the first, and is listed for three days of its own."""
+    driver.do(apps(app("one", "nowhere"), app("two", "nowhere")))
+    driver.wait(60.0)
+    again = refused_apps(driver.do(apps(app("one", "root.a.b"))))
+    driver.wait(TERMINATED_TIME - 60.0)
+    shown = {r.app_id: r.message for r in driver.views.applications(DEFAULT, state="rejected")}
+    assert shown == again
+    driver.wait(60.0)
+    assert listed(driver, "rejected") == []
+
+
+@pytest.mark.row(108, 109)
+def test_a_second_submission_of_a_living_id_is_not_listed(driver: Driver) -> None:
+    """What is said twice is answered, and changes no list."""
+    assert list(refused_apps(driver.do(apps(app("job", "root.a", user="bob"))))) == ["job"]
+    assert (listed(driver, "rejected"), listed(driver, "active")) == ([], ["job"])
+
+
+@pytest.mark.row(109)
+def test_a_new_registration_forgets_who_was_rejected(driver: Driver) -> None:
+    """An RM that registers anew starts with an empty list, and hears of no expiry."""
+    driver.do(apps(app("one", "nowhere")))
+    driver.do(register(config("[{name: a}]")))
+    assert listed(driver, "rejected") == []
+    assert driver.wait(TERMINATED_TIME) == []
+
+
+@pytest.mark.row(11, 108)
+def test_one_id_twice_in_one_request(driver: Driver) -> None:
+    """The first is accepted and stays as it was submitted, the second is rejected."""
+    both = apps(app("new", "root.a"), app("new", "root.a", user="bob"))
+    (answer,) = driver.do(both)
+    assert isinstance(answer, ApplicationsAnswered)
+    assert answer.accepted == ["new"]
+    assert [rejection.app_id for rejection in answer.rejected] == ["new"]
+    assert driver.views.application(DEFAULT, AppId("new")).user == "ann"
+
+
+@pytest.mark.row(107)
+def test_removing_what_completes_says_nothing(driver: Driver) -> None:
+    """Without allocations there is nothing to tell, the timer is off, and the id is free."""
+    driver.do(asks(ask("job", "k", memory=1)), releases(release("job")))
+    assert driver.do(remove_apps("job")) == []
+    assert refused_apps(driver.do(apps(app("job", "root.a")))) == {}
+    assert driver.wait(60.0) == []
+
+
+@pytest.mark.row(106)
+@pytest.mark.parametrize("on_node", [None, "n1"], ids=["an ask", "an allocation"])
+def test_what_comes_while_completing_wakes(driver: Driver, on_node: str | None) -> None:
+    """An ask or an existing allocation within the thirty seconds is taken, and it runs again."""
+    driver.do(asks(ask("job", "k", memory=1)), releases(release("job")))
+    driver.wait(29.0)
+    effects = driver.do(asks(ask("job", "late", memory=1, on_node=on_node)))
+    assert (states(effects, "job"), keys(effects)) == (["Running"], ["late"])
+    assert driver.wait(60.0) == []
+
+
+def test_an_ask_of_a_completed_application_is_refused(driver: Driver) -> None:
+    """It is known no more, unless it is submitted again."""
+    driver.do(asks(ask("job", "k", memory=1)), releases(release("job")))
+    driver.wait(31.0)
+    late = ask("job", "late", memory=1)
+    assert refused(driver.do(asks(late))) == {"late": "failed to find application job"}
+
+
+@pytest.mark.row(117)
+def test_losing_its_last_node_completes_an_application_without_asks(driver: Driver) -> None:
+    """One that still waits for something keeps running instead."""
+    driver.do(apps(app("waits", "root.a")))
+    wanted = [ask("job", "k", memory=1), ask("waits", "k", memory=1), ask("waits", "m", memory=1)]
+    driver.do(asks(*wanted))
+    effects = driver.do(nodes(node("n1", NodeAction.DECOMISSION)))
+    assert (states(effects, "job"), states(effects, "waits")) == (["Completing"], [])
+    assert driver.views.application(DEFAULT, AppId("waits")).state == "Running"
+
+
+@pytest.mark.row(17)
+def test_a_rollback_that_comes_too_late_is_ignored(driver: Driver) -> None:
+    """Nobody's key, a key that waits, and a removed application are left as they are."""
+    driver.do(asks(*(ask("job", f"k{i}", memory=1) for i in range(3))))
+    failed = TerminationType.SCHEDULING_FAILED_ON_RM
+    for app_id, key in (("job", "k2"), ("job", "k9"), ("nobody", "k0"), ("job", "")):
+        assert driver.do(releases(release(app_id, key, why=failed))) == []
+    assert driver.views.application(DEFAULT, AppId("job")).allocation_count == 2
+
+
+@pytest.mark.row(17)
+def test_a_rollback_keeps_its_place(driver: Driver) -> None:
+    """What could not be run is an ask of its old priority and age again, before those behind it,
+    once its back-off is over."""
+    driver.do(asks(ask("job", "old", memory=2, priority=1)))
+    driver.now += 5
+    driver.do(asks(ask("job", "young", memory=2, priority=1), ask("job", "low", memory=2)))
+    failed = release("job", "old", why=TerminationType.SCHEDULING_FAILED_ON_RM)
+    effects = driver.do(releases(failed))
+    assert (released(effects), states(effects, "job"), keys(effects)) == ([], [], ["young"])
+    assert keys(driver.wait(1.0)) == []
+    assert keys(driver.do(releases(release("job", "young")))) == ["old"]
+
+
+@pytest.mark.row(57)
+def test_a_removed_partition_lets_its_applications_fail() -> None:
+    """Each is told to be Failing and Failed, what runs is released, and asks are just gone."""
+    second = config("[{name: a}]", name="second").removeprefix("partitions:\n")
+    driver = Driver()
+    driver.do(register(config("[{name: a}]") + second))
+    driver.do(nodes(node("n1", partition="second", memory=1)))
+    driver.do(apps(app("job", "root.a", partition="second")))
+    driver.do(asks(*(ask("job", f"k{i}", partition="second", memory=1) for i in range(2))))
+    effects = driver.do(reload(config("[{name: a}]")))
+    why = "PartitionRemoved"
+    assert messages(effects) == [("Failing", why), ("Failed", why)]
+    assert released(effects) == [("job", "k0", "STOPPED_BY_RM", why)]
+    assert driver.do(releases(release("job", "k0", partition="second"))) == []

@@ -1,0 +1,59 @@
+"""What an ask and an allocation cost does not grow with what nobody limits or reads."""
+
+import pytest
+
+from licorne_core.messages.commands import Tick
+from licorne_core.scheduler import Scheduler
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.core.counted import lines_of_core
+
+pytestmark = pytest.mark.pure
+
+LIMITED_GROUP = "limits: [{limit: '', groups: [dev], maxapplications: 9}]"
+
+PER_ASK = 7
+"""Lines that an ask may cost for each type: two in each of the two queues, two in its application,
+and one to spare."""
+
+PER_ALLOCATION = 45
+"""The same for an allocation: booked and asked for in both queues, on the node and in the
+application; compared with root's maximum, the node and the queue's share. It is 40 now."""
+
+
+def cost(*, types: int = 1, levels: int = 1, groups: tuple[str, ...] = ()) -> tuple[int, int]:
+    """The lines for one more ask, and for its allocation, where others of its size went before."""
+    path, queues = "root", "[{name: leaf}]"
+    for level in range(1, levels):
+        path, queues = (
+            f"{path}.level{levels - level}",
+            f"[{{name: level{level}, queues: {queues}}}]",
+        )
+    size = {f"type{number:02}": 1 for number in range(types)}
+    scheduler = Scheduler()
+    for command in (
+        register(config(queues).replace("submitacl", f"{LIMITED_GROUP}, submitacl")),
+        nodes(node("n1", size=dict.fromkeys(size, 100))),
+        apps(app("one", f"{path}.leaf", groups=groups)),
+        asks(*(ask("one", f"early{number}", size=size) for number in range(5))),
+        Tick(decisions=3),
+    ):
+        scheduler.handle(command, 1.0)
+    late = asks(ask("one", "late", size=size))
+    asked = lines_of_core(lambda: scheduler.handle(late, 1.0))
+    return asked, lines_of_core(lambda: scheduler.handle(Tick(decisions=1), 1.0))
+
+
+def test_a_member_costs_nothing_in_queues_without_a_limit() -> None:
+    """What a group has there is not booked: its limit stands at root, however deep its queues."""
+    more = []
+    for levels in (1, 6):
+        (_, alone), (_, member) = cost(levels=levels), cost(levels=levels, groups=("dev",))
+        more.append(member - alone)
+    assert more[0] == more[1] > 0
+
+
+def test_a_resource_type_costs_an_ask_and_an_allocation_little() -> None:
+    """So many lines for each type that an ask names more, whatever else there is."""
+    (few_asked, few_placed), (asked, placed) = cost(types=2), cost(types=16)
+    assert asked - few_asked <= 14 * PER_ASK
+    assert placed - few_placed <= 14 * PER_ALLOCATION

@@ -1,0 +1,273 @@
+"""What is refused at the door, and what must not pile up (reliability A7, security)."""
+
+import pytest
+
+from licorne_core.handlers import bounds
+from licorne_core.messages.commands import BeginReplay, EndReplay, Hold, NodeAction, SetHold, Tick
+from licorne_core.messages.effects import Effect, NodesAnswered, ReplayEnded
+from licorne_core.partitions.partition import Partition
+from licorne_core.values.asks import Ask, AskClass
+from licorne_core.values.ids import AllocationKey, AppId, RmId
+from licorne_core.values.resources import INT64_MAX
+from licorne_core.values.tuning import Tuning
+from support.core.builders import (
+    RM,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+    remove_apps,
+)
+from support.core.driver import Driver, keys, refused, released, states
+
+LEAF = config("[{name: a}]")
+TWO = LEAF + LEAF.removeprefix("partitions:\n").replace("name: default", "name: gpu")
+
+
+def started(text: str = LEAF, *capacities: int) -> Driver:
+    """A driver with nodes of these milli-cores and one application."""
+    driver = Driver()
+    driver.do(register(text), apps(app("one", "root.a")))
+    driver.do(nodes(*(node(f"n{number}", vcore=size) for number, size in enumerate(capacities))))
+    return driver
+
+
+def partition(driver: Driver) -> Partition:
+    """The books of the default partition."""
+    return driver.scheduler.partitions[driver.views.resolve(f"[{RM}]default")]
+
+
+def foreign(key: str, on_node: str, vcore: int) -> Ask:
+    """An allocation of another scheduler."""
+    made = ask("", key, on_node=on_node, vcore=vcore)
+    made.tags = {"foreign": "default"}
+    return made
+
+
+def node_refusals(effects: list[Effect]) -> list[str]:
+    """Why nodes were not taken."""
+    return [
+        refusal.reason
+        for effect in effects
+        if isinstance(effect, NodesAnswered)
+        for refusal in effect.rejected
+    ]
+
+
+@pytest.mark.row(110)
+def test_sums_never_leave_int64() -> None:
+    """What takes a total beyond int64 is refused by itself: asks, allocations, foreign ones."""
+    driver = started(LEAF, 10, 10)
+    huge = INT64_MAX
+    assert refused(driver.do(asks(ask("one", "k1", vcore=huge)))) == {}
+    assert "beyond int64" in refused(driver.do(asks(ask("one", "k2", vcore=1))))["k2"]
+    assert refused(driver.do(asks(foreign("f1", "n0", huge)))) == {}
+    assert "beyond int64" in refused(driver.do(asks(foreign("f2", "n0", 1))))["f2"]
+    placed_there = ask("one", "k1", on_node="n0", vcore=huge)
+    assert "beyond int64" in refused(driver.do(asks(placed_there)))["k1"]
+
+
+def test_many_asks_of_one_size_are_measured_together() -> None:
+    """The last of them that takes the total beyond int64 is refused, though each alone is small."""
+    driver = started(LEAF, 10)
+    eighth = INT64_MAX // 8
+    same = [ask("one", f"k{number}", vcore=eighth) for number in range(9)]
+    assert refused(driver.do(asks(*same[:8]))) == {}
+    assert "beyond int64" in refused(driver.do(asks(same[8])))["k8"]
+    assert refused(driver.do(asks(ask("one", "small", vcore=1)))) == {}
+
+
+def test_a_resize_is_measured_by_what_it_adds() -> None:
+    """An ask near the end of int64 can be resized, as long as the new total is within."""
+    driver = started(LEAF, 10)
+    driver.do(asks(ask("one", "k1", vcore=2**62)))
+    assert refused(driver.do(asks(ask("one", "k1", vcore=2**62 + 5)))) == {}
+    assert partition(driver).tree.root.pending == {"vcore": 2**62 + 5}
+
+
+def test_what_is_available_stays_exact_below_zero() -> None:
+    """A node that is overfull in the extreme has the right sums again when things leave it."""
+    driver = started(LEAF, 10)
+    driver.do(asks(ask("one", "k1", on_node="n0", vcore=2**61)))
+    driver.do(asks(foreign("f1", "n0", 2**61)))
+    driver.do(releases(release("one", "k1")))
+    assert partition(driver).nodes.by_id[node("n0").node_id].available == {"vcore": 10 - 2**61}
+
+
+def test_one_resource_type_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition hears of so many resource types and no more, from asks and nodes alike."""
+    driver = started(LEAF, 10)
+    odd = [
+        Ask(AllocationKey(f"k{n}"), AppId("one"), AskClass.of({f"type{n}": 1})) for n in range(300)
+    ]
+    monkeypatch.setattr(bounds, "MAX_RESOURCE_TYPES", 256)
+    effects = driver.do(asks(*odd))
+    assert len(refused(effects)) == 300 - 255
+    assert refused(effects)["k299"] == (
+        "resource type type299 is one too many: partition [rm1]default takes 256"
+    )
+    assert "one too many" in node_refusals(driver.do(nodes(node("late", novelty=1))))[0]
+    assert keys(driver.do(asks(ask("one", "known", vcore=1)))) == ["known"]
+
+
+def test_what_is_refused_takes_no_place_among_the_resource_types(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An ask with too many types leaves the places that there are to those that come after it."""
+    monkeypatch.setattr(bounds, "MAX_RESOURCE_TYPES", 4)
+    driver = started(LEAF, 10)
+    many = Ask(AllocationKey("many"), AppId("one"), AskClass.of(dict.fromkeys("abcdef", 1)))
+    assert "resource type d is one too many" in refused(driver.do(asks(many)))["many"]
+    few = Ask(AllocationKey("few"), AppId("one"), AskClass.of(dict.fromkeys("xyz", 1)))
+    assert refused(driver.do(asks(few))) == {}
+
+
+def test_nothing_is_kept_of_what_has_gone() -> None:
+    """Classes, blockers and heaps are as few as what is there, after any amount of churn."""
+    driver = started(LEAF, 10, 10)
+    for number in range(400):
+        size = 11 + number
+        driver.do(asks(ask("one", f"big{number}", vcore=size), ask("one", f"k{number}", vcore=3)))
+        driver.do(releases(release("one", f"big{number}"), release("one", f"k{number}")))
+    held = partition(driver)
+    assert not list(held.index._supplies)
+    assert not held.index._supplies._pools
+    assert (list(held.wakeups.shortages), list(held.wakeups.running_limits)) == ([], [])
+    assert len(held.index.heaps._everything.entries) < 100
+
+
+def test_applications_that_come_and_go_without_nodes_leave_nothing() -> None:
+    """A partition that takes no turns keeps no applications that were removed."""
+    driver = started()
+    for number in range(50):
+        driver.do(apps(app(f"x{number}", "root.a")), asks(ask(f"x{number}", "k", vcore=1)))
+        driver.do(remove_apps(f"x{number}"))
+    assert len(partition(driver).changes._apps) <= 1
+
+
+def test_rejections_of_one_id_have_one_timer() -> None:
+    """An id that is accepted has no expiry of its rejection, one that is rejected twice has one."""
+    driver = started()
+    for _ in range(30):
+        driver.do(apps(app("x", "root.nosuch")), apps(app("x", "root.a")), remove_apps("x"))
+        assert not partition(driver).timers.names()
+    driver.do(apps(app("x", "root.nosuch")), apps(app("x", "root.nosuch")))
+    assert len(partition(driver).timers.names()) == len(partition(driver).rejected) == 1
+
+
+@pytest.mark.row(57)
+def test_a_removed_partition_says_what_becomes_of_everything() -> None:
+    """What runs there is released, its applications fail, and one that was completing completes."""
+    driver = Driver()
+    driver.do(register(TWO), nodes(node("n1", partition="gpu", vcore=10)))
+    driver.do(apps(app("runs", "root.a", partition="gpu"), app("done", "root.a", partition="gpu")))
+    driver.do(asks(*(ask(who, who, vcore=1, partition="gpu") for who in ("runs", "done"))))
+    driver.do(releases(release("done", "done", partition="gpu")))
+    effects = driver.do(reload(LEAF))
+    assert released(effects) == [("runs", "runs", "STOPPED_BY_RM", "PartitionRemoved")]
+    assert states(effects, "runs") == ["Failing", "Failed"]
+    assert states(effects, "done") == ["Completed"]
+
+
+def test_a_node_without_partition_is_sought_in_default_first() -> None:
+    """A request for a node that two partitions have goes to default, else to whoever has it."""
+    driver = Driver()
+    driver.do(register(TWO))
+    driver.do(nodes(node("n1", vcore=1), node("n1", partition="gpu", vcore=2)))
+    driver.do(nodes(node("g1", partition="gpu", vcore=4)))
+    driver.do(nodes(node("n1", NodeAction.DECOMISSION), node("g1", NodeAction.DECOMISSION)))
+    left = {p.bare_name: dict(p.capacity) for p in driver.views.partitions()}
+    assert left == {"default": {}, "gpu": {"vcore": 2}}
+
+
+def test_a_new_registration_keeps_the_holds_of_the_server() -> None:
+    """Registering again does not make a draining server schedule; a replay's hold ends with it."""
+    driver = started(LEAF, 10)
+    rm = RmId(RM)
+    driver.do(SetHold(rm_id=rm, hold=Hold.DRAINING, on=True), BeginReplay(rm_id=rm))
+    driver.do(register(LEAF))
+    assert driver.views.partitions()[0].holds == ("server draining",)
+
+
+def test_the_end_of_a_replay_that_never_began_asks_for_one() -> None:
+    """The RM is told, and is not scheduled before it has replayed."""
+    driver = started(LEAF, 10)
+    rm = RmId(RM)
+    effects = driver.do(EndReplay(rm_id=rm, nodes=0, applications=0, allocations=0))
+    assert effects == [ReplayEnded(rm_id=rm, missing="no replay was begun")]
+    assert keys(driver.do(asks(ask("one", "k1", vcore=1)))) == []
+    driver.do(BeginReplay(rm_id=rm))
+    done = driver.do(EndReplay(rm_id=rm, nodes=0, applications=0, allocations=0))
+    assert keys(done) == ["k1"]
+
+
+def test_resizing_is_no_release() -> None:
+    """Counters of what was made and released do not move when an allocation is resized."""
+    driver = started(LEAF, 10)
+    driver.do(asks(ask("one", "k1", vcore=1)))
+    for size in (2, 3, 4):
+        driver.do(asks(ask("one", "k1", vcore=size)))
+    leaf = driver.views.queue(driver.views.resolve("default"), "root.a")
+    assert (leaf.counters.allocations_made, leaf.counters.allocations_released) == (1, 0)
+    assert leaf.allocated == {"vcore": 4}
+
+
+def test_the_share_that_is_shown_is_the_present_one() -> None:
+    """Root and leaf show what is taken of the cluster, even while nothing is scheduled."""
+    driver = started(LEAF, 100)
+    driver.do(asks(ask("one", "k1", vcore=50)))
+    driver.do(BeginReplay(rm_id=RmId(RM)), asks(ask("one", "k2", on_node="n0", vcore=40)))
+    assert driver.views.queue(driver.views.resolve("default"), "root").share == 0.9
+
+
+def test_asks_that_fit_nowhere_do_not_make_a_turn_endless() -> None:
+    """A turn stops after so many tries, and the next one goes on where it stopped."""
+    driver = started(LEAF, *([10] * 20))
+    driver.do(SetHold(rm_id=RmId(RM), hold=Hold.DRAINING, on=True))
+    driver.do(asks(*(ask("one", f"k{n}", priority=1, vcore=11 + n % 150) for n in range(300))))
+    driver.do(asks(ask("one", "small", vcore=1)))
+    held = partition(driver)
+    driver.send(SetHold(rm_id=RmId(RM), hold=Hold.DRAINING, on=False))
+    turns = 0
+    while held.is_runnable:
+        before = held.cycle.tried
+        driver.send(Tick(decisions=1))
+        assert held.cycle.tried - before <= 64
+        turns += 1
+    assert turns > 2
+    assert driver.views.application(held.name, "one").allocation_count == 1
+
+
+def test_one_task_group_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An application names so many task groups and no more; those that it has stay open."""
+    monkeypatch.setattr(bounds, "MAX_TASK_GROUPS", 3)
+    driver = started(LEAF, 10)
+    many = [ask("one", f"k{n}", placeholder=True, group=f"g{n}", vcore=1) for n in range(5)]
+    effects = driver.do(asks(*many))
+    assert refused(effects) == {
+        f"k{n}": f"allocation k{n}: task group g{n} is one too many: application one has 3"
+        for n in (3, 4)
+    }
+    assert refused(driver.do(asks(ask("one", "k5", placeholder=True, group="g2", vcore=1)))) == {}
+    assert refused(driver.do(asks(ask("one", "real", group="g9", vcore=1)))) == {}
+
+
+def test_the_rest_of_a_command_is_not_counted_again() -> None:
+    """A large command in a replay counts once, in however many slices it is done."""
+    driver = Driver(tuning=Tuning(slice_size=1))
+    driver.do(
+        register(config("[{name: a}]")), nodes(node("n", vcore=9)), apps(app("one", "root.a"))
+    )
+    driver.do(asks(*(ask("one", f"k{number}", on_node="n", vcore=1) for number in range(5))))
+    rm_id = RmId(RM)
+    gone = nodes(node("n", NodeAction.DECOMISSION), node("m", vcore=5))
+    driver.do(BeginReplay(rm_id=rm_id), gone)
+    told = driver.do(EndReplay(rm_id=rm_id, nodes=2, applications=0, allocations=0))
+    assert told == [ReplayEnded(rm_id=rm_id)]

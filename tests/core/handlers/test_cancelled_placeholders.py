@@ -1,0 +1,238 @@
+"""A real ask that is too large for its placeholders waits for their end (spec §§ 6.4, 6.5a)."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from licorne_core.events.preemption import PlaceholderIncompatible
+from licorne_core.messages.commands import Command, NodeAction, PredicatePolicy, TerminationType
+from licorne_core.messages.effects import Effect
+from licorne_core.model.apps.application import Application
+from licorne_core.values.ids import AppId, PartitionName
+from support.core.builders import (
+    answering,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    kill,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    remove_apps,
+)
+from support.core.driver import Driver, asked, keys, released, states
+
+INCOMPATIBLE = "cancel placeholder: resource incompatible"
+PARTITION = PartitionName("[rm1]default")
+
+
+def placeholder(key: str, memory: int = 1) -> Command:
+    """A placeholder of group g is asked for."""
+    return asks(ask("job", key, placeholder=True, group="g", memory=memory))
+
+
+def real(key: str, memory: int, *, predicate: str | None = None) -> Command:
+    """A real ask of group g comes."""
+    return asks(ask("job", key, group="g", memory=memory, predicate=predicate))
+
+
+def in_vain(*, wanted: int = 2, style: str = "Soft", tell: str = "large") -> Driver:
+    """The gang `job` keeps room with p1 on n1 and p2 on n2, in vain: an ask `tell` is larger.
+
+    There is room for it on both nodes, and the gang's time is up 60 seconds later.
+    """
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=4), node("n2", memory=4)))
+    driver.do(apps(app("job", "root.a", gang={"memory": wanted}, style=style, timeout=60)))
+    driver.do(placeholder("p1"), placeholder("p2"))
+    assert told(driver.do(real(tell, 2))) == [("p1", INCOMPATIBLE), ("p2", INCOMPATIBLE)]
+    assert counts(driver) == (2, 0)
+    return driver
+
+
+def told(effects: Sequence[Effect]) -> list[tuple[str, str]]:
+    """What the RM is told to stop, with the reason."""
+    return [(key, message) for _, key, _, message in released(effects)]
+
+
+def job(driver: Driver) -> Application:
+    """The application, while it is there."""
+    return driver.scheduler.partitions[PARTITION].applications[AppId("job")]
+
+
+def counts(driver: Driver) -> tuple[int, int]:
+    """How many placeholders of the group are open, and how many have timed out."""
+    group = job(driver).gang.groups["g"]
+    return group.open, group.timed_out
+
+
+def test_the_ask_waits_until_the_last_placeholder_has_ended() -> None:
+    """However much room there is: one that has ended counts as timed out, the other is open."""
+    driver = in_vain()
+    assert keys(driver.wait(30)) == []
+    assert keys(driver.do(releases(release("job", "p1", why=TerminationType.TIMEOUT)))) == []
+    assert counts(driver) == (1, 1)
+    effects = driver.do(releases(release("job", "p2", why=TerminationType.TIMEOUT)))
+    assert keys(effects) == ["large"]
+    assert counts(driver) == (0, 2)
+
+
+def test_each_cancelled_placeholder_is_told_of_once() -> None:
+    """Also when more large asks come, and when the time is up."""
+    driver = in_vain()
+    driver.do(real("larger", 3))
+    driver.wait(120)
+    facts = [fact for fact in driver.facts if isinstance(fact, PlaceholderIncompatible)]
+    assert [(fact.placeholder.key, fact.real.key) for fact in facts] == [
+        ("p1", "large"),
+        ("p2", "large"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        TerminationType.STOPPED_BY_RM,
+        TerminationType.PLACEHOLDER_REPLACED,
+        TerminationType.PREEMPTED_BY_SCHEDULER,
+    ],
+)
+def test_a_release_of_any_kind_is_an_end(why: TerminationType) -> None:
+    """The RM may stop a placeholder for a reason of its own, or say another word for it."""
+    driver = in_vain()
+    effects = driver.do(releases(release("job", "p1", why=why), release("job", "p2", why=why)))
+    assert keys(effects) == ["large"]
+    assert counts(driver) == (0, 2)
+
+
+def test_a_placeholder_that_is_being_stopped_is_not_asked_back() -> None:
+    """The RM could not run it, which is no end: it is still to be confirmed."""
+    driver = in_vain()
+    failed = TerminationType.SCHEDULING_FAILED_ON_RM
+    assert driver.do(releases(release("job", "p1", why=failed))) == []
+    assert counts(driver) == (2, 0)
+
+
+def test_a_release_of_all_that_runs_is_an_end() -> None:
+    """One release without a key ends both placeholders, and keeps the ask."""
+    driver = in_vain()
+    effects = driver.do(releases(release("job", why=TerminationType.TIMEOUT)))
+    assert keys(effects) == ["large"]
+
+
+def test_the_loss_of_a_node_is_an_end() -> None:
+    """What was on the node is gone, whatever the RM would have said of it."""
+    driver = in_vain()
+    driver.do(nodes(node("n1", NodeAction.DECOMISSION)))
+    assert counts(driver) == (1, 1)
+    driver.do(nodes(node("n3", memory=4)))
+    assert keys(driver.do(nodes(node("n2", NodeAction.DECOMISSION)))) == ["large"]
+    assert counts(driver) == (0, 2)
+
+
+@pytest.mark.parametrize("style", ["Soft", "Hard"])
+def test_a_running_gang_waits_no_longer_than_its_time(style: str) -> None:
+    """The RM never confirms: what was cancelled counts as timed out, and is not told again."""
+    driver = in_vain(style=style)
+    assert keys(driver.wait(59)) == []
+    effects = driver.wait(1)
+    assert (keys(effects), told(effects)) == (["large"], [])
+    assert counts(driver) == (0, 2)
+    driver.do(releases(release("job", "p1", why=TerminationType.TIMEOUT)))
+    assert counts(driver) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("style", "entered", "after"),
+    [("Soft", "Resuming", "Accepted"), ("Hard", "Failing", "Failed")],
+)
+def test_a_gang_that_has_not_come_together_drops_the_ask(
+    style: str, entered: str, after: str
+) -> None:
+    """Its time is up while the RM is silent: the ask is dropped, and the gang goes its way."""
+    driver = in_vain(wanted=9, style=style)
+    effects = driver.wait(60)
+    pending = "releasing pending placeholders on placeholder timeout"
+    assert (told(effects), states(effects, "job")) == ([("large", pending)], [entered])
+    assert counts(driver) == (0, 2)
+    confirmed = (release("job", key, why=TerminationType.TIMEOUT) for key in ("p1", "p2"))
+    assert states(driver.do(releases(*confirmed)), "job") == [after]
+
+
+def test_removing_the_application_ends_all() -> None:
+    """The placeholders are released at once, and another application begins afresh."""
+    driver = in_vain()
+    removed = "Application job Removed"
+    assert told(driver.do(remove_apps("job"))) == [("p1", removed), ("p2", removed)]
+    driver.do(apps(app("job", "root.a")))
+    assert keys(driver.do(real("large", 2))) == ["large"]
+
+
+def test_an_operator_ends_an_application_that_waits() -> None:
+    """The ask is dropped; the placeholders have been told, and the last of them ends it."""
+    driver = in_vain()
+    effects = driver.do(kill("job", "enough"))
+    assert (told(effects), states(effects, "job")) == ([("large", "enough")], ["Failing"])
+    assert states(driver.wait(300), "job") == []
+    confirmed = (release("job", key, why=TerminationType.TIMEOUT) for key in ("p1", "p2"))
+    assert states(driver.do(releases(*confirmed)), "job") == ["Failed"]
+
+
+def test_an_application_whose_ask_is_withdrawn_completes_without_its_placeholders() -> None:
+    """With the last of them nothing is left."""
+    driver = in_vain()
+    assert driver.do(releases(release("job", "large"))) == []
+    confirmed = (release("job", key, why=TerminationType.TIMEOUT) for key in ("p1", "p2"))
+    assert states(driver.do(releases(*confirmed)), "job") == ["Completing"]
+
+
+def test_the_end_of_a_completion_is_the_end_of_the_wait() -> None:
+    """The work is done before the RM confirms: who comes after that waits for no placeholder."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=9)))
+    driver.do(apps(app("job", "root.a", gang={"memory": 2}, timeout=600)))
+    driver.do(placeholder("p1"), placeholder("p2"), real("small", 1))
+    replaced = releases(release("job", "p1", why=TerminationType.PLACEHOLDER_REPLACED))
+    assert keys(driver.do(replaced)) == ["small"]
+    assert told(driver.do(real("large", 2))) == [("p2", INCOMPATIBLE)]
+    driver.do(releases(release("job", "large")))
+    assert states(driver.do(releases(release("job", "small"))), "job") == ["Completing"]
+    assert (released(driver.wait(30)), counts(driver)) == ([], (0, 1))
+    assert keys(driver.do(real("late", 2))) == ["late"]
+
+
+def test_a_smaller_ask_waits_as_well() -> None:
+    """The group is open for all of its asks, or none."""
+    driver = in_vain()
+    assert keys(driver.do(real("small", 1))) == []
+    confirmed = (release("job", key, why=TerminationType.TIMEOUT) for key in ("p1", "p2"))
+    assert sorted(keys(driver.do(releases(*confirmed)))) == ["large", "small"]
+
+
+def test_a_placeholder_that_comes_meanwhile_is_waited_for() -> None:
+    """It keeps room for the ask, or is cancelled as the others were."""
+    driver = in_vain()
+    effects = driver.do(placeholder("p3", 1))
+    assert (keys(effects), told(effects)) == (["p3"], [("p3", INCOMPATIBLE)])
+    effects = driver.do(placeholder("p4", 2))
+    assert told(effects) == [("p4", "replacing allocationKey: large")]
+    assert counts(driver) == (4, 0)
+
+
+def test_a_placeholder_whose_node_the_rm_judges_is_no_obstacle() -> None:
+    """One ask is matched to a placeholder, and a larger one cancels the other meanwhile."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=10)))
+    driver.do(nodes(node("n1", memory=9)))
+    driver.do(apps(app("job", "root.a", gang={"memory": 2}, timeout=60)))
+    driver.do(placeholder("p1"), placeholder("p2"))
+    (check,) = asked(driver.do(real("small", 1, predicate="x")))
+    assert told(driver.do(real("large", 2))) == [("p2", INCOMPATIBLE)]
+    assert told(driver.do(answering(check))) == [("p1", "replacing allocationKey: small")]
+    driver.do(releases(release("job", "p2", why=TerminationType.TIMEOUT)))
+    replaced = releases(release("job", "p1", why=TerminationType.PLACEHOLDER_REPLACED))
+    assert keys(driver.do(replaced)) == ["small", "large"]

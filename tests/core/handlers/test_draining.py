@@ -1,0 +1,139 @@
+"""A queue that drains takes nothing new, and leaves nothing behind (reliability Q1, § 2.7.4)."""
+
+import pytest
+
+from licorne_core.messages.commands import NewApplication
+from licorne_core.values.errors import NotFound
+from licorne_core.values.ids import AppId, PartitionName
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    reload,
+    remove_apps,
+)
+from support.core.driver import Driver, keys, refused_apps
+from support.core.steps import last
+
+DEFAULT = PartitionName("[rm1]default")
+QUEUES = "[{name: old}, {name: up, parent: true}, {name: stays}]"
+WITHOUT = "[{name: stays}]"
+NO_RULE = "application rejected: no placement rule matched"
+FORCED = {"application.create.force": "true"}
+
+
+def draining(*rules: str, queues: str = QUEUES) -> Driver:
+    """A core whose queues `old` and `up` drain, each with an application, and these rules."""
+    rest = "\n".join(["placementrules:", *(f"  - {{{rule}}}" for rule in rules)])
+    driver = Driver()
+    creates = "placementrules: [{name: provided, create: true}]"
+    driver.do(register(config(queues, rest=creates)), nodes(node("n1", memory=100)))
+    driver.do(apps(app("first", "root.old"), app("second", "root.up.made", user="bob")))
+    driver.do(asks(ask("first", "k", memory=1), ask("second", "k", memory=1)))
+    driver.do(reload(config(WITHOUT, rest=rest)))
+    assert driver.views.queue(DEFAULT, "root.old").state == "Draining"
+    assert driver.views.queue(DEFAULT, "root.up").state == "Draining"
+    return driver
+
+
+WAYS: dict[str, tuple[str, NewApplication]] = {
+    "named in full": ("name: provided", app("new", "root.old")),
+    "named shortly": ("name: provided", app("new", "old")),
+    "named, and created if missing": ("name: provided, create: true", app("new", "root.old")),
+    "fixed": ("name: fixed, value: old, create: true", app("new")),
+    "by its user": ("name: user", app("new", user="old")),
+    "by a tag": ("name: tag, value: ns", app("new", tags={"ns": "old"})),
+    "by a tag in full": ("name: tag, value: ns", app("new", tags={"ns": "root.old"})),
+    "below it": ("name: provided", app("new", "root.up.made")),
+    "below it, created if missing": ("name: provided, create: true", app("new", "root.up.made")),
+}
+
+
+@pytest.mark.row(50)
+@pytest.mark.parametrize(("rule", "new"), WAYS.values(), ids=WAYS)
+def test_no_way_leads_into_a_draining_queue(rule: str, new: NewApplication) -> None:
+    """Whichever rule names it, the next rule is asked, and without one the application rejected."""
+    alone = draining(rule)
+    (reason,) = refused_apps(alone.do(apps(new))).values()
+    assert reason.startswith(f"failed to place application new: {NO_RULE}: rule 1 (")
+    followed = draining(rule, "name: fixed, value: stays")
+    assert refused_apps(followed.do(apps(new))) == {}
+    assert followed.views.application(DEFAULT, AppId("new")).queue == "root.stays"
+
+
+@pytest.mark.row(50)
+def test_nothing_is_created_below_a_draining_queue() -> None:
+    """A rule that would create a queue there rejects the application."""
+    driver = draining("name: provided, create: true")
+    assert refused_apps(driver.do(apps(app("new", "root.up.more")))) == {
+        "new": "failed to create rule based queue root.up.more for application new\n"
+        "cannot add a child queue when queue is marked for deletion: root.up"
+    }
+
+
+@pytest.mark.row(50, 61)
+def test_a_draining_default_queue_is_no_way_out() -> None:
+    """What no rule places is not put into root.default while that drains."""
+    driver = Driver()
+    driver.do(register(config("[{name: default}, {name: stays}]")))
+    driver.do(apps(app("first", "root.default")), reload(config(WITHOUT)))
+    assert refused_apps(driver.do(apps(app("new")))).keys() == {"new"}
+
+
+@pytest.mark.row(84)
+def test_a_forced_application_goes_to_recovery_instead() -> None:
+    """What runs already is taken all the same, but not into the queue that is on its way out."""
+    driver = draining("name: provided, create: true")
+    forced = [app("one", "root.old", tags=FORCED), app("two", "root.up.more", tags=FORCED)]
+    assert refused_apps(driver.do(apps(*forced))) == {}
+    where = {driver.views.application(DEFAULT, AppId(name)).queue for name in ("one", "two")}
+    assert where == {"root.@recovery@"}
+
+
+@pytest.mark.row(50)
+def test_what_is_in_a_draining_queue_goes_on() -> None:
+    """Its applications ask for more, are told of what runs already, and start if they had not."""
+    driver = draining("name: provided")
+    late = [ask("first", "more", memory=1), ask("second", "known", on_node="n1", memory=1)]
+    assert keys(driver.do(asks(*late))) == ["known", "more"]
+
+
+@pytest.mark.row(50)
+def test_a_queue_that_is_gone_leaves_nothing() -> None:
+    """Neither a user nor a group counts there any more, and no deadline is kept for it."""
+    limit = "limits: [{users: [ann], maxapplications: 9}, {groups: [dev], maxapplications: 9}]"
+    driver = Driver()
+    driver.do(register(config(f"[{{name: old, {limit}}}, {{name: stays}}]")))
+    driver.do(nodes(node("n1", memory=9)))
+    driver.do(apps(app("first", "root.old", groups=["dev"]), app("other", "root.stays")))
+    driver.do(asks(ask("first", "k", memory=1), ask("other", "k", memory=1)))
+    driver.do(reload(config(WITHOUT)), remove_apps("first"))
+    driver.wait(10.0)
+    with pytest.raises(NotFound):
+        driver.views.queue(DEFAULT, "root.old")
+    assert [
+        queue.path for queue in last(driver.views.usage(DEFAULT, "user", "ann")).queues.children
+    ] == ["root.stays"]
+    with pytest.raises(NotFound):
+        last(driver.views.usage(DEFAULT, "group", "dev"))
+    assert driver.scheduler.next_deadline() is None
+
+
+@pytest.mark.row(50, 104)
+def test_a_name_that_comes_back_starts_clean() -> None:
+    """A queue of the name of one that is gone has none of its settings, usage or counts."""
+    sized = "[{name: old, maxapplications: 1, resources: {max: {memory: 1}}}, {name: stays}]"
+    driver = Driver()
+    driver.do(register(config(sized)), nodes(node("n1", memory=9)))
+    driver.do(apps(app("first", "root.old")), asks(ask("first", "k", memory=1)))
+    driver.do(reload(config(WITHOUT)), remove_apps("first"))
+    driver.wait(10.0)
+    driver.do(reload(config("[{name: old}, {name: stays}]")))
+    found = driver.views.queue(DEFAULT, "root.old")
+    assert (found.max, found.max_applications, found.allocated) == ({}, 0, {})
+    assert (found.counters.allocations_made, found.running_applications) == (0, 0)

@@ -1,0 +1,281 @@
+"""Gangs as an RM sees them, where a transcript does not show it (spec § 6)."""
+
+from dataclasses import replace
+
+import pytest
+
+from licorne_core.messages.commands import (
+    BeginReplay,
+    EndReplay,
+    Hold,
+    NodeRefusal,
+    PredicatePolicy,
+    SetHold,
+    TerminationType,
+    Tick,
+)
+from licorne_core.messages.effects import AllocationsMade
+from licorne_core.values.ids import AppId, NodeId, PartitionName, RmId
+from licorne_core.values.tuning import Tuning
+from support.core.builders import (
+    RM,
+    answering,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    remove_apps,
+)
+from support.core.driver import START, Driver, asked, keys, released, states
+
+
+def test_a_replacement_counts_from_its_placeholder() -> None:
+    """The allocation that takes a placeholder's place was requested when that was."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
+    driver.do(apps(app("job", "root.a", gang={"memory": 1})))
+    driver.do(asks(ask("job", "p", placeholder=True, group="g", memory=1)))
+    driver.wait(7)
+    driver.do(asks(ask("job", "r", group="g", memory=1)))
+    why = TerminationType.PLACEHOLDER_REPLACED
+    (made,) = driver.do(releases(release("job", "p", why=why)))
+    assert isinstance(made, AllocationsMade)
+    (allocation,) = made.allocations
+    assert (allocation.key, allocation.placeholder_used) == ("r", True)
+    assert (allocation.request_time, allocation.allocation_time) == (START, START + 7)
+
+
+def test_a_replacement_on_its_node_voids_the_refusals_there() -> None:
+    """What the RM said of the node, it said of one with the placeholder on it."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=10)))
+    driver.do(nodes(node("n1", memory=4)), apps(app("job", "root.a", gang={"memory": 1})))
+    driver.do(asks(ask("job", "p", placeholder=True, group="g", memory=1)))
+    (check,) = asked(driver.do(asks(ask("job", "x", predicate="x", memory=1))))
+    refused = NodeRefusal(node_id=NodeId("n1"), reason="no")
+    assert asked(driver.do(answering(check, [refused]))) == []
+    driver.do(asks(ask("job", "r", group="g", memory=1)))
+    why = TerminationType.PLACEHOLDER_REPLACED
+    effects = driver.do(releases(release("job", "p", why=why)))
+    assert keys(effects) == ["r"]
+    (again,) = asked(effects)
+    assert (again.key, again.nodes) == ("x", ["n1"])
+
+
+def test_a_replacement_on_its_node_makes_way_for_a_daemon() -> None:
+    """While the placeholder is being replaced nothing on the node can be stopped."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
+    driver.do(nodes(node("n2", memory=1)))
+    driver.do(apps(app("job", "root.a", gang={"memory": 1}), app("sys", "root.a")))
+    driver.do(asks(ask("job", "p", placeholder=True, group="g", memory=1)))
+    driver.do(asks(ask("job", "r", group="g", policy="s", memory=1)))
+    daemon = ask("sys", "d", priority=9, required_node="n1", policy="o", memory=1)
+    assert released(driver.do(asks(daemon))) == []
+    why = TerminationType.PLACEHOLDER_REPLACED
+    effects = driver.do(releases(release("job", "p", why=why)))
+    assert keys(effects) == ["r"]
+    assert [(key, how) for _, key, how, _ in released(effects)] == [("r", "PREEMPTED_BY_SCHEDULER")]
+
+
+def test_a_placeholder_that_the_rm_agrees_to_is_replaced_at_once() -> None:
+    """A real ask that came before the RM has agreed to its placeholder's node need not wait."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=10)))
+    driver.do(nodes(node("n1", memory=4)), apps(app("job", "root.a", gang={"memory": 2})))
+    driver.do(asks(ask("job", "other", memory=1)))
+    kept = ask("job", "p", placeholder=True, group="g", predicate="x", memory=1)
+    (check,) = asked(driver.do(asks(kept)))
+    assert driver.do(asks(ask("job", "r", group="g", memory=1))) == []
+    effects = driver.do(answering(check))
+    assert keys(effects) == ["p"]
+    assert [key for _, key, *_ in released(effects)] == ["p"]
+
+
+def test_time_is_not_up_on_hold() -> None:
+    """In a replay the rest of a gang may be on its way: the gang fails after it at the earliest."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
+    driver.do(apps(app("job", "root.a", gang={"memory": 2}, style="Hard", timeout=10)))
+    driver.do(asks(ask("job", "p", placeholder=True, group="g", memory=1)))
+    driver.do(BeginReplay(rm_id=RmId(RM)))
+    assert states(driver.wait(30), "job") == []
+    driver.do(EndReplay(rm_id=RmId(RM), nodes=0, applications=0, allocations=0))
+    assert states(driver.wait(1), "job") == ["Failing"]
+
+
+def test_nothing_completes_on_hold() -> None:
+    """In a replay the asks of an application may be on their way."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
+    driver.do(apps(app("job", "root.a")), asks(ask("job", "x", memory=1)))
+    driver.do(releases(release("job", "x")))
+    hold = SetHold(rm_id=RmId(RM), hold=Hold.DRAINING, on=True)
+    driver.do(hold)
+    assert states(driver.wait(60), "job") == []
+    driver.do(replace(hold, on=False))
+    assert states(driver.wait(1), "job") == ["Completed"]
+
+
+def test_placeholders_that_wait_time_out_when_the_others_are_replaced() -> None:
+    """Members may come before the gang is complete; the time of the rest goes on (spec § 6.8)."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
+    driver.do(apps(app("job", "root.a", gang={"memory": 2}, timeout=10)))
+    kept = [ask("job", key, placeholder=True, group="g", memory=1) for key in ("p1", "p2")]
+    driver.do(asks(*kept))
+    driver.do(asks(ask("job", "r", group="g", memory=1)))
+    why = TerminationType.PLACEHOLDER_REPLACED
+    assert keys(driver.do(releases(release("job", "p1", why=why)))) == ["r"]
+    told = [(key, how) for _, key, how, _ in released(driver.wait(10))]
+    assert told == [("p2", "TIMEOUT")]
+
+
+def test_the_time_ends_with_the_last_placeholder_that_waits() -> None:
+    """Who comes later has the whole time, even if the last one was withdrawn and never placed."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=2)))
+    driver.do(apps(app("job", "root.a", gang={"memory": 3}, timeout=10)))
+    driver.do(asks(ask("job", "p1", placeholder=True, group="g", memory=2)))
+    driver.do(asks(ask("job", "p2", placeholder=True, group="g", memory=1)))
+    driver.do(releases(release("job", "p1")), releases(release("job", "p2")))
+    driver.wait(5)
+    driver.do(asks(ask("job", "p3", placeholder=True, group="g", memory=1)))
+    assert released(driver.wait(9)) == []
+    assert [key for _, key, *_ in released(driver.wait(1))] == ["p3"]
+
+
+@pytest.mark.parametrize(
+    ("style", "after"),
+    [("Soft", ["Resuming", "Accepted"]), ("Hard", ["Failing", "Failed"])],
+)
+def test_a_gang_that_keeps_no_room_when_time_is_up(style: str, after: list[str]) -> None:
+    """The placeholders that were placed are gone by then: there is no end to wait for."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
+    driver.do(apps(app("job", "root.a", gang={"memory": 3}, style=style, timeout=10)))
+    driver.do(asks(ask("job", "p1", placeholder=True, group="g", memory=1)))
+    driver.do(asks(ask("job", "p2", placeholder=True, group="g", memory=2)))
+    driver.do(releases(release("job", "p1")))
+    effects = driver.wait(10)
+    assert states(effects, "job") == after
+    assert [(key, how) for _, key, how, _ in released(effects)] == [("p2", "TIMEOUT")]
+    assert states(effects[-1:], "job") == after[1:], "it ends before its releases are told"
+
+
+def test_an_application_whose_last_placeholders_time_out_completes() -> None:
+    """It ran on with what had come, and that has gone before the placeholders that wait."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
+    driver.do(apps(app("job", "root.a", gang={"memory": 3}, timeout=10)))
+    driver.do(asks(ask("job", "p1", placeholder=True, group="g", memory=1)))
+    driver.do(asks(ask("job", "p2", placeholder=True, group="g", memory=2)))
+    driver.do(asks(ask("job", "r", group="g", memory=1)))
+    driver.do(releases(release("job", "p1", why=TerminationType.PLACEHOLDER_REPLACED)))
+    driver.do(releases(release("job", "r")))
+    assert states(driver.wait(10), "job") == ["Completing"]
+
+
+def test_a_replacement_that_grew_is_held_to_the_maximum() -> None:
+    """The RM resized it while it waited, and it takes its place whatever the maximum says."""
+    driver = Driver()
+    leaf = "{name: a, resources: {max: {memory: 3}}, properties: {quota.preemption.delay: 5s}}"
+    text = config(f"[{leaf}]", rest="preemption: {quotapreemptionenabled: true}")
+    driver.do(register(text), nodes(node("n1", memory=9)))
+    driver.do(apps(app("job", "root.a", gang={"memory": 1}), app("other", "root.a")))
+    driver.do(asks(ask("job", "p", placeholder=True, group="g", memory=1)))
+    driver.do(asks(*[ask("other", key, policy="s", memory=1) for key in ("x", "y")]))
+    driver.do(asks(ask("job", "r", group="g", memory=1)))
+    driver.do(asks(ask("job", "r", group="g", memory=2)))
+    why = TerminationType.PLACEHOLDER_REPLACED
+    assert keys(driver.do(releases(release("job", "p", why=why)))) == ["r"]
+    told = [(key, how) for _, key, how, _ in released(driver.wait(10))]
+    assert told == [("x", "PREEMPTED_BY_SCHEDULER")]
+
+
+def a_gang_in_slices(count: int, *, fits: int, style: str = "Soft") -> Driver:
+    """A gang of placeholders, some of which have room; its time is up, and two stop at once."""
+    driver = Driver(tuning=Tuning(timeout_size=2))
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=fits)))
+    driver.do(apps(app("job", "root.a", gang={"memory": count + 1}, style=style, timeout=10)))
+    each = [
+        ask("job", f"p{number}", placeholder=True, group="g", memory=1) for number in range(count)
+    ]
+    driver.do(asks(*each))
+    driver.now += 10
+    return driver
+
+
+@pytest.mark.parametrize("style", ["Soft", "Hard"])
+@pytest.mark.parametrize("fits", [1, 4, 7])
+def test_a_timeout_of_many_placeholders_is_sliced(style: str, fits: int) -> None:
+    """Each tick stops two at the most; in the end all were told to stop, in their order."""
+    driver = a_gang_in_slices(7, fits=fits, style=style)
+    told: list[tuple[str, str, str, str]] = []
+    ticks = 0
+    while (deadline := driver.scheduler.next_deadline()) is not None and deadline <= driver.now:
+        one = released(driver.send(Tick(decisions=16)))
+        assert len(one) <= 2
+        told += one
+        ticks += 1
+    assert [key for _, key, *_ in told] == [f"p{number}" for number in range(7)]
+    assert ticks >= 4
+
+
+def test_nothing_is_decided_in_the_middle_of_a_timeout() -> None:
+    """Whoever asks meanwhile waits for its end: the placeholders that are left are not his."""
+    driver = a_gang_in_slices(5, fits=5)
+    assert len(released(driver.send(Tick(decisions=16)))) == 2
+    driver.send(asks(ask("job", "r", group="g", memory=1)))
+    told = released(driver.run())
+    assert [(key, why) for _, key, why, _ in told] == [(f"p{n}", "TIMEOUT") for n in (2, 3, 4)]
+
+
+def test_what_came_in_the_middle_of_a_timeout_stays() -> None:
+    """Of an application that runs on without its gang the asks are dropped that it had then."""
+    driver = a_gang_in_slices(5, fits=1)
+    assert len(released(driver.send(Tick(decisions=16)))) == 2
+    driver.send(asks(ask("job", "late", memory=1)))
+    driver.run()
+    known = driver.scheduler.partitions[PartitionName("[rm1]default")].applications[AppId("job")]
+    assert list(known.requests) == ["p0", "late"]
+
+
+def test_what_went_in_the_middle_of_a_timeout_is_not_told_to_stop() -> None:
+    """An ask that the RM releases before its turn has come is gone, and nothing is told of it."""
+    driver = a_gang_in_slices(6, fits=1)
+    driver.send(Tick(decisions=16))
+    driver.send(releases(release("job", "p4")))
+    assert [key for _, key, *_ in released(driver.run())] == ["p2", "p3", "p5"]
+
+
+def test_an_application_that_is_removed_in_the_middle_of_its_timeout_is_gone() -> None:
+    """Another one of its id begins afresh."""
+    driver = a_gang_in_slices(6, fits=1)
+    driver.send(Tick(decisions=16))
+    driver.send(remove_apps("job"))
+    driver.send(apps(app("job", "root.a")))
+    assert keys(driver.do(asks(ask("job", "p4", memory=1)))) == ["p4"]
+
+
+def test_a_hard_gang_fails_though_its_last_placeholder_went_in_the_middle() -> None:
+    """The RM has stopped what it was told to stop before the asks behind that were dropped."""
+    driver = a_gang_in_slices(6, fits=1, style="Hard")
+    driver.send(Tick(decisions=16))
+    driver.send(releases(release("job", "p0", why=TerminationType.TIMEOUT)))
+    assert states(driver.run(), "job")[-1] == "Failed"
+
+
+def test_a_soft_gang_runs_on_though_its_last_placeholder_went_in_the_middle() -> None:
+    """It runs then as it would run later, and does not complete because its asks are dropped."""
+    driver = a_gang_in_slices(6, fits=1)
+    driver.send(Tick(decisions=16))
+    went = driver.send(releases(release("job", "p0", why=TerminationType.TIMEOUT)))
+    assert states(went, "job") == ["Accepted"]
+    assert states(driver.run(), "job") == []

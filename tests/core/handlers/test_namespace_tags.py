@@ -1,0 +1,247 @@
+"""Sizes that applications bring for their dynamic queues (spec § 3.13)."""
+
+import json
+
+import pytest
+
+from licorne_core.events.apps import StateEntered
+from licorne_core.messages.commands import NewApplication
+from licorne_core.messages.effects import ApplicationsAnswered
+from licorne_core.messages.reports import QueueReport
+from support.core.builders import (
+    RM,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    reload,
+    remove_apps,
+)
+from support.core.driver import Driver, keys
+
+BY_NAMESPACE = config(
+    "[{name: fixed}]", rest="placementrules: [{name: tag, value: namespace, create: true}]"
+)
+
+
+def tags(namespace: str, **sizes: int) -> dict[str, str]:
+    """The tags of an application in a namespace that may have so much."""
+    wanted = {"resources": {name: {"value": value} for name, value in sizes.items()}}
+    return {"namespace": namespace, "namespace.resourcequota": json.dumps(wanted)}
+
+
+def queue(driver: Driver, path: str) -> QueueReport:
+    """A queue's report."""
+    return driver.views.queue(driver.views.resolve(f"[{RM}]default"), path)
+
+
+def started(*submitted: tuple[str, dict[str, str]]) -> Driver:
+    """A driver with a roomy node and these applications."""
+    driver = Driver()
+    driver.do(register(BY_NAMESPACE), nodes(node("n1", vcore=1000, memory=1000)))
+    for app_id, given in submitted:
+        driver.do(apps(app(app_id, tags=given)))
+    return driver
+
+
+@pytest.mark.row(83)
+def test_tags_size_a_dynamic_queue() -> None:
+    """Quota, guarantee and number of applications of a namespace's queue come from the tags."""
+    given = tags("ns", vcore=2)
+    given["namespace.resourceguaranteed"] = '{"resources":{"vcore":{"value":"1"}}}'
+    given["namespace.resourcemaxapps"] = "3"
+    driver = started(("one", given))
+    found = queue(driver, "root.ns")
+    assert (found.max, found.guaranteed, found.max_applications) == ({"vcore": 2}, {"vcore": 1}, 3)
+    assert keys(driver.do(asks(*(ask("one", f"k{n}", vcore=1) for n in range(4))))) == ["k0", "k1"]
+
+
+@pytest.mark.row(83)
+def test_tags_leave_a_managed_queue_alone() -> None:
+    """What the configuration has is not changed by an application."""
+    assert queue(started(("one", tags("fixed", vcore=2))), "root.fixed").max == {}
+
+
+def test_a_later_application_brings_other_sizes() -> None:
+    """The last tags count, and what waited below the old maximum goes on."""
+    driver = started(("one", tags("ns", vcore=1)))
+    driver.do(asks(ask("one", "k1", vcore=1), ask("one", "k2", vcore=1)))
+    assert keys(driver.do(apps(app("two", tags=tags("ns", vcore=2))))) == ["k2"]
+
+
+@pytest.mark.row(83)
+def test_more_applications_by_tag_start_at_once() -> None:
+    """One that waits for a place in the namespace has it when another one brings more places."""
+    few = {**tags("ns", vcore=9), "namespace.resourcemaxapps": "1"}
+    driver = started(("one", few), ("two", few))
+    assert keys(driver.do(asks(ask("one", "k", vcore=1), ask("two", "k2", vcore=1)))) == ["k"]
+    more = {**few, "namespace.resourcemaxapps": "2"}
+    assert keys(driver.do(apps(app("three", tags=more)))) == ["k2"]
+
+
+@pytest.mark.row(83)
+def test_a_reload_keeps_what_the_tags_said() -> None:
+    """A template is applied again below the last tags, even if who brought them has gone."""
+    later = {**tags("ns", vcore=2), "namespace.resourcemaxapps": "4"}
+    driver = started(("one", tags("ns", vcore=1)), ("two", later))
+    driver.do(remove_apps("two"), reload(BY_NAMESPACE.replace("fixed", "other")))
+    found = queue(driver, "root.ns")
+    assert (found.max, found.max_applications) == ({"vcore": 2}, 4)
+    text = "partitions: [{name: default, queues: [{name: root, submitacl: '*', childtemplate: "
+    text += "{maxapplications: 9, resources: {max: {vcore: 9}, guaranteed: {vcore: 1m}}}}]}]"
+    driver.do(reload(text))
+    found = queue(driver, "root.ns")
+    assert (found.max, found.guaranteed, found.max_applications) == ({"vcore": 2}, {"vcore": 1}, 4)
+
+
+@pytest.mark.row(83)
+def test_a_configured_queue_forgets_the_tags() -> None:
+    """A dynamic queue that a reload configures has the configured maximum, or none."""
+    driver = started(("one", tags("ns", vcore=1)))
+    driver.do(reload(BY_NAMESPACE.replace("{name: fixed}", "{name: ns}")))
+    assert queue(driver, "root.ns").max == {}
+    driver.do(apps(app("two", tags=tags("ns", vcore=3))))
+    assert queue(driver, "root.ns").max == {}
+
+
+@pytest.mark.row(83)
+def test_a_zero_beside_an_amount_forbids_the_type() -> None:
+    """A quota of two cores and no graphics card at all is in force as it stands."""
+    driver = started(("one", tags("ns", vcore=2, gpu=0)))
+    driver.do(nodes(node("n2", vcore=9, gpu=9)))
+    wanted = [ask("one", "card", vcore=1, gpu=1), ask("one", "none", vcore=1)]
+    assert keys(driver.do(asks(*wanted))) == ["none"]
+
+
+@pytest.mark.row(84)
+def test_tags_leave_the_recovery_queue_alone() -> None:
+    """What is recovered is not bounded by the sizes that it brings along."""
+    given = {**tags("a,b", vcore=1), "application.create.force": "true"}
+    driver = started(("one", {**given, "namespace": ""}))
+    assert queue(driver, "root.@recovery@").max == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no json",
+        "[]",
+        "{}",
+        '{"resources":[]}',
+        '{"resources":{}}',
+        '{"resources":{"vcore":5}}',
+        '{"resources":{"vcore":{"value":0}}}',
+        '{"resources":{"vcore":{"value":-1}}}',
+        '{"resources":{"vcore":{"value":1}, "memory":{"value":-1}}}',
+        '{"resources":{"vcore":{"value":1.5}}}',
+        '{"resources":{"vcore":{"value":true}}}',
+        '{"resources":{"vcore":{"value":9223372036854775808}}}',
+        "[" * 10_000,
+    ],
+)
+def test_what_cannot_be_read_is_ignored(text: str) -> None:
+    """A tag that makes no sense sets nothing, and the application is taken."""
+    driver = started(("one", {"namespace": "ns", "namespace.resourcequota": text}))
+    assert queue(driver, "root.ns").max == {}
+
+
+def test_a_guarantee_that_comes_later_changes_the_order_of_applications() -> None:
+    """In a fair queue those come first that have least of what is guaranteed now."""
+    fair = "childtemplate: {properties: {application.sort.policy: fair}}"
+    root = f"[{{name: root, submitacl: '*', {fair}, queues: [{{name: fixed}}]}}]"
+    rules = "[{name: tag, value: namespace, create: true}]"
+    text = f"partitions: [{{name: default, placementrules: {rules}, queues: {root}}}]"
+    driver = Driver()
+    driver.do(register(text), nodes(node("n1", memory=10, vcore=20)))
+    driver.do(apps(app("m", tags={"namespace": "ns"}), app("v", tags={"namespace": "ns"})))
+    driver.do(asks(ask("m", "m0", memory=10), ask("v", "v0", vcore=20)))
+    driver.do(asks(ask("m", "m1", memory=1), ask("v", "v1", vcore=1)))
+    wanted = json.dumps({"resources": {"memory": {"value": 10}, "vcore": {"value": 1000}}})
+    guaranteed = {"namespace": "ns", "namespace.resourceguaranteed": wanted}
+    driver.send(apps(app("third", tags=guaranteed)))
+    assert keys(driver.do(nodes(node("n2", memory=10, vcore=20)))) == ["v1", "m1"]
+
+
+def refusals(driver: Driver, new: NewApplication) -> dict[str, str]:
+    """What the RM reads of an application that is refused; nothing for one that is taken."""
+    return {
+        rejection.app_id: rejection.reason
+        for effect in driver.do(apps(new))
+        if isinstance(effect, ApplicationsAnswered)
+        for rejection in effect.rejected
+    }
+
+
+def gang(app_id: str, wanted: int, quota: int | None = None) -> NewApplication:
+    """A gang of namespace ns that wants so many cores, with a quota if it brings one."""
+    given = {"namespace": "ns"} if quota is None else tags("ns", vcore=quota)
+    return app(app_id, tags=given, gang={"vcore": wanted})
+
+
+def too_large(app_id: str, wanted: int, most: int) -> dict[str, str]:
+    """The refusal of a gang that does not fit in the queue of namespace ns."""
+    text = f"queue root.ns cannot fit application {app_id}: task group request map[vcore:{wanted}]"
+    return {app_id: f"{text} larger than max queue allocation map[vcore:{most}]"}
+
+
+@pytest.mark.row(83, 130)
+def test_a_gang_is_measured_against_the_quota_that_it_brings() -> None:
+    """The first of a namespace and all later ones, whether the quota rises or falls."""
+    driver = started()
+    assert refusals(driver, gang("one", 5000, quota=3000)) == too_large("one", 5000, 3000)
+    assert refusals(driver, gang("two", 3000, quota=3000)) == {}
+    assert refusals(driver, gang("three", 5000)) == too_large("three", 5000, 3000)
+    assert refusals(driver, gang("four", 5000, quota=6000)) == {}
+    assert refusals(driver, gang("five", 5000, quota=4000)) == too_large("five", 5000, 4000)
+    assert refusals(driver, gang("six", 6000)) == {}
+
+
+@pytest.mark.row(83, 130)
+def test_a_refused_gang_leaves_no_quota_behind() -> None:
+    """Neither a size of any kind, nor an event of it, nor a turn for those who wait."""
+    before = {**tags("ns", vcore=3), "namespace.resourcemaxapps": "1"}
+    driver = started(("one", before), ("two", before))
+    driver.do(asks(ask("one", "k", vcore=3), ask("two", "waits", vcore=1)))
+    shown, noted = queue(driver, "root.ns"), len(driver.facts)
+    given = {
+        **tags("ns", vcore=9),
+        "namespace.resourceguaranteed": '{"resources":{"vcore":{"value":1}}}',
+        "namespace.resourcemaxapps": "9",
+    }
+    new = app("large", tags=given, gang={"vcore": 10})
+    assert refusals(driver, new) == too_large("large", 10, 9)
+    after = queue(driver, "root.ns")
+    assert (after.max, after.guaranteed) == (shown.max, shown.guaranteed) == ({"vcore": 3}, {})
+    assert after.max_applications == 1
+    assert [type(fact) for fact in driver.facts[noted:]] == [StateEntered]
+
+
+@pytest.mark.parametrize("wanted", [{"vcore": 5}, {"vcore": -1}])
+def test_a_refused_gang_leaves_no_queue_behind(wanted: dict[str, int]) -> None:
+    """None of the queues that were created for it is there, and nobody hears of any."""
+    deep = "[{name: tag, value: namespace, create: true, parent: {name: user, create: true}}]"
+    driver = Driver()
+    driver.do(register(config("[{name: fixed}]", rest=f"placementrules: {deep}")))
+    partition = driver.views.resolve(f"[{RM}]default")
+    before, noted = driver.views.queues(partition), len(driver.facts)
+    assert refusals(driver, app("one", tags=tags("ns", vcore=3), gang=wanted))
+    assert driver.views.queues(partition) == before
+    assert [type(fact) for fact in driver.facts[noted:]] == [StateEntered]
+    assert refusals(driver, app("two", tags=tags("ns", vcore=3), gang={"vcore": 3})) == {}
+    assert queue(driver, "root.ann.ns").max == {"vcore": 3}
+
+
+def test_a_gang_fits_in_what_lies_above_its_namespace() -> None:
+    """A quota that is larger than the maximum of the parent does not help."""
+    rules = "[{name: tag, value: namespace, create: true, parent: {name: fixed, value: all}}]"
+    driver = Driver()
+    parent = "[{name: all, parent: true, resources: {max: {vcore: 4m}}}]"
+    driver.do(register(config(parent, rest=f"placementrules: {rules}")))
+    refused = refusals(driver, gang("one", 5, quota=9))
+    assert refused["one"].endswith("larger than max queue allocation map[vcore:4]")
+    assert refusals(driver, gang("two", 4, quota=9)) == {}

@@ -1,0 +1,232 @@
+"""No deadline keeps others waiting: what one tick does for it does not grow with what is due."""
+
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from typing import NamedTuple
+
+import pytest
+
+from licorne_core.messages.commands import (
+    Command,
+    NotePredicatesSent,
+    PredicatePolicy,
+    TerminationType,
+    Tick,
+)
+from licorne_core.messages.effects import Effect, PredicatesAsked, Unfinished
+from licorne_core.scheduler import Scheduler
+from licorne_core.values.timers import Due
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    remove_apps,
+)
+from support.core.counted import lines_of_core
+from support.core.driver import START
+
+pytestmark = pytest.mark.pure
+
+FEW, MANY = 2_500, 5_000
+"""Both are more than any tick takes together."""
+
+GROWTH = 1.25
+DAY = 86_400.0
+MOST_TICKS = 300
+"""Asks that are never answered are asked about for ever."""
+
+DYNAMIC = "placementrules: [{name: provided, create: true}]"
+
+
+def _asks(n: int) -> Iterator[Command]:
+    """Asks of one size that fit nowhere: what no node takes is told."""
+    yield register(config("[{name: a}]"))
+    yield nodes(node("n1", vcore=10))
+    yield apps(app("one", "root.a"))
+    yield asks(*(ask("one", f"k{number}", vcore=20) for number in range(n)))
+
+
+def _starting(n: int) -> Iterator[Command]:
+    """Applications of state-aware leaves that are starting."""
+    leaf = "properties: {application.sort.policy: stateaware}"
+    leaves = ", ".join(f"{{name: q{number}, {leaf}}}" for number in range(n))
+    yield register(config(f"[{leaves}]"))
+    yield nodes(node("n1", vcore=10 * n))
+    yield apps(*(app(f"app-{number}", f"root.q{number}") for number in range(n)))
+    yield asks(*(ask(f"app-{number}", "k", vcore=1) for number in range(n)))
+
+
+def _completing(n: int) -> Iterator[Command]:
+    """Applications that have nothing left, all at the same time."""
+    yield register(config("[{name: a}]"))
+    yield nodes(node("n1", vcore=10 * n))
+    yield apps(*(app(f"app-{number}", "root.a") for number in range(n)))
+    yield asks(*(ask(f"app-{number}", "k", vcore=1) for number in range(n)))
+    yield Tick(decisions=n)
+    yield releases(*(release(f"app-{number}", "k") for number in range(n)))
+
+
+def _gang(n: int) -> Iterator[Command]:
+    """A gang whose placeholders time out."""
+    yield register(config("[{name: a}]"))
+    yield nodes(node("n1", vcore=10 * n))
+    yield apps(app("one", "root.a", gang={"vcore": n}, timeout=3))
+    yield asks(
+        *(ask("one", f"p{number}", vcore=1, group="g", placeholder=True) for number in range(n))
+    )
+
+
+def _rejected(n: int) -> Iterator[Command]:
+    """Applications that were refused."""
+    yield register(config("[{name: a}]"))
+    yield apps(*(app(f"app-{number}", "root.a.b") for number in range(n)))
+
+
+def _gone(n: int) -> Iterator[Command]:
+    """Applications that are over, and leave a dynamic queue each."""
+    yield register(config("[{name: p, parent: true, submitacl: '*'}]", rest=DYNAMIC))
+    yield apps(*(app(f"app-{number}", f"root.p.q{number}") for number in range(n)))
+    yield remove_apps(*(f"app-{number}" for number in range(n)))
+
+
+def _unanswered(n: int) -> Iterator[Command]:
+    """Questions that the RM does not answer."""
+    yield register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=0.5))
+    yield nodes(*(node(f"n{number}", vcore=1) for number in range(n)))
+    yield apps(app("one", "root.a"))
+    yield asks(*(ask("one", f"k{n}", vcore=1, predicate=f"p{n}") for n in range(n)))
+
+
+def _old_together(n: int) -> Iterator[Command]:
+    """Asks of one size that a full node could hold, and that are old enough at the same time."""
+    yield register(config("[{name: a}]"))
+    yield nodes(node("n1", vcore=20), node("n2", vcore=20))
+    yield apps(app("one", "root.a"))
+    yield asks(ask("one", "f1", vcore=1, on_node="n1"), ask("one", "f2", vcore=1, on_node="n2"))
+    yield asks(*(ask("one", f"k{number}", vcore=20) for number in range(n)))
+
+
+def _reserved(n: int) -> Iterator[Command]:
+    """Full nodes, each reserved for an ask that requires it."""
+    yield register(config("[{name: a}, {name: b}]"))
+    yield nodes(node("free", vcore=1), *(node(f"n{number}", vcore=1) for number in range(n)))
+    yield apps(app("one", "root.a"), app("two", "root.b"))
+    yield asks(*(ask("one", f"f{number}", vcore=1, on_node=f"n{number}") for number in range(n)))
+    yield asks(*(ask("two", f"k{n}", vcore=1, required_node=f"n{n}") for n in range(n)))
+
+
+def _failed(n: int) -> Iterator[Command]:
+    """Allocations that the RM could not run."""
+    yield register(config("[{name: a}]"))
+    yield nodes(node("n1", vcore=n))
+    yield apps(app("one", "root.a"))
+    yield asks(*(ask("one", f"k{number}", vcore=1, on_node="n1") for number in range(n)))
+    why = TerminationType.SCHEDULING_FAILED_ON_RM
+    yield releases(*(release("one", f"k{number}", why=why) for number in range(n)))
+
+
+SCENES: dict[Due, Callable[[int], Iterator[Command]]] = {
+    Due.COMPLETE: _completing,
+    Due.PLACEHOLDERS: _gang,
+    Due.GO_ON: _gang,
+    Due.STARTED: _starting,
+    Due.EXPIRE: _completing,
+    Due.EXPIRE_REJECTED: _rejected,
+    Due.CLEAN_QUEUES: _gone,
+    Due.INSPECT: _asks,
+    Due.ANSWER: _unanswered,
+    Due.RETRY: _unanswered,
+    Due.ESCALATE: _old_together,
+    Due.REVIEW: _reserved,
+    Due.UNRESERVE: _reserved,
+    Due.TRY_AGAIN: _failed,
+}
+
+
+LEFT_OUT = {
+    Due.QUOTA: "how many victims are looked for is bounded by the tests of preemption",
+}
+"""Deadlines that have no scene, and why."""
+
+
+class Longest(NamedTuple):
+    """The lines of the longest tick of a scene, and what was due in all ticks."""
+
+    lines: int
+    due: frozenset[Due]
+
+
+class _Played:
+    """A core whose RM says when it was asked, and nothing else; the lines of ticks are counted."""
+
+    def __init__(self) -> None:
+        self.scheduler = Scheduler()
+        self.now = START
+        self.most = 0
+
+    def do(self, command: Command) -> None:
+        """Hand in a command and its rest."""
+        effects = self.scheduler.handle(command, self.now)
+        self._hear(effects)
+
+    def tick(self) -> None:
+        """The same for a tick; its lines count."""
+        effects: list[Effect] = []
+        work = partial(self._tick, effects)
+        self.most = max(self.most, lines_of_core(work))
+        self._hear(effects)
+
+    def _tick(self, effects: list[Effect]) -> None:
+        effects += self.scheduler.handle(Tick(), self.now)
+
+    def _hear(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Unfinished):
+                self.do(effect.rest)
+            elif isinstance(effect, PredicatesAsked):
+                self.do(NotePredicatesSent(rm_id=effect.rm_id, check=effect.checks[-1].check))
+
+
+def longest_tick(scene: Callable[[int], Iterator[Command]], n: int) -> Longest:
+    """Play a scene, and then all that is due in ten days."""
+    played, due = _Played(), set[Due]()
+    scheduler = played.scheduler
+    for command in scene(n):
+        played.do(command)
+        while (deadline := scheduler.next_deadline()) is not None and deadline <= played.now:
+            played.do(Tick())
+    end = played.now + 10 * DAY
+    for _ in range(MOST_TICKS):
+        deadline = scheduler.next_deadline()
+        if deadline is None or deadline > end:
+            break
+        played.now = max(played.now, deadline)
+        for partition in scheduler.partitions.values():
+            due |= {name.due for name in partition.timers.names()}
+        played.tick()
+    return Longest(played.most, frozenset(due))
+
+
+@cache
+def _grown(scene: Callable[[int], Iterator[Command]]) -> tuple[Longest, Longest]:
+    return longest_tick(scene, FEW), longest_tick(scene, MANY)
+
+
+def test_every_deadline_has_its_scene() -> None:
+    """One that is added says where very many of it are due at once."""
+    assert {*SCENES, *LEFT_OUT} == {*Due}
+
+
+@pytest.mark.parametrize("due", SCENES)
+def test_no_tick_grows_with_what_is_due(due: Due) -> None:
+    """Twice as many things that are due at a time take more ticks, and no longer ones."""
+    few, many = _grown(SCENES[due])
+    assert due in few.due & many.due
+    assert many.lines <= GROWTH * few.lines

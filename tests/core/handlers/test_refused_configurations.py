@@ -1,0 +1,110 @@
+"""A configuration that is refused changes nothing at all, whatever is wrong with it (§ 2.7.1)."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from licorne_core.messages.commands import Command, NodeAction
+from licorne_core.messages.effects import ConfigurationRefused, Effect, RegistrationFailed
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+    remove_apps,
+)
+from support.core.digest import digest_of
+from support.core.driver import Driver
+from support.core.wrong_configurations import WRONG
+
+QUEUES = """[
+  {name: a, resources: {guaranteed: {vcore: 1}, max: {vcore: 8}},
+   limits: [{limit: own, users: [ann], maxapplications: 2}]},
+  {name: aware, properties: {application.sort.policy: stateaware}},
+  {name: tired, properties: {application.unschedasks.backoff: '1'}},
+  {name: p, childtemplate: {maxapplications: 3}, queues: [{name: q}]},
+  {name: default}]"""
+REST = """\
+limits:
+  - {limit: all, users: ['*'], maxresources: {vcore: 20}}
+placementrules: [{name: provided, create: true}]"""
+GOOD = config(QUEUES, rest=REST)
+BEFORE = config(QUEUES.replace("{name: default}", "{name: default}, {name: old}"), rest=REST)
+
+
+@pytest.fixture
+def driver() -> Driver:
+    """A partition in the middle of everything: nothing in it is at rest."""
+    driver = Driver()
+    driver.do(register(BEFORE, extra={"log.level": "INFO"}))
+    driver.do(nodes(node("n1", vcore=9000), node("n2", NodeAction.CREATE_DRAIN, vcore=9000)))
+    where = ["root.a", "root.aware", "root.aware", "root.tired", "root.p.made", "root.old"]
+    driver.do(apps(*(app(f"app-{i}", queue) for i, queue in enumerate(where))))
+    driver.do(apps(app("refused", user=""), app("gone", "root.a"), app("done", "root.default")))
+    driver.do(asks(*(ask(f"app-{i}", f"k{i}{n}", vcore=3000) for i in range(6) for n in range(3))))
+    driver.do(asks(ask("done", "k", vcore=1)), releases(release("done")), remove_apps("gone"))
+    driver.wait(31.0)
+    driver.do(apps(app("done", "root.default")))
+    foreign = replace(ask("", "daemon", on_node="n1", vcore=100), tags={"foreign": "default"})
+    driver.do(asks(foreign), reload(GOOD))
+    return driver
+
+
+def told(effects: list[Effect]) -> str:
+    """Why the only thing that was asked for was refused."""
+    (refusal,) = effects
+    assert isinstance(refusal, ConfigurationRefused | RegistrationFailed)
+    assert refusal.problems
+    return refusal.reason
+
+
+@pytest.mark.row(23, 25, 26, 29, 31, 32, 35, 36, 37, 38, 53, 54, 56)
+@pytest.mark.parametrize(("text", "reason"), WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize("command", [reload, register])
+def test_a_refused_configuration_changes_not_one_bit(
+    driver: Driver, command: Callable[[str], Command], text: str, reason: str
+) -> None:
+    """It is refused with its reason, by an update and by a registration, and nothing has moved."""
+    before = digest_of(driver.scheduler)
+    assert reason in told(driver.send(command(text)))
+    assert digest_of(driver.scheduler) == before
+
+
+@pytest.mark.row(53)
+@pytest.mark.parametrize(
+    "text",
+    [
+        config("[{name: new}, {name: a, queues: [{name: x}]}]"),
+        config("[{name: new}, {name: p, queues: [{name: made, parent: true}]}]"),
+        config("[{name: new}, {name: old, parent: true}]"),
+    ],
+    ids=["a managed leaf", "a dynamic leaf", "a draining leaf"],
+)
+def test_a_leaf_in_use_stays_a_leaf(driver: Driver, text: str) -> None:
+    """What only those who are in the queues have against an update leaves no trace either."""
+    before = digest_of(driver.scheduler)
+    assert "has applications and cannot become a parent" in told(driver.send(reload(text)))
+    assert digest_of(driver.scheduler) == before
+
+
+@pytest.mark.row(55)
+def test_the_same_text_changes_not_one_bit(driver: Driver) -> None:
+    """An update with the text in force is a success that changes nothing."""
+    before = digest_of(driver.scheduler)
+    driver.send(reload(GOOD))
+    assert digest_of(driver.scheduler) == before
+
+
+def test_a_digest_shows_every_change(driver: Driver) -> None:
+    """Of two texts that differ in one amount, the one that is taken shows in the digest."""
+    before = digest_of(driver.scheduler)
+    driver.send(reload(GOOD.replace("vcore: 8", "vcore: 7")))
+    assert digest_of(driver.scheduler) != before

@@ -1,0 +1,360 @@
+"""Each setting that a reload may change is in force at once, in the middle of things (§ 2.7.3)."""
+
+import pytest
+
+from licorne_core.messages.commands import BeginReplay, EndReplay, Tick
+from licorne_core.messages.effects import ConfigurationUpdated
+from licorne_core.messages.reports import QueueReport
+from licorne_core.values.ids import AppId, PartitionName, RmId
+from support.core.builders import (
+    RM,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+)
+from support.core.driver import START, Driver, keys, placed, refused_apps
+
+DEFAULT = PartitionName("[rm1]default")
+ONE = "[{name: a, properties: {%s}}]"
+TWO = "[{name: a, %s}, {name: b}]"
+FAIR = "application.sort.policy: fair"
+NO_PRIORITY = "application.sort.priority: disabled"
+
+
+class Town(Driver):
+    """A core in which applications compete with equal asks of one unit of memory."""
+
+    def __init__(self, queues: str, *queue_of_app: str, memory: int = 100, rest: str = "") -> None:
+        """One node; app-0, app-1 and so on come a second after each other, each to its queue."""
+        super().__init__()
+        self.do(register(config(queues, rest=rest)), nodes(node("n1", memory=memory)))
+        for number, queue in enumerate(queue_of_app):
+            self.now = START + number
+            self.do(apps(app(f"app-{number}", queue)))
+
+    def want(self, app_id: str, count: int, priority: int = 0) -> None:
+        """So many asks; nothing is decided yet."""
+        wave = [ask(app_id, f"{app_id}-{i}", priority=priority, memory=1) for i in range(count)]
+        self.send(asks(*wave))
+
+    def serve(self, count: int) -> list[str]:
+        """The applications that so many decisions are for."""
+        return [app_id for app_id, _, _ in placed(self.send(Tick(decisions=count)))]
+
+    def follow(self, queues: str, rest: str = "") -> None:
+        """Reload; nothing is decided yet."""
+        answer = self.send(reload(config(queues, rest=rest)))[0]
+        assert isinstance(answer, ConfigurationUpdated)
+        assert answer.changed
+
+    def queue(self, path: str) -> QueueReport:
+        """A queue."""
+        return self.views.queue(DEFAULT, path)
+
+
+def test_another_sort_policy_orders_those_who_wait() -> None:
+    """From fifo to fair and back, the next decision follows the policy in force."""
+    town = Town(ONE % "", "root.a", "root.a")
+    town.want("app-0", 9)
+    town.want("app-1", 9)
+    assert town.serve(4) == ["app-0"] * 4
+    town.follow(ONE % FAIR)
+    assert town.serve(6) == ["app-1"] * 4 + ["app-0", "app-1"]
+    town.follow(ONE % "")
+    assert town.serve(2) == ["app-0"] * 2
+
+
+def test_priority_can_be_disabled_for_those_who_wait() -> None:
+    """In a leaf and among siblings, priority stops to count with the reload that disables it."""
+    town = Town(ONE % "", "root.a", "root.a")
+    town.want("app-0", 4)
+    town.want("app-1", 4, priority=5)
+    assert town.serve(1) == ["app-1"]
+    town.follow(ONE % NO_PRIORITY)
+    assert town.serve(2) == ["app-0"] * 2
+    town.follow(ONE % "")
+    assert town.serve(1) == ["app-1"]
+
+
+@pytest.mark.row(90)
+def test_offsets_and_fences_are_derived_anew() -> None:
+    """An offset that comes, grows a fence and goes again moves the queue among its siblings."""
+    town = Town(TWO % "", "root.a", "root.b")
+    town.want("app-0", 20, priority=3)
+    town.want("app-1", 20, priority=5)
+    assert town.serve(1) == ["app-1"]
+    town.follow(TWO % "properties: {priority.offset: '4'}")
+    assert (town.queue("root.a").priority, town.serve(2)) == (7, ["app-0"] * 2)
+    town.follow(TWO % "properties: {priority.offset: '4', priority.policy: fence}")
+    assert (town.queue("root.a").priority, town.serve(2)) == (4, ["app-1"] * 2)
+    town.follow(TWO % "properties: {priority.policy: fence}")
+    assert town.queue("root.a").priority == 0
+    town.follow(TWO % "")
+    assert town.queue("root.a").priority == 3
+
+
+@pytest.mark.row(48)
+def test_what_a_parent_hands_down_is_derived_anew() -> None:
+    """A property that leaves the parent leaves its children, and their settings with it."""
+    queues = "[{name: p, properties: {%s}, queues: [{name: a}]}]"
+    town = Town(queues % f"{FAIR}, team: red", "root.p.a")
+    assert town.queue("root.p.a").properties["team"] == "red"
+    assert town.queue("root.p.a").sort_policy == "fair"
+    town.follow(queues % "")
+    assert town.queue("root.p.a").properties == {}
+    assert town.queue("root.p.a").sort_policy == "fifo"
+
+
+@pytest.mark.row(87)
+def test_other_guarantees_measure_the_next_share() -> None:
+    """After 1 to 1, a guarantee of 3 lets its queue catch up until it has three times as much."""
+    town = Town(TWO % "resources: {guaranteed: {memory: 10}}", "root.a", "root.b", memory=20)
+    town.follow("[{name: a, resources: {guaranteed: {memory: 1}}}, {name: b, resources: "
+                "{guaranteed: {memory: 1}}}]")  # fmt: skip
+    town.want("app-0", 20)
+    town.want("app-1", 20)
+    assert sorted(town.serve(4)) == ["app-0", "app-0", "app-1", "app-1"]
+    town.follow("[{name: a, resources: {guaranteed: {memory: 3}}}, {name: b, resources: "
+                "{guaranteed: {memory: 1}}}]")  # fmt: skip
+    assert town.serve(4) == ["app-0"] * 4
+
+
+@pytest.mark.row(91)
+def test_more_applications_may_run_at_once() -> None:
+    """A raised maximum starts who waits, a lowered one stops nobody, none at all is no bound."""
+    town = Town(TWO % "maxapplications: 1", *["root.a"] * 4)
+    for number in range(4):
+        town.want(f"app-{number}", 1)
+    assert town.serve(9) == ["app-0"]
+    town.follow(TWO % "maxapplications: 3")
+    assert town.serve(9) == ["app-1", "app-2"]
+    town.follow(TWO % "maxapplications: 1")
+    assert town.serve(9) == []
+    assert town.queue("root.a").running_applications == 3
+    town.follow(TWO % "")
+    assert town.serve(9) == ["app-3"]
+
+
+def test_roots_number_of_applications_is_that_of_registration() -> None:
+    """A reload that says otherwise is taken, and has no effect on root (spec § 2.7.3)."""
+    text = "partitions: [{name: default, queues: [{name: root, maxapplications: %s, submitacl: '*'"
+    text += ", queues: [{name: a, maxapplications: %s}]}]}]"
+    town = Driver()
+    town.do(register(text % (1, 1)), nodes(node("n1", memory=9)))
+    town.do(reload(text % (2, 2)), apps(app("app-0", "root.a"), app("app-1", "root.a")))
+    town.do(asks(ask("app-0", "k0", memory=1), ask("app-1", "k1", memory=1)))
+    assert town.views.queues(DEFAULT).max_applications == 1
+    assert town.views.queues(DEFAULT).running_applications == 1
+
+
+@pytest.mark.row(39, 40)
+def test_access_follows_the_reload() -> None:
+    """Who is not let in any more submits nothing new; what runs goes on and asks for more."""
+    open_to = "partitions: [{name: default, queues: [{name: root, queues: [{name: a, %s}]}]}]"
+    town = Driver()
+    town.do(register(open_to % "submitacl: ann"), nodes(node("n1", memory=9)))
+    town.do(apps(app("old", "root.a")), reload(open_to % "adminacl: bob"))
+    late = [app("late", "root.a"), app("bobs", "root.a", user="bob")]
+    assert refused_apps(town.do(apps(*late))).keys() == {"late"}
+    assert keys(town.do(asks(ask("old", "k", memory=1)))) == ["k"]
+
+
+@pytest.mark.row(46, 52)
+def test_another_template_sizes_the_leaves_that_are_there() -> None:
+    """Asks that the template's maximum held back run when it is raised; another policy counts."""
+    creates = "placementrules: [{name: provided, create: true}]"
+    queues = "[{name: p, parent: true, childtemplate: {%s}}]"
+    town = Town(queues % "resources: {max: {memory: 1}}", "root.p.x", rest=creates)
+    town.want("app-0", 4)
+    assert town.serve(9) == ["app-0"]
+    town.follow(queues % f"maxapplications: 7, resources: {{max: {{memory: 3}}}}, "
+                f"properties: {{{FAIR}}}", rest=creates)  # fmt: skip
+    assert town.serve(9) == ["app-0"] * 2
+    leaf = town.queue("root.p.x")
+    assert (leaf.max_applications, leaf.sort_policy, leaf.is_managed) == (7, "fair", False)
+    town.follow(queues % "", rest=creates)
+    assert town.serve(9) == ["app-0"]
+    assert (town.queue("root.p.x").max, town.queue("root.p.x").sort_policy) == ({}, "fifo")
+
+
+@pytest.mark.row(43, 44)
+def test_another_node_order_counts_for_the_next_ask() -> None:
+    """From fair to bin packing, and by other weights, without a node that changed."""
+    town = Town(ONE % "", "root.a", memory=0)
+    town.do(nodes(*(node(n, vcore=10, memory=10) for n in ("n2", "n3", "n4"))))
+    town.do(asks(ask("app-0", "cores", on_node="n3", vcore=6)))
+    town.do(asks(ask("app-0", "bytes", on_node="n4", memory=3)))
+    assert placed(town.do(asks(ask("app-0", "k1", vcore=1)))) == [("app-0", "k1", "n2")]
+    packing = "nodesortpolicy: {type: binpacking, resourceweights: {%s: 1}}"
+    town.follow(ONE % "", rest=packing % "vcore")
+    assert placed(town.do(asks(ask("app-0", "k2", vcore=1)))) == [("app-0", "k2", "n3")]
+    town.follow(ONE % "", rest=packing % "memory")
+    assert placed(town.do(asks(ask("app-0", "k3", vcore=1)))) == [("app-0", "k3", "n4")]
+    report = town.views.partitions()[0]
+    assert (report.node_sort_policy, report.node_sort_weights) == ("binpacking", {"memory": 1.0})
+
+
+def test_other_rules_place_the_next_application() -> None:
+    """Those that are placed stay where they are, and those to come go where the new rules say."""
+    town = Town(TWO % "", "root.a", rest="placementrules: [{name: fixed, value: a}]")
+    town.follow(TWO % "", rest="placementrules: [{name: fixed, value: b}]")
+    town.do(apps(app("next", "root.a")))
+    where = {report.app_id: report.queue for report in town.views.applications(DEFAULT)}
+    assert where == {"app-0": "root.a", "next": "root.b"}
+
+
+@pytest.mark.row(45)
+def test_both_preemption_flags_follow() -> None:
+    """The flags that are shown are those of the configuration in force."""
+    town = Town(ONE % "")
+    report = town.views.partitions()[0]
+    assert (report.preemption_enabled, report.quota_preemption_enabled) == (True, False)
+    town.follow(ONE % "", rest="preemption: {enabled: false, quotapreemptionenabled: true}")
+    report = town.views.partitions()[0]
+    assert (report.preemption_enabled, report.quota_preemption_enabled) == (False, True)
+
+
+@pytest.mark.row(84)
+def test_the_recovery_queue_is_left_alone() -> None:
+    """A template that comes with a reload is not for it, and what was recovered goes on."""
+    town = Town(ONE % "")
+    town.do(apps(app("forced", "nowhere", tags={"application.create.force": "true"})))
+    before = town.queue("root.@recovery@")
+    text = "partitions: [{name: default, queues: [{name: root, submitacl: '*', childtemplate: "
+    text += "{maxapplications: 1, resources: {max: {memory: 1}}, properties: {%s}}}]}]"
+    town.do(reload(text % FAIR))
+    assert town.queue("root.@recovery@") == before
+    assert (before.state, before.is_managed, before.sort_policy) == ("Active", False, "fifo")
+    town.want("forced", 3)
+    assert town.serve(9) == ["forced"] * 3
+
+
+@pytest.mark.row(51)
+def test_a_queue_that_comes_back_has_its_new_settings() -> None:
+    """While it drains its old maximum counts, and once it is configured again the new one."""
+    town = Town(TWO % "resources: {max: {memory: 1}}", "root.a")
+    town.follow("[{name: b}]")
+    town.want("app-0", 4)
+    assert town.serve(9) == ["app-0"]
+    town.follow(TWO % f"resources: {{max: {{memory: 3}}}}, properties: {{{FAIR}}}")
+    assert town.serve(9) == ["app-0"] * 2
+    assert (town.queue("root.a").state, town.queue("root.a").sort_policy) == ("Active", "fair")
+
+
+@pytest.mark.row(49)
+def test_a_dynamic_queue_in_use_becomes_managed() -> None:
+    """It obeys the configuration from then on, does not vanish when empty, and drains like any."""
+    creates = "placementrules: [{name: provided, create: true}]"
+    town = Town("[{name: b}]", "root.made", rest=creates)
+    town.want("app-0", 4)
+    town.follow("[{name: b}, {name: made, resources: {max: {memory: 2}}}]", rest=creates)
+    assert town.serve(9) == ["app-0"] * 2
+    assert town.queue("root.made").is_managed
+    town.do(releases(release("app-0")))
+    town.wait(60.0)
+    assert (town.queue("root.made").applications, town.queue("root.made").state) == (0, "Active")
+    town.follow("[{name: b}]", rest=creates)
+    assert town.queue("root.made").state == "Draining"
+
+
+@pytest.mark.row(27)
+def test_a_leaf_without_applications_becomes_a_parent() -> None:
+    """What is below it takes applications, and it takes none itself."""
+    town = Town(TWO % "")
+    town.follow(TWO % "queues: [{name: x}]")
+    refusals = refused_apps(town.do(apps(app("up", "root.a"), app("down", "root.a.x"))))
+    assert refusals.keys() == {"up"}
+    assert not town.queue("root.a").is_leaf
+
+
+@pytest.mark.row(27)
+def test_a_parent_becomes_a_leaf_when_those_below_have_gone() -> None:
+    """Until then nothing new comes below it, so that it does not wait for ever."""
+    creates = "placementrules: [{name: provided, create: true}]"
+    town = Town(TWO % "parent: true", "root.a.made", rest=creates)
+    town.follow(TWO % "", rest=creates)
+    late = [app("same", "root.a.made"), app("other", "root.a.more"), app("itself", "root.a")]
+    assert refused_apps(town.do(apps(*late))) == {
+        "same": "failed to place application same: application rejected: "
+        "no placement rule matched: rule 1 (provided): root.a.made is below root.a, which is to "
+        "become a leaf",
+        "other": "failed to create rule based queue root.a.more for application other\n"
+        "creation of queue root.a.more failed parent is already a leaf: root.a",
+        "itself": "failed to place application itself: application rejected: "
+        "no placement rule matched: rule 1 (provided): root.a is no leaf",
+    }
+    town.want("app-0", 1)
+    assert town.serve(9) == ["app-0"]
+    town.do(releases(release("app-0")))
+    town.wait(41.0)
+    assert town.queue("root.a").is_leaf
+    assert refused_apps(town.do(apps(app("itself", "root.a")))) == {}
+
+
+@pytest.mark.row(22, 57)
+def test_a_partition_that_comes_back_is_a_new_one() -> None:
+    """It has its queues and nothing else; applications and nodes are to be told again."""
+    second = config("[{name: a}]", name="second").removeprefix("partitions:\n")
+    both = config("[{name: a}]") + second
+    town = Town("[{name: a}]")
+    town.do(reload(both), nodes(node("n2", partition="second", memory=5)))
+    new = apps(app("there", "root.a", partition="second"))
+    assert refused_apps(town.do(new)) == {}
+    effects = town.do(asks(ask("there", "k", partition="second", memory=1)))
+    assert placed(effects) == [("there", "k", "n2")]
+    town.do(reload(config("[{name: a}]")), reload(both))
+    report = town.views.partitions()[1]
+    assert (report.nodes, report.allocations, report.pending_asks) == (0, 0, 0)
+    assert town.views.applications(report.name) == []
+    assert refused_apps(town.do(new)) == {}
+
+
+def test_a_rest_ends_when_it_was_to_end() -> None:
+    """Back-off that a reload switches off ends with the rest that is going on."""
+    rests = "application.unschedasks.backoff: '1', application.unschedasks.backoff.delay: 5s"
+    town = Town(ONE % rests, "root.a", memory=5)
+    town.do(nodes(node("n2", memory=5)))
+    town.do(asks(ask("app-0", "big", priority=1, memory=6), ask("app-0", "small", memory=1)))
+    assert town.views.application(DEFAULT, AppId("app-0")).backoff_until == town.now + 5
+    town.follow(ONE % "")
+    assert keys(town.wait(4.9)) == []
+    assert keys(town.wait(0.2)) == ["small"]
+
+
+@pytest.mark.row(55)
+def test_the_extra_configuration_is_live_with_the_same_text() -> None:
+    """A switch that comes with an unchanged text is in force for the next decision."""
+    queues = "[{name: a, properties: {application.sort.policy: stateaware}}]"
+    town = Town(queues, "root.a", "root.a")
+    town.want("app-0", 1)
+    town.want("app-1", 1)
+    assert town.serve(9) == ["app-0"]
+    switch = {"stateaware-as-fifo": "true"}
+    assert keys(town.do(reload(config(queues), extra=switch))) == ["app-1-0"]
+
+
+def test_a_reload_within_a_replay_ends_no_replay() -> None:
+    """New settings are in force, and nothing is scheduled before the replay has ended."""
+    town = Town(TWO % "resources: {max: {memory: 1}}", "root.a")
+    town.do(BeginReplay(rm_id=RmId(RM)))
+    town.want("app-0", 4)
+    assert keys(town.do(reload(config(TWO % "resources: {max: {memory: 2}}")))) == []
+    ended = town.do(EndReplay(rm_id=RmId(RM), nodes=0, applications=0, allocations=4))
+    assert len(keys(ended)) == 2
+
+
+def test_an_application_keeps_its_place_through_reloads() -> None:
+    """Asks, their order, and times stay as they were: a reload is no new submission."""
+    town = Town(ONE % "", "root.a")
+    town.want("app-0", 3)
+    before = town.views.application(DEFAULT, AppId("app-0"))
+    town.follow(TWO % "")
+    assert town.views.application(DEFAULT, AppId("app-0")) == before

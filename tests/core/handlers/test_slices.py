@@ -1,0 +1,208 @@
+"""Configurations that are put in force slice by slice, and what may come in between."""
+
+import json
+from itertools import pairwise
+
+import pytest
+
+from licorne_core.events.queues import QueueRemoved
+from licorne_core.handlers.turn import MOST
+from licorne_core.messages.commands import (
+    Command,
+    Hold,
+    NodeAction,
+    PredicatePolicy,
+    RemoveRm,
+    SetHold,
+    Tick,
+)
+from licorne_core.messages.effects import Happened, NotRegistered, Registered, Unfinished
+from licorne_core.scheduling.node_search.walking import PART
+from licorne_core.values.ids import PartitionName, RmId
+from licorne_core.values.tuning import Tuning
+from support.core.builders import (
+    answering,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    reload,
+)
+from support.core.driver import Driver, asked, keys
+
+WIDE = 1_200
+"""Queues of a configuration that takes more than two slices of the usual size."""
+
+DEFAULT = PartitionName("[rm1]default")
+
+
+def wide(count: int, memory: int = 9, name: str = "default") -> str:
+    """A configuration of so many queues beside root.a, each with a maximum."""
+    size = {"resources": {"max": {"memory": memory}}}
+    queues = [{"name": "a"}, *({"name": f"q{n}"} | size for n in range(count))]
+    return config(json.dumps(queues), name=name)
+
+
+def slices_of(driver: Driver) -> int:
+    """How many more slices the command that was begun takes."""
+    slices = 0
+    while driver.rest is not None:
+        driver.begin(driver.rest)
+        slices += 1
+    return slices
+
+
+def test_a_large_registration_takes_slices() -> None:
+    """No slice builds more queues than the tuning says, and the answer comes with the last."""
+    driver = Driver()
+    assert driver.begin(register(wide(WIDE))) == []
+    assert not driver.views.rms()
+    assert slices_of(driver) >= WIDE // Tuning().slice_size
+    assert len(driver.scheduler.partitions[DEFAULT].tree) == WIDE + 2
+
+
+def test_a_large_reload_takes_slices() -> None:
+    """So does another configuration, whether it changes queues or takes them away."""
+    driver = Driver()
+    driver.do(register(wide(WIDE)))
+    for changed in (wide(WIDE, memory=8), wide(1)):
+        driver.begin(reload(changed))
+        assert slices_of(driver) >= WIDE // Tuning().slice_size
+
+
+def test_a_partition_of_many_queues_is_dropped_in_slices() -> None:
+    """Those who watch hear of each queue, and of no more in a slice than the tuning says."""
+    driver = Driver()
+    driver.do(register(wide(WIDE, name="other")))
+    driver.facts.clear()
+    driver.begin(reload(wide(0)))
+    most = known = len(driver.facts)
+    while driver.rest is not None:
+        driver.begin(driver.rest)
+        most, known = max(most, len(driver.facts) - known), len(driver.facts)
+    removed = [fact for fact in driver.facts if isinstance(fact, QueueRemoved)]
+    assert len(removed) == WIDE + 2
+    assert most <= Tuning().slice_size
+
+
+def test_another_order_of_very_many_nodes_takes_slices() -> None:
+    """A slice looks at no more nodes than count as much as the queues of a slice."""
+    driver = Driver(tuning=Tuning(slice_size=10))
+    driver.do(register(config("[{name: a}]")))
+    driver.do(nodes(*[node(f"n{number}", vcore=number + 1) for number in range(400)]))
+    driver.begin(reload(config("[{name: a}]", rest="nodesortpolicy: {type: binpacking}")))
+    assert slices_of(driver) >= 3 * 400 // (10 * PART)
+    driver.do(apps(app("app", "root.a")))
+    assert keys(driver.do(asks(ask("app", "k", vcore=400)))) == ["k"]
+
+
+def foreign_left(driver: Driver) -> list[int]:
+    """How many foreign allocations are left after each slice of the command that was begun."""
+    partition = driver.scheduler.partitions[DEFAULT]
+    left = [len(partition.foreign)]
+    while driver.rest is not None:
+        driver.begin(driver.rest)
+        left.append(len(partition.foreign))
+    return left
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [nodes(node("n", NodeAction.DECOMISSION)), reload(config("[{name: a}]", name="other"))],
+    ids=["node goes", "partition goes"],
+)
+def test_foreign_allocations_of_a_node_that_goes_are_forgotten_in_slices(ends: Command) -> None:
+    """No slice forgets more of them than the tuning says, and the node goes with the last."""
+    driver = Driver(tuning=Tuning(slice_size=10))
+    driver.do(register(config("[{name: a}]")), nodes(node("n", vcore=99), node("m", vcore=1)))
+    partition = driver.scheduler.partitions[DEFAULT]
+    foreign = [ask("", f"f{n}", on_node="n", tags={"foreign": "true"}, vcore=1) for n in range(35)]
+    driver.do(asks(*foreign))
+    driver.begin(ends)
+    left = foreign_left(driver)
+    assert max(before - after for before, after in pairwise([35, *left])) == 10
+    assert (left[-1], "n" in partition.nodes.by_id) == (0, False)
+
+
+def test_queues_are_cleaned_some_at_a_time() -> None:
+    """However many queues are empty at one deadline, a turn removes no more than `MOST`."""
+    driver = Driver()
+    driver.do(register(wide(MOST + 1)))
+    driver.do(reload(wide(0)))
+    driver.now += 10.0
+    counts = []
+    while len(driver.scheduler.partitions[DEFAULT].tree) > 2:
+        effects = driver.scheduler.handle(Tick(decisions=1), driver.now)
+        facts = [fact for e in effects if isinstance(e, Happened) for fact in e.facts]
+        counts.append(sum(isinstance(fact, QueueRemoved) for fact in facts))
+    assert counts == [MOST, 1]
+
+
+def test_no_deadline_comes_between_two_slices() -> None:
+    """What is due while a command has a rest is done once it has ended."""
+    driver = Driver(tuning=Tuning(slice_size=1))
+    driver.do(register(wide(3)))
+    driver.do(reload(wide(1)))
+    driver.begin(reload(wide(2)))
+    driver.now += 60.0
+    assert driver.scheduler.next_deadline() is None
+    slices_of(driver)
+    driver.run()
+    assert driver.scheduler.partitions[DEFAULT].tree.get("root.q2") is None
+    assert driver.scheduler.partitions[DEFAULT].tree.get("root.q1") is not None
+
+
+def test_an_answer_may_come_between_two_slices() -> None:
+    """An ask that the RM agrees to in the midst of a reload is placed, and counted once."""
+    driver = Driver(tuning=Tuning(slice_size=1))
+    driver.do(register(wide(3), predicates=PredicatePolicy()), nodes(node("n", memory=9)))
+    driver.do(apps(app("app", "root.a")))
+    effects = driver.do(asks(ask("app", "k", memory=1, predicate="p")))
+    (check,) = asked(effects)
+    driver.begin(reload(wide(3, memory=1)))
+    assert driver.rest is not None
+    rest = driver.rest
+    assert keys(driver.send(answering(check))) == ["k"]
+    driver.rest = rest
+    slices_of(driver)
+    driver.run()
+    assert driver.scheduler.partitions[DEFAULT].tree.root.allocated == {"memory": 1}
+
+
+def test_what_the_server_holds_meanwhile_stays_held() -> None:
+    """A hold of the server that begins during a registration is one of the new session too."""
+    driver = Driver(tuning=Tuning(slice_size=1))
+    driver.do(register(wide(1)))
+    driver.begin(register(wide(2)))
+    rest = driver.rest
+    assert rest is not None
+    driver.send(SetHold(rm_id=RmId("rm1"), hold=Hold.DRAINING, on=True))
+    driver.rest = rest
+    slices_of(driver)
+    assert list(driver.scheduler.partitions[DEFAULT].holds) == [Hold.DRAINING]
+
+
+def test_a_registration_that_is_given_up_leaves_nothing() -> None:
+    """Another registration in its place begins at its own beginning."""
+    driver = Driver(tuning=Tuning(slice_size=1))
+    driver.begin(register(wide(3)))
+    (effect,) = driver.send(register(wide(1)))
+    assert isinstance(effect, Registered)
+    assert len(driver.scheduler.partitions[DEFAULT].tree) == 3
+
+
+def test_an_rm_that_goes_takes_its_rest_along() -> None:
+    """What is left of a reload means nothing once its RM is gone."""
+    driver = Driver(tuning=Tuning(slice_size=1))
+    driver.do(register(wide(1)))
+    driver.begin(reload(wide(3)))
+    rest = driver.rest
+    assert rest is not None
+    driver.send(RemoveRm(rm_id=RmId("rm1")))
+    (effect,) = driver.scheduler.handle(rest, driver.now)
+    assert isinstance(effect, NotRegistered)
+    assert not isinstance(driver.send(register(wide(1)))[-1], Unfinished)

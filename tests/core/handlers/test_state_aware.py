@@ -1,0 +1,176 @@
+"""State-aware queues and back-off: who is not looked at for a while (spec §§ 5.2, 8.3a)."""
+
+import pytest
+
+from licorne_core.messages.commands import Tick
+from support.core.builders import (
+    RM,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+    remove_apps,
+)
+from support.core.driver import Driver, keys, placed
+from support.core.steps import last
+
+AWARE = config("[{name: a, properties: {application.sort.policy: stateaware}}]")
+BACKOFF = config(
+    "[{name: a, properties: {application.unschedasks.backoff: '2', "
+    "application.unschedasks.backoff.delay: 5s}}]"
+)
+
+
+def cluster(text: str, *app_ids: str, vcore: int = 1000, count: int = 1) -> Driver:
+    """So many nodes, and applications submitted a second apart."""
+    driver = Driver()
+    driver.do(register(text), nodes(*(node(f"n{n}", vcore=vcore) for n in range(count))))
+    for app_id in app_ids:
+        driver.do(apps(app(app_id, "root.a")))
+        driver.wait(1)
+    return driver
+
+
+def why(driver: Driver, app_id: str, key: str = "") -> str:
+    """The summary of an explanation."""
+    return last(driver.views.explain(driver.views.resolve(f"[{RM}]default"), app_id, key)).summary
+
+
+@pytest.mark.row(96)
+def test_one_new_application_at_a_time() -> None:
+    """Of three new applications one gets its first allocation, until it has a second."""
+    driver = cluster(AWARE, "one", "two", "three")
+    effects = driver.do(asks(*(ask(who, who, vcore=1) for who in ("three", "two", "one"))))
+    assert keys(effects) == ["one"]
+    assert "application one comes first" in why(driver, "two")
+    assert keys(driver.do(asks(ask("one", "o2", vcore=1)))) == ["o2", "two"]
+    assert keys(driver.do(asks(ask("two", "w2", vcore=1)))) == ["w2", "three"]
+
+
+@pytest.mark.row(96, 97)
+def test_a_starting_application_without_asks_blocks_for_five_minutes() -> None:
+    """The one that starts holds the others back even with nothing to ask for, but not for ever."""
+    driver = cluster(AWARE, "one", "two")
+    driver.do(asks(ask("one", "o1", vcore=1), ask("two", "w1", vcore=1)))
+    assert keys(driver.wait(299)) == []
+    assert keys(driver.wait(2)) == ["w1"]
+
+
+@pytest.mark.row(97)
+def test_the_next_one_starts_when_the_starting_one_goes() -> None:
+    """An application that is removed while it starts lets the oldest accepted one in."""
+    driver = cluster(AWARE, "one", "two", "three")
+    driver.do(asks(*(ask(who, who, vcore=1) for who in ("one", "three", "two"))))
+    assert keys(driver.do(remove_apps("one"))) == ["two"]
+
+
+@pytest.mark.row(98)
+def test_running_applications_come_by_create_time() -> None:
+    """Those that run are served the oldest first, and before the one that is let in."""
+    driver = cluster(AWARE, "one", "two", "three", vcore=5)
+    for who in ("one", "two"):
+        driver.do(asks(ask(who, f"{who}-a", vcore=1), ask(who, f"{who}-b", vcore=1)))
+    effects = driver.do(asks(*(ask(who, f"{who}-c", vcore=1) for who in ("three", "two", "one"))))
+    assert keys(effects) == ["one-c"]
+
+
+def test_a_tag_lets_an_application_skip_the_start() -> None:
+    """An application with stateaware disabled runs from its first allocation on."""
+    driver = Driver()
+    driver.do(register(AWARE), nodes(node("n1", vcore=9)))
+    driver.do(apps(app("one", "root.a", tags={"application.stateaware.disable": "true"})))
+    driver.wait(1)
+    driver.do(apps(app("two", "root.a")))
+    effects = driver.do(asks(ask("two", "w1", vcore=1), ask("one", "o1", vcore=1)))
+    assert keys(effects) == ["o1", "w1"]
+
+
+def test_the_administrator_can_have_it_treated_as_fifo() -> None:
+    """With the switch in the extra configuration all applications are looked at; it is live."""
+    driver = cluster(AWARE, "one", "two")
+    driver.do(asks(ask("one", "o1", vcore=1), ask("two", "w1", vcore=1)))
+    assert keys(driver.do(reload(AWARE, extra={"stateaware-as-fifo": "true"}))) == ["w1"]
+
+
+def test_leaving_the_policy_lets_everybody_in() -> None:
+    """A reload to another sort policy ends the wait."""
+    driver = cluster(AWARE, "one", "two")
+    driver.do(asks(ask("one", "o1", vcore=1), ask("two", "w1", vcore=1)))
+    assert keys(driver.do(reload(AWARE.replace("stateaware", "fifo")))) == ["w1"]
+
+
+@pytest.mark.row(103)
+def test_back_off_after_two_asks_that_fit_nowhere() -> None:
+    """With a threshold of two the third ask is not tried for five seconds."""
+    driver = cluster(BACKOFF, "one", vcore=10, count=9)
+    effects = driver.do(
+        asks(
+            ask("one", "big1", vcore=20, priority=2),
+            ask("one", "big2", vcore=21, priority=2),
+            ask("one", "small", vcore=1),
+        )
+    )
+    assert keys(effects) == []
+    assert "application one backs off" in why(driver, "one", "small")
+    assert keys(driver.wait(4.9)) == []
+    driver.do(releases(release("one", "big1")))
+    assert keys(driver.wait(0.2)) == ["small"]
+
+
+@pytest.mark.row(103)
+def test_back_off_goes_on_as_long_as_the_asks_are_stuck() -> None:
+    """After the delay the application is tried, and sent to rest again."""
+    driver = cluster(BACKOFF, "one", vcore=10, count=9)
+    driver.do(asks(*(ask("one", f"big{n}", vcore=20, priority=2) for n in range(2))))
+    driver.do(asks(ask("one", "small", vcore=1)))
+    assert keys(driver.wait(60)) == []
+    assert "backs off" in why(driver, "one", "small")
+
+
+def test_quota_is_no_reason_for_back_off() -> None:
+    """Asks beyond a queue's maximum do not count (spec § 8.3)."""
+    text = BACKOFF.replace("[{name: a, ", "[{name: a, resources: {max: {vcore: 5m}}, ")
+    driver = cluster(text, "one", vcore=100)
+    effects = driver.do(
+        asks(*(ask("one", f"big{n}", vcore=50, priority=2) for n in range(3))),
+        asks(ask("one", "small", vcore=1)),
+    )
+    assert keys(effects) == ["small"]
+
+
+def test_a_newcomer_that_is_removed_makes_room_for_the_next() -> None:
+    """A newcomer that is removed right after its first allocation leaves nothing behind."""
+    driver = Driver()
+    driver.do(
+        register(config("[{name: a, properties: {application.sort.policy: stateaware}}]")),
+        nodes(node("n", memory=10)),
+        apps(app("a1", "root.a"), app("a2", "root.a")),
+    )
+    driver.send(asks(ask("a1", "k", memory=1)))
+    driver.send(Tick(decisions=1))
+    driver.send(asks(ask("a2", "k", memory=1)))
+    driver.send(remove_apps("a1"))
+    assert placed(driver.run()) == [("a2", "k", "n")]
+
+
+def test_a_second_allocation_ends_a_start_whatever_the_policy_is_meanwhile() -> None:
+    """What was starting has started with its second allocation, though the leaf is fifo then."""
+    queues = config("[{name: a, properties: {application.sort.policy: stateaware}}]")
+    driver = Driver()
+    driver.do(
+        register(queues),
+        nodes(node("n", memory=10)),
+        apps(app("a1", "root.a"), app("a2", "root.a")),
+        asks(ask("a1", "k1", memory=1)),
+        reload(queues, extra={"stateaware-as-fifo": "true"}),
+        asks(ask("a1", "k2", memory=1)),
+        reload(queues, extra={"stateaware-as-fifo": "false"}),
+    )
+    assert placed(driver.do(asks(ask("a2", "k", memory=1)))) == [("a2", "k", "n")]

@@ -1,0 +1,114 @@
+"""The table of a request's states (spec §§ 5.3, 6, 9)."""
+
+import ast
+import re
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from licorne_core.model.apps import requests
+from licorne_core.model.apps.requests import TRANSITIONS, Request, RequestEvent, RequestState
+from support.core.builders import ask
+
+BOOKS_ROOM = {RequestEvent.ASSUME, RequestEvent.ALLOCATE, RequestEvent.KEEP_ROOM}
+"""The events that book a pending request."""
+
+
+def request_in(state: RequestState) -> Request:
+    """A request in this state."""
+    request = Request(ask("app", "k", vcore=1), 0.0, 1)
+    request.state = state
+    return request
+
+
+def reachable_from(start: RequestState) -> set[RequestState]:
+    """Every state that some sequence of events leads to, the first one included."""
+    found = {start}
+    while True:
+        more = {to for (state, _), to in TRANSITIONS.items() if state in found} - found
+        if not more:
+            return found
+        found |= more
+
+
+@pytest.mark.parametrize(("state", "event"), [*product(RequestState, RequestEvent)])
+def test_an_event_leads_where_the_table_says_or_is_refused(
+    state: RequestState, event: RequestEvent
+) -> None:
+    """A step that is not in the table raises KeyError and leaves the request as it was."""
+    request = request_in(state)
+    if (state, event) in TRANSITIONS:
+        request.follow(event)
+        assert request.state is TRANSITIONS[state, event]
+    else:
+        with pytest.raises(KeyError):
+            request.follow(event)
+        assert request.state is state
+
+
+def test_a_new_request_is_pending_and_may_come_to_every_state() -> None:
+    """No state is only on paper."""
+    new = Request(ask("app", "k", vcore=1), 0.0, 1)
+    assert new.is_pending
+    assert reachable_from(new.state) == set(RequestState)
+
+
+def test_every_event_happens_in_some_state() -> None:
+    """No event is only on paper."""
+    assert {event for _, event in TRANSITIONS} == set(RequestEvent)
+
+
+def test_what_is_released_stays_so() -> None:
+    """Nothing follows a release, and from every state something leads to one."""
+    assert reachable_from(RequestState.RELEASED) == {RequestState.RELEASED}
+    for state in RequestState:
+        assert RequestState.RELEASED in reachable_from(state), state
+
+
+def test_what_ends_a_request_and_what_makes_it_wait_again() -> None:
+    """A release leads to the end from wherever it is allowed, the other two back to the start."""
+    ends = {RequestEvent.RELEASE: RequestState.RELEASED}
+    again = (RequestEvent.ROLL_BACK, RequestEvent.ASK_BACK)
+    ends |= dict.fromkeys(again, RequestState.PENDING)
+    for (state, event), to in TRANSITIONS.items():
+        assert event not in ends or to is ends[event], (state, event)
+
+
+def test_booked_is_what_takes_room_on_a_node() -> None:
+    """The table leads there by a booking, out by its end, or to wait for a placeholder's end."""
+    for (state, event), to in TRANSITIONS.items():
+        if state is RequestState.PENDING:
+            assert (to in requests.BOOKED) == (event in BOOKS_ROOM), event
+        ends = event in (RequestEvent.RELEASE, RequestEvent.ROLL_BACK, RequestEvent.ASK_BACK)
+        waits = event in (RequestEvent.MATCH, RequestEvent.LINK)
+        assert (to in requests.BOOKED) != (ends or waits), (state, event)
+        assert (to in requests.TO_REPLACE) == waits, (state, event)
+
+
+def test_the_docstring_names_the_states_that_there_are() -> None:
+    """Whoever reads the table of meanings finds each state there, in the order of the code."""
+    # A compiled module has no docstring.
+    source = Path(__file__).parents[4] / "core/licorne_core/model/apps/requests.py"
+    text = ast.get_docstring(ast.parse(source.read_text()), clean=False)
+    described = re.findall(r"^    ([A-Z]+)  ", text or "", re.MULTILINE)
+    assert described == [state.name for state in RequestState]
+
+
+def test_places_go_by_priority_then_age_then_arrival() -> None:
+    """The highest priority comes first, of equal ones the oldest, then the first that came."""
+    late, soon, old, high = (
+        Request(ask("app", key, priority=priority, vcore=1), created, arrival)
+        for key, priority, created, arrival in (
+            ("late", 0, 5.0, 4),
+            ("soon", 0, 5.0, 3),
+            ("old", 0, 1.0, 2),
+            ("high", 1, 9.0, 1),
+        )
+    )
+    assert sorted([late.place, soon.place, old.place, high.place]) == [
+        high.place,
+        old.place,
+        soon.place,
+        late.place,
+    ]

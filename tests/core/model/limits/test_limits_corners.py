@@ -1,0 +1,301 @@
+"""Limits where several could count, and limits that a reload changes (spec §§ 10.2-10.8)."""
+
+import pytest
+
+from licorne_core.messages.commands import NewApplication
+from licorne_core.values.errors import NotFound
+from licorne_core.values.ids import PartitionName
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    reload,
+    remove_apps,
+)
+from support.core.driver import Driver, keys, placed
+from support.core.steps import last
+
+DEFAULT = PartitionName("[rm1]default")
+SUE_1 = "{users: [sue], maxresources: {vcore: 1m}}"
+SUE_3 = "{users: [sue], maxresources: {vcore: 3m}}"
+ALL_2 = "{users: ['*'], maxresources: {vcore: 2m}}"
+ALL_5 = "{users: ['*'], maxresources: {vcore: 5m}}"
+
+
+def leaf(*limits: str, name: str = "a", root: str = "") -> str:
+    """A configuration of one leaf with these limits, and those of root."""
+    rest = f"limits: [{root}]" if root else ""
+    return config(f"[{{name: {name}, limits: [{', '.join(limits)}]}}]", rest=rest)
+
+
+def groups(*names: str, cores: int = 9) -> str:
+    """A limit for each of the groups, in this order."""
+    return ", ".join(f"{{groups: [{n!r}], maxresources: {{vcore: {cores}m}}}}" for n in names)
+
+
+def town(text: str, *new: NewApplication) -> Driver:
+    """A core with more room than limits, and these applications."""
+    driver = Driver()
+    driver.do(register(text), nodes(node("n1", vcore=1000, gpu=1000)), apps(*new))
+    return driver
+
+
+def want(driver: Driver, app_id: str, count: int = 9) -> None:
+    """So many asks of one thousandth of a core."""
+    driver.do(asks(*(ask(app_id, f"{app_id}{i}", vcore=1) for i in range(count))))
+
+
+def usage_names(driver: Driver, kind: str) -> list[str]:
+    """The users or groups that have something or a limit, in order."""
+    return list(filter(None, driver.views.usage_names_in_order(DEFAULT, kind)))
+
+
+def has(driver: Driver, *app_ids: str) -> int:
+    """What the applications have together."""
+    reports = [report for report in driver.views.applications(DEFAULT) if report.app_id in app_ids]
+    return sum(report.allocated.get("vcore", 0) for report in reports)
+
+
+def group(driver: Driver, app_id: str) -> str:
+    """The group that an application of sue's counts for."""
+    return last(driver.views.usage(DEFAULT, "user", "sue")).groups[app_id]  # type: ignore[index]
+
+
+@pytest.mark.row(156, 157)
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (leaf(groups("ops", "dev")), "ops"),
+        (leaf(groups("dev", "ops")), "dev"),
+        (leaf(groups("qa"), root=groups("dev", "ops")), "dev"),
+        (leaf(groups("ops"), root=groups("dev", "ops")), "ops"),
+        (leaf(groups("qa", "*"), root=groups("dev")), "*"),
+        (leaf(groups("qa"), root=groups("qa")), ""),
+        (config("[{name: a}]"), ""),
+    ],
+    ids=["first", "other order", "further up", "leaf first", "wildcard", "none of hers", "none"],
+)
+def test_one_group_counts(text: str, found: str) -> None:
+    """From the leaf up: the first configured group that the user is in, else that queue's `*`."""
+    driver = town(text, app("job", "root.a", user="sue", groups=["dev", "ops"]))
+    assert group(driver, "job") == found
+
+
+@pytest.mark.row(156)
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        (leaf(groups("ops")), leaf(groups("dev", "ops")), "ops"),
+        (leaf(groups("ops")), leaf(groups("dev"), root=groups("ops")), "ops"),
+        (leaf(groups("qa", "*")), leaf(groups("dev", "*")), "*"),
+        (leaf(groups("ops")), leaf(groups("dev")), "dev"),
+        (leaf(groups("qa", "*")), leaf(groups("dev")), "dev"),
+        (leaf(groups("ops")), leaf(groups("qa", "*")), "*"),
+        (leaf(groups("ops")), leaf(groups("qa")), ""),
+        (leaf(groups("qa")), leaf(groups("dev")), "dev"),
+    ],
+    ids=[
+        "another before it",
+        "limited further up",
+        "a named one beside the wildcard",
+        "another instead",
+        "a named one instead of the wildcard",
+        "the wildcard instead",
+        "none instead",
+        "one for the first time",
+    ],
+)
+def test_a_group_stays_as_long_as_it_is_limited(before: str, after: str, found: str) -> None:
+    """A reload leaves an application its group if a queue above it limits that group still."""
+    driver = town(before, app("job", "root.a", user="sue", groups=["dev", "ops"]))
+    want(driver, "job", 1)
+    driver.do(reload(after))
+    assert group(driver, "job") == found
+    driver.do(reload(after.replace("9m", "8m")), reload(after))
+    assert group(driver, "job") == found
+
+
+@pytest.mark.row(156)
+def test_one_of_two_leaves_a_group_with_what_it_has() -> None:
+    """What the other one has still counts for the group at root, and nothing else does."""
+    both = "[{name: a, limits: [%s]}, {name: b, limits: [%s]}]"
+    driver = town(
+        config(both % (groups("ops"), groups("ops"))),
+        app("job", "root.a", user="sue", groups=["dev", "ops"]),
+        app("bob", "root.b", user="bob", groups=["ops"]),
+    )
+    want(driver, "job", 2)
+    want(driver, "bob", 3)
+    driver.do(reload(config(both % (groups("dev"), groups("ops")))))
+    used = {
+        name: last(driver.views.usage(DEFAULT, "group", name)).queues.allocated
+        for name in ("dev", "ops")
+    }
+    assert used == {"dev": {"vcore": 2}, "ops": {"vcore": 3}}
+
+
+@pytest.mark.row(156)
+def test_usage_stays_with_the_group_that_is_kept() -> None:
+    """After a reload what an application has still counts for its group, and bounds its members."""
+    text = leaf(groups("ops", cores=2))
+    driver = town(text, app("job", "root.a", user="sue", groups=["dev", "ops"]))
+    want(driver, "job", 1)
+    driver.do(reload(leaf(groups("dev"), root=groups("ops", cores=2))))
+    driver.do(apps(app("bob", "root.a", user="bob", groups=["ops"])))
+    want(driver, "bob")
+    assert (has(driver, "job"), has(driver, "bob")) == (1, 1)
+
+
+@pytest.mark.row(156, 158)
+def test_the_tightest_of_all_limits_counts() -> None:
+    """Of the user's and the group's limits, in leaf and root, the one with least left decides."""
+    both = f"{SUE_3}, {groups('dev', cores=2)}"
+    driver = town(leaf(SUE_1, root=both), app("job", "root.a", user="sue", groups=["dev"]))
+    want(driver, "job")
+    assert has(driver, "job") == 1
+    driver.do(reload(leaf(root=both)))
+    assert has(driver, "job") == 2
+    driver.do(reload(leaf(root=SUE_3)))
+    assert has(driver, "job") == 3
+
+
+@pytest.mark.row(155)
+def test_a_zero_among_limits_forbids_the_type() -> None:
+    """A limit of nine and no graphics card stops every ask for a card, and no other."""
+    limit = "{users: [sue], maxresources: {vcore: 9m, gpu: 0}}"
+    driver = town(leaf(limit), app("job", "root.a", user="sue"))
+    wanted = [ask("job", "card", vcore=1, gpu=1), ask("job", "none", vcore=1)]
+    assert keys(driver.do(asks(*wanted))) == ["none"]
+
+
+@pytest.mark.row(155)
+def test_a_queue_with_capitals_has_its_limits() -> None:
+    """However the queue's name is written, its limits count."""
+    driver = town(leaf(SUE_1, name="Sales"), app("job", "root.SALES", user="sue"))
+    want(driver, "job")
+    assert has(driver, "job") == 1
+
+
+@pytest.mark.row(6, 10)
+def test_partitions_count_apart() -> None:
+    """What a user has in one partition is not counted in another of the same RM."""
+    second = config(f"[{{name: a, limits: [{SUE_1}]}}]", name="second")
+    driver = town(leaf(SUE_1) + second.removeprefix("partitions:\n"))
+    driver.do(nodes(node("n2", partition="second", vcore=9)))
+    for partition in ("default", "second"):
+        driver.do(apps(app("job", "root.a", user="sue", partition=partition)))
+        wanted = [ask("job", f"k{i}", partition=partition, vcore=1) for i in range(3)]
+        assert len(placed(driver.do(asks(*wanted)))) == 1
+
+
+@pytest.mark.row(160)
+@pytest.mark.parametrize(
+    ("before", "after", "had", "may_have"),
+    [
+        ([SUE_1], [SUE_3], 1, 3),
+        ([SUE_3], [SUE_1], 3, 3),
+        ([SUE_1, ALL_5], [ALL_5], 1, 5),
+        ([SUE_1], [], 1, 9),
+        ([ALL_2], [ALL_5], 2, 5),
+        ([SUE_1, ALL_2], [SUE_1, ALL_5], 1, 1),
+        ([ALL_2], [ALL_5, groups("dev", cores=4)], 2, 4),
+        ([groups("dev", cores=2)], [groups("ops", cores=3)], 2, 3),
+        ([groups("dev", cores=2)], [], 2, 9),
+    ],
+    ids=[
+        "raised",
+        "lowered",
+        "named to wildcard",
+        "removed",
+        "wildcard raised",
+        "wildcard raised beside a name",
+        "a group's besides",
+        "another group's",
+        "a group's removed",
+    ],
+)
+def test_limits_in_force_are_those_of_the_reload(
+    before: list[str], after: list[str], had: int, may_have: int
+) -> None:
+    """What is used already counts at once by the new limits, and nothing is taken away."""
+    driver = town(leaf(*before), app("job", "root.a", user="sue", groups=["dev", "ops"]))
+    want(driver, "job")
+    assert has(driver, "job") == had
+    driver.do(reload(leaf(*after)))
+    assert has(driver, "job") == may_have
+
+
+@pytest.mark.row(157, 160)
+def test_a_wildcard_that_comes_is_for_each_by_themselves() -> None:
+    """Users who had no limit have one each, and one who has an own entry keeps that."""
+    new = [app(user, "root.a", user=user) for user in ("sue", "bob", "eve")]
+    driver = town(leaf(), *new)
+    driver.do(reload(leaf(SUE_1, ALL_2)))
+    for user in ("sue", "bob", "eve"):
+        want(driver, user)
+    assert [has(driver, user) for user in ("sue", "bob", "eve")] == [1, 2, 2]
+
+
+@pytest.mark.row(159, 160)
+def test_more_applications_of_a_user_start_after_a_reload() -> None:
+    """A raised number lets the next one start; a lowered one stops none that runs."""
+    limit = "{users: [sue], maxapplications: %s}"
+    driver = town(leaf(limit % 1), *(app(f"s{n}", "root.a", user="sue") for n in range(3)))
+    for number in range(3):
+        want(driver, f"s{number}", 1)
+    assert has(driver, "s0", "s1", "s2") == 1
+    driver.do(reload(leaf(limit % 2)))
+    assert has(driver, "s0", "s1", "s2") == 2
+    driver.do(reload(leaf(limit % 1)))
+    assert has(driver, "s0", "s1", "s2") == 2
+    driver.do(remove_apps("s0"))
+    assert has(driver, "s2") == 0
+    driver.do(remove_apps("s1"))
+    assert has(driver, "s2") == 1
+
+
+@pytest.mark.row(156)
+def test_nobody_is_kept_for_nothing() -> None:
+    """With the last application a user is gone from the reports; who has a limit stays (§ 10.8)."""
+    driver = town(leaf(groups("dev")), app("job", "root.a", user="sue", groups=["dev"]))
+    want(driver, "job")
+    driver.do(remove_apps("job"))
+    with pytest.raises(NotFound):
+        last(driver.views.usage(DEFAULT, "user", "sue"))
+    assert usage_names(driver, "user") == []
+    left = last(driver.views.usage(DEFAULT, "group", "dev")).queues
+    assert (left.allocated, left.applications) == ({}, ())
+    assert usage_names(driver, "group") == ["dev"]
+    assert driver.scheduler.partitions[DEFAULT].limits.groups == {}
+
+
+@pytest.mark.row(156)
+def test_a_limit_for_everybody_names_nobody() -> None:
+    """The wildcard is no user; a user that a limit names is listed where the limit is."""
+    driver = town(leaf("{users: [sue], maxresources: {vcore: 5m}}", ALL_5))
+    assert usage_names(driver, "user") == ["sue"]
+    (below,) = last(driver.views.usage(DEFAULT, "user", "sue")).queues.children
+    assert (below.path, below.max) == ("root.a", {"vcore": 5})
+    with pytest.raises(NotFound):
+        last(driver.views.usage(DEFAULT, "user", "*"))
+
+
+def test_usage_is_known_where_nothing_was_limited() -> None:
+    """Reports have it, and a limit that comes later counts what there is already, and only that."""
+    driver = town(leaf(), app("s0", "root.a", user="sue"), app("s1", "root.a", user="sue"))
+    want(driver, "s0", 1)
+    want(driver, "s1", 1)
+    usage = last(driver.views.usage(DEFAULT, "user", "sue")).queues
+    assert usage.allocated == usage.children[0].allocated == {"vcore": 2}
+    driver.do(reload(leaf(SUE_3)))
+    want(driver, "s0", 5)
+    assert has(driver, "s0", "s1") == 3
+    driver.do(reload(leaf()))
+    assert has(driver, "s0", "s1") == 6
+    usage = last(driver.views.usage(DEFAULT, "user", "sue")).queues
+    assert usage.allocated == usage.children[0].allocated == {"vcore": 6}

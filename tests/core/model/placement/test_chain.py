@@ -1,0 +1,188 @@
+"""The chain of rules: what is in force, what is refused, and that a refusal leaves no trace."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne_core.config.schema import PlacementRuleConfig, QueueConfig
+from licorne_core.messages.commands import NewApplication
+from licorne_core.model.placement.chain import Placer
+from licorne_core.model.queues.access import RECOVERY_PATH, may_submit, takes_applications
+from licorne_core.model.queues.tree import MAX_LEVELS, MAX_PATH_LENGTH, QueueTree
+from licorne_core.values.errors import ConfigError, Rejected
+from licorne_core.values.identity import UserGroup
+from licorne_core.values.ids import AppId
+from licorne_core.values.names import is_queue_name
+from support.core.trees import (
+    check_tree,
+    outline,
+    partition_config,
+    root_config,
+    tree_of,
+    whole_tree,
+)
+
+OPEN = "- {name: root, submitacl: '*', queues: [{name: a}]}"
+
+
+def refusal(placer: Placer, tree: QueueTree, app: NewApplication) -> str:
+    """The text with which an application is refused, the tree having stayed as it was."""
+    before = outline(tree)
+    with pytest.raises(Rejected) as refused:
+        placer.place(app, tree)
+    assert outline(tree) == before
+    return str(refused.value)
+
+
+def app(queue: str = "", **tags: str) -> NewApplication:
+    """An application of ann's."""
+    return NewApplication(
+        app_id=AppId("app-1"), queue_name=queue, user=UserGroup("ann", ("ann",)), tags=tags
+    )
+
+
+@pytest.mark.row(62)
+def test_implicit_rules_are_shown() -> None:
+    """Without rules there is `provided`, which does not create; recovery is last in any case."""
+    provided, recovery = Placer([]).rules
+    assert (provided.name, provided.create) == ("provided", False)
+    assert (recovery.name, recovery.create, recovery.value) == ("recovery", True, RECOVERY_PATH)
+    user = PlacementRuleConfig(name="user")
+    assert Placer([user]).rules == (user, recovery)
+
+
+@pytest.mark.row(78)
+@pytest.mark.parametrize("name", ["nonsense", "recovery"])
+def test_unknown_rule_is_refused(name: str) -> None:
+    """A rule that does not exist, or is not for configurations, makes no set of rules."""
+    with pytest.raises(ConfigError, match=f"unknown rule name specified {name}, failing"):
+        Placer([PlacementRuleConfig(name=name)])
+
+
+@pytest.mark.row(68, 69, 78)
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ("{name: nonsense}", "unknown rule name specified nonsense, failing placement rule config"),
+        ("{name: recovery}", "recovery rule cannot be part of the config"),
+        ("{name: tag}", "a tag queue rule must have a tag name set"),
+        ("{name: fixed, create: true}", "a fixed queue rule must have a queue name set"),
+        (
+            "{name: fixed, value: root.a, parent: {name: user}}",
+            "cannot have a fixed queue rule with qualified queue getName and a parent rule: root.a",
+        ),
+        ("{name: user, parent: {name: nonsense}}", "unknown rule name specified nonsense"),
+    ],
+)
+def test_rules_that_cannot_work_are_refused(rule: str, text: str) -> None:
+    """The configuration does not load with a rule that could never be followed."""
+    with pytest.raises(ConfigError) as refused:
+        partition_config(f"queues: [{{name: a}}]\nplacementrules: [{rule}]")
+    assert text in str(refused.value)
+
+
+@pytest.mark.row(73)
+@pytest.mark.parametrize("parent", ["{name: user}", "[{name: user}]"])
+def test_parent_as_mapping_or_list(parent: str) -> None:
+    """A parent rule may be written as a mapping or as a list of one."""
+    config = partition_config(
+        "queues: [{name: a}]\n"
+        f"placementrules: [{{name: provided, create: true, parent: {parent}}}]"
+    )
+    (rule,) = config.placement_rules
+    assert rule.parent == PlacementRuleConfig(name="user")
+
+
+@pytest.mark.parametrize("separator", [".", "x", "_", ","])
+def test_endless_queue_names(separator: str) -> None:
+    """However much an application says about its queue, the answer is short and the tree small."""
+    placer = Placer([PlacementRuleConfig(name="provided", create=True)])
+    tree = tree_of(OPEN)
+    assert len(refusal(placer, tree, app(f"root.{f'y{separator}' * 50_000}"))) < 300
+    assert len(refusal(placer, tree, app(f"y{separator}" * 50_000))) < 300
+
+
+def test_limits_of_a_path() -> None:
+    """Too deep and too long say by how much."""
+    placer = Placer([PlacementRuleConfig(name="provided", create=True)])
+    tree = tree_of(OPEN)
+    start = "failed to place application app-1: queue path of "
+    assert refusal(placer, tree, app("root" + ".y" * MAX_LEVELS)) == (
+        f"{start}33 levels is too deep, at most 32 allowed"
+    )
+    assert refusal(placer, tree, app("root." + "y" * MAX_PATH_LENGTH)) == (
+        f"{start}4101 characters is too long, at most 4096 allowed"
+    )
+
+
+def test_a_name_with_full_stops_is_one_level() -> None:
+    """Every full stop in a user's name is spelt out, not only the first (spec § 3.8)."""
+    placer = Placer([PlacementRuleConfig(name="user", create=True)])
+    user = UserGroup("ann.b.c", ("staff",))
+    dotted = NewApplication(app_id=AppId("app-1"), queue_name="", user=user)
+    assert placer.place(dotted, tree_of(OPEN)).path == "root.ann_dot_b_dot_c"
+
+
+@pytest.mark.row(84)
+def test_forced_application_survives_a_changed_tree() -> None:
+    """Running pods whose queue can no longer be created are recovered; later ones are refused."""
+    placer = Placer([PlacementRuleConfig(name="provided", create=True)])
+    tree = tree_of(OPEN)
+    assert refusal(placer, tree, app("root.a.gone")).endswith("parent is already a leaf: root.a")
+    forced = app("root.a.gone", **{"application.create.force": "true"})
+    assert placer.place(forced, tree).path == RECOVERY_PATH
+
+
+names = st.sampled_from(["a", "B", "root", "a.b", "x,y", "", "root.a", "root.B.c", "@recovery@"])
+rule_kinds = st.sampled_from(["provided", "user", "fixed", "tag"])
+
+
+def rule_configs(levels: int) -> st.SearchStrategy[PlacementRuleConfig]:
+    """Rules with up to so many parents, fixed ones with a value as parsing lets it through."""
+    parents = st.none() if levels == 0 else st.none() | rule_configs(levels - 1)
+    return st.builds(
+        PlacementRuleConfig,
+        name=rule_kinds,
+        create=st.booleans(),
+        value=st.sampled_from(["a", "b.c", "root.b", "root"]),
+        parent=parents,
+    )
+
+
+APPS = st.builds(
+    app,
+    names,
+    **dict.fromkeys(("a", "root.b"), names),
+    **{"application.create.force": st.sampled_from(["", "true"])},
+)
+ROOTS: list[QueueConfig] = [
+    root_config(queues)
+    for queues in (
+        OPEN,
+        "- {name: a, submitacl: ann, queues: [{name: b}]}\n- {name: b}\n- {name: default}",
+        "- {name: root, submitacl: '*', queues: [{name: a, parent: true}, {name: default}]}",
+    )
+]
+
+
+@given(st.sampled_from(ROOTS), st.lists(rule_configs(2), max_size=3), st.lists(APPS, max_size=4))
+def test_placing_ends_in_a_leaf_or_leaves_no_trace(
+    root: QueueConfig, rules: list[PlacementRuleConfig], newcomers: list[NewApplication]
+) -> None:
+    """An application gets into a leaf that is open to it, or when forced into recovery."""
+    tree = whole_tree(root)
+    placer = Placer(rules)
+    for newcomer in newcomers:
+        before = outline(tree)
+        try:
+            leaf = placer.place(newcomer, tree)
+        except Rejected:
+            assert outline(tree) == before
+            continue
+        check_tree(tree)
+        assert takes_applications(leaf)
+        assert all(is_queue_name(name) for name in leaf.path.split("."))
+        if leaf.path == RECOVERY_PATH:
+            assert newcomer.tags["application.create.force"] == "true"
+        else:
+            assert may_submit(leaf, newcomer.user)

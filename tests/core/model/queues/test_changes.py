@@ -1,0 +1,46 @@
+"""What it takes to compare the queues of two moments."""
+
+from typing import Any
+
+from licorne_core.config.schema import LimitConfig, QueueConfig
+from licorne_core.events.queues import LimitSet
+from licorne_core.model.queues.changes import limit_facts, snapshot
+from support.core.trees import reload_tree, whole_tree
+
+
+class Counted(dict[str, int]):
+    """Amounts that count how often they are compared."""
+
+    compared = 0
+
+    __hash__ = None
+
+    def __eq__(self, other: Any) -> bool:
+        """Compare, and count."""
+        Counted.compared += 1
+        return super().__eq__(other)
+
+
+def limited(description: str, amount: int) -> QueueConfig:
+    """Root with one limit for a thousand users."""
+    users = tuple(f"u{number}" for number in range(1_000))
+    sizes = Counted(memory=amount)
+    limit = LimitConfig(limit=description, users=users, max_resources=sizes)
+    return QueueConfig(name="root", parent=True, limits=(limit,))
+
+
+def facts(before: QueueConfig, after: QueueConfig) -> list[str]:
+    """The names of those whose limit was set, from one configuration to the other."""
+    tree = whole_tree(before)
+    earlier = snapshot(tree.root)
+    reload_tree(tree, after)
+    found = limit_facts((tree.root, earlier, snapshot(tree.root)), 0.0)
+    return [fact.name for fact in found if isinstance(fact, LimitSet)]
+
+
+def test_two_limits_are_compared_once_for_all_that_they_name() -> None:
+    """The work grows as the number of names, whether the limit changed or not."""
+    Counted.compared = 0
+    assert facts(limited("old", 1), limited("new", 1)) == []
+    assert len(facts(limited("old", 1), limited("new", 2))) == 1_000
+    assert 0 < Counted.compared < 20

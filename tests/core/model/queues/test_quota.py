@@ -1,0 +1,137 @@
+"""Maximum, headroom, fair maximum and share."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne_core.model.queues.queue import Queue
+from licorne_core.model.queues.quota import (
+    denominators,
+    fair_max,
+    guaranteed_in_force,
+    headroom,
+    max_in_force,
+    share,
+)
+from licorne_core.values.resources import Resources
+from support.core.trees import queue_at, tree_of
+
+TYPES = ("memory", "vcore", "gpu")
+sizes = st.dictionaries(st.sampled_from(TYPES), st.integers(0, 20), max_size=3)
+maxima = st.none() | sizes.map(max_in_force)
+
+
+def line(*levels: tuple[Resources | None, Resources]) -> Queue:
+    """The lowest of a line of queues from root down, each with its maximum and its usage."""
+    queue: Queue | None = None
+    for depth, (limit, allocated) in enumerate(levels):
+        queue = Queue(f"q{depth}", queue, is_leaf=depth == len(levels) - 1, managed=True)
+        queue.max = limit
+        queue.allocated = dict(allocated)
+    assert queue is not None
+    return queue
+
+
+@pytest.mark.row(34)
+@pytest.mark.parametrize("size", [None, {}])
+def test_no_type_is_no_maximum(size: Resources | None) -> None:
+    """A maximum that is unset or empty limits nothing."""
+    assert max_in_force(size) is None
+
+
+@pytest.mark.row(33)
+def test_a_maximum_of_zeros_is_in_force() -> None:
+    """A maximum of nothing but zeros leaves no room for its types, and says nothing of others."""
+    assert max_in_force({"memory": 0, "gpu": 0}) == {"memory": 0, "gpu": 0}
+
+
+@pytest.mark.parametrize("size", [None, {}, {"memory": 0}, {"memory": 0, "gpu": 0}])
+def test_no_amount_is_no_guarantee(size: Resources | None) -> None:
+    """A guarantee that is unset, empty or nothing but zeros promises nothing."""
+    assert guaranteed_in_force(size) is None
+
+
+@pytest.mark.row(33)
+def test_zero_beside_an_amount_is_enforced() -> None:
+    """With an amount of another type, zero means that there is none to be had."""
+    tree = tree_of("- {name: a, resources: {max: {memory: 10, gpu: 0}}}")
+    tree.root.max = {"memory": 100, "gpu": 8}
+    assert headroom(queue_at(tree, "root.a")) == {"memory": 10, "gpu": 0}
+
+
+@pytest.mark.row(34)
+def test_undefined_type_is_limited_by_the_cluster_only() -> None:
+    """A maximum of memory leaves vcore to whatever is above."""
+    tree = tree_of("- {name: a, resources: {max: {memory: 10}}}")
+    tree.root.max = {"memory": 100, "vcore": 5000}
+    leaf = queue_at(tree, "root.a")
+    assert headroom(leaf) == {"memory": 10, "vcore": 5000}
+
+
+def test_headroom_is_the_tightest_of_the_lineage() -> None:
+    """Each type is limited by whichever queue has least of it left."""
+    leaf = line(
+        ({"memory": 100, "vcore": 100}, {"memory": 60}),
+        ({"memory": 80}, {"memory": 50}),
+        ({"vcore": 30}, {"memory": 10, "vcore": 40}),
+    )
+    assert headroom(leaf) == {"memory": 30, "vcore": -10}
+
+
+@given(st.lists(st.tuples(maxima, sizes), min_size=1, max_size=4), sizes)
+def test_headroom_admits_what_every_level_admits(
+    levels: list[tuple[Resources | None, Resources]], ask: Resources
+) -> None:
+    """An ask is within the headroom exactly if it is within the maximum at every level."""
+    leaf = line(*levels)
+    room = headroom(leaf)
+    within = all(amount <= room[name] for name, amount in ask.items() if name in room)
+    assert within == all(
+        queue.allocated.get(name, 0) + amount <= queue.max[name]
+        for queue in leaf.lineage
+        if queue.max is not None
+        for name, amount in ask.items()
+        if name in queue.max
+    )
+
+
+def test_fair_max_is_the_cluster_overridden_downwards() -> None:
+    """Root's zeros are left out; a queue's own maximum replaces what is above, zero or larger."""
+    leaf = line(
+        ({"memory": 100, "vcore": 50, "gpu": 0}, {}),
+        ({"memory": 40}, {}),
+        ({"memory": 60, "vcore": 0}, {}),
+    )
+    assert fair_max(leaf.lineage[2]) == {"memory": 100, "vcore": 50}
+    assert fair_max(leaf.lineage[1]) == {"memory": 40, "vcore": 50}
+    assert fair_max(leaf) == {"memory": 60, "vcore": 0}
+
+
+def test_guaranteed_comes_before_fair_max() -> None:
+    """Where a queue has a guarantee of the type, the share is measured by that."""
+    leaf = line(({"memory": 100, "vcore": 50}, {}), (None, {"memory": 30, "vcore": 10}))
+    leaf.guaranteed = {"memory": 40}
+    leaf.denominators = denominators(leaf)
+    assert leaf.denominators == {"memory": 40, "vcore": 50}
+    assert share(leaf) == 30 / 40
+
+
+@pytest.mark.parametrize(
+    ("allocated", "divisors", "expected"),
+    [
+        ({}, {"memory": 10}, 0.0),
+        ({"memory": 5}, {}, 0.0),
+        ({"memory": 5}, {"memory": 10}, 0.5),
+        ({"memory": 15}, {"memory": 10}, 1.5),
+        ({"memory": 5, "vcore": 3}, {"memory": 10, "vcore": 4}, 0.75),
+        ({"memory": 5}, {"memory": 0}, 1.0),
+        ({"memory": 0}, {"memory": 0}, 0.0),
+        ({"memory": 5, "gpu": 1}, {"memory": 10}, 0.5),
+        ({"memory": -5}, {"memory": 10}, 0.0),
+    ],
+)
+def test_share(allocated: Resources, divisors: Resources, expected: float) -> None:
+    """The share is the largest quotient; nothing of nothing is 0, something of nothing is 1."""
+    queue = line((None, allocated))
+    queue.denominators = dict(divisors)
+    assert share(queue) == expected

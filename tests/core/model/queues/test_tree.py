@@ -1,0 +1,219 @@
+"""The tree: building, finding, creating and cleaning."""
+
+import pytest
+
+from licorne_core.model.queues.access import RECOVERY_PATH
+from licorne_core.model.queues.states import QueueState
+from licorne_core.model.queues.tree import MAX_LEVELS, MAX_PATH_LENGTH, QueueTree, stop
+from licorne_core.values.errors import Rejected
+from licorne_core.values.identity import UserGroup
+from licorne_core.values.ids import QueuePath
+from support.core.trees import (
+    ANN,
+    check_tree,
+    enter,
+    outline,
+    queue_at,
+    reload_tree,
+    root_config,
+    tree_of,
+)
+
+OPEN = """
+- name: root
+  submitacl: '*'
+  queues:
+  - {name: b, queues: [{name: z}, {name: a}]}
+  - {name: a, parent: true}
+"""
+
+
+def create(tree: QueueTree, path: str, user: UserGroup = ANN) -> str:
+    """Create a queue; its path."""
+    return tree.create(QueuePath(path), user).path
+
+
+def refusal(tree: QueueTree, path: str, user: UserGroup = ANN) -> str:
+    """The text with which a creation is refused, the tree having stayed as it was."""
+    before = outline(tree)
+    with pytest.raises(Rejected) as refused:
+        tree.create(QueuePath(path), user)
+    assert outline(tree) == before
+    return str(refused.value)
+
+
+@pytest.mark.row(27)
+def test_walk_shows_the_tree_from_the_top() -> None:
+    """Parents come before children, children by name; who has children or says so is a parent."""
+    tree = tree_of(OPEN)
+    check_tree(tree)
+    assert outline(tree) == [
+        "root parent managed Active",
+        "root.a parent managed Active",
+        "root.b parent managed Active",
+        "root.b.a leaf managed Active",
+        "root.b.z leaf managed Active",
+    ]
+    assert [leaf.path for leaf in tree.leaves()] == ["root.b.a", "root.b.z"]
+
+
+def test_lookup_knows_no_case() -> None:
+    """A path is found in whatever case it is spelt; what is not there is not found."""
+    tree = tree_of(OPEN)
+    assert tree.get("ROOT.B.Z") is queue_at(tree, "root.b.z")
+    for missing in ("", "root.c", "b.z", "root.", "root.b.z."):
+        assert tree.get(missing) is None
+
+
+def test_nearest_is_the_last_queue_on_the_way() -> None:
+    """For a path that leads beyond the tree, nearest is where the tree ends."""
+    tree = tree_of(OPEN)
+    assert tree.nearest("root.b.z").path == "root.b.z"
+    assert tree.nearest("root.b.y.z").path == "root.b"
+    assert tree.nearest("root.c").path == "root"
+
+
+def test_a_tree_shows_itself() -> None:
+    """The text of a tree names its queues."""
+    assert repr(tree_of("- {name: a}\n- {name: b}")) == "<QueueTree: root root.a root.b>"
+
+
+@pytest.mark.row(46)
+def test_create_adds_level_by_level() -> None:
+    """The missing parents are created with the leaf, all dynamic; nobody's share changes by it."""
+    tree = tree_of(OPEN)
+    tree.shares_stale = False
+    assert create(tree, "root.A.users.Ann") == "root.a.users.ann"
+    check_tree(tree)
+    assert outline(tree)[1:4] == [
+        "root.a parent managed Active",
+        "root.a.users parent dynamic Active",
+        "root.a.users.ann leaf dynamic Active",
+    ]
+    assert not tree.shares_stale
+
+
+@pytest.mark.row(39)
+def test_create_needs_access() -> None:
+    """Without submit access to the nearest queue nothing is created."""
+    tree = tree_of("- {name: a, parent: true, submitacl: bob}")
+    assert refusal(tree, "root.a.x.y") == (
+        "submit access to queue root.a denied during create of: root.a.x.y"
+    )
+    assert create(tree, "root.a.x.y", UserGroup("bob")) == "root.a.x.y"
+
+
+@pytest.mark.row(81)
+def test_create_stops_at_a_leaf() -> None:
+    """A leaf gets no children."""
+    assert refusal(tree_of(OPEN), "root.b.z.new.one") == (
+        "creation of queue root.b.z.new.one failed parent is already a leaf: root.b.z"
+    )
+
+
+@pytest.mark.row(50)
+def test_create_stops_at_a_draining_queue() -> None:
+    """A draining parent gets no children, nor does a dynamic one below it."""
+    tree = tree_of(OPEN)
+    enter(queue_at(tree, create(tree, "root.a.users.ann")))
+    reload_tree(tree, root_config("- {name: root, submitacl: '*', queues: [{name: b}]}"))
+    text = "cannot add a child queue when queue is marked for deletion: "
+    assert refusal(tree, "root.a.new") == f"{text}root.a"
+    assert refusal(tree, "root.a.users.bob") == f"{text}root.a.users"
+
+
+def test_create_stops_somewhere() -> None:
+    """Depth and length of a path have their limits; what is at the limit is created."""
+    tree = tree_of(OPEN)
+    deepest = ".".join(["root", *["x"] * (MAX_LEVELS - 1)])
+    assert create(tree, deepest) == deepest
+    assert refusal(tree, f"root.y{'.y' * 31}") == (
+        "queue path of 33 levels is too deep, at most 32 allowed"
+    )
+    assert refusal(tree, f"root.{'z' * MAX_PATH_LENGTH}") == (
+        "queue path of 4101 characters is too long, at most 4096 allowed"
+    )
+
+
+@pytest.mark.row(84)
+def test_recovery_queue_asks_for_no_access() -> None:
+    """The recovery queue is created for whoever is forced into it: fifo, no limits, no template."""
+    tree = tree_of(
+        """
+        - name: root
+          childtemplate:
+            maxapplications: 2
+            properties: {application.sort.policy: fair}
+            resources: {max: {memory: 10}}
+          queues: [{name: a}]
+        """
+    )
+    queue = tree.create(RECOVERY_PATH, ANN, recovery=True)
+    assert outline(tree)[1] == "root.@recovery@ leaf dynamic Active"
+    reload_tree(
+        tree,
+        root_config("- {name: root, childtemplate: {maxapplications: 3}, queues: [{name: a}]}"),
+    )
+    assert queue.max is None
+    assert queue.max_applications == 0
+    assert not queue.properties
+    enter(queue)
+    assert tree.clean() == []
+    queue.applications.clear()
+    assert tree.clean() == [queue]
+
+
+@pytest.mark.row(104)
+def test_clean_removes_empty_dynamic_queues() -> None:
+    """Empty dynamic queues go, leaf and parents in one pass, and leave no trace."""
+    tree = tree_of(OPEN)
+    ann = queue_at(tree, create(tree, "root.a.users.ann"))
+    bob = queue_at(tree, create(tree, "root.a.users.bob"))
+    enter(ann)
+    tree.shares_stale = False
+    assert tree.clean() == [bob]
+    assert not tree.shares_stale
+    ann.applications.clear()
+    assert [queue.path for queue in tree.clean()] == ["root.a.users.ann", "root.a.users"]
+    check_tree(tree)
+    assert tree.get("root.a.users") is None
+    assert tree.clean() == []
+
+
+def test_clean_takes_a_queue_out_of_the_order() -> None:
+    """A removed queue is no candidate any more, active or set aside."""
+    tree = tree_of(OPEN)
+    for name in ("x", "y"):
+        child = queue_at(tree, create(tree, f"root.a.{name}"))
+        queue_at(tree, "root.a").ranking.put(child, (child.path,))
+    queue_at(tree, "root.a").ranking.set_aside(queue_at(tree, "root.a.y"))
+    tree.clean()
+    assert len(queue_at(tree, "root.a").ranking) == 0
+
+
+def test_clean_leaves_managed_queues() -> None:
+    """An empty queue that stands in the configuration stays."""
+    tree = tree_of(OPEN)
+    before = outline(tree)
+    assert tree.clean() == []
+    assert outline(tree) == before
+
+
+def test_a_queue_that_comes_back_starts_clean() -> None:
+    """What a removed dynamic queue had is forgotten when it is created again."""
+    tree = tree_of(OPEN)
+    first = queue_at(tree, create(tree, "root.a.x"))
+    first.running_applications = 3
+    tree.clean()
+    second = queue_at(tree, create(tree, "root.a.x"))
+    assert second is not first
+    assert second.running_applications == 0
+
+
+def test_stop_reaches_every_queue() -> None:
+    """All queues of a stopped partition are Stopped, and nothing can be created."""
+    tree = tree_of(OPEN)
+    create(tree, "root.a.x")
+    stop(tree)
+    assert {queue.state for queue in tree.walk()} == {QueueState.STOPPED}
+    assert refusal(tree, "root.a.y").startswith("cannot add a child queue")

@@ -1,0 +1,205 @@
+"""Booking is arithmetic that can be taken back in any order (DESIGN § 2)."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne_core.config.schema import NodeSortPolicy, QueueConfig
+from licorne_core.model.apps.application import Application
+from licorne_core.model.books import (
+    book,
+    book_demand,
+    book_foreign,
+    book_on_node,
+    unbook,
+    unbook_demand,
+    unbook_on_node,
+)
+from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
+from licorne_core.model.queues.tree import QueueTree
+from licorne_core.model.trackers import Tracker
+from licorne_core.scheduling.node_search.candidates import NodeIndex
+from licorne_core.scheduling.waiting.wakeups import Wakeups
+from licorne_core.values.identity import UserGroup
+from licorne_core.values.ids import AppId, NodeId, QueuePath
+from licorne_core.values.resources import Items
+from licorne_core.values.tuning import Tuning
+from support.core.parts import attributes_of
+from support.core.trees import whole_tree
+
+AMOUNTS = {"capacity", "allocated", "available", "occupied", "pending", "pending_total"}
+"""The slots in which the books keep amounts."""
+
+kinds = st.sampled_from(["book", "demand", "on node", "foreign"])
+sizes = st.dictionaries(st.sampled_from(["vcore", "memory", "gpu"]), st.integers(1, 9), min_size=1)
+
+
+class World(NamedTuple):
+    """Two nodes, and two applications of one user in two leaves."""
+
+    tree: QueueTree
+    nodes: list[Node]
+    apps: list[Application]
+    wakeups: Wakeups
+
+    def book(self, kind: str, size: Mapping[str, int], which: int) -> None:
+        """One booking."""
+        items, node, app = items_of(size), self.nodes[which % 2], self.apps[which // 2]
+        match kind:
+            case "book":
+                book(items, node, app)
+            case "demand":
+                book_demand(items, app, app.leaf)
+            case "on node":
+                book_on_node(items, node)
+            case _:
+                book_foreign((), items, node)
+
+    def unbook(self, kind: str, size: Mapping[str, int], which: int) -> None:
+        """Take the same booking back."""
+        items, node, app = items_of(size), self.nodes[which % 2], self.apps[which // 2]
+        match kind:
+            case "book":
+                unbook(items, node, app)
+            case "demand":
+                unbook_demand(items, app, app.leaf)
+            case "on node":
+                unbook_on_node(items, node)
+            case _:
+                book_foreign(items, (), node)
+
+    def dump(self) -> str:
+        """All attributes of everything that has books, names of resources sorted."""
+        things: list[Any] = [*self.nodes, *self.apps, *self.tree.walk()]
+        things += [tracker for app in self.apps for tracker in app.trackers]
+        told = [
+            {name: shown(getattr(thing, name)) for name in attributes_of(thing)} for thing in things
+        ]
+        told.append({"runnable": self.wakeups.waiting.runnable})
+        return json.dumps(told, sort_keys=True)
+
+    def dump_but_amounts(self) -> str:
+        """The same without what bookings are meant to change."""
+        told = json.loads(self.dump())
+        return json.dumps([{k: v for k, v in thing.items() if k not in AMOUNTS} for thing in told])
+
+
+def items_of(size: Mapping[str, int]) -> Items:
+    """The amounts as asks carry them."""
+    return tuple(sorted(size.items()))
+
+
+def shown(value: Any) -> Any:
+    """A value as JSON can show it: amounts by name, any other object by its class and length."""
+    if isinstance(value, dict):
+        return {str(name): shown(amount) for name, amount in value.items()}
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return f"{type(value).__name__} of {len(value) if hasattr(value, '__len__') else 1}"
+
+
+def new_world() -> World:
+    """Everything empty, one node with a type that the other has not."""
+    leaves = (QueueConfig(name="a"), QueueConfig(name="b"))
+    tree = whole_tree(QueueConfig(name="root", parent=True, queues=leaves))
+    book_of_nodes = NodeBook(NodeSortPolicy())
+    for name, capacity in (("n0", {"vcore": 100, "memory": 100}), ("n1", {"vcore": 100})):
+        book_of_nodes.add(Node(NodeId(name), capacity, {}, schedulable=True))
+    apps = []
+    ann = Tracker("user", "ann", QueuePath("root"))
+    for name in "ab":
+        leaf = tree.get(f"root.{name}")
+        assert isinstance(leaf, Queue)
+        app = Application(AppId(f"app-{name}"), leaf.path, UserGroup("ann", ()), {}, 0.0)
+        app.leaf = leaf
+        app.trackers = (Tracker("user", "ann", leaf.path), ann)
+        app.quotas = (*app.trackers, *leaf.lineage)
+        apps.append(app)
+    index = NodeIndex(book_of_nodes, Tuning())
+    return World(tree, list(book_of_nodes.by_id.values()), apps, Wakeups(index, book_of_nodes))
+
+
+bookings = st.lists(st.tuples(kinds, sizes, st.integers(0, 3)), max_size=20)
+
+
+@given(bookings, st.randoms(use_true_random=False))
+def test_what_is_taken_back_in_any_order_was_never_there(
+    wanted: list[tuple[str, dict[str, int], int]], random: Any
+) -> None:
+    """Nodes, queues, users and applications are equal to the byte before and after."""
+    world = new_world()
+    # Something stays, so that not everything comes back to zero.
+    world.book("book", {"vcore": 3}, 0)
+    world.book("demand", {"gpu": 2}, 3)
+    before = world.dump()
+    undone = list(wanted)
+    random.shuffle(undone)
+    for kind, size, which in wanted:
+        world.book(kind, size, which)
+    for kind, size, which in undone:
+        world.unbook(kind, size, which)
+    assert world.dump() == before
+
+
+@given(bookings)
+def test_booking_changes_amounts_and_nothing_else(
+    wanted: list[tuple[str, dict[str, int], int]],
+) -> None:
+    """No version, result, score or ranking is touched, and nobody is woken."""
+    world = new_world()
+    for node in world.nodes:
+        node.results[("class", True)] = "refused"  # type: ignore[index]
+    before = world.dump_but_amounts()
+    for kind, size, which in wanted:
+        world.book(kind, size, which)
+        assert world.dump_but_amounts() == before
+    for kind, size, which in wanted:
+        world.unbook(kind, size, which)
+        assert world.dump_but_amounts() == before
+
+
+def test_a_booking_counts_in_every_quota_on_its_way_and_in_no_other() -> None:
+    """The node, the application, its user in each queue and its queues up to root; no sibling."""
+    world = new_world()
+    world.book("book", {"vcore": 4}, 0)
+    (n0, n1), (first, second), root = world.nodes, world.apps, world.tree.root
+    assert (n0.allocated, n0.available) == ({"vcore": 4}, {"vcore": 96, "memory": 100})
+    assert (n1.allocated, second.allocated, second.leaf.allocated) == ({}, {}, {})
+    for quota in first.quotas:
+        assert quota.allocated == {"vcore": 4}
+    assert root.allocated == first.allocated == {"vcore": 4}
+    assert second.trackers[0].allocated == {}
+
+
+def test_demand_counts_in_the_application_and_in_its_queues() -> None:
+    """What is pending is nobody's usage: no user and no node has it."""
+    world = new_world()
+    world.book("demand", {"vcore": 4}, 2)
+    first, second = world.apps
+    assert second.pending_total == second.leaf.pending == world.tree.root.pending == {"vcore": 4}
+    assert (first.leaf.pending, second.allocated) == ({}, {})
+    assert all(not quota.allocated for quota in second.quotas)
+
+
+def test_a_type_that_the_node_has_not_leaves_no_trace() -> None:
+    """What is booked over a node's capacity shows below zero, and is gone with the booking."""
+    world = new_world()
+    world.book("on node", {"gpu": 2}, 1)
+    assert world.nodes[1].available == {"vcore": 100, "gpu": -2}
+    world.unbook("on node", {"gpu": 2}, 1)
+    assert world.nodes[1].available == {"vcore": 100}
+
+
+def test_a_foreign_allocation_is_replaced_not_added() -> None:
+    """Another size of it counts instead of the former one."""
+    world = new_world()
+    node = world.nodes[0]
+    book_foreign((), (("vcore", 5),), node)
+    book_foreign((("vcore", 5),), (("memory", 7),), node)
+    assert node.occupied == {"memory": 7}
+    assert node.available == {"vcore": 100, "memory": 93}

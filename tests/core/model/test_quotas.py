@@ -1,0 +1,50 @@
+"""Whether amounts fit under the maxima of quotas."""
+
+from random import Random
+
+from licorne_core.model.quotas import Quota, excess, first_exceeded, within_max
+from licorne_core.values.ids import AppId
+
+TYPES = ("gpu", "memory", "vcore")
+
+
+class Plain(Quota):
+    """A quota that counts no applications."""
+
+    @property
+    def started_applications(self) -> int:
+        """None."""
+        return 0
+
+    def counts(self, app_id: AppId) -> bool:
+        """None is counted."""
+        return False
+
+
+def some_amounts(random: Random) -> dict[str, int]:
+    """Amounts of some types, none of them zero."""
+    return {name: random.randint(1, 4) for name in TYPES if random.random() < 0.7}
+
+
+def some_quota(random: Random) -> Quota:
+    """One with or without a maximum, strict or not, and maybe with something kept for promises."""
+    quota = Plain(strict=random.random() < 0.5)
+    quota.max = None if random.random() < 0.2 else some_amounts(random)
+    quota.allocated = some_amounts(random) if random.random() < 0.7 else {}
+    quota.kept = some_amounts(random) if random.random() < 0.3 else {}
+    return quota
+
+
+def test_the_first_quota_that_is_exceeded_is_the_first_with_an_excess() -> None:
+    """The quick comparison agrees with the one that says by how much, whatever the quotas."""
+    random = Random(20261126)
+    found = set()
+    for _ in range(2000):
+        quotas = [some_quota(random) for _ in range(3)]
+        items = tuple(sorted(some_amounts(random).items()))
+        over = [quota for quota in quotas if excess(quota, items)]
+        first = first_exceeded(quotas, items)
+        assert first is (over[0] if over else None)
+        assert [quota for quota in quotas if not within_max(quota, items)] == over
+        found.add(None if first is None else quotas.index(first))
+    assert found == {None, 0, 1, 2}

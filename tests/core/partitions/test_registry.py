@@ -1,0 +1,125 @@
+"""What is remembered of RMs and partitions that are gone, and that it is bounded."""
+
+import pytest
+
+from licorne_core.handlers import settling
+from licorne_core.messages.commands import RemoveRm
+from licorne_core.messages.effects import Registered
+from licorne_core.partitions import registry
+from licorne_core.partitions.partition import Partition
+from licorne_core.values.ids import RmId
+from support.core.builders import app, apps, config, register, reload
+from support.core.digest import digest_of
+from support.core.driver import Driver, refused_apps
+
+ONE_LEAF = config("[{name: a}]")
+
+
+def with_second(name: str) -> str:
+    """A configuration of the default partition and one of that name."""
+    return ONE_LEAF + config("[{name: a}]", name=name).removeprefix("partitions:\n")
+
+
+def session(driver: Driver, rm: str) -> int:
+    """The number of the session that an RM gets when it registers now."""
+    (effect,) = driver.do(register(ONE_LEAF, rm=rm))
+    assert isinstance(effect, Registered)
+    return effect.session
+
+
+def leave(driver: Driver, *rms: str) -> None:
+    """These RMs take leave."""
+    driver.do(*(RemoveRm(rm_id=RmId(rm)) for rm in rms))
+
+
+def test_sessions_rise_with_every_registration() -> None:
+    """Each RM counts its own registrations from 1 on, also across a farewell."""
+    driver = Driver()
+    assert [session(driver, "one"), session(driver, "one"), session(driver, "two")] == [1, 2, 1]
+    leave(driver, "one")
+    assert [session(driver, "one"), session(driver, "two")] == [3, 2]
+
+
+def test_a_refused_registration_takes_no_number() -> None:
+    """The session that follows a refusal is the next one."""
+    driver = Driver()
+    driver.do(register("nonsense", rm="one"))
+    assert session(driver, "one") == 1
+    driver.do(register("nonsense", rm="one"))
+    assert session(driver, "one") == 2
+
+
+def test_an_rm_that_was_forgotten_gets_no_lower_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many RMs have left since then, the number is above the last one."""
+    monkeypatch.setattr(registry, "MAX_DEPARTED", 2)
+    driver = Driver()
+    for rm in ("old", "old", "old", "old", "a", "b", "c"):
+        session(driver, rm)
+    leave(driver, "old", "a", "b")
+    assert session(driver, "old") == 5
+    assert session(driver, "never seen") == 5
+    assert session(driver, "b") == 2, "one that is still known goes on where it was"
+    leave(driver, "b", "c", "never seen", "old")
+    assert session(driver, "a") == 5, "a was here in session 1, and is forgotten"
+
+
+def test_departed_rms_take_no_memory_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A core through which many RMs have passed is as large as one through which a few have."""
+    monkeypatch.setattr(registry, "MAX_DEPARTED", 3)
+    driver = Driver()
+    sizes = []
+    for number in range(9):
+        session(driver, f"rm{number}")
+        leave(driver, f"rm{number}")
+        sizes.append(len(digest_of(driver.scheduler)))
+    assert sizes[3:] == [sizes[3]] * 6
+
+
+def test_dropped_partitions_take_no_memory_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of partitions that a configuration dropped, those are known as such that went last."""
+    monkeypatch.setattr(registry, "MAX_REMOVED", 2)
+    driver = Driver()
+    driver.do(register(with_second("p0")))
+    for number in range(1, 5):
+        driver.do(reload(with_second(f"p{number}")))
+    reasons = [
+        refused_apps(driver.do(apps(app(f"app-{name}", "root.a", partition=name))))[f"app-{name}"]
+        for name in ("p0", "p1", "p2", "p3")
+    ]
+    assert reasons[0] == reasons[1].replace("p1", "p0")
+    assert reasons[2] == reasons[3].replace("p3", "p2")
+    assert reasons[1] != reasons[2].replace("p2", "p1")
+
+
+def test_wire_names_take_no_memory() -> None:
+    """Names that mean no partition leave nothing behind, however many there are."""
+    driver = Driver()
+    driver.do(register(ONE_LEAF))
+
+    def size_after(*names: str) -> int:
+        for name in names:
+            driver.do(apps(app("app", "root.a", partition=name)))
+        return len(digest_of(driver.scheduler))
+
+    first = size_after("unknown", "[rm1]unknown", "[rm2]default")
+    assert size_after(*(f"unknown{number}" for number in range(20))) == first
+
+
+@pytest.mark.pure
+def test_an_rm_registers_anew_after_a_partition_could_not_be_built(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A defect in the middle of a reload does not stand in the way of the next registration."""
+
+    def fragile(partition: Partition, *_: object) -> None:
+        if partition.name == "[rm1]gpu":
+            raise RuntimeError("planted")
+
+    driver = Driver()
+    driver.do(register(ONE_LEAF))
+    with monkeypatch.context() as faulty:
+        faulty.setattr(settling, "follow", fragile)
+        with pytest.raises(RuntimeError, match="planted"):
+            driver.do(reload(with_second("gpu")))
+    assert session(driver, "rm1") == 2
+    assert refused_apps(driver.do(apps(app("app", "root.a")))) == {}

@@ -1,0 +1,165 @@
+"""What is gone takes no memory, without any help of the garbage collector."""
+
+import gc
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from licorne_core.messages.commands import Command, RemoveRm, Tick
+from licorne_core.model.apps.application import IDLE_GROUPS, Application
+from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
+from licorne_core.partitions.partition import Partition
+from licorne_core.partitions.remains import MOST
+from licorne_core.scheduler import Scheduler
+from licorne_core.scheduling.cycle import Cycle
+from licorne_core.scheduling.waiting.supply import Supply
+from licorne_core.values.asks import Allocation, Ask
+from licorne_core.values.ids import RmId
+from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
+from support.core.driver import Driver
+
+KINDS = (Application, AskGroup, Request, Ask, Allocation, Node, Partition, Queue, Cycle, Supply)
+LEAF = config("[{name: a}]")
+BOTH = LEAF + config("[{name: a}]", name="gpu").removeprefix("partitions:\n")
+MANY = MOST + MOST // 2
+
+
+@pytest.fixture(autouse=True)
+def collector_off() -> Iterator[None]:
+    """Nothing is freed but what nobody knows any more."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+class Core:
+    """A scheduler whose effects nobody keeps, and its clock."""
+
+    def __init__(self) -> None:
+        """Nobody has registered."""
+        self.scheduler = Scheduler()
+        self.now = 1_000_000.0
+
+    def do(self, *commands: Command) -> None:
+        """Carry out commands and all that is due."""
+        for command in commands:
+            self.scheduler.handle(command, self.now)
+            while self.is_due():
+                self.scheduler.handle(Tick(), self.now)
+
+    def is_due(self) -> bool:
+        """Whether the core wants a turn now."""
+        deadline = self.scheduler.next_deadline()
+        return deadline is not None and deadline <= self.now
+
+
+def alive() -> dict[str, int]:
+    """How many things of the core there are, by kind."""
+    kinds = Counter(type(thing) for thing in gc.get_objects())
+    return {kind.__name__: kinds[kind] for kind in KINDS if kinds[kind]}
+
+
+def fill(core: Core, count: int = 100, rm: str = RM, partition: str = "") -> None:
+    """So many asks, of which half run, one with a reservation, and an application of its own."""
+    wanted = [ask("job", f"k{n}", partition=partition, vcore=1 + n % 3) for n in range(count)]
+    large = ask("job", "large", partition=partition, vcore=count)
+    core.do(
+        nodes(node("n1", partition=partition, vcore=count), rm=rm),
+        nodes(node("n2", partition=partition, vcore=1), rm=rm),
+        apps(app("job", "root.a", partition=partition), rm=rm),
+        apps(app("idle", "root.a", partition=partition), rm=rm),
+        asks(*wanted, large, rm=rm),
+    )
+    core.now += 3.0
+    core.do()
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_an_rm_had_is_gone_with_it(again: bool) -> None:
+    """An RM that leaves, or registers anew, leaves nothing; another one's things stay."""
+    core = Core()
+    core.do(register(LEAF, rm="other"))
+    fill(core, 10, rm="other")
+    before = alive()
+    core.do(register(LEAF))
+    registered = alive()
+    fill(core)
+    core.do(register(LEAF) if again else RemoveRm(rm_id=RmId(RM)))
+    assert alive() == (registered if again else before)
+
+
+def test_very_many_things_go_in_slices() -> None:
+    """A turn lets some of them go. The core wants the next turn at once until all are gone."""
+    core = Core()
+    core.do(register(LEAF))
+    fill(core, MANY)
+    core.scheduler.handle(RemoveRm(rm_id=RmId(RM)), core.now)
+    left = []
+    while core.is_due():
+        core.scheduler.handle(Tick(), core.now)
+        left.append(alive().get("Request", 0))
+    assert MANY - MOST <= left[0] < MANY
+    assert left[-1] == 0
+
+
+def test_what_is_on_a_node_goes_in_slices_as_well() -> None:
+    """However many allocations of other schedulers one node has, a turn lets some of them go."""
+    core = Core()
+    core.do(register(LEAF), nodes(node("n1", vcore=MANY)))
+    foreign = {"foreign": "true"}
+    core.do(asks(*[ask("", f"f{n}", on_node="n1", tags=foreign, vcore=1) for n in range(MANY)]))
+    core.scheduler.handle(RemoveRm(rm_id=RmId(RM)), core.now)
+    left = []
+    while core.is_due():
+        core.scheduler.handle(Tick(), core.now)
+        left.append(alive().get("Allocation", 0))
+    assert MANY - MOST <= left[0] < MANY
+    assert left[-1] == 0
+
+
+def test_very_many_queues_go_in_slices() -> None:
+    """Queues in which nothing runs count like anything else."""
+    queues = ", ".join(f"{{name: q{number}}}" for number in range(MANY))
+    before = alive().get("Queue", 0)
+    driver = Driver()
+    driver.do(register(config(f"[{queues}]")))
+    driver.scheduler.handle(RemoveRm(rm_id=RmId(RM)), driver.now)
+    left = []
+    while driver.scheduler.next_deadline() is not None:
+        driver.scheduler.handle(Tick(), driver.now)
+        left.append(alive().get("Queue", 0) - before)
+    assert len(left) == 1 + MANY // MOST
+    assert MANY - MOST <= left[0] < MANY
+    assert left[-1] == 0
+
+
+def test_a_partition_that_left_the_configuration_leaves_nothing() -> None:
+    """What was in it is released, and then gone."""
+    core = Core()
+    core.do(register(LEAF))
+    before = alive()
+    core.do(reload(BOTH))
+    fill(core, partition="gpu")
+    core.do(reload(LEAF))
+    assert alive() == before
+
+
+def test_a_placeholder_that_was_cancelled_goes_with_its_rm() -> None:
+    """Its RM leaves before it has confirmed that the placeholder ended; its group went before."""
+    core = Core()
+    before = alive()
+    core.do(register(LEAF), nodes(node("n1", vcore=10)), apps(app("job", "root.a", gang={})))
+    core.do(asks(*(ask("job", f"w{n}", vcore=20 + n) for n in range(IDLE_GROUPS + 1))))
+    core.do(asks(ask("job", "p1", vcore=1, group="g", placeholder=True)))
+    core.do(asks(ask("job", "k1", vcore=2, group="g")))
+    [partition] = core.scheduler.partitions.values()
+    [job] = partition.applications.values()
+    assert job.gang.groups["g"].cancelled
+    del partition, job
+    core.do(RemoveRm(rm_id=RmId(RM)))
+    assert alive() == before

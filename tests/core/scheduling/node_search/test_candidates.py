@@ -1,0 +1,261 @@
+"""The node index gives the node that a look at all nodes gives (spec §§ 7.4, 7.5)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne_core.config.schema import NodeSortPolicy, NodeSortType
+from licorne_core.model.books import book_on_node, unbook_on_node
+from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.node import Node
+from licorne_core.scheduling.node_search import heap_room, heaps
+from licorne_core.scheduling.node_search.candidates import WORK_OF_A_TRY, NodeIndex
+from licorne_core.scheduling.node_search.walking import PART
+from licorne_core.scheduling.waiting.supply import Supply, fit_score
+from licorne_core.values.asks import AskClass
+from licorne_core.values.ids import NodeId
+from licorne_core.values.resources import Items
+from licorne_core.values.tuning import Tuning
+
+SHAPES = [
+    AskClass.of({"vcore": 1}),
+    AskClass.of({"vcore": 3, "memory": 1}),
+    AskClass.of({"memory": 4}),
+    AskClass.of({"gpu": 1}),
+    AskClass.of({"vcore": 1}, NodeId("n2")),
+]
+
+
+def book_of(policy: NodeSortType, *capacities: dict[str, int]) -> NodeBook:
+    """Nodes n0, n1, … of these capacities, in two zones by turns."""
+    attribute = "zone" if policy is NodeSortType.SPREAD else ""
+    book = NodeBook(NodeSortPolicy(type=policy, attribute=attribute))
+    for number, capacity in enumerate(capacities):
+        where = {"zone": f"z{number % 2}"}
+        book.add(Node(NodeId(f"n{number}"), capacity, where, schedulable=True))
+    return book
+
+
+def index_of(book: NodeBook, *, indexed: bool = True) -> NodeIndex:
+    """An index that knows the nodes as they are."""
+    index = NodeIndex(book, Tuning(node_index=indexed))
+    for node in book.by_id.values():
+        index.improved(node)
+    return index
+
+
+def node_for(index: NodeIndex, ask_class: AskClass) -> Node | None:
+    """The node for an ask of the class, if there is one."""
+    found = index.best(ask_class)
+    return found if isinstance(found, Node) else None
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["ask", "ask", "ask", "release", "drain", "undrain", "resize", "remove"]),
+        st.integers(0, len(SHAPES) - 1),
+        st.integers(0, 5),
+    ),
+    max_size=60,
+)
+
+
+@given(st.sampled_from(NodeSortType), steps)
+def test_index_and_scan_agree(policy: NodeSortType, history: list[tuple[str, int, int]]) -> None:
+    """After any history of nodes both find the same node for every class, whatever the order."""
+    book = book_of(policy, *({"vcore": 4, "memory": 4 + n, "gpu": n // 4} for n in range(5)))
+    index, scan = index_of(book), index_of(book, indexed=False)
+    booked: dict[Node, list[Items]] = {node: [] for node in book.by_id.values()}
+    for what, shape, number in history:
+        node = book.by_id.get(NodeId(f"n{number}"))
+        if what == "ask":
+            found = node_for(index, SHAPES[shape])
+            assert found is node_for(scan, SHAPES[shape])
+            if found is not None:
+                booked[found].append(SHAPES[shape].items)
+                book_on_node(SHAPES[shape].items, found)
+                index.took(found)
+            continue
+        if node is None:
+            continue
+        if what == "release" and booked[node]:
+            unbook_on_node(booked[node].pop(), node)
+        elif what in ("drain", "undrain"):
+            node.set_schedulable(schedulable=what == "undrain")
+        elif what == "resize":
+            book.resize(node, {"vcore": 1 + shape * 2, "memory": 5})
+        elif what == "remove":
+            book.remove(node)
+            index.left(node)
+            continue
+        index.improved(node)
+
+
+def test_a_change_of_order_scores_each_node_once() -> None:
+    """A reload that spreads costs as many scores as there are nodes, however large the groups."""
+    count = 40 * WORK_OF_A_TRY
+    book = book_of(NodeSortType.FAIR, *[{"vcore": 4}] * count)
+    index = index_of(book)
+    before = index.version
+    for _ in index.reorder(NodeSortPolicy(type=NodeSortType.SPREAD, attribute="zone")):
+        pass
+    assert index.version == before + count
+    assert index.heaps.work < count
+
+
+@given(
+    st.sampled_from([(NodeSortType.FAIR, NodeSortType.SPREAD), (NodeSortType.SPREAD,) * 2]),
+    st.booleans(),
+    st.lists(st.integers(0, 39), max_size=60),
+)
+def test_nodes_may_change_while_another_order_is_put_in_force(
+    kinds: tuple[NodeSortType, NodeSortType], back: bool, changed: list[int]
+) -> None:
+    """After the last step nodes come in the order in which one made of the same nodes has them."""
+    former, latter = reversed(kinds) if back else kinds
+    book = book_of(former, *[{"vcore": 8}] * 40)
+    index = index_of(book)
+    one = AskClass.of({"vcore": 1})
+    assert len(index.ahead(one, 40)) == 40
+    attribute = "zone" if latter is NodeSortType.SPREAD else ""
+    policy = NodeSortPolicy(type=latter, attribute=attribute)
+    waiting = list(changed)
+    steps_taken = 0
+    for _ in index.reorder(policy):
+        steps_taken += 1
+        for number in waiting[:4]:
+            node = book.by_id[NodeId(f"n{number}")]
+            if node.available["vcore"]:
+                book_on_node((("vcore", 1),), node)
+                index.took(node)
+            else:
+                unbook_on_node((("vcore", 8),), node)
+                index.improved(node)
+        del waiting[:4]
+    assert steps_taken >= 3 * 40 // PART
+    fresh = NodeBook(policy)
+    for node in book.by_id.values():
+        twin = Node(node.node_id, node.capacity, node.attributes, schedulable=True)
+        fresh.add(twin)
+        book_on_node(tuple(node.allocated.items()), twin)
+    expected = index_of(fresh).ahead(one, 40)
+    assert [n.node_id for n in index.ahead(one, 40)] == [n.node_id for n in expected]
+
+
+def test_what_a_change_voids_counts_as_work() -> None:
+    """A turn ends the earlier the larger the groups are of which every change voids the scores."""
+    book = book_of(NodeSortType.SPREAD, *[{"vcore": 4}] * 40)
+    index = index_of(book)
+    before = index.heaps.work // WORK_OF_A_TRY
+    for _ in range(WORK_OF_A_TRY):
+        index.took(book.by_id[NodeId("n0")])
+    assert index.heaps.work // WORK_OF_A_TRY == before + 19
+
+
+def test_a_short_supply_is_given_hope_by_the_node_that_fits() -> None:
+    """A class that found no node is reported by the first change that would give it one."""
+    book = book_of(NodeSortType.FAIR, {"vcore": 2})
+    index = index_of(book)
+    big = AskClass.of({"vcore": 3})
+    supply = index.best(big)
+    assert isinstance(supply, Supply)
+    node = book.by_id[NodeId("n0")]
+    assert index.improved(node) == []
+    assert not supply.lets_through()
+    book.resize(node, {"vcore": 3})
+    assert index.improved(node) == [supply.line]
+    assert supply.lets_through()
+    assert index.best(big) is node
+
+
+def test_hope_ends_when_the_room_is_taken() -> None:
+    """A supply that was given hope lets nobody through once its node is full again."""
+    book = book_of(NodeSortType.FAIR, {"vcore": 2})
+    index = index_of(book)
+    big = AskClass.of({"vcore": 3})
+    supply = index.best(big)
+    assert isinstance(supply, Supply)
+    node = book.by_id[NodeId("n0")]
+    book.resize(node, {"vcore": 3})
+    index.improved(node)
+    book_on_node((("vcore", 1),), node)
+    index.took(node)
+    assert not supply.lets_through()
+    assert index.best(big) is supply
+
+
+def test_a_change_is_not_lost_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that helps a supply when the log is full is found later, whoever waits meanwhile."""
+    monkeypatch.setattr(heaps, "LOG_SLACK", -1000)
+    book = book_of(NodeSortType.FAIR, {"vcore": 2})
+    index = index_of(book)
+    big = AskClass.of({"vcore": 3})
+    supply = index.best(big)
+    assert isinstance(supply, Supply)
+    node = book.by_id[NodeId("n0")]
+    book.resize(node, {"vcore": 3})
+    assert index.improved(node) == [supply.line]
+    index.end_pass()
+    assert index.best(big) is node
+
+
+@pytest.mark.parametrize("cap", ["MAX_HEAPS", "MAX_FILL"])
+def test_more_classes_than_heaps(cap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any number of classes is served, though only so many have a heap of their own."""
+    monkeypatch.setattr(heap_room, cap, 3)
+    small = [{"vcore": 1}] * (2 * heaps.PROBES)
+    book = book_of(NodeSortType.FAIR, *small, {"vcore": 100})
+    index = index_of(book)
+    large = book.by_id[NodeId(f"n{len(small)}")]
+    for _ in range(2):
+        for size in range(2, 40):
+            assert index.best(AskClass.of({"vcore": size})) is large
+
+
+@pytest.mark.parametrize("policy", NodeSortType)
+def test_the_heap_forgets_nodes_that_are_gone(policy: NodeSortType) -> None:
+    """Nodes that come and go for ever, and are never first in order, leave nothing behind."""
+    book = book_of(policy, {"vcore": 8}, {"vcore": 8})
+    index = index_of(book)
+    taken = (("vcore", -1 if policy is NodeSortType.BINPACKING else 1),)
+    for number in range(10):
+        node = Node(NodeId(f"x{number}"), {"vcore": 8}, {"zone": "z0"}, schedulable=True)
+        book_on_node(taken, node)
+        book.add(node)
+        index.improved(node)
+        assert node_for(index, SHAPES[0]) is not node
+        book.remove(node)
+        index.left(node)
+    node_for(index, SHAPES[0])
+    assert {*index.heaps._everything.keys} == {*book.by_id.values()}
+
+
+@pytest.mark.parametrize(
+    ("available", "wanted", "score"),
+    [
+        ({"a": 10}, {"a": 10}, 0.0),
+        ({"a": 10}, {"a": 40}, 0.75),
+        ({"a": 10, "b": 0}, {"a": 20, "b": 5}, 1.5),
+        ({"a": -5}, {"a": 5}, 1.0),
+        ({}, {"a": 5}, 1.0),
+    ],
+)
+def test_fit_score(available: dict[str, int], wanted: dict[str, int], score: float) -> None:
+    """Every wanted type adds the part of it that is missing, at most 1 (spec § 8.5)."""
+    node = Node(NodeId("n"), available, {}, schedulable=True)
+    assert fit_score(node, tuple(wanted.items())) == score
+
+
+def test_a_new_node_has_a_score_before_heaps_read_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that moves its zone forward while the log is full is found, and breaks nothing."""
+    monkeypatch.setattr(heaps, "LOG_SLACK", -1000)
+    book = book_of(NodeSortType.SPREAD, {"vcore": 4}, {"vcore": 4}, {"vcore": 4})
+    index = index_of(book)
+    big = AskClass.of({"vcore": 5})
+    assert isinstance(index.best(big), Supply)
+    book_on_node((("vcore", 4),), book.by_id[NodeId("n0")])
+    index.took(book.by_id[NodeId("n0")])
+    late = Node(NodeId("n9"), {"vcore": 8}, {"zone": "z0"}, schedulable=True)
+    book.add(late)
+    index.improved(late)
+    assert index.best(big) is late

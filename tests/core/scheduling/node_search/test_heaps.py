@@ -1,0 +1,379 @@
+"""Heaps of nodes, kept in order without sorting (spec § 7.6)."""
+
+from collections.abc import ValuesView
+from contextlib import suppress
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne_core.config.schema import NodeSortPolicy
+from licorne_core.model.books import book_on_node
+from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.node import Node
+from licorne_core.scheduling.node_search import heap_room, heaps
+from licorne_core.scheduling.node_search.heaps import NodeHeaps, StillLooking
+from licorne_core.scheduling.node_search.node_heap import NodeHeap
+from licorne_core.scheduling.waiting.supply import NodePool, ReservableSupply, Supply
+from licorne_core.values.asks import Shape
+from licorne_core.values.ids import NodeId
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["worse", "better", "close", "open", "look", "ahead", "lack", "drop"]),
+        st.integers(0, 9),
+        st.integers(0, 12),
+    ),
+    max_size=60,
+)
+
+
+class Nodes:
+    """Nodes with scores that the test sets, as the node index does."""
+
+    def __init__(self, count: int, vcore: int = 8, part: int = 1_000_000) -> None:
+        """All open and empty, the first one first; what filling heaps may cost at a time."""
+        self.book = NodeBook(NodeSortPolicy())
+        for number in range(count):
+            node = Node(NodeId(f"n{number:03}"), {"vcore": vcore}, {}, schedulable=True)
+            node.score = number
+            self.book.add(node)
+        self.all = list(self.book.by_id.values())
+        self.heaps = NodeHeaps(self.book, part)
+
+    def set_score(self, node: Node, score: int) -> None:
+        """Another place in the order; only what became better is written into the log."""
+        before, node.score = node.score, score
+        node.version += 1
+        if score < before:
+            self.heaps.write(node)
+
+    def set_open(self, node: Node, *, is_open: bool) -> None:
+        """Drain the node, or let it take asks again."""
+        node.set_schedulable(schedulable=is_open)
+        node.version += 1
+        if is_open:
+            self.heaps.write(node)
+
+    def in_order(self, supply: Supply) -> list[Node]:
+        """By a look at all nodes: those that the supply takes, the first in order first."""
+        taken = [node for node in self.all if supply.takes(node)]
+        return sorted(taken, key=lambda node: (supply.rank(node), node.node_id))
+
+
+class CountedWalks(dict[NodeId, Node]):
+    """Nodes by id, and how often somebody has begun to walk over all of them."""
+
+    walks = 0
+
+    def values(self) -> "ValuesView[Node]":  # type: ignore[override]
+        """All nodes."""
+        self.walks += 1
+        return cast("ValuesView[Node]", super().values())
+
+
+def supply_of(vcore: int, kind: type[Supply] = Supply) -> Supply:
+    """A supply that is not short."""
+    return kind(Shape({"vcore": vcore}), NodePool(kind.amounts))
+
+
+def has_heap(supply: Supply) -> bool:
+    """Whether the supply has a heap of its own."""
+    return supply.heap is not None
+
+
+@given(steps, st.integers(1, 6), st.sampled_from([1, 2, 1_000_000]))
+def test_the_first_nodes_are_those_of_a_sorted_list(
+    history: list[tuple[str, int, int]], vcore: int, part: int
+) -> None:
+    """For a supply with a heap of its own and for one without, after any history of the nodes.
+
+    Nodes may change while a heap is filled; before that has ended, it says nothing.
+    """
+    nodes = Nodes(10, part=part)
+    few, every, kept = supply_of(vcore), supply_of(1), supply_of(vcore, ReservableSupply)
+    for what, number, value in history:
+        node = nodes.all[number]
+        if what == "worse":
+            nodes.set_score(node, max(node.score, value))
+        elif what == "better":
+            nodes.set_score(node, min(node.score, value))
+        elif what in ("close", "open"):
+            nodes.set_open(node, is_open=what == "open")
+        elif what == "lack" and node.available["vcore"] >= value:
+            book_on_node((("vcore", value),), node)
+            node.version += 1
+        elif what == "drop":
+            nodes.heaps.drop(few)
+        elif what == "ahead" and few.heap is not None:
+            assert nodes.heaps.ahead(few, value) == nodes.in_order(few)[:value]
+        for supply in (few, every, kept):
+            expected = nodes.in_order(supply)
+            with suppress(StillLooking):
+                assert nodes.heaps.first(supply) is (expected[0] if expected else None)
+
+
+def test_a_supply_that_fits_on_the_first_nodes_gets_no_heap() -> None:
+    """Most asks fit on what comes first, and cost nothing but a look at that."""
+    nodes = Nodes(heaps.PROBES + 2)
+    for node in nodes.all[: heaps.PROBES]:
+        book_on_node((("vcore", 4),), node)
+    small, large = supply_of(4), supply_of(5)
+    assert nodes.heaps.first(small) is nodes.all[0]
+    assert (has_heap(small), nodes.heaps.work) == (False, 0)
+    assert nodes.heaps.first(large) is nodes.all[heaps.PROBES]
+    assert not has_heap(large)
+    book_on_node((("vcore", 4),), nodes.all[heaps.PROBES])
+    nodes.all[heaps.PROBES].version += 1
+    assert nodes.heaps.first(large) is nodes.all[heaps.PROBES + 1]
+    assert has_heap(large)
+    assert nodes.heaps.work > 0
+
+
+@pytest.mark.parametrize("kind", [Supply, ReservableSupply])
+def test_sizes_that_no_node_has_are_refused_without_a_look(kind: type[Supply]) -> None:
+    """Any number of sizes beyond the largest node costs one look at all nodes at the most."""
+    nodes = Nodes(2 * heaps.PROBES)
+    supplies = [supply_of(vcore, kind) for vcore in range(9, 40)]
+    assert [nodes.heaps.first(supply) for supply in supplies] == [None] * len(supplies)
+    assert nodes.heaps.work == 0
+    assert not any(map(has_heap, supplies))
+
+
+def test_after_a_look_in_vain_the_greatest_amounts_are_known_again() -> None:
+    """When all nodes were filled meanwhile, one size is looked for in vain, and no other."""
+    nodes = Nodes(2 * heaps.PROBES)
+    for node in nodes.all:
+        book_on_node((("vcore", 5),), node)
+        node.version += 1
+        nodes.book.changed.note(node)
+    assert nodes.heaps.first(supply_of(6)) is None
+    worked = nodes.heaps.work
+    assert worked > 0
+    assert nodes.heaps.first(supply_of(5)) is None
+    assert nodes.heaps.work == worked
+    assert nodes.heaps.first(supply_of(3)) is nodes.all[0]
+
+
+def test_who_wants_more_than_one_that_was_looked_for_in_vain_is_ruled_out() -> None:
+    """Though no single type rules it out: the nodes that have it lack the other one."""
+    nodes = Nodes(2 * heaps.PROBES)
+    for number, node in enumerate(nodes.all):
+        nodes.book.resize(node, {"vcore": 8 * (number % 2), "memory": 8 * (1 - number % 2)})
+        nodes.set_score(node, -1 - number)
+    pool = NodePool(Supply.amounts)
+
+    def look(vcore: int, memory: int) -> int:
+        supply = Supply(Shape({"vcore": vcore, "memory": memory}), pool)
+        before = nodes.heaps.work
+        assert nodes.heaps.first(supply) is None
+        supply.run_short()
+        nodes.heaps.drop(supply)
+        return nodes.heaps.work - before
+
+    assert look(2, 2) > 0
+    assert [look(2, 3), look(3, 2), look(2, 2), look(8, 8)] == [0, 0, 0, 0]
+    assert look(1, 3) > 0
+    assert look(1, 4) == 0
+    grown = nodes.all[0]
+    nodes.book.resize(grown, {"vcore": 4, "memory": 4})
+    nodes.set_score(grown, -100)
+    pool.improved(grown)
+    fits, large = (Supply(Shape({"vcore": n, "memory": n}), pool) for n in (4, 5))
+    assert nodes.heaps.first(fits) is grown
+    assert nodes.heaps.first(large) is None
+    pool.end_pass()
+    assert not pool.rules_out((("vcore", 4), ("memory", 4)))
+
+
+def test_a_size_that_was_ruled_out_is_found_on_a_node_that_has_grown() -> None:
+    """The greatest amounts rise with every node that has more, whoever has read the log before."""
+    nodes = Nodes(2 * heaps.PROBES)
+    assert nodes.heaps.first(supply_of(9)) is None
+    grown = nodes.all[-1]
+    nodes.book.resize(grown, {"vcore": 10})
+    nodes.set_score(grown, grown.score - 1)
+    assert nodes.heaps.first(supply_of(1)) is nodes.all[0]
+    assert nodes.heaps.first(supply_of(9)) is grown
+    assert nodes.heaps.first(supply_of(11)) is None
+
+
+def test_a_heap_is_filled_part_by_part() -> None:
+    """Each question costs about the part that it may, and the last one has the answer."""
+    nodes = Nodes(40, part=8)
+    supply = supply_of(1, ReservableSupply)
+    asked = 0
+    found = None
+    while found is None:
+        before = nodes.heaps.work
+        asked += 1
+        with suppress(StillLooking):
+            found = nodes.heaps.first(supply)
+        assert nodes.heaps.work - before <= 3 * 8
+    assert found is nodes.all[0]
+    assert asked >= 4
+
+
+def test_a_look_ahead_is_not_made_in_parts() -> None:
+    """Whoever has a node already wants to know the next ones now."""
+    nodes = Nodes(40, part=1)
+    for node in nodes.all[:20]:
+        book_on_node((("vcore", 4),), node)
+    assert nodes.heaps.ahead(supply_of(5), 3) == nodes.all[20:23]
+
+
+def test_heaps_that_were_asked_longest_ago_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With more supplies than may have one, half of the others give theirs up, the newest not."""
+    monkeypatch.setattr(heap_room, "MAX_HEAPS", 4)
+    nodes = Nodes(4)
+    supplies = [supply_of(vcore, ReservableSupply) for vcore in range(1, 6)]
+    for supply in supplies[:4]:
+        nodes.heaps.first(supply)
+    nodes.heaps.first(supplies[0])
+    assert all(map(has_heap, supplies[:4]))
+    nodes.heaps.first(supplies[4])
+    assert [has_heap(supply) for supply in supplies] == [True, False, False, True, True]
+
+
+def test_few_heaps_are_filled_at_a_time() -> None:
+    """Of very many that are begun, the latest few are kept, and they share one list of nodes."""
+    nodes = Nodes(40, part=8)
+    counted = nodes.book.by_id = CountedWalks(nodes.book.by_id)
+    supplies = [supply_of(1 + number % 8, ReservableSupply) for number in range(30)]
+    for supply in supplies:
+        with suppress(StillLooking):
+            nodes.heaps.first(supply)
+    assert [has_heap(supply) for supply in supplies] == [False] * 26 + [True] * 4
+    assert counted.walks == 1
+
+
+def test_a_heap_that_is_begun_later_knows_nodes_that_came_meanwhile() -> None:
+    """The list that heaps share is made anew when nodes came; each finds the first of its own."""
+    nodes = Nodes(40, part=8)
+    early, late = supply_of(1, ReservableSupply), supply_of(2, ReservableSupply)
+    with suppress(StillLooking):
+        nodes.heaps.first(early)
+    new = Node(NodeId("new"), {"vcore": 8}, {}, schedulable=True)
+    new.score = -1
+    nodes.book.add(new)
+    nodes.heaps.write(new)
+    found: list[Node | None] = []
+    for supply in (early, late):
+        while not found or found[-1] is not None:
+            try:
+                found.append(nodes.heaps.first(supply))
+                break
+            except StillLooking:
+                continue
+    assert found == [new, new]
+
+
+def test_heaps_that_are_not_full_yet_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A supply that begins with a heap beyond the most makes room at once, not when it is full."""
+    monkeypatch.setattr(heap_room, "MAX_HEAPS", 2)
+    nodes = Nodes(40, part=8)
+    supplies = [supply_of(vcore, ReservableSupply) for vcore in (1, 2, 3)]
+    for supply in supplies:
+        with suppress(StillLooking):
+            nodes.heaps.first(supply)
+    assert [has_heap(supply) for supply in supplies] == [False, True, True]
+
+
+@pytest.mark.parametrize(("bound", "most"), [("MAX_FILL", 3), ("MAX_ENTRIES", 63)])
+def test_all_heaps_together_have_so_many_entries(
+    bound: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond that, half of the others make room, those asked longest ago."""
+    monkeypatch.setattr(heap_room, bound, most)
+    nodes = Nodes(20)
+    supplies = [supply_of(vcore, ReservableSupply) for vcore in (1, 2, 3, 4)]
+    for supply in supplies[:3]:
+        nodes.heaps.first(supply)
+    assert all(map(has_heap, supplies[:3]))
+    nodes.heaps.first(supplies[3])
+    assert [has_heap(supply) for supply in supplies] == [False, False, True, True]
+
+
+def test_entries_that_came_with_changes_of_nodes_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A heap that grows when it reads of better nodes makes others give way."""
+    monkeypatch.setattr(heap_room, "MAX_ENTRIES", 63)
+    nodes = Nodes(20)
+    old, asked = supply_of(1, ReservableSupply), supply_of(2, ReservableSupply)
+    kept = []
+    for change in range(3):
+        nodes.heaps.first(asked)
+        if not change:
+            nodes.heaps.first(old)
+        kept.append(has_heap(old))
+        for node in nodes.all:
+            nodes.set_score(node, node.score - 100)
+    nodes.heaps.first(asked)
+    assert (kept, has_heap(old)) == ([True, True, False], False)
+
+
+def test_another_order_of_all_nodes_voids_every_heap() -> None:
+    """What was in front under the former order is not asked about any more."""
+    nodes = Nodes(4)
+    supply = supply_of(1, ReservableSupply)
+    assert nodes.heaps.first(supply) is nodes.all[0]
+    steps_taken = sum(nodes.heaps.close())
+    for node in nodes.all:
+        node.score = -node.score
+    assert steps_taken + sum(nodes.heaps.reopen()) >= 3
+    assert not has_heap(supply)
+    assert nodes.heaps.first(supply) is nodes.all[3]
+    assert nodes.heaps.first(supply_of(1)) is nodes.all[3]
+
+
+def test_the_heap_of_a_supply_in_short_is_made_of_what_has_changed() -> None:
+    """No other node would do, whatever else was written into the log."""
+    nodes = Nodes(20)
+    supply = supply_of(9)
+    assert nodes.heaps.first(supply) is None
+    supply.run_short()
+    hope = nodes.all[7]
+    for node in nodes.all:
+        if node is hope:
+            nodes.book.resize(hope, {"vcore": 9})
+        nodes.set_score(node, node.score - 100)
+        supply.nodes.improved(node)
+    worked = nodes.heaps.work
+    assert nodes.heaps.first(supply) is hope
+    assert nodes.heaps.work - worked <= 3
+
+
+def test_no_change_is_lost_when_the_log_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All heaps read it to its end before it starts anew."""
+    monkeypatch.setattr(heaps, "LOG_SLACK", 0)
+    nodes = Nodes(12)
+    supply = supply_of(2, ReservableSupply)
+    nodes.heaps.first(supply)
+    for score in range(-1, -500, -1):
+        nodes.set_score(nodes.all[-score % 12], score)
+        if score % 50 == 0:
+            assert nodes.heaps.first(supply) is nodes.all[-score % 12]
+            assert nodes.heaps.first(supply_of(1)) is nodes.all[-score % 12]
+
+
+def test_nodes_of_one_id_one_after_the_other_are_told_apart() -> None:
+    """Of two entries that are equal in rank and id the birth decides, never the nodes."""
+    heap = NodeHeap()
+    old, new = (Node(NodeId("n"), {"vcore": 1}, {}, schedulable=True) for _ in range(2))
+    for birth, node in enumerate((old, new)):
+        node.birth, node.score = birth, 0.0
+        heap.offer(node)
+    assert heap.best() is old
+    old.set_schedulable(schedulable=False)
+    old.version += 1
+    assert heap.best() is new
+
+
+def test_a_heap_gives_its_first_nodes_without_losing_them() -> None:
+    """A look ahead leaves the heap as it was."""
+    nodes = Nodes(6)
+    heap = NodeHeap()
+    heap.fill(nodes.all)
+    assert heap.first(3) == nodes.all[:3]
+    assert heap.first(9) == nodes.all
+    assert heap.best() is nodes.all[0]

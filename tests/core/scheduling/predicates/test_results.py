@@ -1,0 +1,369 @@
+"""What the RM's word about a node holds for: the node as the RM knows it, and one ask (§ 8.4)."""
+
+from collections.abc import Callable
+
+import pytest
+
+from licorne_core.events.allocations import PredicatesRefused
+from licorne_core.messages.commands import (
+    FailMode,
+    NodeAction,
+    NodeRefusal,
+    NotePredicatesSent,
+    PredicatePolicy,
+)
+from licorne_core.messages.effects import AskedCheck, Effect
+from licorne_core.scheduling.predicates import checks as predicate_checks
+from licorne_core.scheduling.predicates import results as predicate_results
+from licorne_core.values.asks import Ask
+from licorne_core.values.ids import AppId, NodeId, PartitionName, RmId
+from support.core.builders import (
+    answering,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+)
+from support.core.driver import Driver, asked, placed
+from support.core.requests import assumed
+
+PARTITION = PartitionName("[rm1]default")
+Judge = Callable[[str, str], str]
+"""From the key of an ask and a node to the reason why not, or the empty text."""
+
+
+def cluster(count: int, *, rest: str = "", policy: PredicatePolicy | None = None) -> Driver:
+    """So many nodes of 10, and an application `one` of an RM that wants to be asked."""
+    core = Driver()
+    core.do(register(config("[{name: a}]", rest=rest), predicates=policy or PredicatePolicy()))
+    core.do(nodes(*(node(f"n{number}", vcore=10) for number in range(1, count + 1))))
+    core.do(apps(app("one", "root.a")))
+    return core
+
+
+def answered(core: Driver, effects: list[Effect], judge: Judge) -> tuple[list[Effect], int]:
+    """Answer until nothing is asked any more: all effects, and how many answers it took."""
+    everything = list(effects)
+    waiting = asked(effects)
+    count = 0
+    while waiting:
+        count += 1
+        assert count < 200, "the RM is asked for ever"
+        check = waiting.pop(0)
+        refused = [
+            NodeRefusal(node_id=NodeId(name), reason=reason)
+            for name in check.nodes
+            if (reason := judge(check.key, name))
+        ]
+        answer = answering(check, refused)
+        effects = core.do(answer)
+        everything += effects
+        waiting += asked(effects)
+    return everything, count
+
+
+def test_refusals_come_to_an_end_however_many_wait() -> None:
+    """Many asks assumed on refused nodes go to the one that will do; each is asked about once."""
+    core = cluster(3)
+    wanted = [ask("one", f"k{n:02}", vcore=1, predicate="p") for n in range(25)]
+    made, count = answered(core, core.do(asks(*wanted)), lambda _, __: "no")
+    assert placed(made) == []
+    assert count <= len(wanted)
+    made, count = answered(
+        core, core.do(nodes(node("n4", vcore=10))), lambda _, name: "" if name == "n4" else "no"
+    )
+    assert {where for _, _, where in placed(made)} == {"n4"}
+    assert (len(placed(made)), count) == (10, 10)
+
+
+def test_classes_do_not_stir_each_other_up() -> None:
+    """Asks that are each a class of their own, all refused everywhere, are asked about once."""
+    core = cluster(3)
+    wanted = [ask("one", f"k{n}", vcore=1, predicate=f"alone {n}") for n in range(10)]
+    made, count = answered(core, core.do(asks(*wanted)), lambda _, __: "no")
+    assert placed(made) == []
+    assert count <= 30
+    partition = core.scheduler.partitions[PARTITION]
+    assert all(not node.allocations for node in partition.nodes.by_id.values())
+
+
+@pytest.mark.parametrize("order", ["fair", "binpacking"])
+def test_each_ask_on_a_node_has_a_word_of_its_own(order: str) -> None:
+    """An RM that wants one ask of a class on each node gets that, however many come at once."""
+    core = cluster(4, rest=f"nodesortpolicy: {{type: {order}}}")
+    taken: set[str] = set()
+    used: set[str] = set()
+    effects = core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(9))))
+    waiting = asked(effects)
+    while waiting:
+        check = waiting.pop(0)
+        refused = [
+            NodeRefusal(node_id=NodeId(name), reason="taken")
+            for name in check.nodes
+            if name in taken
+        ]
+        effects = core.do(answering(check, refused))
+        taken.add(check.nodes[0])
+        new = [where for _, _, where in placed(effects)]
+        assert not used.intersection(new)
+        assert len(set(new)) == len(new)
+        used.update(new)
+        taken.update(new)
+        waiting += asked(effects)
+    assert used == {"n1", "n2", "n3", "n4"}
+
+
+def test_who_is_not_alone_on_a_node_has_a_check_of_its_own() -> None:
+    """The RM counts an ask as placed on the first node of its check only."""
+    core = cluster(2)
+    effects = core.do(asks(*(ask("one", f"k{n}", vcore=5, predicate="p") for n in range(4))))
+    check, *others = asked(effects)
+    assert (check.key, check.nodes) == ("k0", ["n1", "n2"])
+    assert [(other.key, other.nodes) for other in others] == [("k2", ["n1"]), ("k3", ["n2"])]
+    effects = core.do(answering(check))
+    assert [key for _, key, _ in placed(effects)] == ["k0"]
+    (again,) = asked(effects)
+    assert (again.key, again.nodes, again.allocate) == ("k1", ["n2"], True)
+    assert placed(core.do(asks(ask("one", "other", vcore=1)))) == []
+    effects = core.do(answering(again))
+    assert [key for _, key, _ in placed(effects)] == ["k1"]
+    effects = core.do(*(answering(other) for other in others))
+    assert [key for _, key, _ in placed(effects)] == ["k2", "k3"]
+
+
+def test_an_answer_is_void_for_a_node_that_changed_meanwhile() -> None:
+    """Whatever it said, the RM is asked about the node as it is now."""
+    core = cluster(1)
+    core.do(asks(ask("one", "there", vcore=2, on_node="n1")))
+    (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
+    core.do(releases(release("one", "there")))
+    refused = [NodeRefusal(node_id=NodeId("n1"), reason="port in use")]
+    answer = answering(check, refused)
+    (again,) = asked(core.do(answer))
+    effects = core.do(answering(again))
+    assert placed(effects) == [("one", "k", "n1")]
+
+
+def test_what_is_told_gives_refused_classes_another_chance() -> None:
+    """An ask may want what another brings to its node: after that is told, the RM is asked anew."""
+    core = cluster(1)
+    effects = core.do(asks(ask("one", "friend", vcore=1, predicate="friendly")))
+    (check,) = asked(effects)
+    answer = answering(check)
+    shy = core.do(asks(ask("one", "shy", vcore=1, predicate="shy")))
+    alone, _ = answered(core, shy, lambda _, __: "no friend there")
+    assert placed(alone) == []
+    effects = core.do(answer)
+    assert placed(effects) == [("one", "friend", "n1")]
+    made, _ = answered(core, effects, lambda _, __: "")
+    assert ("one", "shy", "n1") in placed(made)
+
+
+def test_silence_that_accepts_makes_all_at_once() -> None:
+    """With the open fail mode one deadline makes all that were asked about together."""
+    core = cluster(1, policy=PredicatePolicy(deadline=2.0, fail_mode=FailMode.OPEN))
+    core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(3))))
+    assert placed(core.wait(1.9)) == []
+    assert placed(core.wait(0.2)) == [("one", f"k{n}", "n1") for n in range(3)]
+
+
+def test_a_check_is_about_as_many_nodes_as_may_be_needed() -> None:
+    """One ask: one node, and twice as many after each refusal; many asks: many nodes."""
+    core = cluster(200)
+    (check,) = asked(core.do(asks(ask("one", "k", vcore=1, predicate="p"))))
+    counts = [len(check.nodes)]
+    for _ in range(6):
+        refused = [NodeRefusal(node_id=name, reason="no") for name in check.nodes]
+        answer = answering(check, refused)
+        for check in asked(core.do(answer)):
+            counts.append(len(check.nodes))
+    assert counts == [1, 2, 4, 8, 16, 32, 64]
+    many = [ask("one", f"m{n}", vcore=1, predicate="many") for n in range(50)]
+    (check,) = asked(core.do(asks(*many)))
+    assert len(check.nodes) == 50
+
+
+def in_turn(classes: int, count: int, name: str = "k") -> list[Ask]:
+    """So many asks of each class, those of all classes in turn."""
+    return [
+        ask("one", f"{name}{number}-{place}", vcore=1, predicate=f"p{place}")
+        for number in range(count)
+        for place in range(classes)
+    ]
+
+
+def asked_about(core: Driver, wanted: list[Ask]) -> list[int]:
+    """Of how many nodes the RM was asked in each check; it accepts all of them."""
+    counts: list[int] = []
+    waiting = asked(core.do(asks(*wanted)))
+    while waiting:
+        check = waiting.pop(0)
+        counts.append(len(check.nodes))
+        waiting += asked(core.do(answering(check)))
+    return counts
+
+
+def test_classes_that_come_in_turn_are_asked_about_few_nodes_in_vain() -> None:
+    """What is accepted for one class is void when another takes the node, so less is asked."""
+    core = cluster(30)
+    counts = asked_about(core, in_turn(12, 6))
+    assert counts[:12] == [6] * 12
+    assert len(counts) > 60
+    assert set(counts[12:]) <= {1, predicate_checks.ALWAYS}
+
+
+def test_a_class_that_comes_alone_again_has_few_checks() -> None:
+    """The more asks go by one check, the more the next one is for."""
+    core = cluster(30)
+    asked_about(core, in_turn(12, 6))
+    counts = asked_about(core, in_turn(1, 30, "alone"))
+    assert counts[0] == predicate_checks.ALWAYS
+    assert len(counts) <= 4
+
+
+@pytest.mark.pure
+def test_what_came_of_checks_is_kept_for_some_classes_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The class that is known longest is forgotten, and is asked about as a new one is."""
+    core = cluster(30)
+    monkeypatch.setattr(predicate_checks, "MAX_SPARED", 11)
+    asked_about(core, in_turn(12, 6))
+    assert asked_about(core, in_turn(1, 6, "again"))[0] == 6
+
+
+def test_only_so_many_results_are_kept_for_a_node() -> None:
+    """Asks that are each a class of their own do not fill the memory with what was said of them."""
+    core = cluster(2)
+    for number in range(predicate_results.SWEEP_RESULTS + 50):
+        name = f"k{number}"
+        answered(core, core.do(asks(ask("one", name, vcore=1, predicate=name))), lambda _, __: "no")
+        core.do(releases(release("one", name)))
+    partition = core.scheduler.partitions[PARTITION]
+    kept = {len(node.results) for node in partition.nodes.by_id.values()}
+    assert max(kept) <= predicate_results.SWEEP_RESULTS
+
+
+def test_what_stops_asks_is_remembered_as_long_as_they_wait() -> None:
+    """However many asks of a class of their own no node takes, each is asked about once a node."""
+    core = cluster(2)
+    count = predicate_results.SWEEP_RESULTS + 50
+    core.do(nodes(*(node(f"n{number}", NodeAction.UPDATE, vcore=2 * count) for number in (1, 2))))
+    wanted = [ask("one", f"k{number}", vcore=1, predicate=f"p{number}") for number in range(count)]
+    pairs: list[tuple[str, str]] = []
+    waiting = asked(core.do(asks(*wanted)))
+    while waiting:
+        check = waiting.pop(0)
+        pairs += [(check.key, name) for name in check.nodes]
+        assert len(pairs) <= 2 * count, "the RM is asked for ever"
+        refused = [NodeRefusal(node_id=name, reason="no") for name in check.nodes]
+        answer = answering(check, refused)
+        waiting += asked(core.send(answer)) + asked(core.run())
+    assert len(set(pairs)) == len(pairs) == 2 * count
+
+
+def test_reasons_are_told_every_15_seconds_however_often_an_ask_is_assumed() -> None:
+    """Asks that are each a class of their own keep their log while they wait for answers."""
+    core = cluster(1)
+    wanted = [ask("one", f"k{number}", vcore=1, predicate=f"p{number}") for number in range(20)]
+    answered(core, core.do(asks(*wanted)), lambda _, __: "no")
+    for number in range(2, 5):
+        answered(core, core.do(nodes(node(f"n{number}", vcore=10))), lambda _, __: "no")
+    refusals = [fact for fact in core.facts if isinstance(fact, PredicatesRefused)]
+    assert len(refusals) == len(wanted)
+    details = core.views.application(PARTITION, "one").asks
+    assert {entry.message for item in details for entry in item.allocation_log} >= {"no"}
+
+
+def test_a_reserved_ask_goes_on_when_there_is_room_for_one_more_that_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was passed over while the RM owed too many answers, and nothing else changes for it."""
+    monkeypatch.setattr(predicate_checks, "MAX_ASSUMED", 1)
+    core = cluster(1)
+    core.do(nodes(node("drained", NodeAction.CREATE_DRAIN, vcore=20)))
+    core.do(asks(ask("one", "filler", vcore=8)))
+    core.do(asks(ask("one", "big", vcore=9, created=core.now - 10, predicate="big")))
+    core.do(nodes(node("n2", vcore=5)))
+    core.do(asks(ask("one", "small", vcore=1, predicate="small")))
+    core.do(releases(release("one", "filler")))
+    partition = core.scheduler.partitions[PARTITION]
+    assert list(assumed(partition.applications[AppId("one")])) == ["small"]
+    core.do(releases(release("one", "small")))
+    assert list(assumed(partition.applications[AppId("one")])) == ["big"]
+
+
+def test_a_refusal_that_is_taken_back_gives_its_asks_another_chance() -> None:
+    """One ask of a class was refused, then another accepted on the same node as it was."""
+    core = cluster(1)
+    wanted = [ask("one", "first", vcore=1, predicate="p"), ask("one", "plain", vcore=1)]
+    wanted.append(ask("one", "last", vcore=1, priority=-1, predicate="p"))
+    first, last = asked(core.do(asks(*wanted)))
+    refusal = NodeRefusal(node_id=NodeId("n1"), reason="volume")
+    core.do(answering(last, [refusal]))
+    (again,) = asked(core.do(answering(first)))
+    effects = core.do(answering(again))
+    assert placed(effects) == [("one", "first", "n1")]
+    assert [check.key for check in asked(effects)] == ["last"]
+
+
+def test_a_capacity_that_is_merely_said_again_voids_no_result() -> None:
+    """An RM that repeats what its nodes have is not asked about them anew."""
+    core = cluster(1)
+    answered(core, core.do(asks(ask("one", "k", vcore=1, predicate="p"))), lambda _, __: "no")
+    assert asked(core.do(nodes(node("n1", NodeAction.UPDATE, vcore=10)))) == []
+    assert asked(core.do(nodes(node("n1", NodeAction.UPDATE, vcore=11)))) != []
+
+
+def accepting(core: Driver, check: AskedCheck, *refused: str) -> list[Effect]:
+    """The RM accepts all nodes of a check but these."""
+    return core.do(answering(check, [NodeRefusal(node_id=NodeId(n), reason="no") for n in refused]))
+
+
+def test_what_was_accepted_beside_the_first_node_is_not_judged_yet() -> None:
+    """The RM judged another for that node without it, so what it said of that one is void."""
+    core = cluster(3)
+    both = asks(*(ask("one", f"p{n}", vcore=1, predicate="p") for n in range(2)))
+    (check,) = asked(core.do(both))
+    (other,) = asked(core.do(asks(ask("one", "q0", vcore=1, predicate="q"))))
+    (judged,) = asked(accepting(core, other, "n3"))
+    assert (check.nodes, other.nodes, judged.nodes) == (["n1", "n2"], ["n3"], ["n1", "n2"])
+    assert [key for _, key, _ in placed(accepting(core, check))] == ["p0", "p1"]
+    assert placed(accepting(core, judged)) == [("one", "q0", "n1")]
+    effects = core.do(asks(ask("one", "q1", vcore=1, predicate="q")))
+    assert (placed(effects), [check.nodes for check in asked(effects)]) == ([], [["n2"]])
+
+
+def test_silence_that_accepts_voids_what_is_said_of_the_node() -> None:
+    """The RM has not judged what its silence placed there, and is asked again about the others."""
+    core = Driver(writes=False)
+    policy = PredicatePolicy(deadline=2.0, fail_mode=FailMode.OPEN)
+    core.do(register(config("[{name: a}]"), predicates=policy))
+    core.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
+    (silent,) = asked(core.do(asks(ask("one", "a", vcore=1, predicate="a"))))
+    core.do(NotePredicatesSent(rm_id=RmId("rm1"), check=silent.check))
+    (spoken,) = asked(core.do(asks(ask("one", "b", vcore=1, predicate="b"))))
+    assert placed(core.wait(2.0)) == [("one", "a", "n1")]
+    (again,) = asked(core.do(answering(spoken)))
+    assert (again.key, again.nodes) == ("b", ["n1"])
+    assert placed(core.do(answering(again))) == [("one", "b", "n1")]
+
+
+def test_an_answer_about_an_ask_that_is_gone_is_no_result() -> None:
+    """The RM may have refused it because it is gone; who waits for the answer is asked about."""
+    core = cluster(2)
+    effects = core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(2))))
+    (check,) = asked(effects)
+    core.do(releases(release("one", "k0")))
+    effects = accepting(core, check, "n1", "n2")
+    (again,) = asked(effects)
+    assert (again.key, again.nodes) == ("k1", ["n2"])
+    assert placed(accepting(core, again)) == [("one", "k1", "n2")]
+    (fresh,) = asked(core.do(asks(ask("one", "k2", vcore=1, predicate="p"))))
+    assert fresh.nodes == ["n1"]

@@ -1,0 +1,238 @@
+"""What holds of every enforcement of a maximum, judged from outside (spec § 9.6)."""
+
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne_core.config.properties import QueueSettings
+from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
+from licorne_core.model.queues.tree import QueueTree
+from licorne_core.scheduling.preemption.losses import Losses
+from licorne_core.scheduling.preemption.quota_change import (
+    Enforcement,
+    amount_of,
+    split,
+    victims_of,
+)
+from licorne_core.values.asks import Allocation, Ask
+from licorne_core.values.ids import AllocationKey, NodeId
+from licorne_core.values.resources import charge
+from support.core.builders import ask
+from support.core.trees import enter, queue_at, tree_of
+
+NOW = 100_000.0
+NODES = {NodeId("n"): Node(NodeId("n"), {}, {}, schedulable=True)}
+TYPES = ("memory", "vcore")
+LEAVES = ("root.p.a", "root.p.b", "root.p.c.d", "root.p.c.e")
+QUEUES = ("root.p", "root.p.c", *LEAVES)
+TREE = "- {name: p, queues: [{name: a}, {name: b}, {name: c, queues: [{name: d}, {name: e}]}]}"
+HARMLESS = QueueSettings()
+
+Sizes = dict[str, int]
+
+sizes = st.dictionaries(st.sampled_from(TYPES), st.integers(1, 9), min_size=1)
+guarantees = st.none() | st.dictionaries(st.sampled_from(TYPES), st.integers(0, 12))
+maxima = st.fixed_dictionaries(
+    {"memory": st.integers(0, 20)}, optional={"vcore": st.integers(0, 20)}
+)
+events = st.sampled_from(
+    [RequestEvent.ALLOCATE] * 4
+    + [RequestEvent.KEEP_ROOM, RequestEvent.ASSUME, RequestEvent.PREEMPT]
+)
+settings = st.just(HARMLESS) | st.builds(
+    QueueSettings,
+    preemption_minimum_runtime=st.sampled_from([0.0, 2000.0]),
+    preemption_loss_limit=st.sampled_from([(), (("memory", 20_000),), (("vcore", 0),)]),
+)
+
+
+@st.composite
+def wanted(draw: st.DrawFn) -> Ask:
+    """An ask of any kind."""
+    plain = ask(
+        "",
+        "",
+        priority=draw(st.integers(0, 2)),
+        created=NOW - draw(st.integers(0, 10_000)),
+        required_node=draw(st.sampled_from([None, None, None, "n"])),
+        size=draw(sizes),
+    )
+    return replace(plain, originator=draw(st.booleans()), allow_preempt_self=draw(st.booleans()))
+
+
+running = st.tuples(st.sampled_from(LEAVES), wanted(), events)
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> QueueTree:
+    """A tree in which allocations run, whatever the guarantees, maxima and settings are."""
+    tree = tree_of(TREE)
+    for path in QUEUES:
+        queue = queue_at(tree, path)
+        queue.guaranteed = draw(guarantees)
+        queue.max = draw(maxima)
+        queue.settings = draw(settings)
+    apps = {path: enter(queue_at(tree, path), path) for path in LEAVES}
+    for number, (path, one, event) in enumerate(draw(st.lists(running, min_size=8, max_size=25))):
+        app = apps[path]
+        own = replace(one, app_id=app.app_id, key=AllocationKey(f"k{number}"))
+        created = one.create_time or 0.0
+        request = Request(own, created, number)
+        request.follow(RequestEvent.ALLOCATE if event is RequestEvent.PREEMPT else event)
+        request.allocation = Allocation(own, NodeId("n"), created, created)
+        app.requests[own.key] = request
+        for queue in queue_at(tree, path).lineage:
+            charge(queue.allocated, own.ask_class.items)
+        if event is RequestEvent.PREEMPT:
+            request.follow(event)
+            for queue in queue_at(tree, path).lineage:
+                charge(queue.preempting, own.ask_class.items)
+    return tree
+
+
+def stays(queue: Queue) -> Counter[str]:
+    """What the queue keeps if nothing else happens, by its requests alone."""
+    kept: Counter[str] = Counter()
+    waiting = [queue]
+    while waiting:
+        below = waiting.pop()
+        waiting += below.children.values()
+        for app in below.applications.values():
+            for request in app.requests.values():
+                if request.state is not RequestState.PREEMPTING:
+                    kept.update(dict(request.ask.ask_class.items))
+    return kept
+
+
+def loses(queue: Queue, found: Enforcement) -> Counter[str]:
+    """What the queue loses with the victims."""
+    lost: Counter[str] = Counter()
+    for victim in found.victims:
+        leaf: Queue | None = next(
+            (q for q in walk(queue) if victim.app.app_id in q.applications), None
+        )
+        if leaf is not None:
+            lost.update(dict(victim.request.ask.ask_class.items))
+    return lost
+
+
+def walk(queue: Queue) -> list[Queue]:
+    """The queue and all below it."""
+    return [queue, *(below for child in queue.children.values() for below in walk(child))]
+
+
+def enforce(queue: Queue) -> Enforcement:
+    """The victims if the queue's maximum is enforced now."""
+    return victims_of(queue, NODES, NOW, Losses())
+
+
+@given(trees(), st.sampled_from(QUEUES))
+def test_no_queue_goes_below_its_guarantee(tree: QueueTree, path: str) -> None:
+    """Not in a single type, and none at all that loses something; queues above count as well."""
+    found = enforce(queue_at(tree, path))
+    for queue in tree.walk():
+        for name, lost in loses(queue, found).items():
+            guaranteed = (queue.guaranteed or {}).get(name)
+            assert guaranteed is None or stays(queue)[name] - lost >= guaranteed
+
+
+@given(trees(), st.sampled_from(QUEUES))
+def test_never_more_goes_than_is_too_much(tree: QueueTree, path: str) -> None:
+    """Of each type above the maximum, and the amount and what is claimed say so."""
+    queue = queue_at(tree, path)
+    found = enforce(queue)
+    lost = loses(queue, found)
+    assert lost == Counter(found.claimed)
+    for name, bound in (queue.max or {}).items():
+        excess = max(0, stays(queue)[name] - bound)
+        assert found.amount.get(name, 0) <= excess
+        if excess:
+            assert lost[name] <= found.amount.get(name, 0)
+    assert all(found.amount.values())
+    assert bool(found.victims) <= bool(found.amount)
+    assert len(found.victims) <= found.selected
+
+
+@given(trees(), st.sampled_from(QUEUES))
+def test_the_parts_of_the_leaves_add_up(tree: QueueTree, path: str) -> None:
+    """All leaves have a part in each type, together at most the amount, and short by rounding only.
+
+    A leaf itself has the whole amount. A part is never more than what the leaf has above its
+    guarantee.
+    """
+    queue = queue_at(tree, path)
+    amount = amount_of(queue)
+    parts = list(split(queue, amount))
+    assert [leaf.path for leaf, _ in parts] == [leaf for leaf in LEAVES if leaf.startswith(path)]
+    if queue.is_leaf:
+        assert parts == [(queue, amount)]
+    for name, value in amount.items():
+        of_leaves = [part[name] for _, part in parts]
+        assert min(of_leaves) >= 0
+        spares = [
+            max(0, stays(leaf)[name] - (leaf.guaranteed or {}).get(name, 0)) for leaf, _ in parts
+        ]
+        assert all(part <= spare for part, spare in zip(of_leaves, spares, strict=True))
+        assert sum(of_leaves) <= value
+        below = walk(queue)[1:]
+        if not any(child.guaranteed for child in below):
+            assert sum(of_leaves) >= value - len(below)
+
+
+@given(trees(), st.sampled_from(LEAVES))
+def test_a_leaf_keeps_nothing_that_could_have_gone(tree: QueueTree, path: str) -> None:
+    """Each candidate that is left is too large for what is left of the amount, or guaranteed."""
+    leaf = queue_at(tree, path)
+    for queue in leaf.lineage:
+        queue.settings = HARMLESS
+    found = enforce(leaf)
+    taken = {victim.request.key for victim in found.victims}
+    lost = loses(leaf, found)
+    for app in leaf.applications.values():
+        for request in app.requests.values():
+            size = dict(request.ask.ask_class.items)
+            stoppable = request.state in (RequestState.ALLOCATED, RequestState.PLACEHOLDER)
+            candidate = stoppable and not request.ask.ask_class.required_node
+            if request.key in taken:
+                assert candidate
+                assert size.keys() & found.amount.keys()
+            elif candidate and size.keys() & found.amount.keys():
+                amount = amount_of(leaf)
+                too_large = any(size[n] > amount[n] - lost[n] for n in size.keys() & amount.keys())
+                guaranteed = any(
+                    stays(queue)[name] - lost[name] - value < (queue.guaranteed or {})[name]
+                    for queue in leaf.lineage
+                    for name, value in size.items()
+                    if name in (queue.guaranteed or {})
+                )
+                assert too_large or guaranteed
+
+
+@given(trees(), st.sampled_from(QUEUES))
+def test_restraint_is_kept(tree: QueueTree, path: str) -> None:
+    """No victim has run less than its leaf demands, and no leaf loses more than its limit."""
+    found = enforce(queue_at(tree, path))
+    for leaf in (queue_at(tree, leaf) for leaf in LEAVES):
+        lost: Counter[str] = Counter()
+        for victim in found.victims:
+            if victim.app.app_id in leaf.applications:
+                assert victim.request.allocation is not None
+                run = NOW - victim.request.allocation.allocation_time
+                assert run >= leaf.settings.preemption_minimum_runtime
+                for name, value in victim.request.ask.ask_class.items:
+                    lost[name] += int(value * run)
+        for name, limit in leaf.settings.preemption_loss_limit:
+            assert lost[name] <= limit
+
+
+@given(trees(), st.sampled_from(QUEUES))
+def test_a_decision_changes_nothing(tree: QueueTree, path: str) -> None:
+    """It may be asked for again, and is the same."""
+    before = [(repr(queue), dict(queue.preempting)) for queue in tree.walk()]
+    found = enforce(queue_at(tree, path))
+    assert [(repr(queue), dict(queue.preempting)) for queue in tree.walk()] == before
+    assert enforce(queue_at(tree, path)) == found

@@ -1,0 +1,302 @@
+"""Which allocations go when a changed maximum is enforced (spec § 9.6)."""
+
+from dataclasses import replace
+
+import pytest
+
+from licorne_core.messages.commands import PredicatePolicy
+from licorne_core.model.queues.queue import Queue
+from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.preemption.losses import Losses
+from licorne_core.scheduling.preemption.quota_change import (
+    Enforcement,
+    amount_of,
+    split,
+    victims_of,
+)
+from licorne_core.values.asks import Ask
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload
+from support.core.driver import START, Driver
+
+HOUR = 3600.0
+
+
+class Scene:
+    """A core with a large node, whose allocations exist already."""
+
+    def __init__(self, queues: str, predicates: PredicatePolicy | None = None) -> None:
+        """Nothing runs yet."""
+        self.driver = Driver()
+        self.losses = Losses()
+        self.driver.do(register(config(queues), predicates=predicates))
+        self.driver.do(nodes(node("n", memory=10_000, vcore=10_000, pods=1000)))
+
+    @property
+    def partition(self) -> Partition:
+        """The only partition."""
+        return self.driver.scheduler.partitions[PartitionName("[rm1]default")]
+
+    def queue(self, path: str) -> Queue:
+        """The queue of that path."""
+        found = self.partition.tree.get(path)
+        assert found is not None
+        return found
+
+    def run(self, path: str, *running: Ask) -> None:
+        """Allocations run in the leaf, in the applications that they name."""
+        for one in running:
+            if one.app_id not in self.partition.applications:
+                self.driver.do(apps(app(one.app_id, path)))
+            self.driver.do(asks(one if one.node_id else replace(one, node_id=NodeId("n"))))
+
+    def follow(self, queues: str) -> None:
+        """Another configuration comes."""
+        self.driver.do(reload(config(queues)))
+
+    def preempt(self, app_id: str, key: str) -> None:
+        """The RM was told to stop the allocation."""
+        app = self.partition.applications[AppId(app_id)]
+        self.partition.allocations.preempt(app, app.requests[AllocationKey(key)])
+
+    def enforce(self, path: str, after: float = 0.0) -> Enforcement:
+        """The victims if the queue's maximum is enforced, so many seconds from now."""
+        now = self.driver.now + after
+        return victims_of(self.queue(path), self.partition.nodes.by_id, now, self.losses)
+
+    def keys(self, path: str, after: float = 0.0) -> list[str]:
+        """The keys of the victims."""
+        return [victim.request.key for victim in self.enforce(path, after).victims]
+
+
+def willing(of: Ask) -> Ask:
+    """The same ask, which allows that it is preempted."""
+    return replace(of, allow_preempt_self=True)
+
+
+def a_leaf(size: str, rest: str = "") -> str:
+    """One leaf with that maximum."""
+    return f"[{{name: a, resources: {{max: {{{size}}}{rest}}}}}]"
+
+
+def with_properties(size: str, properties: str) -> str:
+    """One leaf with that maximum and properties."""
+    return f"[{{name: a, resources: {{max: {{{size}}}}}, properties: {{{properties}}}}}]"
+
+
+# How much
+
+
+def test_what_is_above_the_maximum_is_to_go() -> None:
+    """Of the types of which there is too much, and of no other."""
+    scene = Scene(a_leaf("memory: 10, vcore: 10m, pods: 5"))
+    scene.run("root.a", ask("app", "k", memory=10, vcore=4, pods=5))
+    scene.follow(a_leaf("memory: 7, vcore: 4m"))
+    assert amount_of(scene.queue("root.a")) == {"memory": 3}
+
+
+def test_what_was_told_to_stop_does_not_count() -> None:
+    """It is going anyway."""
+    scene = Scene(a_leaf("memory: 10"))
+    scene.run("root.a", ask("app", "k", memory=2), ask("app", "l", memory=8))
+    scene.preempt("app", "k")
+    scene.follow(a_leaf("memory: 7"))
+    assert amount_of(scene.queue("root.a")) == {"memory": 1}
+    scene.follow(a_leaf("memory: 8"))
+    assert amount_of(scene.queue("root.a")) == {}
+
+
+def test_guarantees_above_are_kept() -> None:
+    """No more goes than the queues above have over their guarantees, even if that is nothing."""
+    tree = "[{{name: p, resources: {{guaranteed: {{memory: {}}}}}, queues: {}}}]"
+    scene = Scene(tree.format(8, a_leaf("memory: 10")))
+    scene.run("root.p.a", ask("app", "k", memory=10))
+    scene.follow(tree.format(8, a_leaf("memory: 5")))
+    assert amount_of(scene.queue("root.p.a")) == {"memory": 2}
+    scene.follow(tree.format(12, a_leaf("memory: 5")))
+    assert amount_of(scene.queue("root.p.a")) == {"memory": 0}
+
+
+CHILDREN = (
+    "[{name: p, resources: {max: {memory: %d}}, queues: ["
+    "{name: a, resources: {guaranteed: {memory: 2}}}, {name: b}, "
+    "{name: c, queues: [{name: d}, {name: e, resources: {guaranteed: {memory: 3}}}]}]}]"
+)
+
+
+def test_children_give_in_proportion_to_what_they_have_above_their_guarantees() -> None:
+    """Rounded down, and again among the children of a child."""
+    scene = Scene(CHILDREN % 100)
+    scene.run("root.p.a", ask("in-a", "a", memory=12))
+    scene.run("root.p.b", ask("in-b", "b", memory=5))
+    scene.run("root.p.c.d", ask("in-d", "d", memory=4))
+    scene.run("root.p.c.e", ask("in-e", "e", memory=4))
+    scene.follow(CHILDREN % 13)
+    parent = scene.queue("root.p")
+    assert amount_of(parent) == {"memory": 12}
+    # Above their guarantees are 10 in a, 5 in b, and 8 in c, of which 4 in d and 1 in e.
+    parts = {leaf.path: part["memory"] for leaf, part in split(parent, amount_of(parent))}
+    assert parts == {"root.p.a": 5, "root.p.b": 2, "root.p.c.d": 3, "root.p.c.e": 0}
+
+
+def test_a_leaf_that_is_to_lose_nothing_of_a_type_loses_nothing_of_it() -> None:
+    """Both leaves could be stopped for memory, but one vcore is too much and each has three."""
+    tree = (
+        "[{name: p, resources: {max: {memory: %d, vcore: %dm}}, "
+        "queues: [{name: a, resources: {guaranteed: {vcore: 1m}}}, {name: b}]}]"
+    )
+    scene = Scene(tree % (10, 7))
+    scene.run("root.p.a", ask("in-a", "av", vcore=1))
+    scene.run("root.p.a", ask("in-a", "a", memory=2, vcore=3), ask("in-a", "al", memory=2))
+    scene.run("root.p.b", ask("in-b", "b", memory=2, vcore=3), ask("in-b", "bl", memory=2))
+    scene.follow(tree % (4, 6))
+    assert scene.keys("root.p") == ["al", "bl"]
+    assert scene.enforce("root.p").selected == 4
+
+
+def test_a_child_gives_no_more_than_it_has_above_its_guarantee() -> None:
+    """Even if the others cannot give the rest."""
+    scene = Scene("[{name: p, queues: [{name: a}, {name: b}]}]")
+    scene.run("root.p.a", ask("in-a", "a", memory=5))
+    scene.run("root.p.b", ask("in-b", "b", memory=5))
+    parent, leaf = scene.queue("root.p"), scene.queue("root.p.a")
+    parent.max, leaf.guaranteed = {"memory": 2}, {"memory": 5}
+    parts = [part for _, part in split(parent, amount_of(parent))]
+    assert parts == [{"memory": 0}, {"memory": 5}]
+
+
+# Which
+
+
+def test_victims_fit_into_the_amount() -> None:
+    """What is too large is passed over, so that less may go than is too much, and never more."""
+    scene = Scene(a_leaf("memory: 20"))
+    scene.run("root.a", *(ask("app", f"k{size}", memory=size) for size in (2, 3, 4, 11)))
+    scene.follow(a_leaf("memory: 12"))
+    found = scene.enforce("root.a")
+    assert [victim.request.key for victim in found.victims] == ["k2", "k3"]
+    assert found.amount == {"memory": 8}
+    assert found.claimed == {"memory": 5}
+    assert found.selected == 4
+    assert found.victims[0].node is scene.partition.nodes.by_id[NodeId("n")]
+    assert found.victims[0].app.app_id == "app"
+
+
+def test_a_queue_within_its_maximum_has_no_victims() -> None:
+    """There is nobody to choose from either, so nobody needs to hear of it."""
+    scene = Scene(a_leaf("memory: 20"))
+    scene.run("root.a", ask("app", "k", memory=20))
+    assert scene.enforce("root.a") == Enforcement(scene.queue("root.a"), {}, 0, (), {})
+
+
+def test_types_that_are_not_too_much_do_not_bind_but_for_guarantees() -> None:
+    """A victim may take more of them along, as far as the guarantee is kept."""
+    for guaranteed, expected in ((5, ["k"]), (6, [])):
+        scene = Scene(a_leaf("memory: 20", f", guaranteed: {{vcore: {guaranteed}m}}"))
+        scene.run("root.a", ask("app", "k", memory=8, vcore=5), ask("app", "l", memory=12, vcore=5))
+        scene.follow(a_leaf("memory: 12", f", guaranteed: {{vcore: {guaranteed}m}}"))
+        assert scene.keys("root.a") == expected
+
+
+def test_guarantees_count_all_victims_together() -> None:
+    """Those in other leaves as well, for a queue that both are in."""
+    tree = (
+        "[{name: p, resources: {guaranteed: {vcore: 5m}, max: {memory: %d}}, "
+        "queues: [{name: a}, {name: b}]}]"
+    )
+    scene = Scene(tree % 8)
+    scene.run("root.p.a", *(ask("in-a", f"a{i}", memory=1, vcore=2) for i in range(4)))
+    scene.run("root.p.b", *(ask("in-b", f"b{i}", memory=1, vcore=2) for i in range(4)))
+    scene.follow(tree % 0)
+    assert scene.keys("root.p") == ["a0", "a1", "a2", "a3", "b0"]
+
+
+def test_who_is_no_candidate() -> None:
+    """Without a type that is too much, with a required node, or told to stop already."""
+    scene = Scene(a_leaf("memory: 40"))
+    scene.run(
+        "root.a",
+        ask("app", "other", pods=1),
+        ask("app", "daemon", memory=1, on_node="n", required_node="n"),
+        ask("app", "going", memory=1),
+        ask("app", "victim", memory=1),
+        ask("app", "large", memory=30),
+    )
+    scene.preempt("app", "going")
+    scene.follow(a_leaf("memory: 12"))
+    assert scene.enforce("root.a").selected == 2
+    assert scene.keys("root.a") == ["victim"]
+
+
+def test_an_assumed_request_is_no_candidate() -> None:
+    """The RM has not heard of it, so it cannot be told to stop it."""
+    scene = Scene(a_leaf("memory: 40"), PredicatePolicy())
+    scene.run("root.a", ask("app", "k", memory=20))
+    scene.driver.do(asks(ask("app", "assumed", predicate="any", memory=10)))
+    scene.follow(a_leaf("memory: 5"))
+    assert amount_of(scene.queue("root.a")) == {"memory": 25}
+    assert scene.keys("root.a") == ["k"]
+
+
+def test_the_order_of_victims() -> None:
+    """Who allows it, who is no originator, all types, priority, age in hours, size, name."""
+    order = [
+        willing(ask("app", "01-willing", memory=9, vcore=1, priority=9)),
+        replace(willing(ask("app", "02-willing-originator", memory=9, vcore=1)), originator=True),
+        ask("app", "03-low", memory=9, vcore=1, priority=-1),
+        ask("app", "04-small", memory=2, vcore=2),
+        ask("app", "05-name", memory=3, vcore=2),
+        ask("app", "06-name", memory=3, vcore=2),
+        ask("bpp", "00-name", memory=3, vcore=2),
+        ask("app", "08-old", memory=1, vcore=1, created=START - HOUR),
+        ask("app", "09-high", memory=1, vcore=1, priority=1),
+        ask("app", "10-one-type", memory=1),
+        replace(ask("app", "11-originator", memory=1, vcore=1), originator=True),
+    ]
+    scene = Scene(a_leaf("memory: 100, vcore: 100m"))
+    scene.run("root.a", *order[::-1])
+    scene.follow(a_leaf("memory: 0, vcore: 0m"))
+    assert scene.keys("root.a") == [one.key for one in order]
+
+
+def test_ages_count_by_whole_hours() -> None:
+    """Within an hour size decides; one second more, and the larger, younger one comes first."""
+    for age, expected in ((HOUR - 1, ["small", "large"]), (HOUR, ["large", "small"])):
+        scene = Scene(a_leaf("memory: 100"))
+        scene.run(
+            "root.a",
+            ask("app", "small", memory=1, created=START - age),
+            ask("app", "large", memory=2, created=START),
+        )
+        scene.follow(a_leaf("memory: 0"))
+        assert scene.keys("root.a") == expected
+
+
+# Restraint
+
+
+def test_an_allocation_is_no_victim_before_it_has_run_for_some_time() -> None:
+    """Recovered ones began when they were asked for, others when they were placed."""
+    young = "preemption.minimum.runtime: 60s"
+    scene = Scene(with_properties("memory: 100", young))
+    scene.run("root.a", ask("app", "recovered", memory=1, created=START - 50))
+    scene.driver.do(asks(ask("app", "placed", memory=2, created=START - 50)))
+    scene.follow(with_properties("memory: 0", young))
+    assert scene.keys("root.a", after=9.0) == []
+    assert scene.keys("root.a", after=10.0) == ["recovered"]
+    assert scene.keys("root.a", after=59.0) == ["recovered"]
+    assert scene.keys("root.a", after=60.0) == ["recovered", "placed"]
+
+
+@pytest.mark.parametrize(
+    ("lost", "expected"),
+    [(0, ["k1", "k2"]), (40_000, ["k1", "k2"]), (40_001, ["k1"]), (90_001, [])],
+)
+def test_a_leaf_loses_no_more_in_an_hour_than_its_limit(lost: int, expected: list[str]) -> None:
+    """100 seconds of memory may be lost: 10 with the first, and 50 with the second."""
+    limit = "preemption.loss.limit: memory=100"
+    scene = Scene(with_properties("memory: 100", limit))
+    scene.run("root.a", ask("app", "k1", memory=1), ask("app", "k2", memory=5, vcore=9))
+    scene.follow(with_properties("memory: 0", limit))
+    scene.losses.add(QueuePath("root.a"), (("memory", lost),), scene.driver.now)
+    assert scene.keys("root.a", after=10.0) == expected

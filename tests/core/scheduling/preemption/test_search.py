@@ -1,0 +1,163 @@
+"""The search finds what trying everything finds, in many small random clusters."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from licorne_core.scheduling.preemption import Plan, Victim
+from licorne_core.values.ids import NodeId
+from support.preemption.asking import ENDLESS, search, shown
+from support.preemption.brute_force import BruteForce
+from support.preemption.building import Built, build
+from support.preemption.drawing import ASK, Drawing
+from support.preemption.records import Cluster, RequestRecord
+from support.seeds import lively
+
+
+@pytest.mark.worlds(size=100)
+def test_the_best_plans_are_those_of_trying_everything(part: range) -> None:
+    """The best plan, the best three, and the law in the way are the same ones."""
+    plans = 0
+    for seed in part:
+        cluster = Drawing(seed).cluster()
+        for most, glance in ((1, 32), (1, 0), (3, 1)):
+            wanted = BruteForce(cluster, cluster.requests[-1]).answer(most)
+            found = search(cluster, ASK, most=most, glance=glance)
+            assert shown(found) == wanted, f"seed {seed}, {most} plans, glance {glance}"
+            plans += isinstance(wanted, list)
+    assert plans > lively(len(part)) // 10
+
+
+@pytest.mark.worlds(size=100)
+def test_a_plan_stands_if_it_is_legal(part: range) -> None:
+    """Of any victims on any node it is known whether they would be a legal plan."""
+    standing = 0
+    for seed in part:
+        cluster = Drawing(seed).cluster()
+        built, tried = build(cluster), BruteForce(cluster, cluster.requests[-1])
+        app, request = built.request(ASK)
+        random = Random(seed)
+        for _ in range(20):
+            node = random.choice(cluster.nodes)
+            there = [one for one in cluster.requests if one.node is not None]
+            chosen = _some(tried.rules.candidates or there, random)
+            here = [one for one in chosen if one.node == node.name]
+            split = random.randint(0, len(here))
+            plan = Plan(
+                node=built.nodes.by_id[NodeId(node.name)],
+                on_node=_victims(built, here[:split]),
+                elsewhere=_victims(built, [one for one in chosen if one.node != node.name]),
+                spare=_victims(built, here[split:]),
+            )
+            wanted = (
+                tried.rules.entitled is not None
+                and tried.rules.is_due()
+                and tried.may_host(node)
+                and all(one in tried.rules.candidates for one in chosen)
+                and tried.is_legal(tuple(chosen))
+                and tried.is_enough(node, tuple(chosen))
+                and not tried.is_enough(node, ())
+            )
+            upto = len(here) - 1
+            assert built.search.stands(app, request, plan, upto, cluster.now) is wanted, seed
+            standing += wanted
+    assert standing > 0
+
+
+@pytest.mark.worlds(one_in=4)
+def test_what_was_found_stands(part: range) -> None:
+    """A plan is legal on the books that it was found on, with all the spare victims as well."""
+    for seed in part:
+        cluster = Drawing(seed).cluster()
+        built = build(cluster)
+        app, request = built.request(ASK)
+        found = built.search.find(app, request, cluster.now)
+        for plan in found if isinstance(found, list) else []:
+            for upto in range(plan.start, len(plan.on_node + plan.spare)):
+                assert built.search.stands(app, request, plan, upto, cluster.now), seed
+
+
+@pytest.mark.worlds(one_in=4)
+def test_nobody_notices_a_search(part: range) -> None:
+    """Queues, nodes and applications are the same before and after, and the work only rises."""
+    for seed in part:
+        built = build(Drawing(seed).cluster())
+        app, request = built.request(ASK)
+        before = _books(built)
+        built.search.find(app, request, 1e6)
+        worked = built.search.work
+        assert _books(built) == before
+        again = built.search.find(app, request, 1e6)
+        assert built.search.find(app, request, 1e6) == again
+        assert built.search.work >= worked >= 0
+
+
+@pytest.mark.worlds(one_in=2)
+def test_out_of_steps_the_answer_is_greedy_and_legal(part: range) -> None:
+    """With steps for next to nothing, a plan is found nearly as often, and it is a legal one."""
+    exact = greedy = 0
+    for seed in part:
+        cluster = Drawing(seed).cluster()
+        built, tried = build(cluster), BruteForce(cluster, cluster.requests[-1])
+        app, request = built.request(ASK)
+        found = built.search.find(app, request, cluster.now, steps=1)
+        best = built.search.find(app, request, cluster.now, steps=ENDLESS)
+        exact += isinstance(best, list)
+        if isinstance(found, list):
+            assert isinstance(best, list)
+            assert found[0].score >= best[0].score
+            greedy += 1
+            for plan in found:
+                _check_minimal(cluster, tried, plan)
+    assert greedy > 0.8 * exact
+
+
+def _check_minimal(cluster: Cluster, tried: BruteForce, plan: Plan) -> None:
+    """The plan is legal and enough, and would not be enough without any one of its victims."""
+    (node,) = [one for one in cluster.nodes if one.name == plan.node.node_id]
+    keys = {victim.request.key for victim in plan.victims}
+    gone = tuple(one for one in tried.rules.candidates if one.key in keys)
+    assert len(gone) == len(plan.victims)
+    assert tried.is_legal(gone)
+    assert tried.is_enough(node, gone)
+    for spared in gone:
+        assert not tried.is_enough(node, tuple(one for one in gone if one is not spared))
+
+
+def test_keys_decide_where_nothing_else_does() -> None:
+    """The order in which things came into being means nothing."""
+    for seed in range(60):
+        cluster = Drawing(seed).cluster()
+        backwards = replace(cluster, requests=cluster.requests[::-1], nodes=cluster.nodes[::-1])
+        assert shown(search(backwards, ASK)) == shown(search(cluster, ASK))
+
+
+def _some(requests: list[RequestRecord], random: Random) -> list[RequestRecord]:
+    number = random.randint(0, min(3, len(requests)))
+    return random.sample(requests, number)
+
+
+def _victims(built: Built, records: list[RequestRecord]) -> tuple[Victim, ...]:
+    found = []
+    for record in records:
+        app, request = built.request(record.key)
+        assert request.allocation is not None
+        found.append(Victim(app, request, built.nodes.by_id[request.allocation.node_id]))
+    return tuple(found)
+
+
+def _books(built: Built) -> list[object]:
+    queues = [
+        (q.path, dict(q.allocated), dict(q.preempting), dict(q.promised)) for q in built.tree.walk()
+    ]
+    nodes = [
+        (n.node_id, dict(n.allocated), dict(n.available), n.version, list(n.reservations))
+        for n in built.nodes.by_id.values()
+    ]
+    requests = [
+        (request.key, request.state, request.triggered)
+        for app in built.applications.values()
+        for request in app.requests.values()
+    ]
+    return [queues, nodes, requests]

@@ -1,0 +1,280 @@
+"""The asks that a node is reserved for: which of them to try next (spec § 8.6)."""
+
+from typing import NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne_core.config.schema import QueueConfig
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
+from licorne_core.model.trackers import Tracker
+from licorne_core.scheduling.order import queue_key
+from licorne_core.scheduling.reservations.reserved import Holder, ReservedAsks
+from licorne_core.scheduling.waiting.blockers import RunningLimit, RunningLimits
+from licorne_core.values.identity import UserGroup
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
+from licorne_core.values.reservations import Reservation
+from support.core.builders import ask
+from support.core.trees import whole_tree
+
+QUOTAS = 2
+
+
+class World:
+    """Two applications in each of two leaves, three asks in each, and who has what reserved."""
+
+    def __init__(self) -> None:
+        """Nothing is reserved yet; asks of higher numbers come later."""
+        leaves = (QueueConfig(name="a"), QueueConfig(name="b"))
+        self.tree = whole_tree(QueueConfig(name="root", parent=True, queues=leaves))
+        self.reserved = ReservedAsks()
+        self.limits = RunningLimits()
+        self.quotas = [Tracker("user", str(n), QueuePath("root")) for n in range(QUOTAS)]
+        self.leaves: list[Queue] = list(self.tree.leaves())
+        self.apps: list[Application] = []
+        self.owners: list[Holder] = []
+        for leaf in self.leaves:
+            for number in range(2):
+                app_id = f"{leaf.name}{number}"
+                app = Application(AppId(app_id), leaf.path, UserGroup("ann", ()), {}, number)
+                app.leaf = leaf
+                self.apps.append(app)
+                for key in range(3):
+                    request = Request(ask(app_id, f"k{key}", vcore=1), float(key), key + 1)
+                    self.owners.append(Holder(leaf, app, request))
+        self.known: dict[int, Reservation] = {}
+        """The reservations, by the number of their owner."""
+        self.ready: set[int] = set()
+
+    def reserve(self, number: int) -> None:
+        """A node for the ask, unless it has one."""
+        owner = self.owners[number]
+        if number not in self.known:
+            app_id, key = owner.app.app_id, owner.request.key
+            made = Reservation(app_id, key, NodeId(f"n{number % 4}"), 0.0, required=False, items=())
+            self.known[number] = made
+            self.reserved.add(made, owner)
+            self.ready.add(number)
+
+    def limit(self, number: int) -> RunningLimit:
+        """The limit of one quota."""
+        return self.limits.get(self.quotas[number])
+
+    def place(self, number: int) -> tuple[object, ...]:
+        """The place of an ask among all: queue, application, ask (shares and times differ)."""
+        leaf, app, request = self.owners[number]
+        return (leaf.share, leaf.path, app.submission_time, app.app_id, request.place[:3])
+
+    def share(self, leaf: Queue, value: float) -> None:
+        """The leaf has another share."""
+        leaf.share = value
+        self.reserved.queue_key_changed(leaf, queue_key(leaf, priority_sort=True, types=()))
+
+    def time(self, app: Application, value: float) -> None:
+        """The application was submitted at another time."""
+        app.submission_time = value
+        self.reserved.app_key_changed(app)
+
+    def turn_asks_round(self) -> None:
+        """Give the asks the opposite ages, of which nobody is told: who looks again finds them."""
+        for owner in self.owners:
+            owner.request.create_time = -owner.request.create_time
+
+    def first(self) -> int:
+        """The number of the first one of those ready."""
+        found = self.reserved.first(self.tree.root, ())
+        return next(number for number, known in self.known.items() if known is found)
+
+
+class Step(NamedTuple):
+    """Something that happens to the ask, application or queue of that number."""
+
+    what: str
+    number: int
+    value: int
+
+
+steps = st.lists(
+    st.builds(
+        Step,
+        st.sampled_from(
+            [
+                "add",
+                "add",
+                "remove",
+                "park",
+                "park with",
+                "wake",
+                "changed",
+                "share",
+                "time",
+                "all",
+                "node",
+            ]
+        ),
+        st.integers(0, 11),
+        st.integers(0, 5),
+    ),
+    max_size=60,
+)
+
+
+def carry_out(world: World, step: Step) -> None:
+    """One step, in the world and in the plain list of those that are ready."""
+    what, number, value = step
+    known, reserved = world.known.get(number), world.reserved
+    match what:
+        case "add":
+            world.reserve(number)
+        case "remove" if known is not None:
+            assert reserved.remove(known) is world.owners[number]
+            del world.known[number]
+            world.ready.discard(number)
+        case "park" | "park with" if number in world.ready:
+            assert known is not None
+            reserved.park(known, (world.limit(value % QUOTAS),) if what == "park with" else ())
+            world.ready.discard(number)
+        case "wake" if known is not None:
+            reserved.wake([known])
+            world.ready.add(number)
+        case "changed":
+            limit = world.limits.find(world.quotas[value % QUOTAS])
+            woken = list(limit.foremost) if limit is not None else []
+            reserved.wake(woken)
+            world.ready |= {n for n, one in world.known.items() if one in woken}
+        case "share":
+            world.share(world.leaves[number % 2], float(value))
+        case "time":
+            world.time(world.apps[number % 4], float(value))
+        case "all":
+            # Nobody is told of single keys then.
+            world.leaves[number % 2].share = float(value)
+            world.apps[number % 4].submission_time = float(value)
+            reserved.everything_changed()
+        case "node":
+            node = Node(NodeId(f"n{value % 4}"), {}, {}, schedulable=True)
+            here = {n: one for n, one in world.known.items() if one.node_id == node.node_id}
+            for one in here.values():
+                node.add_reservation(one)
+            reserved.wake_on(node)
+            world.ready |= set(here)
+
+
+@given(steps)
+def test_the_first_is_that_of_a_sorted_list(history: list[Step]) -> None:
+    """Of those ready, by queue, application and ask, after any history and changes of keys."""
+    world = World()
+    for step in history:
+        carry_out(world, step)
+        assert len(world.reserved) == len(world.known)
+        assert set(world.reserved.ready) == {world.known[number] for number in world.ready}
+        if world.ready:
+            assert world.first() == min(world.ready, key=world.place)
+        for limit in world.limits:
+            assert not limit.blocks_nobody
+        for known in world.known.values():
+            assert all(known in blocker.foremost for blocker in world.reserved.blockers(known))
+
+
+def test_a_new_one_is_tried_once() -> None:
+    """So that it is known what is in its way."""
+    world = World()
+    world.reserve(3)
+    assert world.first() == 3
+    world.reserved.park(world.known[3], ())
+    assert not world.reserved.ready
+    assert world.reserved.blockers(world.known[3]) == ()
+
+
+def test_a_key_that_has_become_larger_counts() -> None:
+    """A queue that has got much since comes later, and its reserved asks do."""
+    world = World()
+    for number in (0, 6, 9):
+        world.reserve(number)
+    assert world.first() == 0
+    world.share(world.leaves[0], 1.0)
+    assert world.first() == 6
+    world.time(world.apps[2], 5.0)
+    assert world.first() == 9
+
+
+def test_one_without_a_blocker_waits_for_its_node_only() -> None:
+    """A change of its node wakes it, and nobody whose node is another one."""
+    world = World()
+    for number in (0, 1, 4):
+        world.reserve(number)
+        world.reserved.park(world.known[number], ())
+    node = Node(NodeId("n0"), {}, {}, schedulable=True)
+    for number in (0, 4):
+        node.add_reservation(world.known[number])
+    world.reserved.wake_on(node)
+    assert list(world.reserved.ready) == [world.known[0], world.known[4]]
+
+
+def test_a_blocker_that_is_in_nobodys_way_any_more_is_retired() -> None:
+    """It leaves with the last one, be that one woken or gone."""
+    world = World()
+    for number in (0, 1):
+        world.reserve(number)
+        world.reserved.park(world.known[number], (world.limit(0),))
+    world.reserved.wake([world.known[0]])
+    assert list(world.limit(0).foremost) == [world.known[1]]
+    world.reserved.remove(world.known[1])
+    assert world.limits.find(world.quotas[0]) is None
+
+
+def test_when_everything_may_have_changed_all_are_tried() -> None:
+    """Whatever was in their way, and in the order of the keys that they have now."""
+    world = World()
+    for number in (0, 6):
+        world.reserve(number)
+        world.first()
+        world.reserved.park(world.known[number], (world.limit(0),))
+    world.leaves[0].share = 1.0
+    world.reserved.wake_all()
+    world.reserved.everything_changed()
+    assert len(world.reserved.ready) == 2
+    assert world.first() == 6
+    assert world.limits.find(world.quotas[0]) is None
+
+
+def test_priorities_of_asks_come_before_their_ages() -> None:
+    """Within one application the asks go as they would without a node (spec § 5.3.2)."""
+    world = World()
+    leaf, app, _ = world.owners[0]
+    high = Request(ask(app.app_id, "high", priority=1, vcore=1), 9.0, 9)
+    world.owners.append(Holder(leaf, app, high))
+    world.reserve(0)
+    world.reserve(len(world.owners) - 1)
+    assert world.first() == len(world.owners) - 1
+    assert AllocationKey("high") == high.key
+
+
+def test_a_change_of_a_queue_looks_at_none_of_its_asks() -> None:
+    """So that a decision costs the same however many asks are ready in its queue."""
+    world = World()
+    for number in range(12):
+        world.reserve(number)
+    firsts = {world.first()}
+    world.turn_asks_round()
+    for share in (1.0, 2.0, -0.5):
+        world.share(world.leaves[0], share)
+        firsts.add(world.first())
+    assert firsts == {0, 6}
+
+
+def test_a_changed_key_of_an_application_is_that_of_one_entry() -> None:
+    """However many asks of it have a node reserved, none of them is looked at for that."""
+    world = World()
+    for number in (0, 1, 2, 3):
+        world.reserve(number)
+    assert world.first() == 0
+    world.turn_asks_round()
+    for value in range(1, 20):
+        world.time(world.apps[0], 10.0 + value)
+        assert world.first() == 3
+    world.time(world.apps[0], -1.0)
+    assert world.first() == 0

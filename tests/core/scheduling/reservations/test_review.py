@@ -1,0 +1,379 @@
+"""What a reservation keeps, how many there may be, and when it is given up (spec §§ 8.4-8.6)."""
+
+import pytest
+
+from licorne_core.messages.commands import NodeAction, Tick
+from licorne_core.scheduling.reservations import review
+from support.core.builders import (
+    MANY_RESERVED,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+)
+from support.core.driver import Driver, placed
+from support.core.requests import reservations as reservations_of
+
+
+def reserved(core: Driver) -> dict[str, str]:
+    """The node that is reserved for each ask, by its key."""
+    (partition,) = core.scheduler.partitions.values()
+    return {
+        key: kept.node_id
+        for owner in partition.applications.values()
+        for key, kept in reservations_of(owner).items()
+    }
+
+
+def cluster(queues: str, count: int = 2, *, properties: str = MANY_RESERVED) -> Driver:
+    """Nodes of 10, each with 4 taken by an ask of `base`; applications by the names of queues.
+
+    What is taken can be released under the keys ``base1``, ``base2`` and so on.
+    """
+    core = Driver()
+    core.do(register(config(queues, properties=properties)))
+    core.do(nodes(*(node(f"n{number}", vcore=10) for number in range(1, count + 1))))
+    (partition,) = core.scheduler.partitions.values()
+    for leaf in partition.tree.leaves():
+        core.do(apps(app(leaf.name, leaf.path)))
+    taken = (ask("base", f"base{n}", vcore=4, on_node=f"n{n}") for n in range(1, count + 1))
+    core.do(asks(*taken))
+    return core
+
+
+FULL = "[{name: base}, {name: full, resources: {max: {vcore: 12m}}}, {name: due}]"
+"""A queue that may have 12, of which `full` below has taken 5."""
+
+
+def held_in_vain() -> Driver:
+    """Node n1 is reserved for an ask of 7 that the maximum of its queue stops since now."""
+    core = cluster(FULL)
+    core.do(asks(ask("full", "big", vcore=7)))
+    core.wait(3)
+    assert reserved(core) == {"big": "n1"}
+    core.do(nodes(node("n3", vcore=6)))
+    core.do(asks(ask("full", "more", vcore=6, on_node="n3")))
+    return core
+
+
+@pytest.mark.row(125)
+def test_no_node_is_kept_for_an_ask_that_its_queues_maximum_stops() -> None:
+    """Two seconds and a review later the node takes an ask that waits."""
+    core = held_in_vain()
+    core.do(asks(ask("due", "waits", vcore=5), ask("due", "too", vcore=6)))
+    assert reserved(core) == {"big": "n1"}
+    made = placed(core.wait(4))
+    assert ("due", "waits", "n1") in made or ("due", "too", "n1") in made
+    assert "big" not in reserved(core)
+
+
+def test_a_maximum_that_is_reached_for_a_moment_costs_no_reservation() -> None:
+    """What stops the ask for less than the time-out changes nothing."""
+    core = held_in_vain()
+    core.wait(1.5)
+    core.do(releases(release("full", "more")))
+    core.wait(10)
+    assert reserved(core) == {"big": "n1"}
+    assert placed(core.do(releases(release("base", "base1")))) == [("full", "big", "n1")]
+
+
+def test_the_time_out_can_be_set() -> None:
+    """`reservation.idle.timeout` says for how long a node is kept in vain."""
+    patient = FULL.replace(
+        "{name: full,", "{name: full, properties: {reservation.idle.timeout: 20s},"
+    )
+    core = cluster(patient)
+    core.do(asks(ask("full", "big", vcore=7)))
+    core.wait(3)
+    core.do(asks(ask("full", "more", vcore=6, on_node="n2")))
+    core.wait(19)
+    assert reserved(core) == {"big": "n1"}
+    core.wait(3)
+    assert reserved(core) == {}
+
+
+@pytest.mark.row(125)
+def test_an_ask_that_may_run_again_has_a_node_reserved_at_once() -> None:
+    """It is old enough, and comes before those behind it as before."""
+    core = held_in_vain()
+    core.do(asks(ask("due", "younger", vcore=8)))
+    core.wait(4)
+    assert reserved(core) == {"younger": "n2"}
+    core.do(releases(release("full", "more")))
+    assert reserved(core) == {"younger": "n2", "big": "n1"}
+
+
+REASONS = {
+    "maximum of its queue": "[{name: base}, {name: a, resources: {max: {vcore: 12m}}}]",
+    "maximum above it": (
+        "[{name: base},"
+        " {name: p, parent: true, resources: {max: {vcore: 12m}}, queues: [{name: a}]}]"
+    ),
+    "limit of its user": (
+        "[{name: base},"
+        " {name: a, limits: [{limit: few, users: [ann], maxresources: {vcore: 12m}}]}]"
+    ),
+    "limit of its group": (
+        "[{name: base},"
+        " {name: a, limits: [{limit: few, groups: [dev], maxresources: {vcore: 12m}}]}]"
+    ),
+}
+
+
+@pytest.mark.parametrize("queues", REASONS.values(), ids=REASONS.keys())
+@pytest.mark.parametrize("required", [False, True], ids=["any node", "one node"])
+def test_whatever_stops_the_ask_ends_its_reservation(queues: str, required: bool) -> None:
+    """Each check that stops an ask with a node in the pass makes its reservation idle."""
+    core = Driver()
+    core.do(register(config(queues, properties=MANY_RESERVED)))
+    core.do(nodes(node("n1", vcore=10), node("n2", vcore=10)))
+    path = "root.p.a" if "name: p" in queues else "root.a"
+    core.do(apps(app("base", "root.base", user="eve"), app("a", path, user="ann", groups=["dev"])))
+    core.do(
+        asks(ask("base", "b1", vcore=4, on_node="n1"), ask("base", "b2", vcore=4, on_node="n2"))
+    )
+    core.do(asks(ask("a", "big", vcore=7, required_node="n1" if required else None)))
+    core.wait(3)
+    assert reserved(core) == {"big": "n1"}
+    core.do(asks(ask("a", "more", vcore=6, on_node="n2")))
+    core.wait(4)
+    assert reserved(core) == {}
+    core.do(releases(release("a", "more")))
+    assert reserved(core) == {"big": "n1"}
+
+
+def test_a_cluster_that_is_full_as_a_whole_keeps_its_reservations() -> None:
+    """The room on the node would be in the cluster: large asks wait for nothing else."""
+    core = cluster("[{name: base}, {name: a}]")
+    core.do(asks(ask("a", "big", vcore=7)))
+    core.wait(3)
+    core.do(asks(ask("base", "fills", vcore=6, on_node="n2")))
+    core.wait(60)
+    assert reserved(core) == {"big": "n1"}
+    assert placed(core.do(releases(release("base", "base1")))) == [("a", "big", "n1")]
+
+
+DUE = (
+    "[{name: base}, {name: other, resources: {max: {vcore: 90m}}},"
+    " {name: due, resources: {guaranteed: {vcore: 12m}}}]"
+)
+
+
+def test_what_is_reserved_gives_way_to_a_queue_below_its_guarantee() -> None:
+    """The ask fits on the node that an ask without a guarantee has reserved."""
+    core = cluster(DUE)
+    core.do(asks(ask("other", "big", vcore=9)))
+    core.wait(3)
+    assert reserved(core) == {"big": "n1"}
+    core.do(asks(ask("base", "fills", vcore=6, on_node="n2")))
+    assert placed(core.do(asks(ask("due", "small", vcore=2)))) == []
+    assert placed(core.wait(1)) == [("due", "small", "n1")]
+
+
+def test_it_gives_way_as_soon_as_there_is_room() -> None:
+    """What becomes free on the node goes to the claim, and not to the ask that has it reserved."""
+    core = cluster(DUE)
+    core.do(asks(ask("other", "big", vcore=9)))
+    core.wait(3)
+    core.do(
+        asks(ask("base", "fills", vcore=6, on_node="n2"), ask("base", "f1", vcore=5, on_node="n1"))
+    )
+    core.do(asks(ask("due", "d", vcore=9)))
+    core.wait(2)
+    assert reserved(core) == {"big": "n1"}
+    core.do(releases(release("base", "f1")))
+    assert placed(core.do(releases(release("base", "base1")))) == [("due", "d", "n1")]
+
+
+@pytest.mark.parametrize("guaranteed", [2, 12])
+def test_nobody_gives_way_to_what_a_queue_is_not_guaranteed(guaranteed: int) -> None:
+    """The ask goes beyond its queue's guarantee, or the reserved one stays within its own."""
+    own = "resources: {guaranteed: {vcore: 90m}}" if guaranteed == 12 else ""
+    core = cluster(
+        f"[{{name: base}}, {{name: other, {own}}},"
+        f" {{name: due, resources: {{guaranteed: {{vcore: {guaranteed}m}}}}}}]"
+    )
+    core.do(asks(ask("other", "big", vcore=9)))
+    core.wait(3)
+    core.do(asks(ask("base", "fills", vcore=6, on_node="n2"), ask("due", "small", vcore=3)))
+    core.wait(10)
+    assert reserved(core)["big"] == "n1"
+
+
+def test_other_asks_go_beside_the_reserved_amount() -> None:
+    """A reservation keeps its amounts, of each type; the rest of the node is for all."""
+    core = Driver()
+    core.do(register(config("[{name: a}]", properties=MANY_RESERVED)))
+    core.do(nodes(node("n1", vcore=10, gpu=2)), apps(app("a", "root.a")))
+    core.do(asks(ask("a", "base", vcore=6, on_node="n1"), ask("a", "big", vcore=5, gpu=1)))
+    core.do(nodes(node("n2", vcore=1)))
+    core.wait(3)
+    assert reserved(core) == {"big": "n1"}
+    assert placed(core.do(asks(ask("a", "gpu", gpu=1)))) == [("a", "gpu", "n1")]
+    assert placed(core.do(asks(ask("a", "no", gpu=1), ask("a", "nor", vcore=2)))) == []
+    freed = core.do(releases(release("a", "base")))
+    assert placed(freed) == [("a", "big", "n1"), ("a", "nor", "n1")]
+
+
+def test_a_reload_decides_whether_others_go_beside_what_is_reserved() -> None:
+    """`reservation.exclusive` counts at once for what stands reserved, in both directions."""
+    queues = "[{{name: a, properties: {{reservation.exclusive: '{}'}}}}, {{name: b}}]"
+    shared, exclusive = (
+        config(queues.format(text), properties=MANY_RESERVED) for text in ("false", "true")
+    )
+    core = Driver()
+    core.do(register(shared), nodes(node("n1", vcore=10, gpu=2), node("n2", vcore=1)))
+    core.do(apps(app("a", "root.a"), app("b", "root.b")))
+    core.do(asks(ask("a", "base", vcore=6, on_node="n1"), ask("a", "big", vcore=5)))
+    core.wait(3)
+    assert reserved(core) == {"big": "n1"}
+    core.do(reload(exclusive))
+    assert reserved(core) == {"big": "n1"}
+    assert placed(core.do(asks(ask("b", "gpu", gpu=1)))) == []
+    assert placed(core.do(reload(shared))) == [("b", "gpu", "n1")]
+
+
+def test_an_exclusive_reservation_keeps_the_whole_node() -> None:
+    """With `reservation.exclusive: true` nobody else goes there, however small (spec § 8.4)."""
+    core = Driver()
+    exclusive = "[{name: a, properties: {reservation.exclusive: 'true'}}, {name: b}]"
+    core.do(register(config(exclusive, properties=MANY_RESERVED)))
+    core.do(nodes(node("n1", vcore=10, gpu=2), node("n2", vcore=1)))
+    core.do(apps(app("a", "root.a"), app("b", "root.b")))
+    core.do(asks(ask("a", "base", vcore=6, on_node="n1"), ask("a", "big", vcore=5)))
+    core.wait(3)
+    assert reserved(core) == {"big": "n1"}
+    assert placed(core.do(asks(ask("b", "gpu", gpu=1)))) == []
+    assert placed(core.do(releases(release("a", "big")))) == [("b", "gpu", "n1")]
+
+
+@pytest.mark.parametrize(
+    ("properties", "leaf", "most"),
+    [
+        ("", "", 1),
+        ("{reservation.max.nodes: '3', application.reservation.max.nodes: '3'}", "", 3),
+        ("{reservation.max.nodes: '3'}", "", 2),
+        (MANY_RESERVED, "reservation.max.nodes: '2'", 2),
+        (MANY_RESERVED, "application.reservation.max.nodes: '1'", 1),
+        (MANY_RESERVED, "reservation.max.nodes: '0'", 0),
+    ],
+    ids=["default", "partition", "half for an application", "queue", "application", "none"],
+)
+def test_reserved_nodes_are_bounded(properties: str, leaf: str, most: int) -> None:
+    """For an application, in a queue and in the partition; one that ends makes way for another."""
+    core = cluster(
+        f"[{{name: base}}, {{name: a, properties: {{{leaf}}}}}]", 5, properties=properties
+    )
+    core.do(asks(*(ask("a", f"k{number}", vcore=8) for number in range(5))))
+    core.wait(10)
+    assert len(reserved(core)) == most
+    if most:
+        first = next(iter(reserved(core)))
+        core.do(releases(release("a", first)))
+        assert len(reserved(core)) == most
+        assert first not in reserved(core)
+
+
+def test_a_tenth_of_the_nodes_may_be_reserved() -> None:
+    """As nodes come more may be; those of asks that require their node do not count."""
+    core = cluster("[{name: base}, {name: a}, {name: b}]", 19, properties="")
+    core.do(asks(*(ask("base", f"d{n}", vcore=9, required_node=f"n{n}") for n in range(1, 4))))
+    core.do(asks(ask("a", "k1", vcore=8), ask("b", "k2", vcore=8)))
+    core.wait(5)
+    kept = {key for key in reserved(core) if key.startswith("k")}
+    assert (len(kept), len(reserved(core))) == (1, 4)
+    core.do(nodes(node("n20", vcore=1)))
+    assert {key for key in reserved(core) if key.startswith("k")} == {"k1", "k2"}
+
+
+def test_a_raised_bound_counts_at_once() -> None:
+    """After a reload of the configuration, and without waiting for anything else."""
+    core = cluster("[{name: base}, {name: a}]", 3, properties="")
+    core.do(asks(ask("a", "k1", vcore=8), ask("a", "k2", vcore=8)))
+    core.wait(5)
+    assert len(reserved(core)) == 1
+    core.do(reload(config("[{name: base}, {name: a}]", properties=MANY_RESERVED)))
+    assert len(reserved(core)) == 2
+
+
+def test_all_reservations_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A review looks at a bounded number; the next one goes on behind them."""
+    monkeypatch.setattr(review, "MOST_REVIEWED", 2)
+    queues = "[{name: base}, {name: a, resources: {max: {vcore: 48m}}}]"
+    core = cluster(queues, 5)
+    core.do(asks(*(ask("a", f"k{number}", vcore=8) for number in range(5))))
+    core.wait(3)
+    assert len(reserved(core)) == 5
+    core.do(nodes(node("n9", vcore=45)), asks(ask("a", "full", vcore=45, on_node="n9")))
+    core.wait(12)
+    assert reserved(core) == {}
+
+
+def busy(core: Driver, seconds: float) -> list[tuple[str, str, str]]:
+    """Let time pass with a decision in each turn, so that no pass comes to its end."""
+    core.do(nodes(node("busy", vcore=1, small=1000)))
+    core.send(asks(*(ask("base", f"s{n}", small=1) for n in range(1000))))
+    made = []
+    for _ in range(round(seconds * 10)):
+        core.now += 0.1
+        made += placed(core.send(Tick(decisions=1)))
+    return [one for one in made if one[0] != "base"]
+
+
+def test_a_partition_that_is_never_done_is_reviewed_all_the_same() -> None:
+    """A review that has been due for two seconds comes before all else."""
+    core = held_in_vain()
+    assert busy(core, 7) == []
+    assert "big" not in reserved(core)
+
+
+def test_claims_are_heard_in_a_partition_that_is_never_done() -> None:
+    """Who has found no node when it was tried last has its room from a reservation."""
+    core = cluster(DUE)
+    core.do(asks(ask("other", "big", vcore=9)))
+    core.wait(3)
+    core.do(asks(ask("base", "fills", vcore=6, on_node="n2"), ask("due", "small", vcore=2)))
+    assert busy(core, 7) == [("due", "small", "n1")]
+
+
+def test_a_drained_node_is_claimed_by_nobody() -> None:
+    """It takes the ask that it is reserved for, and no other (spec § 7.7)."""
+    core = cluster(DUE)
+    core.do(asks(ask("other", "big", vcore=9)))
+    core.wait(3)
+    core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
+    core.do(asks(ask("base", "fills", vcore=6, on_node="n2"), ask("due", "small", vcore=2)))
+    assert placed(core.wait(10)) == []
+    assert reserved(core)["big"] == "n1"
+
+
+def test_an_application_may_have_more_nodes_reserved_as_the_cluster_grows() -> None:
+    """Its own bound is half of what root may have, which follows the number of nodes."""
+    core = cluster("[{name: base}, {name: a}]", 10, properties="")
+    core.do(asks(*(ask("a", f"k{number}", vcore=8) for number in range(3))))
+    core.wait(5)
+    assert len(reserved(core)) == 1
+    core.do(nodes(*(node(f"m{number}", vcore=1) for number in range(30))))
+    assert len(reserved(core)) == 2
+
+
+def test_a_review_hears_a_bounded_number_of_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In however many leaves they wait."""
+    monkeypatch.setattr(review, "MOST_CLASSES", 2)
+    due = "resources: {guaranteed: {vcore: 99m}}"
+    leaves = ", ".join(f"{{name: d{n}, {due}}}" for n in range(5))
+    core = cluster(f"[{{name: base}}, {{name: other}}, {leaves}]")
+    core.do(asks(ask("other", "big", vcore=9)))
+    core.wait(3)
+    core.do(asks(*(ask("base", f"f{n}", vcore=6, on_node=f"n{n}") for n in (1, 2))))
+    core.do(asks(*(ask(f"d{n}", "k", vcore=1 + n) for n in range(5))))
+    core.wait(2)
+    (partition,) = core.scheduler.partitions.values()
+    assert len(partition.cycle.review._claims) == 2

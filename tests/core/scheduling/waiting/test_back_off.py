@@ -1,0 +1,111 @@
+"""Which asks make their application back off, and who is spared by a back-off (spec § 8.3a)."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.trackers import Tracker
+from licorne_core.scheduling.waiting.back_off import backs_off
+from licorne_core.values.identity import UserGroup
+from licorne_core.values.ids import AppId, PartitionName, QueuePath
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+)
+from support.core.driver import Driver, keys
+from support.core.steps import last
+
+DEFAULT = PartitionName("[rm1]default")
+
+
+def application(
+    stuck: Iterable[int], others: Iterable[int] = (), *, predicate: str | None = None
+) -> Application:
+    """One that has asks with these arrivals, stuck or not; groups go by every second arrival."""
+    made = Application(AppId("app"), QueuePath("root.a"), UserGroup("ann", ()), {}, 0.0)
+    for arrival in sorted([*stuck, *others]):
+        size = 1 + arrival % 2 if arrival in stuck else 9
+        wanted = ask("app", f"k{arrival}", predicate=predicate, vcore=size)
+        request = Request(wanted, 0.0, arrival)
+        made.requests[request.key] = request
+        made.enqueue(made.group_of(wanted), request, 0.0)
+    for group in made.groups.values():
+        group.unplaceable = not is_other(group)
+    return made
+
+
+def is_other(group: AskGroup) -> bool:
+    """Whether the asks of the group are not stuck."""
+    return group.ask_class.items == (("vcore", 9),)
+
+
+def found(made: Application, arrival: int) -> bool:
+    """Whether the application backs off, with two asks, when that ask could be placed."""
+    place = next(r.place for r in made.requests.values() if r.arrival == arrival)
+    return backs_off(made, 2, place, asking=True)
+
+
+def test_as_many_stuck_asks_as_the_threshold_before_another_one_are_enough() -> None:
+    """They may be of several classes; those behind the one that was found do not count."""
+    assert found(application([1, 2], [3]), 3)
+    assert found(application([1, 3], [5]), 5)
+    assert not found(application([1, 4], [3]), 3)
+    assert not found(application([4, 5, 6], [3]), 3)
+
+
+def test_without_anything_to_place_one_more_ask_has_to_show_it() -> None:
+    """The last of those that are stuck does not stop itself, but somebody behind it."""
+    assert not backs_off(application([1, 2]), 2, None, asking=True)
+    assert backs_off(application([1, 2, 3]), 2, None, asking=True)
+    assert backs_off(application([1, 2], [3]), 2, None, asking=True)
+    assert not backs_off(application([2, 3], [1]), 2, None, asking=True)
+    assert not backs_off(application([1], [2]), 2, None, asking=True)
+
+
+@pytest.mark.parametrize(("asking", "expected"), [(True, True), (False, False)])
+def test_asks_about_which_nobody_is_asked_do_not_count(*, asking: bool, expected: bool) -> None:
+    """Those that the RM has a say in are not tried while too many wait for answers."""
+    made = application([1, 2, 3], predicate="p")
+    assert backs_off(made, 2, None, asking=asking) is expected
+    assert backs_off(application([1, 2, 3]), 2, None, asking=asking)
+
+
+def test_asks_that_have_come_to_exceed_a_quota_do_not_count() -> None:
+    """No node took them; by now their user may not have them, whatever nodes there are."""
+    made = application([1, 2, 3])
+    quota = Tracker("user", "ann", QueuePath("root"))
+    quota.max = {"vcore": 2}
+    made.quotas = (quota,)
+    assert backs_off(made, 2, None, asking=True)
+    quota.allocated["vcore"] = 1
+    assert not backs_off(made, 2, None, asking=True)
+
+
+def test_a_back_off_spares_asks_that_have_a_node_reserved() -> None:
+    """They were found a node; the others of the application are not looked at (spec § 8.6)."""
+    properties = "{application.unschedasks.backoff: '1', application.unschedasks.backoff.delay: 9s}"
+    core = Driver()
+    core.do(
+        register(config(f"[{{name: a, properties: {properties}}}, {{name: f}}]")),
+        nodes(node("n1", vcore=10), node("n2", vcore=10)),
+        apps(app("fill", "root.f"), app("own", "root.a")),
+        asks(ask("fill", "f1", vcore=6), ask("fill", "f2", vcore=6)),
+        asks(ask("own", "big", vcore=8)),
+    )
+    core.wait(3)
+    core.do(asks(ask("own", "small", vcore=1)))
+    assert "backs off" in last(core.views.explain(DEFAULT, "own", "small")).summary
+    assert keys(core.do(releases(release("fill", "f1")))) == ["big"]
+    assert "backs off" in last(core.views.explain(DEFAULT, "own", "small")).summary
+    assert keys(core.wait(9)) == ["small"]

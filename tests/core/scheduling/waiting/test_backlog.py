@@ -1,0 +1,89 @@
+"""Whoever waits for a node is heard, in however many leaves, applications and groups they wait."""
+
+import pytest
+
+from licorne_core.messages.commands import NodeAction
+from licorne_core.model.apps.groups import AskGroup
+from licorne_core.scheduling.reservations import review
+from licorne_core.scheduling.waiting.backlog import Backlog
+from licorne_core.values.asks import AskClass
+from licorne_core.values.ids import NodeId
+from support.core.builders import MANY_RESERVED, app, apps, ask, asks, config, node, nodes, register
+from support.core.driver import Driver, placed
+
+DUE = "resources: {guaranteed: {vcore: 50m}}"
+MANY = 40
+
+
+def crowd(leaves: int, applications: int, groups: int) -> Driver:
+    """Node n1 is reserved for a borrower, and the last of many who are due room would fit there.
+
+    In each of so many leaves are so many applications, each with asks of so many sizes. Nobody else
+    fits on any node.
+    """
+    core = Driver()
+    queues = ", ".join(f"{{name: l{n}, {DUE}}}" for n in range(leaves))
+    queues = f"[{{name: base}}, {{name: other}}, {queues}]"
+    core.do(register(config(queues, properties=MANY_RESERVED)))
+    # The drained one counts: the cluster is not full as a whole.
+    core.do(nodes(node("n1", vcore=10), node("n2", NodeAction.CREATE_DRAIN, vcore=1000)))
+    core.do(apps(app("base", "root.base"), app("other", "root.other")))
+    core.do(asks(ask("base", "b1", vcore=4, on_node="n1"), ask("other", "big", vcore=8)))
+    core.wait(3)
+    (partition,) = core.scheduler.partitions.values()
+    assert partition.nodes.by_id[NodeId("n1")].reservations
+    names = [(f"l{n}", f"l{n}-a{m}") for n in range(leaves) for m in range(applications)]
+    core.do(apps(*(app(name, f"root.{leaf}") for leaf, name in names)))
+    wanted = [ask(name, f"{name}-k{n}", vcore=11 + n) for _, name in names for n in range(groups)]
+    core.do(asks(*wanted[:-1], ask(names[-1][1], "last", vcore=3)))
+    return core
+
+
+@pytest.mark.parametrize(
+    "ways", [(MANY, 1, 1), (1, MANY, 1), (1, 1, MANY)], ids=["leaves", "applications", "groups"]
+)
+def test_every_claim_is_heard_in_its_turn(
+    ways: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A review hears eight groups, the next one those behind them: the last gets its room."""
+    monkeypatch.setattr(review, "MOST_GROUPS", 8)
+    core = crowd(*ways)
+    assert [key for _, key, _ in placed(core.wait(MANY / 8 + 1))] == ["last"]
+
+
+def test_a_reviews_work_counts_as_that_of_its_turn() -> None:
+    """Whoever is heard counts as tried, so that other partitions have their turn in time."""
+    core = crowd(1, MANY, 1)
+    (partition,) = core.scheduler.partitions.values()
+    before = partition.cycle.review.work
+    core.wait(1)
+    assert partition.cycle.review.work >= before + MANY
+    assert partition.cycle.cost >= partition.cycle.review.work
+
+
+def test_a_group_that_is_tried_again_keeps_its_place() -> None:
+    """Those who are tried over and over are heard in the order in which they came to wait."""
+    backlog = Backlog()
+    groups = [AskGroup(None, (AskClass.of({"vcore": n}), "", False)) for n in range(1, 6)]
+    for group in groups:
+        group.nowhere = True
+        backlog.note(group)
+    heard: list[AskGroup | None] = []
+    for group in groups * 2:
+        backlog.note(group)
+        heard += backlog.next_groups(1)
+    assert heard == groups * 2
+
+
+def test_whoever_has_found_room_is_not_heard() -> None:
+    """It is forgotten when it is its turn, and has another one when it is noted again."""
+    backlog = Backlog()
+    first, second = (AskGroup(None, (AskClass.of({"vcore": n}), "", False)) for n in (1, 2))
+    for group in (first, second):
+        group.nowhere = True
+        backlog.note(group)
+    first.nowhere = False
+    assert list(backlog.next_groups(9)) == [None, second]
+    first.nowhere = True
+    backlog.note(first)
+    assert list(backlog.next_groups(9)) == [second, first]

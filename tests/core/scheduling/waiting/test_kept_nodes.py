@@ -1,0 +1,84 @@
+"""Work is bounded, however many nodes are given up and however many wait for them (§ 9.2)."""
+
+from itertools import count
+
+import pytest
+
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
+from licorne_core.scheduling.preemption import Law, Refusal
+from licorne_core.scheduling.waiting import kept_nodes
+from licorne_core.scheduling.waiting.kept_nodes import Kept, KeptNodes
+from licorne_core.values.ids import NodeId, QueuePath
+from support.core.builders import ask, config, register
+from support.core.counted import lines_in
+from support.core.driver import Driver
+
+REFUSAL = Refusal(Law.NODES_KEPT, QueuePath("root.a"), {}, {}, {})
+NOW, LATER = 100.0, 115.0
+
+
+@pytest.fixture
+def leaf() -> Queue:
+    """A leaf for asks that differ."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")))
+    (partition,) = driver.scheduler.partitions.values()
+    return next(partition.tree.leaves())
+
+
+def waits(known: KeptNodes, leaf: Queue, size: int) -> Kept:
+    """Asks of that size wait for kept nodes from now on, and somebody is parked."""
+    kept = known.note(leaf, wanting(size), REFUSAL, NOW, LATER)
+    kept.waiting += 1
+    return kept
+
+
+def wanting(size: int) -> Request:
+    """A pending ask of a size."""
+    return Request(ask("app", f"k{size}", vcore=size), NOW, 1)
+
+
+def small(number: int) -> Node:
+    """A node that can hold none of them."""
+    return Node(NodeId(f"n{number}"), {"vcore": 1}, {}, schedulable=True)
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("many", [1_000, 4_000])
+def test_a_node_is_offered_to_a_bounded_number(leaf: Queue, many: int) -> None:
+    """Asks of ever more sizes wait; those beyond the bound search again at their interval."""
+    known = KeptNodes()
+    for size in range(2, many):
+        waits(known, leaf, size)
+    node = small(0)
+    known.give_up(node)
+    lines = lines_in(lambda: known.that_may_use(node), kept_nodes)
+    assert lines.total() <= 10 * kept_nodes.MOST_KEPT
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("many", [1_000, 4_000])
+def test_whoever_waits_looks_at_a_bounded_number_of_nodes(leaf: Queue, many: int) -> None:
+    """Of very many that were given up only the latest are looked at."""
+    known = KeptNodes()
+    waits(known, leaf, 2)
+    for number in range(many):
+        known.give_up(small(number))
+    lines = lines_in(lambda: known.find(leaf, wanting(2), NOW), kept_nodes)
+    assert lines.total() <= 20 * kept_nodes.MOST_GIVEN_UP
+
+
+def test_whoever_has_missed_a_node_searches_again(leaf: Queue) -> None:
+    """What was forgotten may be of use; a search after that is one for as long as any other."""
+    known = KeptNodes()
+    first = waits(known, leaf, 2)
+    numbers = count()
+    for _ in range(kept_nodes.MOST_GIVEN_UP):
+        known.give_up(small(next(numbers)))
+    assert known.find(leaf, wanting(2), NOW) is first
+    known.give_up(small(next(numbers)))
+    assert known.find(leaf, wanting(2), NOW) is None
+    again = waits(known, leaf, 2)
+    assert known.find(leaf, wanting(2), NOW) is again

@@ -1,0 +1,246 @@
+"""What leads to those whom one blocker blocks, in one ranking."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne_core.scheduling.waiting import shelf as shelves
+from licorne_core.scheduling.waiting.shelf import Amounts, Line, Shelf
+from licorne_core.values.ranking import Ranked, Ranking
+from licorne_core.values.resources import Items
+
+
+def key_of(shelf: Shelf, ranking: Ranking[Any], limit: Ranked | None = None) -> Any:
+    """The key of the first; None for none."""
+    entry = shelf.first(ranking, limit)
+    return None if entry is None else entry.key
+
+
+def item_of(shelf: Shelf, ranking: Ranking[Any]) -> Any:
+    """The first; None for none."""
+    entry = shelf.first(ranking)
+    return None if entry is None else entry.item
+
+
+class Sizes(Line):
+    """Items that want so much vcore and memory each, of a room that has so much.
+
+    It inherits from the core, so tests with it are for the pure form.
+    """
+
+    def __init__(self) -> None:
+        """No items, and no room; `asked` counts the comparisons with the room."""
+        super().__init__()
+        self.wanted: dict[int, tuple[int, int]] = {}
+        self.room = {"vcore": 0, "memory": 0}
+        self.asked = 0
+
+    def wanted_by(self, item: int) -> Items:
+        """What it wants; nothing is not mentioned."""
+        pairs = zip(("vcore", "memory"), self.wanted[item], strict=True)
+        return tuple((name, value) for name, value in pairs if value)
+
+    def may_fit(self, least: Amounts) -> bool:
+        """Whether the room has that."""
+        self.asked += 1
+        return all(self.room[name] >= value for name, value in least.items())
+
+    def passes(self, item: int) -> bool:
+        """Whether the item fits."""
+        return self.may_fit(dict(self.wanted_by(item)))
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "put", "add", "add", "remove", "set aside", "activate"]),
+        st.integers(0, 4),
+        st.integers(0, 9),
+    ),
+    max_size=80,
+)
+
+
+@given(steps)
+def test_the_first_is_the_member_with_the_smallest_key(steps: list[tuple[str, int, int]]) -> None:
+    """After any changes of keys and members, and whether the members are set aside or not."""
+    ranking: Ranking[int] = Ranking()
+    keys = {item: 2 * item for item in range(5)}
+    reasons = dict.fromkeys(keys, 1)
+    for item, key in keys.items():
+        ranking.put(item, (key, item))
+    shelf = Shelf(ranking, Line())
+    for item in keys:
+        shelf.add(item, ranking, ())
+    for what, item, key in steps:
+        if what == "put":
+            ranking.put(item, (key, item))
+            keys[item] = key
+        elif what == "add":
+            shelf.add(item, ranking, ())
+            reasons[item] = reasons.get(item, 0) + 1
+        elif what == "remove" and item in reasons:
+            shelf.remove(item)
+            reasons[item] -= 1
+            if not reasons[item]:
+                del reasons[item]
+        elif what == "set aside":
+            ranking.set_aside(item)
+        elif what == "activate":
+            ranking.activate(item)
+        assert shelf.members == reasons
+        if reasons:
+            expected = min((keys[member], member) for member in reasons)
+            assert key_of(shelf, ranking) == expected
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 20, 30, 37])
+def test_keys_that_shrink_are_read_however_rarely_anybody_looks(every: int) -> None:
+    """The ranking forgets what became smaller long ago; the shelf starts from its members then."""
+    ranking: Ranking[str] = Ranking()
+    for number, item in enumerate("abcd"):
+        ranking.put(item, (1000 + number,))
+        ranking.set_aside(item)
+    shelf = Shelf(ranking, Line())
+    for item in "abcd":
+        shelf.add(item, ranking, ())
+    for step in range(300):
+        item = "abcd"[step % 4]
+        ranking.put(item, (900 - step,))
+        ranking.set_aside(item)
+        if step % every == 0:
+            assert item_of(shelf, ranking) == item
+
+
+def test_a_member_for_two_reasons_stays_for_the_second() -> None:
+    """An application may be blocked itself and lead to somebody inside."""
+    ranking: Ranking[str] = Ranking()
+    ranking.put("app", (1,))
+    shelf = Shelf(ranking, Line())
+    shelf.add("app", ranking, ())
+    shelf.add("app", ranking, ())
+    shelf.remove("app")
+    assert item_of(shelf, ranking) == "app"
+    shelf.remove("app")
+    assert not shelf.members
+
+
+def test_a_shelf_on_which_items_come_and_go_finds_those_that_stayed() -> None:
+    """What was taken off a thousand times hides nobody behind it."""
+    ranking: Ranking[int] = Ranking()
+    for item in range(2):
+        ranking.put(item, (item,))
+    shelf = Shelf(ranking, Line())
+    shelf.add(1, ranking, ())
+    for _ in range(1000):
+        shelf.add(0, ranking, ())
+        assert item_of(shelf, ranking) == 0
+        shelf.remove(0)
+    assert item_of(shelf, ranking) == 1
+    assert shelf.members == {1: 1}
+
+
+sized = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "put", "add", "add", "add", "remove", "leave", "look", "look"]),
+        st.integers(0, 30),
+        st.integers(0, 9),
+        st.integers(0, 9),
+    ),
+    max_size=120,
+)
+
+
+@pytest.mark.pure
+@given(sized, st.sampled_from([2, 64]))
+def test_the_first_that_fits_is_the_one_that_a_look_at_all_finds(
+    history: list[tuple[str, int, int, int]], chunk: int
+) -> None:
+    """Before a limit or without one, after any history of sizes, keys and rooms."""
+    ranking: Ranking[int] = Ranking()
+    line = Sizes()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(shelves, "CHUNK", chunk)
+        shelf = Shelf(ranking, line)
+        for what, item, first, second in history:
+            if what == "put":
+                ranking.put(item, (first, item))
+            elif what == "add" and item in ranking and item not in shelf.members:
+                line.wanted[item] = (first, second)
+                shelf.add(item, ranking, line.wanted_by(item))
+            elif what == "remove" and item in shelf.members:
+                shelf.remove(item)
+            elif what == "leave" and item not in shelf.members:
+                ranking.discard(item)
+            if what == "look":
+                line.room = {"vcore": first, "memory": second}
+                line.changes += 1
+            elif what != "add":
+                # It may become less without a word.
+                line.room = {name: left - (first == 0) for name, left in line.room.items()}
+            assert all(shelf.knows(member, line.wanted_by(member)) for member in shelf.members)
+            entries = [ranking.entry(member) for member in shelf.members if line.passes(member)]
+            fitting = sorted(entry for entry in entries if entry is not None)
+            assert item_of(shelf, ranking) == (fitting[0].item if fitting else None)
+            limit = ranking.entry(item)
+            if limit is not None and fitting:
+                expected = None if limit < fitting[0] else fitting[0].key
+                assert key_of(shelf, ranking, limit) == expected
+
+
+@pytest.mark.pure
+def test_of_very_many_sizes_few_are_compared() -> None:
+    """With those that do not fit all in front, one comparison passes over very many of them."""
+    ranking: Ranking[int] = Ranking()
+    line = Sizes()
+    shelf = Shelf(ranking, line)
+    for item in range(4000):
+        line.wanted[item] = (5000 - item, 10)
+        ranking.put(item, (item,))
+        shelf.add(item, ranking, line.wanted_by(item))
+    line.room = {"vcore": 1500, "memory": 10}
+    line.changes += 1
+    line.asked = 0
+    assert item_of(shelf, ranking) == 3500
+    assert line.asked < 300
+    line.room = {"vcore": 900, "memory": 10}
+    line.changes += 1
+    line.asked = 0
+    assert item_of(shelf, ranking) is None
+    assert line.asked < 200
+
+
+@pytest.mark.pure
+def test_a_shelf_forgets_those_that_have_left() -> None:
+    """However many came and went while nobody looked, it is as small as what is there."""
+    ranking: Ranking[int] = Ranking()
+    line = Sizes()
+    shelf = Shelf(ranking, line)
+    for item in range(5000):
+        line.wanted[item] = (5, 5)
+        ranking.put(item, (item,))
+        shelf.add(item, ranking, line.wanted_by(item))
+        if item >= 10:
+            shelf.remove(item - 10)
+            ranking.discard(item - 10)
+    assert sum(len(chunk.entries) for chunk in shelf._chunks) < 100
+
+
+@pytest.mark.pure
+def test_who_was_small_and_has_gone_is_forgotten() -> None:
+    """Those beside him are not compared one by one for his sake for ever."""
+    ranking: Ranking[int] = Ranking()
+    line = Sizes()
+    shelf = Shelf(ranking, line)
+    for item in range(30):
+        line.wanted[item] = (1 if item == 7 else 9, 9)
+        ranking.put(item, (item,))
+        shelf.add(item, ranking, line.wanted_by(item))
+    shelf.remove(7)
+    line.room = {"vcore": 5, "memory": 9}
+    for _ in range(2):
+        line.changes += 1
+        line.asked = 0
+        assert item_of(shelf, ranking) is None
+    assert line.asked == 1

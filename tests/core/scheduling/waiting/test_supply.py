@@ -1,0 +1,323 @@
+"""Nodes for a class of asks, and who waits while there are none (spec §§ 8.4-8.8)."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne_core.config.schema import NodeSortPolicy
+from licorne_core.model.books import book_on_node, unbook_on_node
+from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.node import NO_ANSWER, Node
+from licorne_core.scheduling.node_search.candidates import NodeIndex
+from licorne_core.scheduling.waiting.supply import NodePool, ReservableSupply, Supply, fit_score
+from licorne_core.values.asks import AskClass
+from licorne_core.values.ids import AllocationKey, AppId, NodeId
+from licorne_core.values.reservations import Reservation
+from licorne_core.values.resources import Items
+from licorne_core.values.tuning import Tuning
+
+CLASSES = [
+    AskClass.of({"vcore": 3}),
+    AskClass.of({"vcore": 1, "gpu": 1}),
+    AskClass.of({"vcore": 2}, predicate="p"),
+    AskClass.of({"vcore": 9}),
+    AskClass.of({"vcore": 2}, NodeId("n1")),
+]
+
+
+def node_of(number: int = 0, **capacity: int) -> Node:
+    """A node without anything on it."""
+    return Node(NodeId(f"n{number}"), capacity, {}, schedulable=True)
+
+
+def run_short(ask_class: AskClass = CLASSES[0]) -> Supply:
+    """A supply after a look at all nodes in vain."""
+    supply = Supply(ask_class.shape, NodePool(Supply.amounts))
+    assert not supply.is_short
+    supply.run_short()
+    return supply
+
+
+def test_a_short_supply_lets_nobody_through() -> None:
+    """However often it runs short."""
+    supply = run_short()
+    supply.run_short()
+    assert supply.is_short
+    assert not supply.lets_through()
+
+
+def test_a_node_that_could_help_opens_the_pool() -> None:
+    """One that has less than anybody wants who is short is not even noted."""
+    supply = run_short()
+    pool = supply.nodes
+    roomy, other, full = node_of(0, vcore=5), node_of(1, vcore=5), node_of(2, vcore=2)
+    assert pool.improved(full) == []
+    assert pool.improved(roomy) == [pool]
+    assert pool.improved(other) == [pool]
+    assert list(pool.rooms) == [roomy, other]
+    assert supply.lets_through()
+
+
+def test_nothing_is_noted_while_no_supply_is_short() -> None:
+    """Nodes come and go for nothing then."""
+    pool = NodePool(Supply.amounts)
+    assert pool.improved(node_of(0, vcore=5)) == []
+    assert not pool.rooms
+
+
+def test_rooms_that_are_gone_let_nobody_through() -> None:
+    """A look is worth it as long as one node that has changed would do."""
+    supply = run_short()
+    pool = supply.nodes
+    first, second = node_of(0, vcore=5), node_of(1, vcore=5)
+    pool.improved(first)
+    pool.improved(second)
+    first.set_schedulable(schedulable=False)
+    assert supply.lets_through()
+    assert pool.lets_through()
+    book_on_node((("vcore", 4),), second)
+    pool.took(second)
+    assert list(pool.rooms) == [first]
+    assert not supply.lets_through()
+    assert not pool.lets_through()
+    unbook_on_node((("vcore", 4),), second)
+    assert pool.improved(second) == [pool]
+    assert supply.lets_through()
+
+
+def test_the_smallest_that_is_short_decides_which_nodes_are_noted() -> None:
+    """What is too little for one supply may be enough for another one of the pool."""
+    large = run_short()
+    pool = large.nodes
+    small = Supply(AskClass.of({"vcore": 2}).shape, pool)
+    small.run_short()
+    node = node_of(0, vcore=2)
+    assert pool.improved(node) == [pool]
+    assert (small.lets_through(), large.lets_through()) == (True, False)
+
+
+def test_what_an_rm_refuses_rules_nobody_else_out() -> None:
+    """A class for which all nodes are refused says nothing of others that want more."""
+    pool = NodePool(Supply.amounts)
+    Supply(CLASSES[2], pool).run_short()
+    assert not pool.rules_out((("vcore", 3),))
+    Supply(CLASSES[2].shape, pool).run_short()
+    assert pool.rules_out((("vcore", 3),))
+
+
+def test_who_was_tried_in_vain_is_let_through_by_the_next_change_only() -> None:
+    """Whatever the nodes look like: a pass asks nobody twice."""
+    supply = run_short()
+    pool = supply.nodes
+    pool.improved(node_of(0, vcore=5))
+    supply.shut()
+    assert not supply.lets_through()
+    pool.open()
+    assert supply.lets_through()
+
+
+def test_what_is_known_of_a_supply_that_nobody_waits_for_ends_with_the_pass() -> None:
+    """The nodes that have changed are forgotten then, and it might have used one of them."""
+    supply = run_short()
+    supply.nodes.end_pass()
+    assert supply.is_short
+    supply.nodes.improved(node_of(0, vcore=5))
+    supply.nodes.end_pass()
+    assert not supply.nodes.rooms
+    assert not supply.is_short
+
+
+def test_a_supply_that_somebody_waits_for_stays_short() -> None:
+    """The pass has shown that nobody who waits could use what has changed."""
+    supply = run_short()
+    supply.waiting = 1
+    supply.nodes.improved(node_of(0, vcore=5))
+    supply.nodes.end_pass()
+    assert supply.is_short
+    supply.waiting = 0
+    supply.retire()
+    assert supply.is_short
+    supply.run_short()
+    supply.nodes.improved(node_of(0, vcore=5))
+    supply.nodes.end_pass()
+    assert not supply.is_short
+
+
+def test_a_drained_node_opens_only_the_pool_of_those_who_require_it() -> None:
+    """It takes nobody else (spec § 7.4)."""
+    drained = node_of(1, vcore=5)
+    drained.set_schedulable(schedulable=False)
+    for ask_class in (CLASSES[0], CLASSES[4]):
+        required = ask_class.required_node is not None
+        pool = NodePool(Supply.amounts, required=required)
+        supply = Supply(ask_class.shape, pool)
+        supply.run_short()
+        assert pool.improved(drained) == [pool] * required
+        assert supply.lets_through() is required
+
+
+def test_what_may_be_reserved_goes_by_capacity() -> None:
+    """The node may be full, but neither drained, reserved already nor too small (spec § 8.5)."""
+    supply = ReservableSupply(CLASSES[0], NodePool(ReservableSupply.amounts))
+    node = node_of(0, vcore=5)
+    book_on_node((("vcore", 5),), node)
+    assert supply.takes(node)
+    assert not supply.takes(node_of(1, vcore=2))
+    reservation = Reservation(
+        AppId("app"), AllocationKey("k"), node.node_id, 0.0, required=False, items=()
+    )
+    node.add_reservation(reservation)
+    assert not supply.takes(node)
+    node.drop_reservation(reservation)
+    node.results[CLASSES[0], False] = "never"
+    assert not supply.takes(node)
+    node.results = {(CLASSES[0], True): "taint"}
+    assert not supply.takes(node)
+    node.results = {(CLASSES[0], True): NO_ANSWER}
+    assert supply.takes(node)
+    node.set_schedulable(schedulable=False)
+    assert not supply.takes(node)
+
+
+def test_a_required_node_may_be_reserved_whatever_it_holds() -> None:
+    """Its amounts do not count, and no other node does (spec § 8.7)."""
+    supply = ReservableSupply(CLASSES[4], NodePool(ReservableSupply.amounts))
+    node = node_of(1, vcore=1)
+    node.set_schedulable(schedulable=False)
+    assert (supply.items, supply.takes(node), supply.takes(node_of(2, vcore=9))) == (
+        (),
+        True,
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("left", "score"),
+    [
+        ({"vcore": 4, "memory": 8}, 0.0),
+        ({"vcore": 4}, 1.0),
+        ({"vcore": 3, "memory": 8}, 0.25),
+        ({"vcore": -1, "memory": 2}, 1.75),
+        ({}, 2.0),
+    ],
+)
+def test_how_short_a_node_is_adds_up_over_the_types(left: Mapping[str, int], score: float) -> None:
+    """Nothing for a type that fits, one for a type of which there is nothing (spec § 8.5)."""
+    node = node_of(0, **left)
+    assert fit_score(node, (("memory", 8), ("vcore", 4))) == score
+
+
+def test_the_least_short_node_is_reserved_and_of_equals_the_first_in_node_order() -> None:
+    """How much is missing comes before how full the node is."""
+    supply = ReservableSupply(CLASSES[0], NodePool(ReservableSupply.amounts))
+    empty_small, full = node_of(0, vcore=3), node_of(1, vcore=30)
+    book_on_node((("vcore", 1),), empty_small)
+    book_on_node((("vcore", 29),), full)
+    empty_small.score, full.score = 0.9, 0.3
+    assert supply.rank(empty_small) < supply.rank(full)
+    book_on_node((("vcore", 1),), empty_small)
+    assert supply.rank(full) < supply.rank(empty_small)
+
+
+def test_who_finds_no_node_to_reserve_hears_of_one_that_could_hold_the_ask() -> None:
+    """It may be full: those who look for a node to reserve wait for another supply (spec § 8.5)."""
+    book = NodeBook(NodeSortPolicy())
+    node = node_of(0, vcore=4)
+    book.add(node)
+    index = NodeIndex(book, Tuning())
+    to_go, to_reserve = index.best(CLASSES[3]), index.to_reserve(CLASSES[3])
+    assert isinstance(to_go, Supply)
+    assert isinstance(to_reserve, ReservableSupply)
+    book_on_node((("vcore", 4),), node)
+    book.resize(node, {"vcore": 9})
+    assert index.improved(node) == [to_reserve.line]
+    assert index.to_reserve(CLASSES[3]) is node
+    assert index.best(CLASSES[3]) is to_go
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(
+            [
+                "ask",
+                "ask",
+                "reserve",
+                "place",
+                "release",
+                "drain",
+                "open",
+                "resize",
+                "refuse",
+                "end",
+            ]
+        ),
+        st.integers(0, len(CLASSES) - 1),
+        st.integers(0, 3),
+    ),
+    max_size=50,
+)
+
+
+class Cluster:
+    """Four nodes, an index over them, and the supplies that were found short of something."""
+
+    def __init__(self) -> None:
+        """Nodes of 1 to 4 vcore, the last one with a gpu."""
+        self.book = NodeBook(NodeSortPolicy())
+        for number in range(4):
+            self.book.add(node_of(number, vcore=1 + number, gpu=number // 3))
+        self.nodes = list(self.book.by_id.values())
+        self.index = NodeIndex(self.book, Tuning())
+        self.seen: dict[Supply, None] = {}
+        self.booked: dict[Node, list[Items]] = {node: [] for node in self.nodes}
+
+    def look(self, what: str, ask_class: AskClass) -> None:
+        """Look for a node to reserve or to go to, and go there in order to place an ask."""
+        look = self.index.to_reserve if what == "reserve" else self.index.best
+        found = look(ask_class)
+        if isinstance(found, Supply):
+            self.seen[found] = None
+        elif what == "place":
+            book_on_node(ask_class.items, found)
+            self.booked[found].append(ask_class.items)
+            self.index.took(found)
+
+    def change(self, what: str, size: int, node: Node) -> None:
+        """Something about the node may be better now, and the RM's refusals are void."""
+        node.results.clear()
+        if what == "release" and self.booked[node]:
+            unbook_on_node(self.booked[node].pop(), node)
+        elif what in ("drain", "open"):
+            node.set_schedulable(schedulable=what == "open")
+        elif what == "resize":
+            self.book.resize(node, {"vcore": 3 * size, "gpu": size % 2})
+        self.index.improved(node)
+
+    def check(self) -> None:
+        """What holds of every supply at any time."""
+        for supply in self.seen:
+            if supply.is_short:
+                taking = {node for node in self.nodes if supply.takes(node)}
+                assert supply.wanted.required_node is not None or taking <= {*supply.nodes.rooms}
+                assert supply.lets_through() == bool(taking)
+
+
+@given(steps)
+def test_every_node_that_a_short_supply_would_take_is_noted(
+    history: list[tuple[str, int, int]],
+) -> None:
+    """So whoever waits for the supply cannot miss a node, after any history of nodes and looks."""
+    cluster = Cluster()
+    for what, which, number in history:
+        ask_class, node = CLASSES[which], cluster.nodes[number]
+        if what in ("ask", "reserve", "place"):
+            cluster.look(what, ask_class)
+        elif what == "end":
+            cluster.index.end_pass()
+        elif what == "refuse":
+            node.results[ask_class, bool(number % 2)] = "no"
+        else:
+            cluster.change(what, which, node)
+        cluster.check()

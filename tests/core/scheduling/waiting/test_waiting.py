@@ -1,0 +1,312 @@
+"""Who waits for what, and who is woken when it changes."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import AskGroup, group_key
+from licorne_core.model.apps.requests import Request
+from licorne_core.scheduling.reservations.reserved import Holder
+from licorne_core.scheduling.waiting import waiting
+from licorne_core.scheduling.waiting.blockers import Blocker, RunningLimit
+from licorne_core.scheduling.waiting.waiting import Parked
+from licorne_core.values.ids import AllocationKey, AppId
+from licorne_core.values.reservations import Reservation
+from support.core.builders import ask
+from support.core.waiting_world import NODE, QUOTAS, World
+
+
+def in_order(world: World, items: list[Any]) -> list[Any]:
+    """Items by their places; an application comes before what is in it."""
+    return sorted(items, key=world.place)
+
+
+ops = st.one_of(
+    st.tuples(st.just("park"), st.integers(0, 11), st.integers(0, QUOTAS - 1)),
+    st.tuples(st.just("park app"), st.integers(0, 5), st.integers(0, QUOTAS - 1)),
+    st.tuples(st.just("unpark"), st.integers(0, 11), st.just(0)),
+    st.tuples(st.just("group key"), st.integers(0, 11), st.integers(-5, 5)),
+    st.tuples(st.just("app key"), st.integers(0, 5), st.integers(-5, 5)),
+    st.tuples(st.just("queue key"), st.integers(0, 3), st.integers(-5, 5)),
+    st.tuples(st.just("free"), st.integers(0, QUOTAS - 2), st.integers(0, 3)),
+)
+
+
+def carry_out(world: World, what: str, which: int, value: int) -> None:
+    """One change, as those who rank and park bring it about."""
+    line = world.waiting
+    match what:
+        case "park":
+            # Nobody looks into an application that is parked, or at what is parked already.
+            if world.groups[which].app.blocker is None and world.groups[which].blocker is None:
+                line.park(world.groups[which], world.limit(value))
+        case "park app":
+            line.unpark_inside(world.apps[which])
+            line.unpark(world.apps[which])
+            line.park(world.apps[which], world.limit(value))
+        case "unpark":
+            line.unpark(world.groups[which])
+        case "group key":
+            group = world.groups[which]
+            line.unpark(group)
+            group.app.ranking.put(group, (value, which))
+        case "app key":
+            app = world.apps[which]
+            line.unpark(app)
+            app.leaf.ranking.put(app, (value, app.app_id))
+        case "queue key":
+            queue = world.queues[which]
+            assert queue.parent is not None
+            queue.parent.ranking.put(queue, (value, queue.path))
+        case _:
+            world.free(which, value)
+
+
+def expected_of(world: World, opened: set[int]) -> list[Parked]:
+    """By a look at all items in order: who is active or let through, with what is inside."""
+    room = {n: world.quotas[n].max_applications - 1 for n in range(QUOTAS)}
+    found: list[Parked] = []
+    for app in in_order(world, world.apps):
+        if app.blocker is None or _let(world, app.blocker, room, opened):
+            tried = [
+                group
+                for group in in_order(world, [g for g in world.groups if g.app is app])
+                if group.blocker is None or _let(world, group.blocker, room, opened)
+            ]
+            if tried or app.blocker is not None:
+                found += [app, *tried]
+    return found
+
+
+def _let(world: World, blocker: Blocker, room: dict[int, int], opened: set[int]) -> bool:
+    assert isinstance(blocker, RunningLimit)
+    number = world.quotas.index(blocker.quota)  # type: ignore[arg-type]
+    if number not in opened or room[number] <= 0:
+        return False
+    room[number] -= 1
+    return True
+
+
+COSTS = [0, waiting.HEAD_COST, 1000]
+"""With the first every open blocker is asked for its first, with the last every item for its."""
+
+
+@given(st.lists(st.lists(ops, max_size=25), max_size=4), st.sampled_from(COSTS))
+def test_a_pass_looks_at_whom_a_look_at_everybody_would_find(
+    rounds: list[list[tuple[str, int, int]]], cost: int
+) -> None:
+    """Who is active and whom an open blocker lets through, in the order of all, and nobody else.
+
+    Each of them takes the blocker's room, and is parked with one that is shut.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(waiting, "HEAD_COST", cost)
+        _compare_passes(rounds)
+
+
+def _compare_passes(rounds: list[list[tuple[str, int, int]]]) -> None:
+    world = World()
+    for changes in rounds:
+        for change in changes:
+            carry_out(world, *change)
+            world.check()
+        opened = {
+            n
+            for n, quota in enumerate(world.quotas)
+            if (limit := world.limits.find(quota)) is not None and limit.lets_through()
+        }
+        for number in opened:
+            world.waiting.changed(world.limit(number))
+        blockers = {item: item.blocker for item in world.items}
+        expected = expected_of(world, opened)
+        tried: list[Parked] = []
+
+        def try_item(item: Parked) -> bool:
+            blocker = blockers[item]  # noqa: B023 - used in this round only
+            assert item.blocker is None
+            if blocker is not None:
+                world.take(blocker)
+            if isinstance(item, AskGroup):
+                world.waiting.park(item, world.limit(QUOTAS - 1))
+            tried.append(item)  # noqa: B023 - the same
+            return True
+
+        for _ in world.visit(world.tree.root, try_item):
+            world.check()
+        world.waiting.end_pass()
+        # An application that leads to nobody any more may be looked at once; nothing is tried.
+        idle = {item for item in tried if item not in expected}
+        assert all(isinstance(item, Application) and blockers[item] is None for item in idle)
+        assert [item for item in tried if item not in idle] == expected
+        world.check()
+
+
+def test_the_first_of_all_that_wait_is_woken_and_nobody_else() -> None:
+    """A change that has room for one lets one through: the first in the order of all."""
+    world = World()
+    for group in world.groups:
+        world.waiting.park(group, world.limit(0))
+    world.free(0, 1)
+    woken = [item for item in _pass(world) if isinstance(item, AskGroup)]
+    assert woken == in_order(world, world.groups)[:1]
+    assert _pass(world) == []
+
+
+@pytest.mark.parametrize("cost", COSTS)
+def test_who_is_let_through_meanwhile_overtakes_those_behind_him(
+    cost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pass has begun to look at who waits; another blocker opens, and a key becomes smaller."""
+    monkeypatch.setattr(waiting, "HEAD_COST", cost)
+    world = World()
+    root, first, last = world.tree.root, world.groups[0], world.groups[-1]
+    for number, group in enumerate((first, last, world.groups[4])):
+        world.waiting.park(group, world.limit(number))
+    _pass(world)
+    world.free(1, 1)
+    assert world.waiting.first(root.ranking) is last.app.leaf.parent
+    world.free(0, 1)
+    assert world.waiting.first(root.ranking) is first.app.leaf
+    world.free(2, 1)
+    between = last.app.leaf.parent.ranking
+    assert world.waiting.first(between) is world.groups[4].app.leaf
+    between.put(last.app.leaf, (-1, last.app.leaf.path))
+    between.set_aside(last.app.leaf)
+    assert world.waiting.first(between) is last.app.leaf
+
+
+@pytest.mark.parametrize("cost", COSTS)
+def test_those_who_are_active_come_before_whoever_waits_behind_them(
+    cost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An open blocker lets nobody past those who wait for nothing."""
+    monkeypatch.setattr(waiting, "HEAD_COST", cost)
+    world = World()
+    first, second = (group for group in world.groups if group.app is world.apps[0])
+    world.waiting.park(second, world.limit(0))
+    world.free(0, 1)
+    assert world.waiting.first(world.apps[0].ranking) is first
+    assert second.blocker is world.limit(0)
+    world.waiting.unpark(second)
+    world.waiting.park(first, world.limit(0))
+    world.free(0, 1)
+    assert world.waiting.first(world.apps[0].ranking) is first
+    assert first.blocker is None
+
+
+def test_an_open_blocker_that_lets_nobody_through_is_shut() -> None:
+    """It is asked before anybody is looked at, and those who wait for it stay where they are."""
+    world = World()
+    world.waiting.park(world.groups[0], world.limit(0))
+    world.free(0, 1)
+    world.take(world.limit(0))
+    assert world.groups[0] not in _pass(world)
+    assert world.groups[0].blocker is world.limit(0)
+    world.quotas[0].max_applications = 5
+    assert _pass(world) == []
+
+
+def test_who_is_parked_twice_waits_for_the_second_only() -> None:
+    """The first blocker forgets him, and is retired if it blocks nobody else."""
+    world = World()
+    world.waiting.park(world.groups[0], world.limit(0))
+    world.waiting.park(world.groups[0], world.limit(1))
+    assert world.limits.find(world.quotas[0]) is None
+    assert world.groups[0].blocker is world.limit(1)
+    world.free(0, 1)
+    assert world.groups[0] not in _pass(world)
+    world.free(1, 1)
+    assert world.groups[0] in _pass(world)
+
+
+def test_a_blocker_is_kept_as_long_as_it_blocks_somebody() -> None:
+    """It is retired with the last one who waits, be that an ask group or a reserved ask."""
+    world = World()
+    limit = world.limit(0)
+    reservation = Reservation(AppId("x"), AllocationKey("k"), NODE, 0.0, required=False, items=())  # type: ignore[arg-type]
+    request = Request(ask("x", "k", vcore=1), 0.0, 1)
+    group = world.groups[0]
+    world.reserved.add(reservation, Holder(group.app.leaf, group.app, request))
+    world.reserved.park(reservation, (limit,))
+    world.waiting.park(world.groups[0], limit)
+    world.waiting.park(world.groups[3], limit)
+    for group in (world.groups[0], world.groups[3]):
+        assert world.limits.find(world.quotas[0]) is limit
+        world.waiting.unpark(group)
+    assert world.limits.find(world.quotas[0]) is limit
+    world.waiting.changed(limit)
+    assert world.limits.find(world.quotas[0]) is None
+    assert reservation in world.reserved.ready
+
+
+def test_what_is_inside_a_parked_application_waits_for_nothing() -> None:
+    """Nobody looks inside; once it may be looked at, all that is in it is tried."""
+    world = World()
+    app = world.apps[0]
+    inside = [group for group in world.groups if group.app is app]
+    for group in inside:
+        world.waiting.park(group, world.limit(0))
+    _pass(world)
+    world.waiting.unpark_inside(app)
+    world.waiting.park(app, world.limit(1))
+    assert world.limits.find(world.quotas[0]) is None
+    assert _pass(world) == []
+    world.free(1, 1)
+    assert _pass(world) == [app, *inside]
+
+
+def test_who_is_unparked_takes_his_application_with_him() -> None:
+    """An application that waits beside what waits in it is looked at again as well."""
+    world = World()
+    app, group = world.apps[0], world.groups[0]
+    world.waiting.park(app, world.limit(0))
+    world.waiting.park(group, world.limit(1))
+    world.waiting.unpark(group)
+    assert (app.blocker, group.blocker) == (None, None)
+    assert list(world.limits) == []
+    assert _pass(world)[:2] == [app, group]
+
+
+def test_a_change_says_that_a_pass_could_find_something() -> None:
+    """Even when nobody waits for it: whoever decides is asked to look."""
+    world = World()
+    assert not world.waiting.runnable
+    world.waiting.changed(world.limit(0))
+    assert world.waiting.runnable
+
+
+def test_what_is_open_after_a_pass_blocks_nobody_who_could_be_tried() -> None:
+    """The end of a pass closes it; the next change opens it again."""
+    world = World()
+    world.waiting.park(world.groups[0], world.limit(0))
+    world.free(0, 3)
+    world.waiting.end_pass()
+    assert world.groups[0] not in _pass(world)
+    world.waiting.changed(world.limit(0))
+    assert world.groups[0] in _pass(world)
+
+
+def test_groups_have_keys_of_their_own() -> None:
+    """Two asks of one class are one group: what one waits for, the other waits for as well."""
+    one, two = ask("a", "1", vcore=1), ask("a", "2", vcore=1, priority=9)
+    assert group_key(one) == group_key(two) != group_key(ask("a", "3", vcore=2))
+
+
+def _pass(world: World) -> list[Parked]:
+    """Look at everything that can be looked at; each takes its blocker's room, and is set aside."""
+    blockers = {item: item.blocker for item in world.items}
+
+    def try_item(item: Parked) -> bool:
+        blocker = blockers[item]
+        if blocker is not None:
+            world.take(blocker)
+        if isinstance(item, AskGroup):
+            item.app.ranking.set_aside(item)
+        return True
+
+    found = list(world.visit(world.tree.root, try_item))
+    world.waiting.end_pass()
+    return found

@@ -1,0 +1,340 @@
+"""What wakes whom, seen from outside: a change lets the first that it helps go, and nobody else."""
+
+from collections.abc import Callable
+
+import pytest
+
+from licorne_core.messages.commands import (
+    Command,
+    NodeRefusal,
+    PredicatePolicy,
+    TerminationType,
+    Tick,
+)
+from licorne_core.messages.effects import AskedCheck
+from licorne_core.values.ids import NodeId, PartitionName
+from support.core.builders import (
+    answering,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+    remove_apps,
+)
+from support.core.driver import START, Driver, asked, keys, placed
+from support.core.steps import last
+
+DEFAULT = PartitionName("[rm1]default")
+AWARE = config("[{name: a, properties: {application.sort.policy: stateaware}}]")
+SIZES = range(300, 0, -1)
+
+
+def started(
+    text: str, *commands: Command, policy: PredicatePolicy | None = None, reservations: bool = True
+) -> Driver:
+    """A core of one RM that has said this."""
+    core = Driver(reservations=reservations)
+    core.do(register(text, predicates=policy))
+    assert DEFAULT in core.scheduler.partitions
+    core.do(*commands)
+    return core
+
+
+def refusal(check: AskedCheck, *refused: str) -> Command:
+    """The RM refuses these nodes."""
+    return answering(check, [NodeRefusal(node_id=NodeId(name), reason="no") for name in refused])
+
+
+def tried(core: Driver) -> int:
+    """How many groups, reserved asks and applications were tried so far."""
+    return core.scheduler.partitions[DEFAULT].counters.asks_tried
+
+
+# Many who wait
+
+
+def waiting_in_one_application() -> Driver:
+    """One application has an ask of each size, the largest first."""
+    core = started(
+        config("[{name: a}, {name: f}]"), apps(app("fill", "root.f"), app("app", "root.a"))
+    )
+    core.do(nodes(node("n", vcore=1000)), asks(ask("fill", "f", vcore=990)))
+    core.do(asks(ask("fill", "g", vcore=10)))
+    core.do(asks(*(ask("app", f"k{size}", vcore=size) for size in SIZES)))
+    return core
+
+
+def waiting_in_many_applications() -> Driver:
+    """Each size is another application's, the largest that of the first."""
+    core = started(config("[{name: a}, {name: f}]"), apps(app("fill", "root.f")))
+    core.do(nodes(node("n", vcore=1000)), asks(ask("fill", "f", vcore=990)))
+    core.do(asks(ask("fill", "g", vcore=10)))
+    core.do(apps(*(app(f"app-{size}", "root.a") for size in SIZES)))
+    # An application is as old as its oldest ask.
+    core.do(
+        asks(*(ask(f"app-{n}", f"k{n}", vcore=n, created=START - n) for n in SIZES)),
+    )
+    return core
+
+
+def waiting_in_many_queues() -> Driver:
+    """Each size is in another queue; of equal shares the queue that wants more comes first."""
+    queues = ", ".join(f"{{name: q{size}}}" for size in SIZES)
+    core = started(config(f"[{queues}, {{name: f}}]"), apps(app("fill", "root.f")))
+    core.do(nodes(node("n", vcore=1000)), asks(ask("fill", "f", vcore=990)))
+    core.do(asks(ask("fill", "g", vcore=10)))
+    core.do(apps(*(app(f"app-{size}", f"root.q{size}") for size in SIZES)))
+    core.do(asks(*(ask(f"app-{size}", f"k{size}", vcore=size) for size in SIZES)))
+    return core
+
+
+@pytest.mark.parametrize(
+    "waiting", [waiting_in_one_application, waiting_in_many_applications, waiting_in_many_queues]
+)
+def test_of_three_hundred_sizes_a_release_serves_the_first_that_fits(
+    waiting: Callable[[], Driver],
+) -> None:
+    """Larger ones come before it and do not fit, smaller ones after it; few are tried at all."""
+    core = waiting()
+    before = tried(core)
+    assert keys(core.do(releases(release("fill", "g")))) == ["k10"]
+    # The one that is served, those that its room could have been for, and its queues.
+    assert tried(core) - before <= 20
+    assert keys(core.do(releases(release("fill", "f")))) == [
+        *(f"k{size}" for size in (300, 299, 298)),
+        "k93",
+    ]
+
+
+# Reserved asks
+
+
+def test_room_in_a_queue_wakes_a_reserved_ask() -> None:
+    """The node that is kept for it has room already; nothing else happens there."""
+    core = started(
+        config("[{name: a, resources: {max: {vcore: 12m}}}, {name: f}]"),
+        nodes(node("n1", vcore=10), node("n2", vcore=10)),
+        apps(app("fill", "root.f"), app("own", "root.a")),
+        asks(ask("fill", "f1", vcore=6), ask("fill", "f2", vcore=6)),
+        asks(ask("own", "big", vcore=8)),
+    )
+    core.wait(3)
+    core.do(asks(ask("own", "other", vcore=5, on_node="n2")))
+    assert placed(core.do(releases(release("fill", "f1")))) == []
+    assert placed(core.do(releases(release("own", "other")))) == [("own", "big", "n1")]
+
+
+def test_room_of_its_user_wakes_a_reserved_ask() -> None:
+    """What another application of the user gives back in another queue counts for it."""
+    limit = "limits: [{limit: of ann, users: [ann], maxresources: {vcore: 12m}}]"
+    core = started(
+        config("[{name: a}, {name: b}, {name: f}]", rest=limit),
+        nodes(node("n1", vcore=10), node("n2", vcore=10)),
+        apps(app("fill", "root.f", user="bob"), app("own", "root.a"), app("also", "root.b")),
+        asks(ask("fill", "f1", vcore=6), ask("fill", "f2", vcore=6)),
+        asks(ask("own", "big", vcore=8)),
+    )
+    core.wait(3)
+    core.do(asks(ask("also", "other", vcore=5, on_node="n2")))
+    assert placed(core.do(releases(release("fill", "f1")))) == []
+    assert placed(core.do(releases(release("also", "other")))) == [("own", "big", "n1")]
+
+
+def test_a_reserved_ask_goes_before_those_who_wait_for_the_same_room() -> None:
+    """Though they come first in the order of queues: the reserved pass is the first (§ 8.6)."""
+    queues = (
+        "[{name: a}, {name: p, resources: {max: {vcore: 14m}}, queues: [{name: x}, {name: y}]}]"
+    )
+    core = started(
+        config(queues),
+        nodes(node("n1", vcore=10), node("n2", vcore=10)),
+        apps(app("fill", "root.a"), app("first", "root.p.x"), app("own", "root.p.y")),
+        asks(ask("fill", "f1", vcore=4), ask("fill", "f2", vcore=4)),
+        asks(ask("own", "big", vcore=8)),
+    )
+    core.wait(3)
+    core.do(asks(ask("own", "other", vcore=7, on_node="n2")))
+    core.do(asks(ask("first", "small", vcore=9)))
+    core.do(releases(release("fill", "f1")), releases(release("fill", "f2")))
+    assert [k for _, k, _ in placed(core.do(releases(release("own", "other"))))][:1] == ["big"]
+
+
+def test_a_reserved_ask_takes_another_node_before_those_who_wait_for_it() -> None:
+    """Whoever is in front in the order of queues comes after it (spec § 8.6)."""
+    core = started(
+        config("[{name: a}, {name: b}, {name: f}]"),
+        nodes(node("n1", vcore=10), node("n2", vcore=10)),
+        apps(app("fill", "root.f"), app("first", "root.a"), app("own", "root.b")),
+        asks(ask("fill", "f1", vcore=4), ask("fill", "f2", vcore=4)),
+        asks(ask("own", "big", vcore=7)),
+    )
+    core.wait(3)
+    core.do(asks(ask("first", "other", vcore=8)))
+    assert placed(core.do(releases(release("fill", "f2")))) == [("own", "big", "n2")]
+
+
+# What could not be run
+
+
+def test_an_ask_that_could_not_be_run_waits_behind_its_equals() -> None:
+    """The room goes to the next one, and then to those that came meanwhile."""
+    core = started(
+        config("[{name: a}]"),
+        nodes(node("n", vcore=1)),
+        apps(app("app", "root.a")),
+        asks(*(ask("app", f"k{number}", vcore=1, created=START) for number in (1, 2, 3))),
+    )
+    why = TerminationType.SCHEDULING_FAILED_ON_RM
+    assert keys(core.do(releases(release("app", "k1", why=why)))) == ["k2"]
+    assert keys(core.do(releases(release("app", "k2")))) == ["k3"]
+    assert keys(core.do(releases(release("app", "k3")))) == []
+    assert keys(core.wait(1.0)) == ["k1"]
+
+
+# Turns that are cut short
+
+
+def test_who_was_woken_is_served_after_a_turn_that_was_cut_short() -> None:
+    """The turn has tried enough before it comes to him; the next one goes on."""
+    core = started(
+        config("[{name: a}, {name: b, resources: {max: {vcore: 1m}}}, {name: f}]"),
+        nodes(node("n1", vcore=500), node("n2", vcore=500)),
+        apps(app("fill", "root.f"), app("runs", "root.b"), app("waits", "root.b")),
+        apps(app("many", "root.a")),
+        asks(ask("fill", "f1", vcore=300), ask("fill", "f2", vcore=300)),
+        asks(ask("runs", "r", vcore=1), ask("waits", "w", vcore=1)),
+    )
+    core.send(releases(release("runs", "r")))
+    core.send(asks(*(ask("many", f"k{size}", vcore=size) for size in range(201, 301))))
+    assert keys(core.send(Tick(decisions=1))) == []
+    assert keys(core.run(decisions=1)) == ["w"]
+
+
+# Who may start
+
+
+@pytest.mark.parametrize("bound", ["queue", "user"])
+def test_an_ask_that_is_taken_back_lets_the_next_application_start(bound: str) -> None:
+    """While the RM was asked about it, its application was about to run and took the only place."""
+    one = "maxapplications: 1"
+    limit = f"limits: [{{limit: one, users: ['*'], {one}}}]" if bound == "user" else ""
+    leaf = f"{{name: a, {one}}}" if bound == "queue" else "{name: a}"
+    core = started(
+        config(f"[{leaf}]", rest=limit),
+        nodes(node("n1", vcore=10)),
+        apps(app("one", "root.a"), app("two", "root.a")),
+        policy=PredicatePolicy(deadline=10.0),
+    )
+    (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
+    assert placed(core.do(asks(ask("two", "t", vcore=4)))) == []
+    assert placed(core.do(refusal(check, "n1"))) == [("two", "t", "n1")]
+
+
+def test_a_running_application_that_ends_lets_the_first_that_waits_start() -> None:
+    """One place is for one: the first in order, whatever queue it is in."""
+    leaves = ", ".join(f"{{name: {name}, maxapplications: 1}}" for name in "xy")
+    core = started(
+        config(f"[{{name: p, maxapplications: 1, queues: [{leaves}]}}]"),
+        nodes(node("n1", vcore=100)),
+        apps(app("runs", "root.p.y")),
+        asks(ask("runs", "r", vcore=1)),
+        apps(app("x1", "root.p.x"), app("y1", "root.p.y"), app("x2", "root.p.x")),
+    )
+    core.do(asks(ask("x2", "x2", vcore=1), ask("y1", "y1", vcore=1), ask("x1", "x1", vcore=1)))
+    assert keys(core.do(remove_apps("runs"))) == ["x1"]
+    assert keys(core.do(remove_apps("x1"))) == ["x2"]
+    assert keys(core.do(remove_apps("x2"))) == ["y1"]
+
+
+# State-aware leaves
+
+
+@pytest.mark.parametrize("how", ["its ask is released", "all is released", "it is removed"])
+def test_the_next_accepted_application_is_tried_when_the_one_before_it_goes(how: str) -> None:
+    """The older one has an ask that fits nowhere, and keeps the younger one back until then."""
+    core = started(AWARE, nodes(node("n", vcore=10)))
+    for app_id in ("old", "young"):
+        core.do(apps(app(app_id, "root.a")))
+        core.wait(1)
+    core.do(asks(ask("old", "huge", vcore=11)))
+    assert placed(core.do(asks(ask("young", "y", vcore=1)))) == []
+    commands: dict[str, Command] = {
+        "its ask is released": releases(release("old", "huge")),
+        "all is released": releases(release("old")),
+        "it is removed": remove_apps("old"),
+    }
+    assert placed(core.do(commands[how])) == [("young", "y", "n")]
+
+
+@pytest.mark.parametrize("how", ["second allocation", "release", "removal", "five minutes"])
+def test_the_next_accepted_application_is_tried_when_the_start_before_it_ends(how: str) -> None:
+    """One starts at a time; its start ends with a second allocation, by itself or by time."""
+    core = started(AWARE, nodes(node("n", vcore=10)))
+    for app_id in ("old", "young"):
+        core.do(apps(app(app_id, "root.a")))
+        core.wait(1)
+    core.do(asks(ask("old", "o1", vcore=1)))
+    assert placed(core.do(asks(ask("young", "y", vcore=1)))) == []
+    match how:
+        case "second allocation":
+            effects = core.do(asks(ask("old", "o2", vcore=1)))
+        case "release":
+            effects = core.do(releases(release("old", "o1")))
+        case "removal":
+            effects = core.do(remove_apps("old"))
+        case _:
+            assert placed(core.wait(300 - 0.5)) == []
+            effects = core.wait(1)
+    assert ("young", "y", "n") in placed(effects)
+
+
+def test_an_older_application_that_comes_to_a_state_aware_leaf_is_the_next() -> None:
+    """An ask that was made long ago makes its application the oldest (spec § 5.2)."""
+    core = started(AWARE, nodes(node("n", vcore=10)))
+    core.do(apps(app("starts", "root.a"), app("young", "root.a"), app("old", "root.a")))
+    core.do(asks(ask("starts", "s1", vcore=1)))
+    core.do(asks(ask("young", "y", vcore=1)))
+    core.do(asks(ask("old", "o", vcore=1, created=START - 50)))
+    assert keys(core.do(asks(ask("starts", "s2", vcore=1)))) == ["s2", "o"]
+
+
+# Back-off
+
+
+def test_the_end_of_a_back_off_is_a_try_for_the_whole_application() -> None:
+    """What it waited for before counts no more: everything inside is looked at again."""
+    properties = "{application.unschedasks.backoff: '2', application.unschedasks.backoff.delay: 5s}"
+    core = started(
+        config(f"[{{name: a, properties: {properties}}}, {{name: f}}]"),
+        nodes(node("n1", vcore=10), node("n2", vcore=10)),
+        apps(app("fill", "root.f"), app("own", "root.a")),
+        asks(ask("fill", "f1", vcore=5), ask("fill", "f2", vcore=5)),
+        reservations=False,
+    )
+    core.do(asks(*(ask("own", f"k{size}", vcore=size) for size in (6, 7, 8))))
+    assert "backs off" in last(core.views.explain(DEFAULT, "own", "k6")).summary
+    assert placed(core.do(releases(release("fill", "f1")))) == []
+    assert keys(core.wait(6)) == ["k6"]
+
+
+# Settings
+
+
+def test_what_a_new_configuration_allows_is_tried_at_once() -> None:
+    """Who waits for a maximum, for a place to start and for a back-off: all may go."""
+    tight = config("[{name: a, maxapplications: 1}, {name: b, resources: {max: {vcore: 1m}}}]")
+    core = started(
+        tight,
+        nodes(node("n", vcore=10)),
+        apps(app("a1", "root.a"), app("a2", "root.a"), app("b1", "root.b")),
+        asks(ask("a1", "a1", vcore=1)),
+        asks(ask("a2", "a2", vcore=1), ask("b1", "b1", vcore=2)),
+    )
+    assert set(keys(core.do(reload(config("[{name: a}, {name: b}]"))))) == {"a2", "b1"}

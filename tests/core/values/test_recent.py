@@ -1,0 +1,49 @@
+"""The log of what has changed: each reader hears of all that has, and of nothing else."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne_core.config.schema import NodeSortPolicy
+from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.node import Node
+from licorne_core.values.ids import NodeId
+from licorne_core.values.recent import Recent
+
+changes = st.lists(st.tuples(st.sampled_from(["note", "note", "forget"]), st.integers(0, 4)))
+
+
+@given(changes, changes)
+def test_a_reader_hears_of_what_has_changed_since(
+    before: list[tuple[str, int]], after: list[tuple[str, int]]
+) -> None:
+    """Each thing once, the latest change first, and nothing that is gone."""
+    log: Recent[int] = Recent()
+    follow(log, before)
+    read = log.count
+    expected = follow(log, after)
+    assert list(log.since(read)) == expected[::-1]
+    assert list(log.since(log.count)) == []
+
+
+def follow(log: Recent[int], changes: list[tuple[str, int]]) -> list[int]:
+    """Carry out the changes; what has changed by them and is not gone, the latest last."""
+    changed: list[int] = []
+    for what, thing in changes:
+        if thing in changed:
+            changed.remove(thing)
+        if what == "note":
+            log.note(thing)
+            changed.append(thing)
+        else:
+            log.forget(thing)
+    return changed
+
+
+def test_a_node_that_is_gone_is_forgotten() -> None:
+    """Nobody keeps nodes that a cluster had once."""
+    book = NodeBook(NodeSortPolicy())
+    stays, goes = (Node(NodeId(name), {}, {}, schedulable=True) for name in ("n1", "n2"))
+    book.add(stays)
+    book.add(goes)
+    book.remove(goes)
+    assert list(book.changed.since(0)) == [stays]

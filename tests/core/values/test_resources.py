@@ -1,0 +1,115 @@
+"""Resource arithmetic (spec § 0), compared with what unlimited integers say."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne_core.values import resources as r
+from licorne_core.values.resources import INT64_MAX, INT64_MIN
+
+NAMES = ("memory", "vcore", "gpu", "pods")
+AMOUNTS = st.one_of(
+    st.integers(-3, 3),
+    st.integers(INT64_MIN, INT64_MAX),
+    st.sampled_from([INT64_MIN, INT64_MIN + 1, INT64_MAX - 1, INT64_MAX]),
+)
+SIZES = st.dictionaries(st.sampled_from(NAMES), AMOUNTS, max_size=len(NAMES))
+
+
+def clamped(value: int) -> int:
+    """The value, brought back into int64."""
+    return min(INT64_MAX, max(INT64_MIN, value))
+
+
+@given(SIZES, SIZES)
+def test_sums_saturate(left: r.Resources, right: r.Resources) -> None:
+    """Adding and taking away work by name over both sides, and stop at the ends of int64."""
+    names = left.keys() | right.keys()
+    assert r.add(left, right) == {n: clamped(left.get(n, 0) + right.get(n, 0)) for n in names}
+    assert r.subtract(left, right) == {n: clamped(left.get(n, 0) - right.get(n, 0)) for n in names}
+
+
+@given(SIZES, st.integers(INT64_MIN, INT64_MAX))
+def test_products_saturate(size: r.Resources, factor: int) -> None:
+    """Multiplying stops at the ends of int64."""
+    assert r.multiply(size, factor) == {n: clamped(value * factor) for n, value in size.items()}
+
+
+@given(st.lists(SIZES, max_size=4))
+def test_sum_of_many_is_adding_one_by_one(sizes: list[r.Resources]) -> None:
+    """The sum of many is what adding them in order gives."""
+    total: dict[str, int] = {}
+    for size in sizes:
+        total = r.add(total, size)
+    assert r.sum_of(sizes) == total
+
+
+@given(SIZES, SIZES)
+def test_arithmetic_changes_no_operand(left: r.Resources, right: r.Resources) -> None:
+    """Operands are values: no function writes to them."""
+    before = dict(left), dict(right)
+    for function in (r.add, r.subtract, r.min_undefined, r.fits):
+        function(left, right)
+    r.without_zeros(left)
+    assert (left, right) == before
+
+
+@given(SIZES, SIZES)
+def test_two_ways_to_fit(limit: r.Resources, size: r.Resources) -> None:
+    """What the limit does not define is zero, or unlimited, by the function's name."""
+    assert r.fits(limit, size) == all(v <= max(0, limit.get(n, 0)) for n, v in size.items())
+    shared = limit.keys() & size.keys()
+    assert r.fits_max_undefined(limit, size) == all(size[n] <= max(0, limit[n]) for n in shared)
+
+
+@given(SIZES, SIZES)
+def test_what_fits_strictly_fits_with_undefined_unlimited(
+    limit: r.Resources, size: r.Resources
+) -> None:
+    """The strict fit is the narrower of the two."""
+    if r.fits(limit, size):
+        assert r.fits_max_undefined(limit, size)
+
+
+@given(SIZES, SIZES)
+def test_equal_over_the_union(left: r.Resources, right: r.Resources) -> None:
+    """Equality looks at the names of both sides, an absent one being zero."""
+    pairs = [(left.get(n, 0), right.get(n, 0)) for n in NAMES]
+    assert r.equals(left, right) == all(a == b for a, b in pairs)
+
+
+@given(SIZES)
+def test_signs(size: r.Resources) -> None:
+    """Zero, negative and strictly above zero are told apart whatever names are zero."""
+    values = list(size.values())
+    assert r.is_zero(size) == all(v == 0 for v in values) == (r.without_zeros(size) == {})
+    assert r.has_negative(size) == any(v < 0 for v in values)
+    above = bool(values) and min(values) >= 0 and max(values) > 0
+    assert r.is_strictly_greater_than_zero(size) == above
+
+
+@given(SIZES, SIZES)
+def test_smaller_by_name(left: r.Resources, right: r.Resources) -> None:
+    """The minimum takes the other side's amount where one side has none."""
+    smaller = r.min_undefined(left, right)
+    assert smaller == {
+        n: min(side[n] for side in (left, right) if n in side) for n in left.keys() | right.keys()
+    }
+    assert smaller == r.min_undefined(right, left)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(NAMES), st.integers(1, 1000)), max_size=6))
+def test_charges_and_refunds_cancel(sizes: list[dict[str, int]]) -> None:
+    """A running total to which all was added and refunded has no names left."""
+    total: dict[str, int] = {}
+    for size in sizes:
+        r.charge(total, tuple(size.items()))
+    assert total == r.sum_of(sizes)
+    for size in sizes:
+        r.refund(total, tuple(size.items()))
+    assert total == {}
+
+
+def test_description() -> None:
+    """Messages show amounts sorted by name."""
+    assert r.describe({"vcore": 2000, "memory": -1}) == "map[memory:-1 vcore:2000]"
+    assert r.describe({}) == "map[]"

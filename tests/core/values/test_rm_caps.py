@@ -1,0 +1,316 @@
+"""How much one RM may have: beyond a cap it is refused, with the cap and the value (A7)."""
+
+from dataclasses import replace
+
+import pytest
+
+from licorne_core.messages.commands import NodeAction, RefuseNewWork, RegisterRm
+from licorne_core.messages.effects import (
+    ApplicationsAnswered,
+    ConfigurationRefused,
+    Effect,
+    NodesAnswered,
+    Registered,
+    RegistrationFailed,
+)
+from licorne_core.values.asks import Ask
+from licorne_core.values.errors import InvariantBroken
+from licorne_core.values.ids import PartitionName, RmId
+from licorne_core.values.rm_caps import ASK_BYTES, RmCaps, RmCounts, Shortage
+from support.core.builders import (
+    RM,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+    remove_apps,
+)
+from support.core.driver import Driver, keys, refused
+
+LEAF = config("[{name: a}]")
+SHORT = "the server has 900 bytes, at most 800 are allowed"
+
+
+def started(caps: RmCaps, rm: str = RM) -> Driver:
+    """A driver with one RM, one node and one application."""
+    driver = Driver(rm_caps=caps)
+    driver.do(register(LEAF, rm), nodes(node("n", vcore=100), rm=rm))
+    driver.do(apps(app("one", "root.a"), rm=rm))
+    return driver
+
+
+def counts(driver: Driver, rm: str = RM) -> RmCounts:
+    """What the RM has, as reported."""
+    return driver.views.rm(rm).counts
+
+
+@pytest.mark.parametrize("name", ["requests", "allocations"])
+def test_a_tally_that_is_wrong_is_noticed(name: str) -> None:
+    """The sums over applications are counted anew by the checks of the books (H2)."""
+    driver = started(RmCaps())
+    tally = next(iter(driver.scheduler.partitions.values())).tally
+    setattr(tally, name, 1)
+    with pytest.raises(InvariantBroken, match="H2: "):
+        driver.scheduler.check_holdings()
+
+
+def test_the_report_of_a_partition_looks_at_no_application() -> None:
+    """What applications have is summed up as it comes and goes: there may be very many."""
+    driver = started(RmCaps())
+    driver.do(asks(ask("one", "runs", vcore=60), ask("one", "waits", vcore=60)))
+    partition = next(iter(driver.scheduler.partitions.values()))
+    partition.applications = {}
+    [report] = driver.views.partitions()
+    assert (report.allocations, report.pending_asks) == (1, 1)
+    assert report.applications == {"Running": 1}
+
+
+def of_others(key: str, on_node: str = "n") -> Ask:
+    """An allocation of another scheduler."""
+    made = ask("", key, on_node=on_node, vcore=1)
+    made.tags = {"foreign": "default"}
+    return made
+
+
+def reasons(effects: list[Effect]) -> list[str]:
+    """Why applications and nodes were refused."""
+    return [
+        refusal.reason
+        for effect in effects
+        if isinstance(effect, ApplicationsAnswered | NodesAnswered)
+        for refusal in effect.rejected
+    ]
+
+
+def test_asks_and_allocations_are_counted_together() -> None:
+    """Pending asks, allocations and those of other schedulers are under one cap."""
+    driver = started(RmCaps(asks=3))
+    told = driver.do(asks(ask("one", "k1", vcore=1), of_others("f")))
+    told += driver.do(asks(ask("one", "k2", vcore=1000), ask("one", "k3", vcore=1)))
+    reason = "allocation k3 is one too many: RM rm1 has 3 asks and allocations, at most 3"
+    assert refused(told) == {"k3": f"{reason} are allowed"}
+    assert keys(told) == ["k1"]
+    assert refused(driver.do(asks(of_others("g"))))["g"].startswith("allocation g is one too many")
+
+
+def test_what_is_known_may_be_said_again_at_the_cap() -> None:
+    """A resize, or the same ask again, adds nothing and is taken."""
+    driver = started(RmCaps(asks=2))
+    driver.do(asks(ask("one", "k1", vcore=1), of_others("f")))
+    assert refused(driver.do(asks(ask("one", "k1", vcore=2), of_others("f")))) == {}
+
+
+@pytest.mark.parametrize("key", ["k1", ""])
+def test_what_is_released_makes_room(key: str) -> None:
+    """Beyond the cap one ask is refused until another is released."""
+    driver = started(RmCaps(asks=1))
+    driver.do(asks(ask("one", "k1", vcore=1)))
+    assert "k2" in refused(driver.do(asks(ask("one", "k2", vcore=1))))
+    driver.do(releases(release("one", key)))
+    assert refused(driver.do(asks(ask("one", "k2", vcore=1)))) == {}
+
+
+def test_an_application_too_many_is_rejected() -> None:
+    """Applications are counted until they are removed."""
+    driver = started(RmCaps(applications=2))
+    told = driver.do(apps(app("two", "root.a"), app("three", "root.a")))
+    reason = "application three is one too many: RM rm1 has 2 applications, at most 2 are allowed"
+    assert reasons(told) == [reason]
+    driver.do(remove_apps("one"))
+    assert reasons(driver.do(apps(app("three", "root.a")))) == []
+
+
+def test_a_node_too_many_is_rejected() -> None:
+    """Nodes are counted until they are decommissioned."""
+    driver = started(RmCaps(nodes=1))
+    told = driver.do(nodes(node("m", vcore=1)))
+    assert reasons(told) == ["node m is one too many: RM rm1 has 1 nodes, at most 1 are allowed"]
+    driver.do(nodes(node("n", NodeAction.DECOMISSION), node("m", vcore=1)))
+    assert list(driver.scheduler.partitions[PartitionName("[rm1]default")].nodes.by_id) == ["m"]
+
+
+def test_memory_is_reckoned_from_what_is_said() -> None:
+    """An ask with much in it is refused where a plain one is taken."""
+    driver = started(RmCaps())
+    room = counts(driver).memory + 10 * ASK_BYTES
+    driver = started(RmCaps(memory=room))
+    large = replace(ask("one", "large", vcore=1), footprint=20 * ASK_BYTES)
+    reason = refused(driver.do(asks(large, ask("one", "plain", vcore=1))))
+    assert list(reason) == ["large"]
+    assert f"it needs {21 * ASK_BYTES} more, at most {room} are allowed" in reason["large"]
+    tags = {f"tag{number}": "x" * 1000 for number in range(20)}
+    assert "bytes of memory" in reasons(driver.do(apps(app("fat", "root.a", tags=tags))))[0]
+    assert "bytes of memory" in reasons(driver.do(nodes(node("fat", attributes=tags, vcore=1))))[0]
+
+
+def test_what_asks_bring_along_adds_up() -> None:
+    """Each ask may be small enough, and all together are not; what is released makes room."""
+    driver = started(RmCaps())
+    driver = started(RmCaps(memory=counts(driver).memory + 10 * ASK_BYTES))
+    three = [replace(ask("one", key, vcore=1000), footprint=2 * ASK_BYTES) for key in "abc"]
+    assert list(refused(driver.do(asks(*three)))) == ["c"]
+    driver.do(releases(release("one", "a")))
+    assert refused(driver.do(asks(three[2]))) == {}
+
+
+def test_a_resize_cannot_get_past_the_memory() -> None:
+    """An ask said again with much in it is refused, and stays as it was."""
+    driver = started(RmCaps())
+    driver = started(RmCaps(memory=counts(driver).memory + 10 * ASK_BYTES))
+    driver.do(asks(ask("one", "k1", vcore=1000), ask("one", "k2", vcore=1)))
+    for key in ("k1", "k2"):
+        large = replace(ask("one", key, vcore=3), footprint=20 * ASK_BYTES)
+        assert list(refused(driver.do(asks(large)))) == [key]
+    assert [
+        known.ask.ask_class.items
+        for known in driver.views.asks(PartitionName("[rm1]default"), "one")
+        if known is not None
+    ] == [(("vcore", 1000),)]
+
+
+def test_what_was_brought_counts_until_it_is_gone() -> None:
+    """A smaller ask under the same key keeps the tags that it has, so it takes the same memory."""
+    driver = started(RmCaps())
+    before = counts(driver).memory
+    driver.do(asks(replace(ask("one", "k1", vcore=1000), footprint=20 * ASK_BYTES)))
+    large = counts(driver).memory
+    driver.do(asks(ask("one", "k1", vcore=900)))
+    assert counts(driver).memory >= large
+    driver.do(releases(release("one", "k1")))
+    assert counts(driver).memory - before < 10 * ASK_BYTES
+
+
+def test_an_ask_placed_by_its_rm_cannot_get_past_the_memory() -> None:
+    """An ask that is said again with a node and with much in it is refused, and still waits."""
+    driver = started(RmCaps())
+    driver = started(RmCaps(memory=counts(driver).memory + 10 * ASK_BYTES))
+    driver.do(asks(ask("one", "k1", vcore=1000)))
+    large = replace(ask("one", "k1", on_node="n", vcore=3), footprint=20 * ASK_BYTES)
+    assert list(refused(driver.do(asks(large)))) == ["k1"]
+    waiting = driver.views.asks(PartitionName("[rm1]default"), "one")
+    assert [known.ask.ask_class.items for known in waiting if known] == [(("vcore", 1000),)]
+
+
+def test_ended_applications_give_way_by_number_and_by_bytes() -> None:
+    """Nothing is refused for what is over: the one that ended first is not listed any more."""
+    fat = {"tag": "x" * 10_000}
+    driver = started(RmCaps(ended=2))
+    for name in ("r1", "r2", "r3"):
+        driver.now += 1
+        driver.do(apps(app(name, "root.nowhere")))
+    assert counts(driver).ended == 2
+    driver = started(RmCaps(ended_memory=40_000))
+    for name in ("r1", "r2", "r3", "r4"):
+        driver.now += 1
+        driver.do(apps(app(name, "root.nowhere", tags=fat)))
+    assert list(driver.scheduler.partitions[PartitionName("[rm1]default")].rejected) == ["r3", "r4"]
+
+
+def test_a_configuration_with_too_much_is_refused() -> None:
+    """Partitions and queues of a configuration are bounded at registration and at a reload."""
+    driver = Driver(rm_caps=RmCaps(queues=2, partitions=1))
+    two = config("[{name: a}, {name: b}]")
+    (failed,) = driver.do(register(two))
+    assert isinstance(failed, RegistrationFailed)
+    assert "the configuration has 3 queues, at most 2 are allowed" in failed.reason
+    driver.do(register(LEAF))
+    both = LEAF + LEAF.removeprefix("partitions:\n").replace("name: default", "name: gpu")
+    (refusal,) = driver.do(reload(both))
+    assert isinstance(refusal, ConfigurationRefused)
+    assert "the configuration has 2 partitions, at most 1 are allowed" in refusal.reason
+
+
+def test_one_rm_at_its_cap_costs_another_nothing() -> None:
+    """Each RM has caps of its own."""
+    driver = started(RmCaps(asks=1))
+    driver.do(register(LEAF, "rm2"), nodes(node("n", vcore=100), rm="rm2"))
+    driver.do(apps(app("one", "root.a"), rm="rm2"))
+    driver.do(asks(ask("one", "k1", vcore=1), ask("one", "k2", vcore=1)))
+    assert refused(driver.do(asks(ask("one", "k1", vcore=1), rm="rm2"))) == {}
+
+
+def test_a_new_registration_has_nothing() -> None:
+    """What the RM had before it registered anew does not count."""
+    driver = started(RmCaps())
+    fresh = counts(driver)
+    driver.do(asks(*(ask("one", f"k{number}", vcore=1) for number in range(5))))
+    assert counts(driver).asks == 5
+    driver = started(RmCaps())
+    driver.do(asks(ask("one", "k", vcore=1)), register(LEAF))
+    driver.do(nodes(node("n", vcore=100)), apps(app("one", "root.a")))
+    assert counts(driver) == fresh
+
+
+def test_a_partition_that_leaves_takes_all_with_it() -> None:
+    """What a dropped partition had does not count any more."""
+    both = LEAF + LEAF.removeprefix("partitions:\n").replace("name: default", "name: gpu")
+    driver = Driver()
+    driver.do(register(LEAF))
+    fresh = counts(driver)
+    driver.do(reload(both), nodes(node("n", partition="gpu", vcore=10)))
+    driver.do(apps(app("one", "root.a", partition="gpu"), app("bad", "x..y", partition="gpu")))
+    driver.do(asks(ask("one", "k", partition="gpu", vcore=1)), reload(LEAF))
+    assert counts(driver) == fresh
+
+
+def test_new_work_is_refused_while_memory_is_short() -> None:
+    """New asks and RMs are refused with the reason; what exists is still taken."""
+    driver = started(RmCaps())
+    driver.do(RefuseNewWork(shortage=Shortage.NEW, reason=SHORT))
+    told = driver.do(asks(ask("one", "new", vcore=1), ask("one", "old", on_node="n", vcore=1)))
+    assert refused(told) == {"new": f"allocation new is refused: {SHORT}"}
+    (failed,) = driver.do(RegisterRm(rm_id=RmId("other")))
+    assert isinstance(failed, RegistrationFailed)
+    assert SHORT in failed.reason
+
+
+def test_an_rm_can_replay_while_memory_is_short() -> None:
+    """Who registers again gets all that it runs back into the books."""
+    driver = started(RmCaps())
+    driver.do(RefuseNewWork(shortage=Shortage.NEW, reason=SHORT))
+    (again,) = driver.do(register(LEAF))
+    assert isinstance(again, Registered)
+    told = driver.do(nodes(node("n", vcore=100)), apps(app("one", "root.a")))
+    told += driver.do(asks(ask("one", "old", on_node="n", vcore=1)))
+    assert reasons(told) == []
+    assert refused(told) == {}
+    assert counts(driver).asks == 1
+
+
+def test_a_small_rm_is_served_while_a_large_one_makes_memory_short() -> None:
+    """The asks of those that have less than an equal share are taken."""
+    driver = started(RmCaps())
+    driver.do(asks(*(ask("one", f"k{number}", vcore=1) for number in range(100))))
+    driver.do(register(LEAF, "small"), nodes(node("n", vcore=100), rm="small"))
+    driver.do(apps(app("one", "root.a"), rm="small"))
+    driver.do(RefuseNewWork(shortage=Shortage.NEW, reason=SHORT))
+    assert refused(driver.do(asks(ask("one", "k", vcore=1), rm="small"))) == {}
+    assert "k" in refused(driver.do(asks(ask("one", "k", vcore=1))))
+
+
+def test_nothing_is_taken_while_memory_is_very_short() -> None:
+    """Nodes and existing allocations are refused as well, until there is enough again.
+
+    An RM that registers again is refused before its books are dropped.
+    """
+    driver = started(RmCaps())
+    driver.do(asks(ask("one", "runs", vcore=1)))
+    driver.do(RefuseNewWork(shortage=Shortage.ALL, reason=SHORT))
+    (failed,) = driver.do(register(LEAF))
+    assert isinstance(failed, RegistrationFailed)
+    assert counts(driver).asks == 1
+    told = driver.do(apps(app("two", "root.a")))
+    assert reasons(told) == [f"application two is refused: {SHORT}"]
+    assert counts(driver).ended == 0
+    told = driver.do(asks(ask("one", "old", on_node="n", vcore=1)), nodes(node("m", vcore=1)))
+    assert refused(told) == {"old": f"allocation old is refused: {SHORT}"}
+    assert reasons(told) == [f"node m is refused: {SHORT}"]
+    driver.do(RefuseNewWork(shortage=Shortage.NONE))
+    assert refused(driver.do(asks(ask("one", "old", on_node="n", vcore=1)))) == {}

@@ -1,0 +1,53 @@
+"""The tags of an application, whose keys are compared without regard to case (spec § 1.5)."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne_core.values.tags import IndexedTags, tag_value
+
+names = st.text("aAbB", max_size=2)
+
+
+@given(st.dictionaries(names, st.text("xyz", max_size=1), max_size=8), names)
+def test_indexed_tags_say_what_a_look_at_all_says(tags: dict[str, str], name: str) -> None:
+    """Whatever keys differ in case only, and whatever the order in which they came."""
+    indexed = IndexedTags(tags)
+    for wanted in (name, *tags):
+        assert tag_value(indexed, wanted) == tag_value(tags, wanted)
+
+
+class Counted(Mapping[str, str]):
+    """Tags that count how often their keys were looked at."""
+
+    def __init__(self, tags: Mapping[str, str]) -> None:
+        """Nobody has looked at any."""
+        self._tags = tags
+        self.looks: Counter[str] = Counter()
+
+    def __getitem__(self, key: str) -> str:
+        """The value under that key; raises KeyError."""
+        return self._tags[key]
+
+    def __iter__(self) -> Iterator[str]:
+        """All keys, each counted."""
+        for key in self._tags:
+            self.looks[key] += 1
+            yield key
+
+    def __len__(self) -> int:
+        """How many tags there are."""
+        return len(self._tags)
+
+
+def test_any_number_of_names_costs_one_look_at_indexed_tags() -> None:
+    """As many placement rules as there are may look for a tag of an application with very many."""
+    tags = Counted({f"Tag{number}": str(number) for number in range(50)})
+    indexed = IndexedTags(tags)
+    assert [tag_value(indexed, f"tag{number}") for number in range(60)] == [
+        *map(str, range(50)),
+        *[""] * 10,
+    ]
+    assert set(tags.looks.values()) == {1}

@@ -1,0 +1,154 @@
+"""The rules of who waits for what notice every kind of slip that they are there for."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.queues.queue import Queue
+from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.values.errors import InvariantBroken
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName
+from licorne_core.views.audit.invariants import check_invariants
+from licorne_core.views.audit.waiting import check_waiting
+from support.core.builders import MANY_RESERVED, app, apps, ask, asks, config, node, nodes, register
+from support.core.driver import Driver
+
+DEFAULT = PartitionName("[rm1]default")
+APP = AppId("large")
+Slip = Callable[[Partition], object]
+
+
+@pytest.fixture
+def core() -> Driver:
+    """Two nodes with room for 5 each, and three who wait.
+
+    One wants 6, one more than the maximum of its queue, and one waits for another to end.
+    """
+    driver = Driver()
+    leaves = "[{name: a}, {name: b, resources: {max: {vcore: 1m}}}, {name: c, maxapplications: 1}]"
+    driver.do(
+        register(config(leaves, properties=MANY_RESERVED)),
+        nodes(node("n1", vcore=10), node("n2", vcore=10)),
+        apps(app("large", "root.a"), app("over", "root.b")),
+        apps(app("runs", "root.c"), app("starts", "root.c")),
+        asks(ask("runs", "r1", vcore=5), ask("runs", "r2", vcore=5)),
+        asks(ask("large", "k", vcore=6), ask("over", "k", vcore=2), ask("starts", "k", vcore=1)),
+    )
+    return driver
+
+
+def group_of(partition: Partition, app_id: str) -> AskGroup:
+    """The only ask group of an application."""
+    (group,) = partition.applications[AppId(app_id)].groups.values()
+    return group
+
+
+def leaf_of(partition: Partition, path: str) -> Queue:
+    """The leaf of that path."""
+    leaf = partition.tree.get(path)
+    assert leaf is not None
+    return leaf
+
+
+def blocker_of(partition: Partition, app_id: str) -> Blocker:
+    """What is in the way of an application or its asks."""
+    owner = partition.applications[AppId(app_id)]
+    found: Any = owner.blocker or group_of(partition, app_id).blocker
+    assert isinstance(found, Blocker)
+    return found
+
+
+def grow(partition: Partition) -> None:
+    """A node has more room, and nobody was told."""
+    partition.nodes.resize(partition.nodes.by_id[NodeId("n1")], {"vcore": 20})
+
+
+def off_shelf(app_id: str, level: int) -> Slip:
+    """Somebody is parked, and the blocker has forgotten what leads there on one level."""
+
+    def slip(partition: Partition) -> None:
+        rankings = [
+            partition.applications[AppId(app_id)].ranking,
+            leaf_of(partition, "root.b").ranking,
+            partition.tree.root.ranking,
+        ]
+        del blocker_of(partition, app_id).shelves[rankings[level]]
+
+    return slip
+
+
+def activate(partition: Partition) -> None:
+    """Somebody is looked at although nothing can be done for him."""
+    partition.applications[AppId("over")].ranking.activate(group_of(partition, "over"))
+
+
+def raise_maximum(partition: Partition) -> None:
+    """A queue has no maximum any more, and nobody was told."""
+    leaf_of(partition, "root.b").max = None
+
+
+def misplace(partition: Partition) -> None:
+    """An application says that it waits for what does not know of it."""
+    partition.applications[APP].blocker = blocker_of(partition, "starts")
+
+
+SLIPS: dict[str, tuple[str, Slip]] = {
+    "room on a node": ("W1: <Request k of large", grow),
+    "room in a queue": ("W1: <Request k of over", raise_maximum),
+    "a place to start": (
+        "W1: <Request k of starts",
+        lambda p: setattr(leaf_of(p, "root.c"), "max_applications", 2),
+    ),
+    "nothing in an application": ("W2: ", off_shelf("over", 0)),
+    "nothing in a queue": ("W2: .* has not <Application over", off_shelf("over", 1)),
+    "nothing below root": ("W2: .* has not <Queue root.b", off_shelf("over", 2)),
+    "active": ("W2: .* is active", activate),
+    "blocker of others": ("W2: ", misplace),
+    "maximum in nobody's way": (
+        "W3: ",
+        lambda p: p.wakeups.shortages.get(p.tree.root, (("vcore", 99),)),
+    ),
+    "limit in nobody's way": ("W3: ", lambda p: p.wakeups.running_limits.get(p.tree.root)),
+}
+
+
+@pytest.mark.parametrize(("rule", "slip"), SLIPS.values(), ids=SLIPS.keys())
+def test_a_slip_is_noticed(core: Driver, rule: str, slip: Slip) -> None:
+    """Who waits for nothing, or is not known where he waits, is reported with the rule."""
+    partition = core.scheduler.partitions[DEFAULT]
+    check_waiting(partition)
+    slip(partition)
+    with pytest.raises(InvariantBroken, match=rule):
+        check_waiting(partition)
+
+
+def test_a_reserved_ask_that_could_be_served_is_noticed(core: Driver) -> None:
+    """Those with a node of their own are looked at one by one, not only the first of a group."""
+    core.do(asks(ask("large", "other", vcore=7)))
+    core.wait(3)
+    partition = core.scheduler.partitions[DEFAULT]
+    assert set(partition.applications[APP].reserved) == {AllocationKey("k"), AllocationKey("other")}
+    check_waiting(partition)
+    grow(partition)
+    with pytest.raises(InvariantBroken, match="W1: "):
+        check_waiting(partition)
+
+
+def test_who_waits_while_there_is_work_is_no_slip(core: Driver) -> None:
+    """The next turn looks at him; only a partition at rest may have nobody who could be served."""
+    partition = core.scheduler.partitions[DEFAULT]
+    grow(partition)
+    partition.wakeups.waiting.runnable = True
+    check_waiting(partition)
+
+
+def test_the_sweep_over_the_books_has_these_rules_in_it(core: Driver) -> None:
+    """Whoever checks the books checks the waiting as well."""
+    core.scheduler.partitions[DEFAULT].wakeups.running_limits.get(
+        core.scheduler.partitions[DEFAULT].tree.root
+    )
+    with pytest.raises(InvariantBroken, match="W3: "):
+        check_invariants(core.scheduler)

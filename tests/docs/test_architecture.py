@@ -1,0 +1,33 @@
+"""The page on architecture: its picture, and the files that it names."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from support.sources import ROOT
+
+PAGE = ROOT / "docs" / "architecture.md"
+SCRIPT = ROOT / "docs" / "architecture.py"
+
+
+def test_the_picture_shows_the_imports() -> None:
+    """The drawing is what the imports in the code are; `make picture` draws it anew."""
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), "--check"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_files_are_there() -> None:
+    """Each file that the page names exists, and the page names ten to read first."""
+    text = PAGE.read_text(encoding="utf-8")
+    paths = [f"/{path.relative_to(ROOT).as_posix()}" for path in _sources()]
+    named = re.findall(r"`([\w/]+\.py)`", text)
+    assert [name for name in named if not any(path.endswith(f"/{name}") for path in paths)] == []
+    first = text.split("## Read these ten files first")[1]
+    assert len(re.findall(r"^\| `", first, re.MULTILINE)) == 10
+
+
+def _sources() -> list[Path]:
+    return [path for folder in ("core", "server") for path in (ROOT / folder).rglob("*.py")]

@@ -1,0 +1,58 @@
+"""A server adds its books up by itself, and says what does not agree."""
+
+from typing import Any, cast
+
+from structlog.testing import capture_logs
+
+from licorne_server.engine.audits import AUDIT_SECONDS, SHOWN
+from licorne_server.process.settings import Settings
+from licorne_server.serving.app import running
+from licorne_server.testing import FakeRM, VirtualClock
+from licorne_server.testing.serving import LOOPBACK
+
+
+async def test_books_are_added_up_from_time_to_time() -> None:
+    """While they agree nothing is said; what does not is counted, and the first of it is logged."""
+    clock = VirtualClock()
+    settings = Settings(listen=LOOPBACK, http=LOOPBACK)
+    async with (
+        running(settings, clock=clock) as server,
+        FakeRM(server.grpc_address, clock=clock) as rm,
+    ):
+        await rm.add_nodes(SHOWN + 2)
+        with capture_logs() as quiet:
+            await clock.advance(AUDIT_SECONDS)
+        assert (server._audits.count, server._audits.findings) == (1, 0)
+        assert not [line for line in quiet if line["event"] == "books disagree"]
+        (partition,) = server.scheduler.partitions.values()
+        for node in partition.nodes.by_id.values():
+            node.available = {"vcore": -1}
+        with capture_logs() as lines:
+            await clock.advance(AUDIT_SECONDS)
+        assert server._audits.count == 2
+        assert server._audits.findings > SHOWN
+        told = [line["finding"] for line in lines if line["event"] == "books disagree"]
+        assert len(told) == SHOWN
+        assert told[0].startswith("partition [rm1]default: ")
+
+
+async def test_an_audit_that_fails_is_not_the_last() -> None:
+    """Books that cannot be added up are told of, and the next audit comes in its time."""
+    clock = VirtualClock()
+    settings = Settings(listen=LOOPBACK, http=LOOPBACK)
+    async with (
+        running(settings, clock=clock) as server,
+        FakeRM(server.grpc_address, clock=clock) as rm,
+    ):
+        await rm.add_nodes(1)
+        (partition,) = server.scheduler.partitions.values()
+        (node,) = partition.nodes.by_id.values()
+        whole = node.available
+        node.available = cast("Any", None)
+        with capture_logs() as lines:
+            await clock.advance(AUDIT_SECONDS)
+        (line,) = [line for line in lines if line["event"] == "audit failed"]
+        assert line["partition"] == partition.name
+        node.available = whole
+        await clock.advance(AUDIT_SECONDS)
+        assert (server._audits.count, server._audits.findings) == (2, 0)

@@ -1,0 +1,310 @@
+"""Copies of the core: nothing waits for them, and nothing is left of them."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped]
+from structlog.testing import capture_logs
+
+from licorne_core.scheduler import Scheduler
+from licorne_core.values.ids import RmId
+from licorne_server.engine.copied_process import Spent
+from licorne_server.engine.copies import MOST_OF_PEER, RETRY_AFTER, Copies, Question
+from licorne_server.engine.pauses import Pauses
+from licorne_server.fair import TimeSlices
+from licorne_server.serving.app import Server
+from licorne_server.wire.errors import CallError, Defect, Stopped, failed_precondition
+from support.core.builders import node, nodes, remove_apps
+from support.peers.shim import Shim, ask, eventually, new_allocations
+
+RM = RmId("rm")
+FREE = Pauses(0.0, lambda: 0)
+
+
+def nothing() -> None:
+    """There is nothing to check."""
+
+
+class Sleeper:
+    """A question that is never answered: its copy says where it is, and sleeps."""
+
+    def __init__(self, folder: Path) -> None:
+        """It writes into the folder."""
+        self._file = folder / "pid"
+
+    def __call__(self, scheduler: Scheduler, now: float, spent: Spent) -> bytes:
+        """In the copy."""
+        part = self._file.with_suffix(".part")
+        part.write_text(str(os.getpid()))
+        part.rename(self._file)
+        while True:
+            signal.pause()
+
+    async def pid(self) -> int:
+        """Wait until the copy sleeps; its process."""
+        await eventually(self._file.exists)
+        return int(self._file.read_text())
+
+
+def is_there(pid: int) -> bool:
+    """Whether there is such a process, or what is left of it before it is reaped."""
+    return Path(f"/proc/{pid}").exists()
+
+
+def asked(copies: Copies, question: Question, peer: str = "me") -> "asyncio.Task[bytes]":
+    """Somebody asks."""
+    return asyncio.get_running_loop().create_task(copies.ask(peer, RM, question, nothing))
+
+
+@pytest.fixture
+def sleeper(tmp_path: Path) -> Sleeper:
+    """A copy that would be there for ever."""
+    return Sleeper(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def no_file_is_left_open() -> Iterator[None]:
+    """What a test opens it closes."""
+    before = opened()
+    yield
+    # The server's own go when it has stopped, which is before this.
+    assert opened() <= before
+
+
+def opened() -> int:
+    """Pipes that this process has open."""
+    links = (link for link in Path("/proc/self/fd").iterdir())
+    return sum(pointed_at(link).startswith("pipe:") for link in links)
+
+
+def pointed_at(link: Path) -> str:
+    """Where it leads; nowhere for what was closed meanwhile."""
+    try:
+        return os.readlink(link)
+    except OSError:
+        return ""
+
+
+async def test_a_copy_has_the_core_and_no_file_of_its_parent(server: Server, shim: Shim) -> None:
+    """It sees the RM, and has nothing open but its own pipe: no port, no stream, no log."""
+    await shim.set_up()
+
+    def look(scheduler: Scheduler, now: float, spent: Spent) -> bytes:
+        links = [pointed_at(link).partition(":")[0] for link in Path("/proc/self/fd").iterdir()]
+        return f"{scheduler.views.rm('rm').rm_id} {sorted(filter(None, links))}".encode()
+
+    assert await server.copies.ask("me", RM, look, nothing) == b"rm ['pipe']"
+
+
+async def test_what_a_copy_does_is_not_done(server: Server, shim: Shim) -> None:
+    """A command that the copy carries out changes nothing here."""
+    await shim.set_up()
+
+    def remove(scheduler: Scheduler, now: float, spent: Spent) -> bytes:
+        scheduler.handle(remove_apps("app", rm="rm"), now)
+        [name] = scheduler.partitions
+        return str(len(scheduler.partitions[name].applications)).encode()
+
+    assert await server.copies.ask("me", RM, remove, nothing) == b"0"
+    [report] = server.scheduler.views.partitions(RM)
+    assert sum(report.applications.values()) == 1
+
+
+async def test_all_that_the_rm_said_before_is_in_the_copy(server: Server, shim: Shim) -> None:
+    """A copy is made behind the commands that wait, though nobody waited for these."""
+    await shim.set_up()
+
+    def count(scheduler: Scheduler, now: float, spent: Spent) -> bytes:
+        [name] = scheduler.partitions
+        return str(len(scheduler.partitions[name].nodes.by_id)).encode()
+
+    for number in range(50):
+        server.engine.post(nodes(node(f"late-{number}", vcore=1), rm="rm"))
+    assert await server.copies.ask("me", RM, count, nothing) == b"51"
+
+
+async def test_allocations_go_on_while_a_copy_works(
+    server: Server, shim: Shim, sleeper: Sleeper
+) -> None:
+    """An ask is placed although a plan never ends; a caller who goes ends the plan."""
+    calls = await shim.set_up()
+    plan = asked(server.copies, sleeper)
+    pid = await sleeper.pid()
+    await shim.ask(calls[0], ask("k1"))
+    assert await new_allocations(calls[0], 1)
+    assert is_there(pid)
+    plan.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await plan
+    assert not is_there(pid)
+
+
+async def test_the_next_plan_is_made_when_one_was_given_up(
+    server: Server, shim: Shim, sleeper: Sleeper
+) -> None:
+    """One copy is there at a time, and whoever waits has its turn when that has ended."""
+    await shim.set_up()
+    plan = asked(server.copies, sleeper, "a")
+    await sleeper.pid()
+    second = asked(server.copies, lambda *_: b"second", "b")
+    waits = asked(server.copies, lambda *_: b"third", "c")
+    await eventually(lambda: server.copies.waiting == 2)
+    assert server.copies.made == 1
+    plan.cancel()
+    assert await second == b"second"
+    assert await waits == b"third"
+
+
+async def test_a_copy_that_is_killed_is_told_of(
+    server: Server, shim: Shim, sleeper: Sleeper
+) -> None:
+    """Its caller gets ABORTED, nothing is left of it, and the next plan is made."""
+    await shim.set_up()
+    plan = asked(server.copies, sleeper)
+    pid = await sleeper.pid()
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(CallError) as error:
+        await plan
+    assert error.value.code is grpc.StatusCode.ABORTED
+    assert error.value.message == "the copy that worked the plan out was ended by SIGKILL"
+    assert not is_there(pid)
+    assert await server.copies.ask("me", RM, lambda *_: b"well", nothing) == b"well"
+
+
+async def test_a_copy_that_fails_is_in_the_log(server: Server, shim: Shim) -> None:
+    """Its caller gets an id, and the log has the traceback under the same."""
+    await shim.set_up()
+
+    def fail(scheduler: Scheduler, now: float, spent: Spent) -> bytes:
+        raise RuntimeError("planted")
+
+    with capture_logs() as lines, pytest.raises(Defect) as error:
+        await server.copies.ask("me", RM, fail, nothing)
+    [line] = [line for line in lines if line["event"] == "plan failed"]
+    assert line["correlation_id"] == error.value.correlation_id
+    assert "RuntimeError: planted" in line["traceback"]
+
+
+async def test_a_copy_ends_with_the_server(server: Server, shim: Shim, sleeper: Sleeper) -> None:
+    """A server that stops ends the copy; its caller and those who wait get Stopped."""
+    await shim.set_up()
+    plan = asked(server.copies, sleeper)
+    pid = await sleeper.pid()
+    waits = asked(server.copies, sleeper)
+    await eventually(lambda: server.copies.waiting == 1)
+    await server.copies.stop()
+    for task in (plan, waits, asked(server.copies, sleeper)):
+        with pytest.raises(Stopped):
+            await task
+    assert not is_there(pid)
+
+
+async def test_a_copy_that_computes_too_long_is_ended(
+    server: Server, shim: Shim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system ends a copy that does not see that its time is spent."""
+    monkeypatch.setattr("licorne_server.engine.copies.CPU_SECONDS", 1)
+    await shim.set_up()
+
+    def compute(scheduler: Scheduler, now: float, spent: Spent) -> bytes:
+        while True:
+            pass
+
+    with pytest.raises(CallError) as error:
+        await server.copies.ask("me", RM, compute, nothing)
+    assert error.value.message.endswith("was ended by SIGXCPU")
+
+
+async def test_a_copy_that_is_silent_is_ended(
+    server: Server, shim: Shim, sleeper: Sleeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that neither computes nor answers has so many seconds."""
+    monkeypatch.setattr("licorne_server.engine.copies.DEADLINE", 0.2)
+    await shim.set_up()
+    with pytest.raises(CallError) as error:
+        await server.copies.ask("me", RM, sleeper, nothing)
+    assert error.value.message == "the plan took more than 0.2 s"
+
+
+async def test_no_copy_is_made_when_memory_is_short(server: Server, shim: Shim) -> None:
+    """The refusal says what is short."""
+    await shim.set_up()
+    time_slices = TimeSlices(lambda: False)
+    copies = Copies(
+        server.engine, server.scheduler, time_slices, lambda _: "the process takes 2 bytes", FREE
+    )
+    with pytest.raises(CallError) as error:
+        await copies.ask("me", RM, lambda *_: b"", nothing)
+    assert error.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert error.value.message == "no copy is made for a plan: the process takes 2 bytes"
+
+
+async def test_what_a_check_refuses_is_not_copied(server: Server, shim: Shim) -> None:
+    """The check's error is the caller's, and no copy is made."""
+    await shim.set_up()
+
+    def refuse() -> None:
+        raise failed_precondition("not now", "NOT_NOW")
+
+    with pytest.raises(CallError) as error:
+        await server.copies.ask("me", RM, lambda *_: b"", refuse)
+    assert error.value.message == "not now"
+    assert server.copies.made == 0
+
+
+async def test_a_process_that_the_system_does_not_allow_is_refused(
+    server: Server, shim: Shim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RESOURCE_EXHAUSTED, and no pipe is left."""
+    await shim.set_up()
+
+    def no_memory() -> int:
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(os, "fork", no_memory)
+    with pytest.raises(CallError) as error:
+        await server.copies.ask("me", RM, lambda *_: b"", nothing)
+    assert error.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert error.value.message == "no copy is made for a plan: Cannot allocate memory"
+
+
+async def test_large_answers_are_whole(server: Server, shim: Shim) -> None:
+    """An answer may be larger than a pipe holds."""
+    await shim.set_up()
+    size = 5_000_000
+    answer = await server.copies.ask("me", RM, lambda *_: b"x" * size, nothing)
+    assert answer == b"x" * size
+
+
+async def test_a_copy_that_ends_by_itself_has_given_no_answer(server: Server, shim: Shim) -> None:
+    """Half an answer is none."""
+    await shim.set_up()
+
+    def leave(scheduler: Scheduler, now: float, spent: Spent) -> bytes:
+        os._exit(0)
+
+    with pytest.raises(CallError) as error:
+        await server.copies.ask("me", RM, leave, nothing)
+    assert error.value.message == "the copy that worked the plan out was ended"
+
+
+async def test_many_plans_of_one_peer_are_refused_with_a_hint(
+    server: Server, shim: Shim, sleeper: Sleeper
+) -> None:
+    """Beside the one that is made so many may wait; the next is told when to come back."""
+    await shim.set_up()
+    plans = [asked(server.copies, sleeper) for _ in range(MOST_OF_PEER + 1)]
+    await sleeper.pid()
+    with pytest.raises(CallError) as error:
+        await server.copies.ask("me", RM, lambda *_: b"", nothing)
+    assert error.value.reason == "TOO_MANY_PLANS"
+    [retry] = [one for one in error.value.details if isinstance(one, RetryInfo)]
+    assert retry.retry_delay.seconds == RETRY_AFTER
+    for plan in plans:
+        plan.cancel()
+    await asyncio.wait(plans)

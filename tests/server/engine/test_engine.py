@@ -1,0 +1,391 @@
+"""The engine: the core's one owner, and what it does when the core fails."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import grpc
+import pytest
+
+from licorne.si.v1 import si_pb2 as si
+from licorne_core import scheduler
+from licorne_core.events.apps import AppLeft
+from licorne_core.handlers.turn import decide, fire_timers
+from licorne_core.messages.commands import (
+    AnswerPredicates,
+    AnswerPreemptions,
+    Command,
+    Hold,
+    NotePredicatesSent,
+    OfNoRm,
+    PredicateAnswer,
+    PredicatePolicy,
+    PreemptionAnswer,
+    RegisterRm,
+    SetHold,
+    UpdateNodes,
+)
+from licorne_core.messages.effects import AllocationsMade, Effect, PredicatesAsked, Registered
+from licorne_core.partitions.partition import Partition
+from licorne_core.scheduler import Scheduler
+from licorne_core.values.ids import AppId, QueuePath, RmId
+from licorne_server.engine.engine import Engine
+from licorne_server.process.clock import SystemClock
+from licorne_server.testing.virtual_clock import VirtualClock
+from licorne_server.wire.errors import Defect, Stopped
+from support.core import builders
+from support.peers.shim import (
+    PATIENCE,
+    RawSession,
+    Shim,
+    ask,
+    connected,
+    eventually,
+    new_allocations,
+    node,
+    serving,
+)
+
+BAD = RmId("bad")
+GOOD = RmId("good")
+
+
+class Fragile(Scheduler):
+    """The real core with a fault put in: it fails on what it is told to fail on."""
+
+    fails_on: type[Command] | None = None
+    only_for: RmId | None = None
+
+    def handle(self, command: Command, now: float) -> list[Effect]:
+        """Like the core, but for the fault."""
+        rm_id = None if isinstance(command, OfNoRm) else command.rm_id
+        if self.fails_on is type(command) and rm_id == self.only_for:
+            raise RuntimeError("planted")
+        return super().handle(command, now)
+
+
+class Ledger:
+    """A sink that writes down what it gets."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.effects: list[Effect] = []
+        self.halted: list[RmId] = []
+
+    def route(self, effects: Sequence[Effect]) -> None:
+        """Note the effects."""
+        self.effects += effects
+
+    def registered(self) -> list[RmId]:
+        """The RMs whose registration was handled, in order."""
+        return [effect.rm_id for effect in self.effects if isinstance(effect, Registered)]
+
+    def asked(self) -> list[int]:
+        """The numbers of the predicate checks, in order."""
+        asked = [effect for effect in self.effects if isinstance(effect, PredicatesAsked)]
+        return [check.check for effect in asked for check in effect.checks]
+
+    def halt(self, rm_id: RmId, correlation_id: str) -> None:
+        """Note the RM."""
+        assert correlation_id
+        self.halted.append(rm_id)
+
+
+def failing_for(rm_id: RmId, real: Callable[..., list[Effect]]) -> Callable[..., list[Effect]]:
+    """What the core does to a partition, but for a fault in those of one RM."""
+
+    def fragile(partition: Partition, *args: object) -> list[Effect]:
+        if partition.rm_id == rm_id:
+            raise RuntimeError("planted")
+        return real(partition, *args)
+
+    return fragile
+
+
+@asynccontextmanager
+async def serving_core(core: Scheduler) -> AsyncIterator[tuple[Shim, Shim]]:
+    """A server over the core, and two RMs: the bad one and the good one."""
+    async with (
+        serving(scheduler=core) as server,
+        connected(server) as one,
+        connected(server) as two,
+    ):
+        yield Shim(one, BAD), Shim(two, GOOD)
+
+
+def node_request(shim: Shim | None) -> si.NodeRequest:
+    """A request with one node."""
+    return si.NodeRequest(rmID=shim.rm_id if shim else "", nodes=[node("n1", vcore=1)])
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    """An empty ledger."""
+    return Ledger()
+
+
+@pytest.fixture
+async def engine(ledger: Ledger) -> AsyncIterator[Engine]:
+    """A running engine over a core that can fail."""
+    engine = Engine(Fragile(), SystemClock())
+    engine.start(ledger)
+    yield engine
+    await engine.stop()
+
+
+async def test_submit_returns_what_was_routed(engine: Engine, ledger: Ledger) -> None:
+    """The answer to a command is at the sink by the time its sender has it."""
+    effects = await engine.submit(RegisterRm(rm_id=GOOD))
+    assert effects == ledger.effects
+    assert effects[0] == Registered(rm_id=GOOD, session=1)
+
+
+async def test_posted_commands_are_handled_in_order(engine: Engine, ledger: Ledger) -> None:
+    """What nobody waits for is handled all the same, before what comes later."""
+    for rm_id in ("a", "b"):
+        engine.post(RegisterRm(rm_id=RmId(rm_id)))
+    await engine.submit(RegisterRm(rm_id=RmId("c")))
+    assert ledger.registered() == ["a", "b", "c"]
+
+
+async def test_posted_commands_of_a_former_life_are_dropped(engine: Engine, ledger: Ledger) -> None:
+    """A command is not handled when it is no longer wanted by the time that its turn comes."""
+    wanted = True
+    engine.post(RegisterRm(rm_id=BAD), is_current=lambda: wanted)
+    wanted = False
+    await engine.submit(RegisterRm(rm_id=GOOD))
+    assert ledger.registered() == [GOOD]
+
+
+class Watched(Scheduler):
+    """The real core, and what it was told in order."""
+
+    def __init__(self) -> None:
+        """Nothing was told."""
+        super().__init__()
+        self.told: list[str] = []
+
+    def handle(self, command: Command, now: float) -> list[Effect]:
+        """Like the core."""
+        self.told.append(type(command).__name__)
+        return super().handle(command, now)
+
+
+async def asked_engine(core: Scheduler, clock: VirtualClock, ledger: Ledger) -> tuple[Engine, int]:
+    """An engine with an RM that was asked about an ask, and has two seconds; the check's number."""
+    engine = Engine(core, clock)
+    engine.start(ledger)
+    for command in (
+        builders.register(builders.config("[{name: a}]"), predicates=PredicatePolicy()),
+        builders.nodes(builders.node("n", vcore=1)),
+        builders.apps(builders.app("job", "root.a")),
+        builders.asks(builders.ask("job", "k", vcore=1, predicate="p")),
+    ):
+        await engine.submit(command)
+    await eventually(ledger.asked)
+    [check] = ledger.asked()
+    await engine.submit(NotePredicatesSent(rm_id=RmId(builders.RM), check=check))
+    return engine, check
+
+
+async def test_answers_are_handled_before_what_came_earlier(ledger: Ledger) -> None:
+    """They have a deadline: neither posted commands nor those that somebody waits for go ahead."""
+    core, clock = Watched(), VirtualClock()
+    engine, check = await asked_engine(core, clock, ledger)
+    core.told.clear()
+    # The first finds nothing to do, and is handled at once.
+    waiting = [
+        asyncio.create_task(engine.submit(builders.nodes(builders.node(name, vcore=1))))
+        for name in ("n2", "n3")
+    ]
+    await asyncio.sleep(0)
+    assert core.told == ["UpdateNodes"]
+    engine.post(builders.nodes(builders.node("n4", vcore=1)))
+    engine.post(AnswerPredicates(rm_id=RmId(builders.RM), answers=[PredicateAnswer(check)]))
+    assert engine.inbox == 3
+    await asyncio.wait(waiting)
+    assert core.told[1:4] == ["AnswerPredicates", "UpdateNodes", "UpdateNodes"]
+    await engine.stop()
+
+
+async def test_answers_about_victims_are_handled_first_as_well(ledger: Ledger) -> None:
+    """They have a deadline like those about nodes, and the order of both is kept."""
+    core, clock, rm_id = Watched(), VirtualClock(), RmId(builders.RM)
+    engine, check = await asked_engine(core, clock, ledger)
+    core.told.clear()
+    engine.post(builders.nodes(builders.node("n2", vcore=1)))
+    engine.post(AnswerPreemptions(rm_id=rm_id, answers=[PreemptionAnswer(check + 1)]))
+    engine.post(AnswerPredicates(rm_id=rm_id, answers=[PredicateAnswer(check)]))
+    await engine.submit(RegisterRm(rm_id=GOOD))
+    assert core.told[:3] == ["AnswerPreemptions", "AnswerPredicates", "UpdateNodes"]
+    await engine.stop()
+
+
+async def test_an_answer_counts_before_the_turn_that_finds_it_missing(ledger: Ledger) -> None:
+    """What was there when the deadline came is in time, however late the engine gets to it."""
+    core, clock = Watched(), VirtualClock()
+    engine, check = await asked_engine(core, clock, ledger)
+    core.told.clear()
+    engine.post(AnswerPredicates(rm_id=RmId(builders.RM), answers=[PredicateAnswer(check)]))
+    await clock.advance(30.0)
+    await eventually(lambda: core.told)
+    assert core.told[0] == "AnswerPredicates"
+    [made] = [effect for effect in ledger.effects if isinstance(effect, AllocationsMade)]
+    assert [allocation.key for allocation in made.allocations] == ["k"]
+    assert ledger.asked() == [check]
+    await engine.stop()
+
+
+async def test_answers_of_a_former_life_are_dropped(ledger: Ledger) -> None:
+    """An answer is not handled when the RM has registered anew by the time that its turn comes."""
+    core, clock = Watched(), VirtualClock()
+    engine, check = await asked_engine(core, clock, ledger)
+    core.told.clear()
+    answer = AnswerPredicates(rm_id=RmId(builders.RM), answers=[PredicateAnswer(check)])
+    engine.post(answer, is_current=lambda: False)
+    await engine.submit(RegisterRm(rm_id=GOOD))
+    assert core.told == ["RegisterRm"]
+    await engine.stop()
+    engine.post(answer)
+    assert engine.inbox == 0
+
+
+async def test_stopped_engine_leaves_nobody_waiting(ledger: Ledger) -> None:
+    """Whoever waits for an answer when the engine stops, or asks for one later, is told so."""
+    engine = Engine(Scheduler(), SystemClock())
+    waiting = asyncio.create_task(engine.submit(RegisterRm(rm_id=GOOD)))
+    await asyncio.sleep(0)
+    await engine.stop()
+    with pytest.raises(Stopped, match="the server is about to stop"):
+        await waiting
+    with pytest.raises(Stopped):
+        await engine.submit(RegisterRm(rm_id=GOOD))
+
+
+async def test_stopped_engine_keeps_nothing(ledger: Ledger) -> None:
+    """A command that is posted to a stopped engine is dropped, and not kept for ever."""
+    engine = Engine(Scheduler(), SystemClock())
+    engine.start(ledger)
+    await engine.stop()
+    engine.post(RegisterRm(rm_id=GOOD))
+    assert engine.inbox == 0
+
+
+async def test_broken_engine_leaves_nobody_waiting(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the engine's own task breaks, that is reported and every command is refused."""
+    engine = Engine(Scheduler(), SystemClock())
+    failures: list[str] = []
+    engine.on_failure = failures.append
+    engine.start(ledger)
+    monkeypatch.setattr(Scheduler, "next_deadline", lambda _: 1 / 0)
+    engine.post(RegisterRm(rm_id=BAD))
+    await eventually(lambda: failures)
+    assert failures == ["engine stopped: ZeroDivisionError"]
+    with pytest.raises(Stopped):
+        await asyncio.wait_for(engine.submit(RegisterRm(rm_id=GOOD)), PATIENCE)
+
+
+async def test_defect_halts_the_rm_that_met_it(ledger: Ledger) -> None:
+    """A command that the core fails on is answered by a defect with an id; others go on."""
+    core = Fragile()
+    core.fails_on, core.only_for = UpdateNodes, BAD
+    engine = Engine(core, SystemClock())
+    engine.start(ledger)
+    for rm_id in (BAD, GOOD):
+        await engine.submit(RegisterRm(rm_id=rm_id))
+    with pytest.raises(Defect, match=r"internal error, correlation id [0-9a-f]{12}"):
+        await engine.submit(UpdateNodes(rm_id=BAD, nodes=()))
+    await engine.submit(UpdateNodes(rm_id=GOOD, nodes=()))
+    assert ledger.halted == [BAD]
+    holds = {report.rm_id: report.holds for report in core.views.partitions()}
+    assert holds == {BAD: ("internal error",), GOOD: ()}
+    await engine.stop()
+
+
+async def test_a_guard_that_fails_halts_the_rm_of_its_command(
+    engine: Engine, ledger: Ledger
+) -> None:
+    """A failure of what tells whether a command is wanted halts its RM; the engine goes on."""
+    for rm_id in (BAD, GOOD):
+        await engine.submit(RegisterRm(rm_id=rm_id))
+
+    def fail() -> bool:
+        raise RuntimeError("a defect of the guard")
+
+    with pytest.raises(Defect):
+        await engine.submit(UpdateNodes(rm_id=BAD, nodes=()), is_current=fail)
+    await asyncio.wait_for(engine.submit(UpdateNodes(rm_id=GOOD, nodes=())), PATIENCE)
+    assert engine.running
+    assert ledger.halted == [BAD]
+
+
+async def test_failing_turn_halts_only_the_rm_whose_turn_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its streams end with an internal error, and the other RM is scheduled on."""
+    async with serving_core(Scheduler()) as (bad, good):
+        bad_calls, good_calls = await bad.set_up(), await good.set_up()
+        monkeypatch.setattr(scheduler, "decide", failing_for(BAD, decide))
+        await bad.ask(bad_calls[0], ask("k"))
+        code, text = await bad_calls[0].ending()
+        assert code is grpc.StatusCode.INTERNAL
+        assert text.startswith("internal error, correlation id ")
+        await good.ask(good_calls[0], ask("k"))
+        assert await new_allocations(good_calls[0], 1) == {"k": "n0"}
+        monkeypatch.undo()
+        again = bad.open("UpdateNode")
+        await again.send(node_request(bad))
+        assert (await again.ending())[1].endswith("; register again")
+        calls = await bad.set_up()
+        await bad.ask(calls[0], ask("k"))
+        assert await new_allocations(calls[0], 1) == {"k": "n0"}
+
+
+async def test_what_a_tick_did_before_it_failed_is_not_lost(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deadline of one RM that fails takes nothing from what the other is told."""
+    core, clock = Scheduler(), VirtualClock()
+    engine = Engine(core, clock)
+    engine.start(ledger)
+    for rm_id in (GOOD, BAD):
+        for command in (
+            builders.register(builders.config("[{name: a}]"), rm=rm_id),
+            builders.nodes(builders.node("n", vcore=1), rm=rm_id),
+            builders.apps(builders.app("job", "root.a"), rm=rm_id),
+            builders.asks(builders.ask("job", "k", vcore=1), rm=rm_id),
+            builders.releases(builders.release("job", "k"), rm=rm_id),
+        ):
+            await engine.submit(command)
+    monkeypatch.setattr(scheduler, "fire_timers", failing_for(BAD, fire_timers))
+    await clock.advance(31.0)
+    updates = [update for effect in ledger.effects for update in getattr(effect, "updates", ())]
+    assert updates[-1].state == "Completed"
+    facts = [fact for effect in ledger.effects for fact in getattr(effect, "facts", ())]
+    assert facts[-1] == AppLeft(clock.now() - 1.0, AppId("job"), QueuePath("root.a"), "")
+    assert ledger.halted == [BAD]
+    await engine.stop()
+
+
+async def test_session_of_a_halted_rm_starts_anew() -> None:
+    """After a defect a session cannot be resumed: the RM registers and replays."""
+    core = Fragile()
+    async with serving(scheduler=core) as server, connected(server) as channel:
+        session = RawSession(channel, BAD)
+        call, welcome = await session.begin()
+        await session.replay(call)
+        core.fails_on, core.only_for = UpdateNodes, BAD
+        await session.send(call, nodes=node_request(None))
+        assert (await call.ending())[0] is grpc.StatusCode.INTERNAL
+        core.fails_on = None
+        again, response = await session.begin(token=welcome.welcome.resume_token)
+        assert not response.welcome.resumed
+        assert (await session.replay(again)).complete
+
+
+async def test_hold_of_an_unknown_rm_is_harmless(engine: Engine, ledger: Ledger) -> None:
+    """A hold that comes after its RM has gone changes nothing."""
+    await engine.submit(SetHold(rm_id=BAD, hold=Hold.DRAINING, on=True))
+    assert not ledger.halted

@@ -1,0 +1,122 @@
+"""How much of what waits is done in one round of the engine, counted and not timed."""
+
+from collections.abc import Sequence
+
+import pytest
+from structlog.testing import capture_logs
+
+from licorne_core.messages.commands import Command, Tick
+from licorne_core.messages.effects import AllocationsMade, Effect
+from licorne_core.scheduler import Scheduler
+from licorne_core.values.ids import RmId
+from licorne_server.engine import engine as engines
+from licorne_server.engine.engine import Engine
+from licorne_server.engine.portions import TOGETHER
+from licorne_server.process.slow_steps import SLOW_SECONDS
+from licorne_server.testing.virtual_clock import VirtualClock
+from support.core import builders
+from support.peers.shim import eventually
+
+
+class Time:
+    """Seconds that pass only when the core has a turn."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, turn: float) -> None:
+        """A turn takes so long, whatever is decided in it."""
+        self.now, self.turn = 0.0, turn
+        monkeypatch.setattr(engines, "perf_counter", lambda: self.now)
+
+
+class Timed(Scheduler):
+    """The real core, whose turns take their time."""
+
+    def __init__(self, time: Time) -> None:
+        """As the time says."""
+        super().__init__()
+        self._time = time
+
+    def handle(self, command: Command, now: float) -> list[Effect]:
+        """Like the core."""
+        if isinstance(command, Tick):
+            self._time.now += self._time.turn
+        return super().handle(command, now)
+
+
+class Served:
+    """A sink that writes down whose asks were placed."""
+
+    def __init__(self) -> None:
+        """Nobody's yet."""
+        self.rms: list[RmId] = []
+
+    def route(self, effects: Sequence[Effect]) -> None:
+        """Note the RMs."""
+        self.rms += [effect.rm_id for effect in effects if isinstance(effect, AllocationsMade)]
+
+    def halt(self, rm_id: RmId, correlation_id: str) -> None:
+        """Nobody is halted."""
+        raise AssertionError(f"{rm_id} was halted")
+
+
+class Asked:
+    """So many RMs that ask at once, each for one allocation; who was served in which order."""
+
+    def __init__(self, time: Time) -> None:
+        """Nobody has registered."""
+        self.engine, self._served = Engine(Timed(time), VirtualClock()), Served()
+        self.rounds = 0
+        """Rounds until all were served."""
+
+    @property
+    def served(self) -> list[RmId]:
+        """The RMs in the order in which they were served."""
+        return self._served.rms
+
+    async def ask(self, rms: int) -> None:
+        """All of them register, and then ask before the engine looks."""
+        engine = self.engine
+        engine.start(self._served)
+        names = [f"rm{number}" for number in range(rms)]
+        for rm_id in names:
+            for command in (
+                builders.register(builders.config("[{name: a}]"), rm=rm_id),
+                builders.nodes(builders.node("n", vcore=1), rm=rm_id),
+                builders.apps(builders.app("job", "root.a"), rm=rm_id),
+            ):
+                await engine.submit(command)
+        await eventually(lambda: not engine.busy)
+        for rm_id in names:
+            engine.post(builders.asks(builders.ask("job", "k", vcore=1), rm=rm_id))
+        before = engine.rounds
+        await eventually(lambda: len(self.served) == rms)
+        self.rounds = engine.rounds - before
+        await engine.stop()
+
+
+async def test_everybody_has_a_turn_in_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where turns are short a hundred RMs do not wait for a hundred rounds of the loop."""
+    asked = Asked(Time(monkeypatch, turn=TOGETHER.turn / 1000))
+    await asked.ask(100)
+    assert asked.rounds <= 3
+    assert asked.served == [f"rm{number}" for number in range(100)]
+
+
+async def test_a_round_ends_when_its_time_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages wait for one portion of time, and for what the last turn takes beyond it."""
+    asked = Asked(Time(monkeypatch, turn=TOGETHER.turn / 2.5))
+    await asked.ask(12)
+    assert asked.engine.portions is TOGETHER
+    assert asked.rounds >= 4
+    assert asked.served == [f"rm{number}" for number in range(12)]
+
+
+async def test_slow_turns_are_counted_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each turn that everybody has waited for is told once, with whose it was, and counted."""
+    asked = Asked(Time(monkeypatch, turn=2 * SLOW_SECONDS))
+    with capture_logs() as lines:
+        await asked.ask(1)
+    told = [line for line in lines if line["event"] == "slow turn"]
+    assert [line["rm_ids"] for line in told if line["effects"]] == [["rm0"]]
+    slow, turns = asked.engine.slow, asked.engine.turns
+    assert slow.count["turn"] == len(told) == turns
+    assert slow.seconds["turn"] == pytest.approx(2 * SLOW_SECONDS * turns)

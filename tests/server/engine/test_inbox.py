@@ -1,0 +1,68 @@
+"""The commands that wait for the core, and whose turn it is."""
+
+from licorne_core.messages.commands import AnswerPredicates, Command, PredicateAnswer
+from licorne_core.values.ids import RmId
+from licorne_server.engine.inbox import MOST_ANSWERS, Entry, Inbox
+from support.core import builders
+
+
+def command(rm: str, name: str) -> Command:
+    """A command of an RM that is told from others by the name of its node."""
+    return builders.nodes(builders.node(name, vcore=1), rm=rm)
+
+
+def taken(inbox: Inbox) -> list[Command]:
+    """What is handled, in order."""
+    commands = []
+    while inbox.commands:
+        commands.append(inbox.take().command)
+    return commands
+
+
+def test_turns_go_round_the_rms() -> None:
+    """However many commands an RM sends, another one's waits for one of them."""
+    many = [command("many", f"n{number}") for number in range(3)]
+    one, other = command("one", "n"), command("one", "m")
+    inbox = Inbox()
+    for each in (*many, one, other):
+        inbox.put(Entry(each))
+    assert inbox.size == 5
+    assert taken(inbox) == [many[0], one, many[1], other, many[2]]
+    assert inbox.size == 0
+
+
+def test_a_rest_comes_before_the_other_commands_of_its_rm_alone() -> None:
+    """What is left of a command goes first among its RM's, and takes no turn from others."""
+    first, rest, one = command("many", "n1"), command("many", "rest"), command("one", "n")
+    inbox = Inbox()
+    inbox.put(Entry(first))
+    inbox.put(Entry(one))
+    inbox.put_first(Entry(rest))
+    assert taken(inbox) == [rest, one, first]
+
+
+def test_answers_come_before_all_commands_so_many_of_each_rm() -> None:
+    """They have a deadline. Those of one RM that sends too many wait for another round."""
+    rms = [RmId("many"), RmId("one")]
+    inbox = Inbox()
+    inbox.put(Entry(command("one", "n")))
+    for number in range(MOST_ANSWERS + 2):
+        inbox.put(Entry(AnswerPredicates(rm_id=rms[0], answers=[PredicateAnswer(number)])))
+    inbox.put(Entry(AnswerPredicates(rm_id=rms[1], answers=[PredicateAnswer(1)])))
+    first = [entry.command for entry in inbox.take_answers()]
+    assert len(first) == MOST_ANSWERS + 1
+    answered = [one.rm_id for one in first if isinstance(one, AnswerPredicates)]
+    assert answered[:2] == rms
+    assert len(inbox.take_answers()) == 2
+    assert inbox.size == 1
+
+
+def test_all_that_waits_can_be_taken() -> None:
+    """An engine that stops lets nobody wait: it is given answers, commands and rests alike."""
+    inbox = Inbox()
+    inbox.put(Entry(command("one", "n")))
+    inbox.put(Entry(AnswerPredicates(rm_id=RmId("one"), answers=[])))
+    inbox.put_first(Entry(command("two", "n")))
+    assert len(inbox.take_all()) == 3
+    assert inbox.size == 0
+    assert not inbox.commands

@@ -1,0 +1,196 @@
+"""The pauses of copies: reckoned before they are made, bounded, and charged."""
+
+import asyncio
+from collections.abc import Iterator
+
+import grpc
+import pytest
+from google.rpc.error_details_pb2 import ErrorInfo  # type: ignore[import-untyped]
+
+from licorne_core.values.ids import RmId
+from licorne_server.engine.copies import Copies
+from licorne_server.engine.pauses import AT_ONCE, PART, REMEMBERED_SECONDS, USUAL_RATE, Pauses
+from licorne_server.fair import TimeSlices
+from licorne_server.process.rm_bounds import RmBounds
+from licorne_server.serving.app import Server
+from licorne_server.wire.errors import CallError, Stopped
+from support.peers.shim import Shim, eventually
+
+RM = RmId("rm")
+GIB = 1024**3
+
+
+class Machine:
+    """A process that has so much memory, and a time that passes when it is told to."""
+
+    def __init__(self, resident: int) -> None:
+        """Nothing has happened."""
+        self.resident = resident
+        self.now = 0.0
+        self._spent: Iterator[float] = iter(())
+
+    def pauses(self, most: float) -> Pauses:
+        """What reckons with it."""
+        return Pauses(most, lambda: self.resident, lambda: self.now, lambda: next(self._spent))
+
+    def copied(self, pauses: Pauses, seconds: float) -> None:
+        """A copy was made that took so long."""
+        self._spent = iter((0.0, seconds))
+        with pauses.measured():
+            pass
+
+    def takes(self, seconds: float) -> None:
+        """The next copy takes so long."""
+        self._spent = iter((0.0, seconds))
+
+
+def test_pause_is_reckoned_from_the_memory() -> None:
+    """Before any copy was made it is the usual one for that much."""
+    machine = Machine(resident=2 * GIB)
+    assert machine.pauses(0.05).reckoned() == pytest.approx(2 * GIB * USUAL_RATE)
+
+
+def test_pause_is_reckoned_from_the_copies_before() -> None:
+    """Of the last ones the one in the middle counts, whatever single ones took."""
+    machine = Machine(resident=GIB)
+    pauses = machine.pauses(1.0)
+    for seconds in (0.1, 0.9, 0.12):
+        machine.copied(pauses, seconds)
+    machine.resident = 2 * GIB
+    assert pauses.reckoned() == pytest.approx(2 * 0.1)
+
+
+def test_one_slow_copy_does_not_forbid_the_next() -> None:
+    """It may have been made while something else had the processor."""
+    machine = Machine(resident=GIB)
+    pauses = machine.pauses(0.05)
+    machine.copied(pauses, 10.0)
+    assert pauses.problem() == ""
+
+
+def test_slow_copies_are_forgotten_in_time() -> None:
+    """What they have forbidden is allowed again, though no copy was made since."""
+    machine = Machine(resident=GIB)
+    pauses = machine.pauses(0.05)
+    for _ in range(5):
+        machine.copied(pauses, 1.0)
+    assert pauses.problem()
+    machine.now += REMEMBERED_SECONDS
+    assert pauses.problem() == ""
+
+
+def test_copy_beyond_the_bound_is_refused_with_both_figures() -> None:
+    """The text names the pause, the memory and the option."""
+    machine = Machine(resident=2 * GIB)
+    assert machine.pauses(0.05).problem() == (
+        "everybody would wait for 80 ms meanwhile, as the process has 2147483648 bytes, and "
+        "--max-plan-pause is 50 ms"
+    )
+    assert machine.pauses(0.08).problem() == ""
+    assert machine.pauses(0.0).problem() == ""
+
+
+@pytest.mark.parametrize("resident", [GIB // 20, GIB // 4, GIB])
+def test_plans_in_a_loop_take_their_part_of_the_time(resident: int) -> None:
+    """In an hour one part in a hundred, and what they may take at once, however small each is."""
+    machine = Machine(resident)
+    pauses, most = machine.pauses(0.05), 0.05
+    spent = 0.0
+    while machine.now < 3600:
+        machine.now += pauses.wait()
+        seconds = resident * USUAL_RATE
+        machine.copied(pauses, seconds)
+        spent += seconds
+    assert 0.9 * PART * 3600 <= spent <= PART * machine.now + most + resident * USUAL_RATE
+
+
+def test_plan_now_and_then_waits_for_nothing() -> None:
+    """What was not used is there at once, up to the bound."""
+    machine = Machine(resident=GIB // 4)
+    pauses = machine.pauses(0.05)
+    for _ in range(4):
+        assert pauses.wait() == 0
+        machine.copied(pauses, 0.01)
+    machine.copied(pauses, 0.01)
+    assert pauses.wait() == pytest.approx(0.01 / PART)
+
+
+def test_long_pause_is_owed() -> None:
+    """It is waited for by nobody before it, and by the next plan until it is paid."""
+    machine = Machine(resident=5 * GIB)
+    pauses = machine.pauses(0.25)
+    assert (pauses.problem(), pauses.wait()) == ("", 0.0)
+    machine.copied(pauses, 0.2)
+    assert pauses.wait() == pytest.approx(0.2 / PART)
+    machine.now += 0.2 / PART
+    assert pauses.wait() == pytest.approx(0)
+
+
+def test_high_bound_lets_no_more_plans_go_at_once() -> None:
+    """What they may take before they wait is that of a low bound."""
+    machine = Machine(resident=GIB // 4)
+    high, low = machine.pauses(10.0), machine.pauses(AT_ONCE)
+    for pauses in (high, low):
+        for _ in range(5):
+            machine.copied(pauses, 0.01)
+    assert high.wait() == low.wait() == pytest.approx(0.01 / PART)
+
+
+def test_usual_bound_admits_a_server_of_six_gigabytes() -> None:
+    """A production server of that size can still be asked what a configuration would do."""
+    usual = RmBounds().plan_pause
+    assert Machine(resident=6 * GIB).pauses(usual).problem() == ""
+    assert Machine(resident=7 * GIB).pauses(usual).problem() != ""
+
+
+def copies_of(server: Server, pauses: Pauses) -> Copies:
+    """Copies of a server's core."""
+    time_slices = TimeSlices(lambda: False)
+    return Copies(server.engine, server.scheduler, time_slices, lambda _: "", pauses)
+
+
+async def test_plan_that_would_stop_everybody_for_too_long_is_refused(
+    server: Server, shim: Shim
+) -> None:
+    """No copy is made; programs get a code of its own."""
+    await shim.set_up()
+    copies = copies_of(server, Machine(resident=2 * GIB).pauses(0.05))
+    with pytest.raises(
+        CallError, match="no copy is made for a plan: everybody would wait"
+    ) as error:
+        await copies.ask("me", RM, lambda *_: b"", lambda: None)
+    assert error.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    [detail] = error.value.details
+    assert isinstance(detail, ErrorInfo)
+    assert detail.reason == "PLAN_PAUSE"
+    assert copies.made == 0
+
+
+async def test_plan_waits_until_those_before_it_are_paid_for(server: Server, shim: Shim) -> None:
+    """Also that of somebody else; a server that stops waits for none of them."""
+    await shim.set_up()
+    machine = Machine(resident=GIB)
+    copies = copies_of(server, machine.pauses(0.05))
+    machine.takes(3600.0)
+    assert await copies.ask("me", RM, lambda *_: b"done", lambda: None) == b"done"
+    other = asyncio.create_task(copies.ask("other", RM, lambda *_: b"done", lambda: None))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert copies.made == 1
+    await copies.stop()
+    with pytest.raises(Stopped):
+        await other
+
+
+async def test_plan_is_made_once_those_before_it_are_paid_for(server: Server, shim: Shim) -> None:
+    """The time has passed when it asks."""
+    await shim.set_up()
+    machine = Machine(resident=GIB)
+    copies = copies_of(server, machine.pauses(0.05))
+    for _ in range(2):
+        machine.takes(0.05)
+        assert await copies.ask("me", RM, lambda *_: b"done", lambda: None) == b"done"
+        machine.now += 0.05 / PART
+    assert copies.made == 2
+    await eventually(lambda: copies.waiting == 0)
+    await copies.stop()

@@ -1,0 +1,171 @@
+"""Readers of a log at their own pace: nothing twice, nothing missed unknowingly, others first."""
+
+import asyncio
+
+import pytest
+
+from licorne_core.config.extra import ExtraConfig
+from licorne_core.events.journal import EventRecord
+from licorne_core.values.ids import RmId
+from licorne_server import fair
+from licorne_server.events import watch as event_watch
+from licorne_server.events.log import Ending, EventLog
+from licorne_server.events.watch import Over, Overtaken, Watch
+from licorne_server.fair import TimeSlices
+from support.core.facts import START, counted
+
+
+def log_of(capacity: int = 100_000) -> EventLog:
+    """An empty log that keeps so many."""
+    return EventLog(RmId("rm"), ExtraConfig(event_ring_capacity=capacity))
+
+
+def idle() -> bool:
+    """The scheduler has nothing to do."""
+    return False
+
+
+def shown(event_id: int, record: EventRecord) -> bytes:
+    """Id and subject."""
+    return f"{event_id}:{record.object_id} ".encode()
+
+
+async def test_events_come_once_and_in_order() -> None:
+    """Batch by batch, each of so many at the most, until all is read; then it waits."""
+    log = log_of()
+    watch = Watch(log, 0, TimeSlices(idle), "host")
+    log.append(counted(0, 5))
+    first = await watch.next(shown, 3)
+    assert first == (0, 3, b"0:app-0 1:app-1 2:app-2 ")
+    assert watch.waiting == 2
+    assert await watch.next(shown, 3) == (3, 2, b"3:app-3 4:app-4 ")
+    more = asyncio.ensure_future(watch.next(shown, 3))
+    await asyncio.sleep(0)
+    assert not more.done()
+    log.append(counted(5, 1))
+    assert await asyncio.wait_for(more, 1) == (5, 1, b"5:app-5 ")
+
+
+async def test_a_batch_has_so_many_bytes_and_one_event_at_least() -> None:
+    """A batch ends with the event that fills it."""
+    log = log_of()
+    log.append(counted(0, 5))
+    watch = Watch(log, 0, TimeSlices(idle), "host")
+    assert (await watch.next(shown, 5, size=1)).events == 1
+    assert (await watch.next(shown, 5, size=9)).events == 2
+
+
+async def test_a_reader_may_begin_ahead() -> None:
+    """From an id that was not given out yet, it waits for just that."""
+    log = log_of()
+    watch = Watch(log, 2, TimeSlices(idle), "host")
+    assert watch.waiting == 0
+    coming = asyncio.ensure_future(watch.next(shown))
+    await asyncio.sleep(0)
+    log.append(counted(0, 2))
+    await asyncio.sleep(0)
+    assert not coming.done()
+    log.append(counted(2, 1))
+    assert (await asyncio.wait_for(coming, 1)).first_id == 2
+
+
+async def test_whoever_reads_promptly_loses_nothing() -> None:
+    """A burst much larger than the ring is read whole and in order, if it is read in time."""
+    log = log_of(capacity=100)
+    watch = Watch(log, 0, TimeSlices(idle), "host")
+    with log.reading():
+        told = b""
+        for burst in range(5):
+            log.append(counted(burst * 3000, 3000, time=START + 2 * burst))
+            told += (await watch.next(shown)).data
+        while watch.waiting:
+            told += (await watch.next(shown)).data
+    assert told == b"".join(b"%d:app-%d " % (number, number) for number in range(15_000))
+
+
+async def test_whoever_is_behind_by_more_than_the_seconds_is_told() -> None:
+    """The ring keeps what happened in the last seconds, and not what happened before that."""
+    log = log_of(capacity=100)
+    watch = Watch(log, 0, TimeSlices(idle), "host")
+    with log.reading():
+        log.append(counted(0, 3000))
+        log.append(counted(3000, 3000, time=START + 10.5))
+        with pytest.raises(Overtaken) as overtaken:
+            await watch.next(shown)
+        assert overtaken.value.next_id == 3000
+
+
+async def test_events_are_written_once_for_all_who_read_them() -> None:
+    """However many watch, and wherever each begins, an event is turned into bytes once."""
+    log = log_of()
+    written: list[int] = []
+
+    def noting(event_id: int, record: EventRecord) -> bytes:
+        written.append(event_id)
+        return shown(event_id, record)
+
+    watches = [Watch(log, start, TimeSlices(idle), "host") for start in (0, 700, 1, 0)]
+    with log.reading():
+        for turn in range(3):
+            log.append(counted(turn * 1000, 1000))
+            for watch in watches:
+                while watch.waiting:
+                    begin = watch.next_id
+                    batch = await watch.next(noting, 300)
+                    numbers = range(begin, begin + batch.events)
+                    assert batch.data == b"".join(b"%d:app-%d " % (n, n) for n in numbers)
+    assert written == list(range(3000))
+
+
+async def test_a_batch_counts_for_the_share_beside_its_slice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To send a batch takes time of the loop as well, also if nothing has to be written for it."""
+    monkeypatch.setattr(fair, "perf_counter", lambda: 0.0)
+    monkeypatch.setattr(event_watch, "SENDING_SECONDS", fair.SLICE_SECONDS)
+    log, pauses = log_of(), list[float]()
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "call_later", lambda pause, _: pauses.append(pause))
+    log.append(counted(0, 10))
+    await Watch(log, 0, TimeSlices(lambda: True), "host").next(shown)
+    assert pauses == [fair.PAUSE_FACTOR * fair.SLICE_SECONDS]
+
+
+async def test_lost_events_are_said() -> None:
+    """Who fell behind the ring learns where it can go on, and can."""
+    log = log_of(capacity=3)
+    watch = Watch(log, 0, TimeSlices(idle), "host")
+    log.append(counted(0, 10))
+    with pytest.raises(Overtaken) as overtaken:
+        await watch.next(shown)
+    watch.next_id = overtaken.value.next_id
+    assert await watch.next(shown) == (7, 3, b"7:app-7 8:app-8 9:app-9 ")
+
+
+async def test_what_is_left_is_read_before_the_end() -> None:
+    """A log that ended is read to its end first."""
+    log = log_of()
+    watch = Watch(log, 0, TimeSlices(idle), "host")
+    log.append(counted(0, 1))
+    log.end(Ending.CLOSED)
+    assert (await watch.next(shown)).events == 1
+    with pytest.raises(Over) as over:
+        await watch.next(shown)
+    assert over.value.ending is Ending.CLOSED
+
+
+async def test_a_cancelled_read_loses_nothing() -> None:
+    """A reader that was interrupted gets the same events again."""
+    log = log_of()
+    log.append(counted(0, 20_000))
+    watch = Watch(log, 0, TimeSlices(idle), "host")
+    reading = asyncio.ensure_future(watch.next(shown, 20_000, 10**9))
+    await asyncio.sleep(0)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    read = 0
+    while read < 20_000:
+        batch = await watch.next(shown, 20_000, 10**9)
+        assert batch.first_id == read
+        read += batch.events

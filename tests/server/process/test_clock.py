@@ -1,0 +1,55 @@
+"""The clock of the server."""
+
+import asyncio
+import time
+
+import aiohttp
+
+from licorne_server.process.clock import SystemClock
+from licorne_server.testing import VirtualClock
+from support.peers.shim import LOOPBACK, RawSession, connected, serving
+
+
+def test_time_is_unix_time_and_never_goes_back() -> None:
+    """It starts as the wall clock, and only rises."""
+    clock = SystemClock()
+    assert abs(clock.now() - time.time()) < 5.0
+    times = [clock.now() for _ in range(1000)]
+    assert times == sorted(times)
+
+
+async def test_waiting_ends_at_the_time() -> None:
+    """Nobody waits much beyond the deadline, and a deadline that has passed is no wait."""
+    clock = SystemClock()
+    until = clock.now() + 0.02
+    await clock.wait(until, asyncio.Event())
+    # The loop's timers may be early by the resolution of its clock.
+    assert clock.now() >= until - 0.001
+    await clock.wait(until, asyncio.Event())
+
+
+async def test_waiting_ends_with_the_event() -> None:
+    """The event ends any wait, with a deadline or without."""
+    clock = SystemClock()
+    for until in (None, clock.now() + 3600):
+        event = asyncio.Event()
+        waiting = asyncio.create_task(clock.wait(until, event))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        event.set()
+        await waiting
+
+
+async def test_server_has_no_other_clock() -> None:
+    """Epoch and start time are those of the clock that the server was given."""
+    clock = VirtualClock(start=1_234_567.0)
+    async with serving(clock=clock, http=LOOPBACK) as server, connected(server) as channel:
+        session = RawSession(channel)
+        _, welcome = await session.begin()
+        assert welcome.epoch == 1_234_567_000_000
+        async with (
+            aiohttp.ClientSession() as client,
+            client.get(f"http://{server.http_address}/ws/v1/clusters") as answer,
+        ):
+            [cluster] = await answer.json()
+        assert cluster["startTime"] == 1_234_567_000_000_000

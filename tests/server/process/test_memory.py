@@ -1,0 +1,305 @@
+"""The process's memory against its limit, with figures that the test makes up."""
+
+import asyncio
+from pathlib import Path
+
+import grpc
+import pytest
+from structlog.testing import capture_logs
+
+from licorne_core.messages.commands import Command, RefuseNewWork
+from licorne_core.values.rm_caps import Shortage
+from licorne_server.process import machine_memory
+from licorne_server.process.machine_memory import available, group_limits
+from licorne_server.process.memory import LOOKS_BETWEEN_RETURNS, LOOKS_BETWEEN_TELLINGS, Memory
+from licorne_server.process.rm_bounds import RmBounds
+from support.peers.shim import Shim, ask, connected, new_allocations, node, serving
+
+LIMIT = 800
+
+
+class System:
+    """A system that says what the test wants, and counts how often it gets memory back."""
+
+    def __init__(self) -> None:
+        """A small figure."""
+        self.figure = 1
+        self.returns = 0
+        self.free: int | None = None
+
+    def resident(self) -> int:
+        """The figure."""
+        return self.figure
+
+    def available(self) -> int | None:
+        """What is free."""
+        return self.free
+
+    def give_back(self) -> None:
+        """Count."""
+        self.returns += 1
+
+
+@pytest.fixture
+def system() -> System:
+    """The system."""
+    return System()
+
+
+def watched(system: System) -> tuple[Memory, list[Command]]:
+    """The memory of that system, and what the engine is told."""
+    told: list[Command] = []
+    return Memory(LIMIT, told.append, system), told
+
+
+NONE, NEW, ALL = Shortage.NONE, Shortage.NEW, Shortage.ALL
+
+
+@pytest.mark.parametrize(
+    ("figures", "levels"),
+    [
+        ((LIMIT, LIMIT + 1, LIMIT + 100, LIMIT + 101), (NONE, NEW, NEW, ALL)),
+        ((LIMIT + 101, LIMIT + 1, LIMIT, 760, 759), (ALL, ALL, NEW, NEW, NONE)),
+        ((LIMIT + 1, 760, LIMIT, 759, LIMIT), (NEW, NEW, NEW, NONE, NONE)),
+        ((LIMIT + 1, 0), (NEW, NONE)),
+    ],
+)
+async def test_levels(
+    system: System, figures: tuple[int, ...], levels: tuple[Shortage, ...]
+) -> None:
+    """New work is refused above the limit, all above an eighth more, nothing below 95 % of it."""
+    memory, _ = watched(system)
+    seen = []
+    for system.figure in figures:
+        memory.look()
+        seen.append(memory.level)
+    assert seen == list(levels)
+
+
+async def test_those_who_are_refused_hear_the_present_figure(system: System) -> None:
+    """While memory is short the engine is told of it again and again; the log is not."""
+    memory, told = watched(system)
+    with capture_logs() as logs:
+        for system.figure in range(801, 801 + 2 * LOOKS_BETWEEN_TELLINGS + 1):
+            memory.look()
+    figures = [801, 801 + LOOKS_BETWEEN_TELLINGS, 801 + 2 * LOOKS_BETWEEN_TELLINGS]
+    reason = "the process takes {} bytes of memory, and --max-memory is 800"
+    assert told == [RefuseNewWork(shortage=NEW, reason=reason.format(figure)) for figure in figures]
+    assert len(logs) == 1
+
+
+async def test_each_change_is_told_and_logged_once(system: System) -> None:
+    """The engine and the log hear of a change once, with both figures, and of nothing else."""
+    memory, told = watched(system)
+    with capture_logs() as logs:
+        for system.figure in (1, 801, 802, 950, 951, 1, 2):
+            memory.look()
+    reason = "the process takes {} bytes of memory, and --max-memory is 800"
+    assert told == [
+        RefuseNewWork(shortage=NEW, reason=reason.format(801)),
+        RefuseNewWork(shortage=ALL, reason=reason.format(950)),
+        RefuseNewWork(shortage=NONE, reason=""),
+    ]
+    assert [(entry["resident_bytes"], entry["limit_bytes"]) for entry in logs] == [
+        (801, LIMIT),
+        (950, LIMIT),
+        (1, LIMIT),
+    ]
+
+
+async def test_memory_is_given_back_now_and_then(system: System) -> None:
+    """What was freed is given back at the first look above the limit, and then at one in twenty."""
+    memory, _ = watched(system)
+    system.figure = 2 * LIMIT
+
+    async def look() -> None:
+        memory.look()
+        assert memory.returning is not None
+        await memory.returning
+
+    for number in range(2 * LOOKS_BETWEEN_RETURNS + 1):
+        await look()
+        assert system.returns == 1 + number // LOOKS_BETWEEN_RETURNS
+    system.figure = 1
+    for _ in range(2 * LOOKS_BETWEEN_RETURNS):
+        await look()
+    assert system.returns == 3
+
+
+async def test_newcomers_are_refused_at_the_door(system: System) -> None:
+    """While memory is short no new RM is taken, with limit and value named."""
+    async with serving() as server, connected(server) as channel:
+        await Shim(channel, "here").register()
+        server.memory = Memory(LIMIT, server.engine.post, system)
+        system.figure = LIMIT + 1
+        server.memory.look()
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await Shim(channel, "new").register()
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert refused.value.details() == (
+            "no new RM is taken: the process takes 801 bytes of memory, and --max-memory is 800"
+        )
+        await Shim(channel, "here").register()
+        system.figure = 1
+        server.memory.look()
+        await Shim(channel, "new").register()
+
+
+async def test_rms_hear_why_their_new_work_is_refused(system: System) -> None:
+    """While memory is short new asks are refused in-band with both figures; then they are taken."""
+    async with serving() as server, connected(server) as channel:
+        shim = Shim(channel)
+        allocations, _, nodes = await shim.set_up()
+        server.memory = Memory(LIMIT, server.engine.post, system)
+        for system.figure, shortage in ((LIMIT + 1, "801"), (2 * LIMIT, "1600")):
+            server.memory.look()
+            await shim.ask(allocations, ask("k"))
+            [refused] = (await allocations.next()).rejectedAllocations
+            assert refused.reason == (
+                f"allocation k is refused: the process takes {shortage} bytes of memory, "
+                "and --max-memory is 800"
+            )
+        assert len((await shim.nodes(nodes, node("n9", vcore=1))).rejected) == 1
+        system.figure = 1
+        server.memory.look()
+        await shim.ask(allocations, ask("k"))
+        assert len(await new_allocations(allocations, 1)) == 1
+
+
+async def test_server_looks_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server with a limit compares the figure of its process again and again."""
+    looked = asyncio.Event()
+    times = 0
+
+    def resident() -> int:
+        nonlocal times
+        times += 1
+        if times == 2:
+            looked.set()
+        return 1
+
+    monkeypatch.setattr(machine_memory, "resident", resident)
+    async with serving(rms=RmBounds(memory=LIMIT)), asyncio.timeout(60):
+        await looked.wait()
+
+
+def group(root: Path, name: str, text: str) -> None:
+    """Write a file of a control group."""
+    file = root / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"{text}\n")
+
+
+@pytest.mark.parametrize(
+    ("membership", "files", "limits"),
+    [
+        pytest.param("0::/", {"memory.max": "500"}, [500], id="version 2, in a container"),
+        pytest.param("0::/", {"memory.max": "max"}, [], id="version 2 without a limit"),
+        pytest.param(
+            "0::/a/b",
+            {"a/b/memory.max": "max", "a/memory.max": "300", "memory.max": "max"},
+            [300],
+            id="version 2, the limit of a group above",
+        ),
+        pytest.param(
+            "4:cpu,memory:/docker/x\n0::/",
+            {"memory/memory.limit_in_bytes": "200"},
+            [200],
+            id="version 1, in a container",
+        ),
+        pytest.param(
+            "4:memory:/a\n3:cpu:/b",
+            {"memory/a/memory.limit_in_bytes": "100", "memory/memory.limit_in_bytes": "200"},
+            [100, 200],
+            id="version 1",
+        ),
+        pytest.param("", {"memory.max": "500"}, [], id="no groups"),
+    ],
+)
+def test_limits_of_control_groups(
+    tmp_path: Path, membership: str, files: dict[str, str], limits: list[int]
+) -> None:
+    """The limits of the process's groups and of those above are found, of both versions."""
+    (tmp_path / "cgroup").write_text(membership)
+    for name, text in files.items():
+        group(tmp_path / "groups", name, text)
+    assert list(group_limits(tmp_path / "groups", tmp_path)) == limits
+
+
+def test_system_that_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system does not tell, the figure is 0 and there are no limits of groups."""
+    monkeypatch.setattr(machine_memory, "PROCESS", tmp_path)
+    assert machine_memory.resident() == 0
+    assert list(group_limits(tmp_path, tmp_path)) == []
+    machine_memory.give_back()
+
+
+@pytest.mark.parametrize(
+    ("resident", "reckoned", "free", "refusal"),
+    [
+        (100, 20, None, ""),
+        (100, 20, 46, ""),
+        (100, 20, 45, "it may take 46 bytes of memory, and 45 are free"),
+        (100, 1_000, 65, "it may take 66 bytes of memory, and 65 are free"),
+        (738, 20, None, ""),
+        (755, 20, None, "it may take 46 bytes of memory beside the 755 of the process, and "),
+    ],
+)
+def test_copies_need_room(
+    system: System,
+    monkeypatch: pytest.MonkeyPatch,
+    resident: int,
+    reckoned: int,
+    free: int | None,
+    refusal: str,
+) -> None:
+    """A copy counts with half more than its RM is reckoned at, or half of the process if that is
+    less, against the limit of the process and against what is free."""
+    monkeypatch.setattr("licorne_server.process.memory.COPY_BYTES", 16)
+    memory, _ = watched(system)
+    system.figure, system.free = resident, free
+    told = memory.shortage_for_copy(reckoned)
+    assert told.startswith(refusal) if refusal else told == ""
+
+
+async def test_no_copy_while_memory_is_short(system: System) -> None:
+    """The reason is that of all refusals then."""
+    memory, _ = watched(system)
+    system.figure = LIMIT + 1
+    memory.look()
+    assert memory.shortage_for_copy(0) == memory.shortage != ""
+    assert memory.returning is not None
+    await memory.returning
+
+
+@pytest.mark.parametrize(
+    ("files", "free"),
+    [
+        ({}, 7_000 * 1024),
+        ({"memory.max": "5000", "memory.current": "3000"}, 2_000),
+        (
+            {
+                "memory.max": "5000",
+                "memory.current": "3000",
+                "memory.stat": "anon 1000\ninactive_file 1500",
+            },
+            3_500,
+        ),
+        ({"memory.max": "5000", "memory.current": "6000"}, 0),
+        ({"memory.max": "max", "memory.current": "6000"}, 7_000 * 1024),
+    ],
+    ids=["machine", "group", "files", "full", "no limit"],
+)
+def test_what_is_free(tmp_path: Path, files: dict[str, str], free: int) -> None:
+    """The least of what the machine and the process's groups have left; files make way."""
+    machine = tmp_path / "meminfo"
+    machine.write_text("MemTotal:  9000 kB\nMemFree: 10 kB\nMemAvailable:    7000 kB\n")
+    group(tmp_path, "cgroup", "0::/a")
+    for name, text in files.items():
+        group(tmp_path / "groups" / "a", name, text)
+    assert available(tmp_path / "groups", tmp_path, machine) == free
+
+
+def test_nothing_is_known_of_what_is_free(tmp_path: Path) -> None:
+    """Where the system does not tell, copies are made."""
+    assert available(tmp_path, tmp_path, tmp_path / "meminfo") is None

@@ -1,0 +1,35 @@
+"""Which addresses are one peer, and how open files are divided between the ports."""
+
+import pytest
+
+from licorne_server.process.peer_bounds import RESERVE, PeerBounds
+from licorne_server.process.peers import peer_of
+
+
+@pytest.mark.parametrize(
+    ("host", "peer"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("2001:db8::ffff:1", "2001:db8::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("unix:/run/x", "unix:/run/x"),
+    ],
+)
+def test_addresses_of_one_network_are_one_peer(host: str, peer: str) -> None:
+    """A host may have a whole network of IPv6, and gets no larger share for that."""
+    assert peer_of(host) == peer
+
+
+@pytest.mark.parametrize(
+    ("limit", "affordable"),
+    [(256, (16, 32)), (1024, (688, 128)), (1 << 20, (4096, 256))],
+)
+def test_files_are_divided_between_the_ports(
+    monkeypatch: pytest.MonkeyPatch, limit: int, affordable: tuple[int, int]
+) -> None:
+    """Whatever the limit of open files is, both ports together leave a reserve."""
+    monkeypatch.setattr("resource.getrlimit", lambda _: (limit, limit))
+    assert PeerBounds().affordable() == affordable
+    assert sum(affordable) <= limit - RESERVE

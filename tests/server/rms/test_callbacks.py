@@ -1,0 +1,244 @@
+"""Callbacks over a session: what travels, and how, whatever the core asks and tells."""
+
+from typing import Any
+
+import grpc
+import pytest
+
+from licorne.v1 import session_pb2 as sp
+from licorne_core.messages.effects import (
+    AskedCheck,
+    ContainerState,
+    ContainerStatesChanged,
+    Effect,
+    PredicatesAsked,
+)
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
+from licorne_server.serving.app import Server
+from licorne_server.wire.framing import delimited
+from support.peers.shim import RawSession, Shim, eventually, violations
+
+PREDICATES = sp.Callbacks(predicates=sp.Predicates())
+STATES = sp.Callbacks(container_states=True)
+ASKED_AND_TOLD = sp.Callbacks(predicates=sp.Predicates(), container_states=True)
+PARTITION = PartitionName("[rm]default")
+
+
+def checks(*numbers: int) -> PredicatesAsked:
+    """Predicate checks of the core about two nodes, each to be answered within two seconds."""
+    nodes = [NodeId("n1"), NodeId("n2")]
+    return PredicatesAsked(
+        rm_id=RmId("rm"),
+        partition=PARTITION,
+        checks=[
+            AskedCheck(number, AppId("app"), AllocationKey("k"), allocate=True, nodes=nodes)
+            for number in numbers
+        ],
+        deadline=2.0,
+    )
+
+
+def answering(*answers: sp.PredicateAnswer) -> sp.PredicateAnswers:
+    """Answers in one message."""
+    return sp.PredicateAnswers(answers=answers)
+
+
+def states(rm_id: str = "rm") -> Effect:
+    """What the core has for an autoscaler."""
+    state = ContainerState(app_id=AppId("app"), key=AllocationKey("k"), reason="waiting")
+    return ContainerStatesChanged(rm_id=RmId(rm_id), partition=PARTITION, states=[state])
+
+
+async def test_checks_are_a_numbered_response(server: Server, session: RawSession) -> None:
+    """What was asked at one moment arrives as one response, in order, and says what is asked."""
+    call, _ = await session.begin(callbacks=PREDICATES)
+    await session.replay(call)
+    server.rms.route([checks(1, 2), checks(3)])
+    asked = await session.until(call, "predicate_checks")
+    assert asked.number > 0
+    first, *others = asked.predicate_checks.checks
+    assert [item.id for item in others] == [2, 3]
+    assert first == sp.PredicateCheck(
+        id=1,
+        partition_name=PARTITION,
+        application_id="app",
+        allocation_key="k",
+        allocate=True,
+        node_ids=["n1", "n2"],
+        deadline_milliseconds=2000,
+    )
+
+
+async def test_checks_come_behind_all_that_waits(server: Server, session: RawSession) -> None:
+    """An RM that judges checks knows what it was told, also of what came about later."""
+    call, welcome = await session.begin(callbacks=ASKED_AND_TOLD)
+    await session.replay(call)
+    call.call.cancel()
+    rm = server.rms.find("rm")
+    assert rm is not None
+    await eventually(lambda: not rm.connected)
+    server.rms.route([checks(1), states(), checks(2), states()])
+    again, _ = await session.begin(token=welcome.welcome.resume_token, acknowledged=0)
+    response = await again.next()
+    kinds = [response.WhichOneof("message")]
+    while kinds[-1] != "predicate_checks":
+        response = await again.next()
+        kinds.append(response.WhichOneof("message"))
+    assert kinds[-3:] == ["container_states", "container_states", "predicate_checks"]
+    assert [item.id for item in response.predicate_checks.checks] == [1, 2]
+
+
+async def test_a_check_is_asked_again_on_the_next_stream(
+    server: Server, session: RawSession
+) -> None:
+    """What was asked and not acknowledged comes again after a resumption, under its number."""
+    call, welcome = await session.begin(callbacks=PREDICATES)
+    await session.replay(call)
+    server.rms.route([checks(1)])
+    lost = await session.until(call, "predicate_checks")
+    call.call.cancel()
+    token = welcome.welcome.resume_token
+    again, response = await session.begin(token=token, acknowledged=lost.number - 1)
+    assert response.welcome.resumed
+    repeated = await session.until(again, "predicate_checks")
+    assert (repeated.number, repeated.predicate_checks) == (lost.number, lost.predicate_checks)
+
+
+async def test_callbacks_hold_for_the_session(server: Server, session: RawSession) -> None:
+    """A hello that resumes changes nothing of what the RM wants; one that registers anew does."""
+    _, welcome = await session.begin(callbacks=STATES)
+    token = welcome.welcome.resume_token
+    _, response = await session.begin(token=token, callbacks=PREDICATES)
+    assert response.welcome.resumed
+    rm = server.rms.find("rm")
+    assert rm is not None
+    assert rm.session is not None
+    assert rm.session.callbacks == STATES
+    await session.begin(callbacks=PREDICATES)
+    assert rm.session.callbacks == PREDICATES
+
+
+@pytest.mark.parametrize(
+    ("predicates", "field"),
+    [
+        (sp.Predicates(deadline_milliseconds=60_001), "deadline_milliseconds"),
+        (sp.Predicates(fail_mode=9), "fail_mode"),  # type: ignore[arg-type]
+        (sp.Predicates(class_by=9), "class_by"),  # type: ignore[arg-type]
+    ],
+)
+async def test_hello_with_impossible_callbacks_is_refused(
+    server: Server, session: RawSession, predicates: sp.Predicates, field: str
+) -> None:
+    """The call ends with an error that names the field, and what was registered stays."""
+    call, _ = await session.begin()
+    await session.replay(call)
+    bad = await session.hello(callbacks=sp.Callbacks(predicates=predicates))
+    code, _ = await bad.ending()
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await bad.call.read()
+    assert list(violations(caught.value)) == [f"hello.callbacks.predicates.{field}"]
+    [report] = server.scheduler.views.partitions(RmId("rm"))
+    assert report.nodes == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        sp.PredicateAnswer(id=2**64 - 1),
+        sp.PredicateAnswer(id=1, refused=[sp.NodeRefusal(node_id="", reason="")]),
+        sp.PredicateAnswer(id=1, refused=[sp.NodeRefusal(node_id="x" * 9999)] * 100),
+    ],
+)
+@pytest.mark.parametrize("callbacks", [sp.Callbacks(), PREDICATES])
+async def test_answers_that_nobody_waits_for_are_harmless(
+    session: RawSession, neighbour: Any, answer: sp.PredicateAnswer, callbacks: sp.Callbacks
+) -> None:
+    """An answer to no open check is counted and ignored, also of an RM that is not asked."""
+    call, _ = await session.begin(callbacks=callbacks)
+    await session.replay(call)
+    await session.send(call, predicate_answers=answering(answer))
+    last = await session.send(call, predicate_answers=answering(answer, answer))
+    while (response := await call.next()).acknowledged < last:
+        pass
+    assert response.acknowledged == last
+    await neighbour()
+
+
+async def test_an_answer_must_have_a_number(session: RawSession) -> None:
+    """Like every request of substance: a repeat could not be told from news."""
+    call, _ = await session.begin(callbacks=PREDICATES)
+    await call.send(sp.UpdateRequest(predicate_answers=answering(sp.PredicateAnswer(id=1))))
+    assert await call.ending() == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "a request must have a number",
+    )
+
+
+async def test_an_answer_beyond_any_check_ends_the_stream(
+    session: RawSession, neighbour: Any
+) -> None:
+    """More refusals than nodes are ever asked about are a fault of the protocol."""
+    call, _ = await session.begin(callbacks=PREDICATES)
+    refused = [sp.NodeRefusal(node_id="n")] * 1_001
+    answer = sp.PredicateAnswer(id=1, refused=refused)
+    await session.send(call, predicate_answers=answering(sp.PredicateAnswer(id=2), answer))
+    code, text = await call.ending()
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert text == "PredicateAnswer has more than 1000 refused, no check asks for more"
+    await neighbour()
+
+
+async def test_an_answer_that_is_no_message_costs_the_stream_only(
+    session: RawSession, neighbour: Any
+) -> None:
+    """Garbage for an answer ends the stream with its reason, and the session can be resumed."""
+    call, welcome = await session.begin(callbacks=PREDICATES)
+    await session.replay(call)
+    number = sp.UpdateRequest(number=session.number + 1).SerializeToString()
+    field = sp.UpdateRequest.PREDICATE_ANSWERS_FIELD_NUMBER
+    await call.send(number + delimited(field, b"\x0a\x02\x12\x7f"))
+    code, text = await call.ending()
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert text.startswith("malformed message: ")
+    _, response = await session.begin(token=welcome.welcome.resume_token)
+    assert response.welcome.resumed
+    await neighbour()
+
+
+async def test_a_flood_of_answers_is_taken_to_its_end(session: RawSession, neighbour: Any) -> None:
+    """Thousands of answers that nobody waits for are counted one by one, and others are served."""
+    call, _ = await session.begin(callbacks=PREDICATES)
+    await session.replay(call)
+    for number in range(3000):
+        await session.send(call, predicate_answers=answering(sp.PredicateAnswer(id=number)))
+    await neighbour()
+    while (response := await call.next()).acknowledged < session.number:
+        pass
+    assert response.acknowledged == session.number
+
+
+async def test_container_states_go_to_those_who_want_them(
+    server: Server, session: RawSession
+) -> None:
+    """An RM whose hello asks for container states gets them, numbered like any response."""
+    call, _ = await session.begin(callbacks=STATES)
+    await session.replay(call)
+    server.rms.route([states()])
+    told = await session.until(call, "container_states")
+    assert told.number > 0
+    assert [state.allocationKey for state in told.container_states.states] == ["k"]
+
+
+async def test_nobody_else_gets_container_states(
+    server: Server, session: RawSession, shim: Shim
+) -> None:
+    """Who did not ask for them, or speaks si.v1, gets none and has none waiting."""
+    call, _ = await session.begin()
+    await session.replay(call)
+    shim.rm_id = "other"
+    await shim.register()
+    rms = [server.rms.get(name, "") for name in ("rm", "other")]
+    before = [rm.outbox.messages for rm in rms]
+    server.rms.route([states(), states("other")])
+    assert [rm.outbox.messages for rm in rms] == before

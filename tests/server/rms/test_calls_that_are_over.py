@@ -1,0 +1,76 @@
+"""A call may end before its status is sent: that is no error of the server."""
+
+import asyncio
+from typing import Any
+
+import grpc
+import pytest
+from structlog.testing import capture_logs
+
+from licorne.v1 import state_pb2 as pb
+from licorne_server.rms.streams import Stream
+from licorne_server.services.statuses import stream_handler, watch_handler
+from licorne_server.wire.errors import Stopped
+
+
+class Ended:
+    """The context of a call whose caller has closed the connection: gRPC sends nothing more."""
+
+    def peer(self) -> str:
+        """Where it came from."""
+        return "ipv4:127.0.0.1:5000"
+
+    async def write(self, raw: bytes) -> None:
+        """As gRPC does where the caller goes while it is being written to."""
+        raise grpc.aio.InternalError('Failed "execute_batch"')
+
+    async def read(self) -> bytes:
+        """Nothing comes."""
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError
+
+    async def send_initial_metadata(self, metadata: object) -> None:
+        """The call had begun."""
+
+    async def abort_with_status(self, status: grpc.Status) -> None:
+        """As gRPC does when its batch of operations fails."""
+        raise grpc.aio.InternalError('Failed "execute_batch"')
+
+
+async def test_a_status_that_nobody_takes_is_not_in_the_log() -> None:
+    """The server stops, and the caller has gone first: the call is over, and no more is said."""
+
+    async def serve(context: Any) -> None:
+        raise Stopped
+
+    method: Any = stream_handler(serve)
+    with capture_logs() as logs, pytest.raises(asyncio.CancelledError):
+        await method.stream_stream(None, Ended())
+    assert logs == []
+
+
+async def test_caller_that_goes_while_it_is_written_to_is_no_error() -> None:
+    """A watcher is cut off in the middle of a message: no line above debug, and no status."""
+
+    async def serve(request: object, context: Any) -> None:
+        await context.write(b"")
+
+    method: Any = watch_handler(pb.WatchEventsRequest, serve)
+    with capture_logs() as logs, pytest.raises(asyncio.CancelledError):
+        await method.unary_stream(b"", Ended())
+    assert [(line["event"], line["log_level"]) for line in logs] == [("caller gone", "debug")]
+
+
+async def test_stream_of_an_rm_that_goes_while_it_is_written_to_says_so() -> None:
+    """The line about its end names the client, and no failure of the server."""
+    stream = Stream(Ended())
+
+    async def carry_out() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    async def read() -> None:
+        await stream.read()
+
+    with pytest.raises(grpc.aio.InternalError):
+        await stream.run(read(), carry_out(), stream.write(b""), lambda: None)
+    assert stream.reason == "its client has gone"

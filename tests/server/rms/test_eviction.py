@@ -1,0 +1,196 @@
+"""RMs that are gone: they are forgotten after a time, unless allocations of them run."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import grpc
+import pytest
+from structlog.testing import capture_logs
+
+from licorne.si.v1 import si_pb2 as si
+from licorne_core.messages.commands import RegisterRm
+from licorne_core.values.ids import RmId
+from licorne_server.process.rm_bounds import RmBounds
+from licorne_server.rms.eviction import RETURNING, SETTLING
+from licorne_server.serving.app import Server
+from licorne_server.testing import VirtualClock
+from support.peers.shim import (
+    RawSession,
+    Shim,
+    ask,
+    connected,
+    eventually,
+    hang_up,
+    new_allocations,
+    node,
+    releases,
+    serving,
+)
+
+AFTER = 100.0
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    """The server's clock."""
+    return VirtualClock()
+
+
+@pytest.fixture
+async def server(clock: VirtualClock) -> AsyncIterator[Server]:
+    """A server that forgets RMs after `AFTER` seconds."""
+    async with serving(clock=clock, rms=RmBounds(forget_after=AFTER)) as server:
+        yield server
+
+
+def known(server: Server) -> list[str]:
+    """The RMs that the server and the core know, which must agree."""
+    ids = [rm.rm_id for rm in server.rms.all()]
+    assert sorted(ids) == sorted(report.rm_id for report in server.scheduler.views.rms())
+    return list(ids)
+
+
+async def test_rm_without_streams_is_forgotten(
+    server: Server, clock: VirtualClock, channel: grpc.aio.Channel
+) -> None:
+    """An RM that registered and opened no stream is forgotten at its time, with one log line."""
+    await Shim(channel, "one").register()
+    await clock.advance(AFTER / 2)
+    await Shim(channel, "two").register()
+    await clock.advance(AFTER / 2 - 1)
+    assert known(server) == ["one", "two"]
+    with capture_logs() as logs:
+        await clock.advance(1)
+        assert known(server) == ["two"]
+        await clock.advance(AFTER / 2)
+        assert known(server) == []
+    told = [(entry["rm_id"], entry["gone_seconds"]) for entry in logs]
+    assert told == [("one", AFTER), ("two", AFTER)]
+    assert server.departures.forgotten == 2
+
+
+async def test_time_counts_from_the_end_of_the_last_stream(
+    server: Server, clock: VirtualClock, channel: grpc.aio.Channel
+) -> None:
+    """A connected RM is never forgotten; one that goes has its whole time from then on."""
+    call, _ = await RawSession(channel).begin()
+    await clock.advance(3 * AFTER)
+    assert known(server) == ["rm"]
+    await hang_up(server, call)
+    await clock.advance(AFTER - 1)
+    assert known(server) == ["rm"]
+    await clock.advance(1)
+    assert known(server) == []
+
+
+async def test_rm_that_comes_back_stays(
+    server: Server, clock: VirtualClock, channel: grpc.aio.Channel
+) -> None:
+    """An RM that was gone for less than its time, and resumed, is not forgotten at the old time."""
+    session = RawSession(channel)
+    call, welcome = await session.begin()
+    await hang_up(server, call)
+    await clock.advance(AFTER - 1)
+    _, again = await session.begin(token=welcome.welcome.resume_token)
+    assert again.welcome.resumed
+    await clock.advance(2 * AFTER)
+    assert known(server) == ["rm"]
+
+
+async def test_running_allocations_keep_an_rm(
+    server: Server, clock: VirtualClock, channel: grpc.aio.Channel
+) -> None:
+    """An RM whose allocations run is kept; once it has released them its time begins anew."""
+    shim = Shim(channel)
+    allocations, applications, nodes = await shim.set_up()
+    await shim.ask(allocations, ask("k"))
+    await new_allocations(allocations, 1)
+    await hang_up(server, allocations, applications, nodes)
+    await clock.advance(3 * AFTER)
+    assert known(server) == ["rm"]
+    again = shim.open("UpdateAllocation")
+    release = si.AllocationRelease(
+        partitionName="default",
+        applicationID="app",
+        allocationKey="k",
+        terminationType=si.STOPPED_BY_RM,
+    )
+    await again.send(si.AllocationRequest(rmID="rm", releases=releases(release)))
+    await eventually(lambda: not server.scheduler.views.partitions(RmId("rm"))[0].allocations)
+    await hang_up(server, again)
+    await clock.advance(AFTER)
+    assert known(server) == []
+
+
+async def test_zero_is_never(clock: VirtualClock) -> None:
+    """With 0 no RM is forgotten."""
+    async with (
+        serving(clock=clock, rms=RmBounds(forget_after=0)) as server,
+        connected(server) as channel,
+    ):
+        await Shim(channel).register()
+        await clock.advance(10 * AFTER)
+        assert known(server) == ["rm"]
+
+
+async def test_registration_on_its_way_counts(
+    server: Server, clock: VirtualClock, channel: grpc.aio.Channel
+) -> None:
+    """An RM that registers anew before the core has come to forget it keeps its registration."""
+    await Shim(channel).register()
+    await clock.advance(AFTER - 1)
+    rm = server.rms.find("rm")
+    assert rm is not None
+    # Both wait for the engine: what the clock has made due, and the registration before it.
+    registering = asyncio.create_task(server.engine.submit(RegisterRm(rm_id=RmId("rm"))))
+    replacing = asyncio.create_task(server.departures.replace(rm))
+    await asyncio.gather(registering, replacing)
+    assert known(server) == ["rm"]
+
+
+async def test_stream_on_its_way_counts(
+    server: Server, clock: VirtualClock, channel: grpc.aio.Channel
+) -> None:
+    """An RM that is connected when the core comes to forget it stays, whoever has chosen it."""
+    shim = Shim(channel)
+    await shim.register()
+    await clock.advance(SETTLING)
+    chosen = await server.departures.longest_gone(lambda _: True)
+    assert chosen is not None
+    await shim.nodes(shim.open("UpdateNode"), node("n", vcore=1))
+    await server.departures.replace(chosen)
+    assert known(server) == ["rm"]
+
+
+async def test_books_on_their_way_count(
+    server: Server, clock: VirtualClock, channel: grpc.aio.Channel
+) -> None:
+    """An RM that was chosen when it had nothing, and has a node by then, has its longer time."""
+    shim = Shim(channel)
+    await shim.register()
+    await clock.advance(SETTLING)
+    chosen = await server.departures.longest_gone(lambda _: True)
+    assert chosen is not None
+    nodes = shim.open("UpdateNode")
+    await shim.nodes(nodes, node("n", vcore=1))
+    await hang_up(server, nodes)
+    await clock.advance(SETTLING)
+    await server.departures.replace(chosen)
+    assert known(server) == ["rm"]
+    await clock.advance(RETURNING - SETTLING)
+    await server.departures.replace(chosen)
+    assert known(server) == []
+
+
+async def test_stream_of_a_forgotten_rm_is_refused(
+    server: Server, clock: VirtualClock, channel: grpc.aio.Channel
+) -> None:
+    """Whoever comes back too late hears that it is not registered, and may register again."""
+    shim = Shim(channel)
+    await shim.register()
+    await clock.advance(AFTER)
+    call = shim.open("UpdateNode")
+    await call.send(si.NodeRequest(rmID="rm"))
+    code, _ = await call.ending()
+    assert code is grpc.StatusCode.FAILED_PRECONDITION
+    await shim.set_up()

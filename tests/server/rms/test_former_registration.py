@@ -1,0 +1,54 @@
+"""What is left of a request when its RM registers anew is of its former life (spec § 1.6.2)."""
+
+import asyncio
+
+import pytest
+
+from licorne.si.v1 import si_pb2 as si
+from licorne_core.values.ids import RmId
+from licorne_server.rms.requests import LAYOUTS, handle_request
+from licorne_server.serving.app import Server
+from licorne_server.wire.framing import split
+from licorne_server.wire.responses import Kind
+from support.core.paced import pace
+from support.peers.shim import Shim
+
+MANY = 2_000
+"""Items that are read in several portions, so that something else can come in between."""
+
+NODES = si.NodeRequest(rmID="rm", nodes=[si.NodeInfo() for _ in range(MANY)])
+APPLICATIONS = si.ApplicationRequest(
+    rmID="rm", new=[si.AddApplicationRequest() for _ in range(MANY)]
+)
+ASKS = si.AllocationRequest(rmID="rm", allocations=[si.Allocation() for _ in range(MANY)])
+
+
+@pytest.mark.parametrize("anew", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [(Kind.NODES, NODES), (Kind.APPLICATIONS, APPLICATIONS), (Kind.ALLOCATIONS, ASKS)],
+    ids=["nodes", "applications", "asks"],
+)
+async def test_rejections_of_a_former_registration_are_not_told(
+    server: Server,
+    shim: Shim,
+    kind: Kind,
+    message: si.NodeRequest | si.ApplicationRequest | si.AllocationRequest,
+    anew: bool,
+) -> None:
+    """An RM that registers while its request is read hears nothing of it; else it hears all."""
+    await shim.register()
+    rm = server.rms.find(RmId("rm"))
+    assert rm is not None
+    request = await split(message.SerializeToString(), LAYOUTS[kind], pace())
+    is_current = rm.registration_guard()
+    handled = asyncio.create_task(
+        handle_request(server.engine, server.rms, rm, kind, request, is_current, 0.0, pace())
+    )
+    await asyncio.sleep(0)
+    assert not handled.done()
+    if anew:
+        rm.renew(rm.registration + 1)
+    assert await handled == MANY
+    told = rm.outbox.messages > 0
+    assert told is not anew

@@ -1,0 +1,61 @@
+"""What an RM had on the server is gone with it, without any help of the garbage collector."""
+
+import gc
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from licorne.si.v1 import si_pb2 as si
+from licorne.v1.session_pb2 import Goodbye
+from licorne_core.values.ids import RmId
+from licorne_server.rms.registry import any_connected
+from licorne_server.serving.app import Server
+from licorne_server.wire.responses import Kind
+from support.peers.shim import RawSession, ask, eventually, node
+
+RM = RmId("rm")
+
+
+@pytest.fixture
+def collector_off() -> Iterator[None]:
+    """Nothing is freed but what nobody knows any more."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def parts(server: Server) -> list[weakref.ref[Any]]:
+    """What belongs to the RM's open session."""
+    rm = server.rms.get(RM, "test")
+    return [weakref.ref(part) for part in (rm.streams[Kind.SESSION], rm.session)]
+
+
+async def worked(session: RawSession, call: Any) -> None:
+    """The RM asks, and has its allocation."""
+    await session.replay(call)
+    await session.send(call, nodes=si.NodeRequest(nodes=[node("n0", vcore=1)]))
+    await session.send(call, allocations=si.AllocationRequest(allocations=[ask("k")]))
+
+
+@pytest.mark.usefixtures("collector_off")
+async def test_streams_that_were_ended_are_freed(session: RawSession, server: Server) -> None:
+    """A stream that a newer one replaces leaves nothing of ours, and one that says goodbye none."""
+    call, welcome = await session.begin()
+    await worked(session, call)
+    [stream, _] = parts(server)
+    again, response = await session.begin(token=welcome.welcome.resume_token)
+    assert response.welcome.resumed
+    assert "taken over" in (await call.ending())[1]
+    del call
+    await eventually(lambda: stream() is None)
+    left = [*parts(server), weakref.ref(server.rms.get(RM, "test").outbox)]
+    assert any_connected(server.rms)
+    await session.send(again, goodbye=Goodbye(unregister=True))
+    await again.ending()
+    del again
+    await eventually(lambda: [part() for part in left] == [None] * 3)
+    assert not any_connected(server.rms)
+    assert server.scheduler.count_gone() == 1

@@ -1,0 +1,161 @@
+"""Levels of the log that RMs want by their extra configurations, in force while they are there."""
+
+import difflib
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import grpc
+import pytest
+from structlog.testing import capture_logs
+
+from licorne.v1 import admin_pb2 as pb
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne_core.values.ids import RmId
+from licorne_server.rms.log_levels import MOST_TOLD, RmLogLevels
+from licorne_server.serving.app import Server
+from licorne_server.telemetry.logs import levels
+from licorne_server.telemetry.logs.names import NAMES, TURNS
+from support.core.counted import lines_in
+from support.peers.shim import Shim
+
+SCHEDULER = "log.core.scheduler.level"
+BAD_CONFIG = "partitions: 1"
+
+
+@pytest.fixture(autouse=True)
+def usual_levels() -> Iterator[None]:
+    """The levels of the process are as usual, before and after."""
+    levels().begin("info")
+    yield
+    levels().begin("info")
+
+
+@pytest.fixture
+def debugs(server: Server) -> Callable[[], bool]:
+    """Whether turns are told in detail."""
+    return lambda: levels().threshold(TURNS).debugs
+
+
+async def update(shim: Shim, config: str = "", level: str = "") -> None:
+    """Change the RM's configuration, with an extra configuration if it is to have a level."""
+    request = pb.UpdateConfigurationRequest(rm_id=shim.rm_id, config=config)
+    if level:
+        request.extra_config[SCHEDULER] = level
+    await AdminStub(shim.channel).UpdateConfiguration(request)
+
+
+async def test_a_level_holds_while_its_rm_wants_it(
+    shim: Shim, channel: Any, debugs: Callable[[], bool]
+) -> None:
+    """From registration on, until the RM says otherwise, in any way in which it may."""
+    other = Shim(channel, "other")
+    await shim.register(extraConfig={SCHEDULER: "DEBUG"})
+    assert debugs()
+    await other.register(extraConfig={SCHEDULER: "-1"})
+    await update(shim)
+    assert debugs(), "an update without an extra configuration leaves it"
+    await update(shim, level="info")
+    assert debugs(), "the other one wants it still"
+    await other.register()
+    assert not debugs(), "it has registered without"
+    with pytest.raises(grpc.aio.AioRpcError):
+        await update(shim, BAD_CONFIG, level="debug")
+    assert debugs(), "the extra configuration holds where the queues are refused"
+    await AdminStub(channel).ForgetRm(pb.ForgetRmRequest(rm_id="rm"))
+    assert not debugs(), "nobody knows it any more"
+
+
+async def test_a_refused_registration_changes_nothing(
+    shim: Shim, debugs: Callable[[], bool]
+) -> None:
+    """What is not registered wants nothing; what was registered before goes on."""
+    with pytest.raises(grpc.aio.AioRpcError):
+        await shim.register(BAD_CONFIG, extraConfig={SCHEDULER: "debug"})
+    assert not debugs()
+    await shim.register(extraConfig={SCHEDULER: "debug"})
+    with pytest.raises(grpc.aio.AioRpcError):
+        await shim.register(BAD_CONFIG)
+    assert debugs()
+
+
+async def test_an_operator_silences_an_rm(
+    shim: Shim, channel: Any, debugs: Callable[[], bool]
+) -> None:
+    """What he has given counts until he takes it back."""
+    await shim.register(extraConfig={"log.level": "debug"})
+    admin = AdminStub(channel)
+    await admin.SetLogLevel(pb.SetLogLevelRequest(logger="core.scheduler", level="info"))
+    assert not debugs()
+    await admin.SetLogLevel(pb.SetLogLevelRequest(logger="core.scheduler"))
+    assert debugs()
+
+
+async def test_what_cannot_be_followed_is_told(shim: Shim, debugs: Callable[[], bool]) -> None:
+    """The line names key and value; the rest of the extra configuration holds."""
+    extra = {
+        SCHEDULER: "debug",
+        "log.core.engine.level": "loud",
+        "log.core.enigne.level": "debug",
+        "log.shim.context.level": "debug",
+        "service.volumeBindTimeout": "10s",
+    }
+    with capture_logs() as lines:
+        await shim.register(extraConfig=extra)
+    assert debugs()
+    told = [line for line in lines if line["event"] == "log level ignored"]
+    assert {line["log_level"] for line in told} == {"warning"}
+    assert sorted((line["rm_id"], line["key"], line["value"], line["reason"]) for line in told) == [
+        ("rm", "log.core.engine.level", "loud", "it is no level"),
+        (
+            *("rm", "log.core.enigne.level", "debug"),
+            "logger core.enigne does not exist: did you mean core.engine?",
+        ),
+    ]
+    (wanted,) = [line for line in lines if line["event"] == "log levels wanted"]
+    assert wanted["levels"] == {SCHEDULER: "debug"}
+
+
+def test_what_is_told_and_kept_is_bounded() -> None:
+    """However many levels an RM gives, a few are named, and only those of real loggers are kept."""
+    names = [*NAMES, *(f"core.none{number}" for number in range(1000))]
+    given = {f"log.{name}.level": "debug" for name in names}
+    rm_levels = RmLogLevels({RmId("rm"): given}.__getitem__)
+    with capture_logs() as lines:
+        rm_levels.follow(RmId("rm"))
+    try:
+        assert sum(line["event"] == "log level ignored" for line in lines) == MOST_TOLD
+        (more,) = [line for line in lines if line["event"] == "more log levels ignored"]
+        ignored = len(names) - len(NAMES) + 1
+        assert more["number"] == ignored - MOST_TOLD, "the audit's logger has no level"
+        (wanted,) = [line for line in lines if line["event"] == "log levels wanted"]
+        assert len(wanted["levels"]) == len(NAMES) - 1
+        assert levels().threshold(TURNS).debugs
+    finally:
+        rm_levels.forget_all()
+    assert not levels().threshold(TURNS).debugs, "the server has stopped"
+
+
+def test_names_are_compared_only_for_what_is_told() -> None:
+    """What an RM may have meant is looked for as often as it is told, however much it gives."""
+
+    def follow(count: int) -> None:
+        given = {f"log.core.engin{number}.level": "debug" for number in range(count)}
+        with capture_logs():
+            RmLogLevels({RmId("rm"): given}.__getitem__).follow(RmId("rm"))
+
+    few, many = (lines_in(partial(follow, count), difflib) for count in (MOST_TOLD, 300))
+    assert few.total()
+    assert many.total() < 2 * few.total()
+
+
+@pytest.mark.parametrize("number", range(-1, 6))
+def test_numbers_are_levels_too(number: int) -> None:
+    """The older core's seven levels are known by number, and those above `error` are `error`."""
+    given = {SCHEDULER: str(number)}
+    rm_levels = RmLogLevels({RmId("rm"): given}.__getitem__)
+    with capture_logs() as lines:
+        rm_levels.follow(RmId("rm"))
+        rm_levels.forget(RmId("rm"))
+    level = {-1: "debug", 0: "info", 1: "warning"}.get(number, "error")
+    assert [line["levels"] for line in lines] == [{SCHEDULER: level}, {}]

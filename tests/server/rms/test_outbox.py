@@ -1,0 +1,258 @@
+"""The outbox: order, joining, numbers and bounds."""
+
+import asyncio
+
+import pytest
+
+from licorne_server.rms.outbox import ENTRY_COST, Outbox
+from licorne_server.rms.outbox_bounds import OutboxBounds
+from licorne_server.wire.responses import MAX_RESPONSE_ITEMS, Kind, Payload
+
+SMALL = OutboxBounds(high=10_000, low=4_000, cap=50_000)
+ALL = tuple(Kind)
+
+
+def payload(
+    data: bytes, sort: str = "new", kind: Kind = Kind.ALLOCATIONS, items: int = 1
+) -> Payload:
+    """A message to be sent."""
+    return Payload(kind, sort, data, items)
+
+
+@pytest.fixture
+def holds() -> list[bool]:
+    """What the outbox said about holding the RM back."""
+    return []
+
+
+@pytest.fixture
+def outbox(holds: list[bool]) -> Outbox:
+    """An empty one with small bounds."""
+    return Outbox(holds.append, SMALL)
+
+
+def drain(outbox: Outbox, kinds: tuple[Kind, ...] = ALL) -> list[tuple[Kind, bytes]]:
+    """Everything that would be sent, in order."""
+    sent = []
+    while (batch := outbox.peek(kinds)) is not None:
+        sent.append((batch.kind, batch.data))
+        outbox.sent(batch)
+    return sent
+
+
+def test_neighbours_of_a_sort_leave_as_one(outbox: Outbox) -> None:
+    """Messages of one sort are joined; another sort in between keeps its place."""
+    for data, sort in ((b"a", "new"), (b"b", "new"), (b"c", "released"), (b"d", "new")):
+        outbox.put(payload(data, sort))
+    assert drain(outbox) == [(Kind.ALLOCATIONS, part) for part in (b"ab", b"c", b"d")]
+
+
+def test_kinds_keep_their_order_on_one_stream(outbox: Outbox) -> None:
+    """A stream of all kinds sends them as they came; nothing is joined across another kind."""
+    outbox.put(payload(b"a"))
+    outbox.put(payload(b"n", "nodes", Kind.NODES))
+    outbox.put(payload(b"b"))
+    assert [data for _, data in drain(outbox)] == [b"a", b"n", b"b"]
+
+
+def test_streams_of_a_kind_do_not_wait_for_others(outbox: Outbox) -> None:
+    """Each kind has its own order: what waits of another kind stays."""
+    outbox.put(payload(b"n", "nodes", Kind.NODES))
+    outbox.put(payload(b"a"))
+    outbox.put(payload(b"b"))
+    assert drain(outbox, (Kind.ALLOCATIONS,)) == [(Kind.ALLOCATIONS, b"ab")]
+    assert outbox.messages == 1
+
+
+def test_joined_messages_are_capped_in_items(outbox: Outbox) -> None:
+    """No message grows beyond what one response may carry."""
+    for _ in range(3):
+        outbox.put(payload(b"x", items=MAX_RESPONSE_ITEMS // 2))
+    assert [len(data) for _, data in drain(outbox)] == [2, 1]
+
+
+def test_unsent_message_stays(outbox: Outbox) -> None:
+    """What was looked at and not sent is still the next."""
+    outbox.put(payload(b"a"))
+    first = outbox.peek(ALL)
+    outbox.put(payload(b"b", "released"))
+    assert outbox.peek(ALL) == first
+
+
+def test_full_outbox_holds_the_rm_back(outbox: Outbox, holds: list[bool]) -> None:
+    """Above high water the RM is held and its readers wait; below low water both go on."""
+    while not holds:
+        outbox.put(payload(bytes(1000), sort=f"{outbox.messages}"))
+    assert holds == [True]
+    assert not outbox.room.is_set()
+    drain(outbox)
+    assert holds == [True, False]
+    assert outbox.room.is_set()
+
+
+def test_what_is_not_acknowledged_holds_back_but_lets_readers_read(
+    outbox: Outbox, holds: list[bool]
+) -> None:
+    """Acknowledgements come through the reader: it must not wait for them."""
+    number = 0
+    while not holds:
+        number += 1
+        outbox.put(payload(bytes(1000)))
+        batch = outbox.peek(ALL)
+        assert batch is not None
+        outbox.sending(batch, number)
+    assert outbox.room.is_set()
+    outbox.acknowledge(number)
+    assert holds == [True, False]
+    assert outbox.size == 0
+
+
+def test_sent_messages_are_kept_until_acknowledged(outbox: Outbox) -> None:
+    """A resumed stream gets exactly what comes after the last acknowledged number."""
+    for number in (1, 2, 3):
+        outbox.put(payload(b"%d" % number))
+        batch = outbox.peek(ALL)
+        assert batch is not None
+        outbox.sending(batch, number)
+    outbox.acknowledge(1)
+    after = outbox.after(1)
+    assert after is not None
+    assert [(sent.number, sent.data) for sent in after] == [(2, b"2"), (3, b"3")]
+    assert outbox.after(3) == []
+
+
+def test_rm_that_never_acknowledges_loses_only_its_resumption(outbox: Outbox) -> None:
+    """At the cap what was sent is forgotten, what waits is kept, and memory stays bounded."""
+    number = 0
+    while outbox.after(0) is not None:
+        number += 1
+        outbox.put(payload(bytes(1000)))
+        batch = outbox.peek(ALL)
+        assert batch is not None
+        outbox.sending(batch, number)
+        assert outbox.size < SMALL.cap + 2_000
+    assert not outbox.overflowed
+    assert outbox.after(number) is not None
+
+
+def test_outbox_that_nobody_takes_is_dropped_at_the_cap(outbox: Outbox) -> None:
+    """Beyond the cap everything is dropped at once and nothing is taken any more."""
+    while not outbox.overflowed:
+        outbox.put(payload(bytes(1000)))
+    assert (outbox.size, outbox.messages) == (0, 0)
+    outbox.put(payload(b"late"))
+    assert outbox.peek(ALL) is None
+    assert outbox.after(0) is None
+    outbox.clear()
+    outbox.put(payload(b"anew"))
+    assert drain(outbox) == [(Kind.ALLOCATIONS, b"anew")]
+
+
+def test_many_small_messages_count_for_more_than_their_bytes(outbox: Outbox) -> None:
+    """The number of messages is bounded as well."""
+    count = 0
+    while not outbox.overflowed:
+        outbox.put(payload(b""))
+        count += 1
+    assert count <= SMALL.cap // ENTRY_COST + 1
+
+
+async def test_waiting_ends_with_the_next_message(outbox: Outbox) -> None:
+    """Whoever saw nothing and waits is woken by what comes."""
+    waiting = asyncio.create_task(outbox.wait(ALL))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    outbox.put(payload(b"a"))
+    await waiting
+
+
+async def test_a_message_wakes_the_writer_of_its_kind_alone(outbox: Outbox) -> None:
+    """The other streams of an RM are not bothered by what is not theirs; `wake` is for all."""
+    kinds = (Kind.NODES, Kind.APPLICATIONS, Kind.ALLOCATIONS)
+    waiting = {kind: asyncio.create_task(outbox.wait((kind,))) for kind in kinds}
+    await asyncio.sleep(0)
+    outbox.put(payload(b"a"))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert [kind for kind, task in waiting.items() if task.done()] == [Kind.ALLOCATIONS]
+    outbox.wake()
+    await asyncio.gather(*waiting.values())
+
+
+def check(number: int, items: int = 1) -> Payload:
+    """Predicate checks, the last of which has this number."""
+    return Payload(Kind.CHECKS, "checks", b"%d" % number, items, last_check=number)
+
+
+def test_predicate_checks_come_last(outbox: Outbox) -> None:
+    """The RM judges them the better, the more it has been told: also what came behind them."""
+    outbox.put(check(1))
+    outbox.put(payload(b"a"))
+    outbox.put(check(2))
+    outbox.put(payload(b"drain", "drain", Kind.SESSION))
+    outbox.put(payload(b"b"))
+    assert [data for _, data in drain(outbox)] == [b"a", b"drain", b"b", b"12"]
+
+
+def test_predicate_checks_hold_up_no_joining(outbox: Outbox) -> None:
+    """Messages of another kind are neighbours though checks came between them."""
+    outbox.put(payload(b"a"))
+    outbox.put(check(1))
+    outbox.put(payload(b"b"))
+    assert [data for _, data in drain(outbox)] == [b"ab", b"1"]
+
+
+def test_joined_checks_know_the_last_of_them(outbox: Outbox) -> None:
+    """A batch names the last check in it, so that its time can begin when it was written."""
+    for number, items in ((3, 3), (500, 497), (990, 490), (1001, 11)):
+        outbox.put(check(number, items))
+    first = outbox.peek(ALL)
+    assert first is not None
+    assert (first.items, first.last_check) == (990, 990)
+    outbox.sent(first)
+    second = outbox.peek(ALL)
+    assert second is not None
+    assert (second.items, second.last_check) == (11, 1001)
+    outbox.sent(second)
+    outbox.put(payload(b"a"))
+    last = outbox.peek(ALL)
+    assert last is not None
+    assert last.last_check == 0
+
+
+def test_checks_that_are_sent_again_are_known_as_such(outbox: Outbox) -> None:
+    """What is kept until it is acknowledged names its last check as well."""
+    for number, message in enumerate((payload(b"a"), check(7)), 1):
+        outbox.put(message)
+        batch = outbox.peek(ALL)
+        assert batch is not None
+        outbox.sending(batch, number)
+    again = outbox.after(0)
+    assert again is not None
+    kept = [(sent.kind, sent.last_check) for sent in again]
+    assert kept == [(Kind.ALLOCATIONS, 0), (Kind.CHECKS, 7)]
+
+
+def test_streams_of_other_kinds_never_get_checks(outbox: Outbox) -> None:
+    """Only a session can carry them."""
+    outbox.put(check(1))
+    assert outbox.peek((Kind.ALLOCATIONS,)) is None
+
+
+def victims(number: int) -> Payload:
+    """A preemption check of this number."""
+    return Payload(Kind.VICTIMS, "victims", b"%d" % number, 1, last_check=number)
+
+
+def test_checks_of_both_kinds_have_one_order(outbox: Outbox) -> None:
+    """They are numbered together, so that none is overtaken; each kind joins with its own."""
+    for message in (check(1), check(2), victims(3), payload(b"a"), victims(4), check(5)):
+        outbox.put(message)
+    assert outbox.messages == 6
+    assert drain(outbox) == [
+        (Kind.ALLOCATIONS, b"a"),
+        (Kind.CHECKS, b"12"),
+        (Kind.VICTIMS, b"34"),
+        (Kind.CHECKS, b"5"),
+    ]
+    assert outbox.size == 0

@@ -1,0 +1,380 @@
+"""`Session.Update` over the wire: hello, resumption, replay, fencing, drain (DESIGN § 3)."""
+
+import asyncio
+from typing import Any
+
+import grpc
+import pytest
+
+from licorne.si.v1 import si_pb2 as si
+from licorne.v1 import session_pb2 as sp
+from licorne_core.messages.commands import Command, RegisterRm, RemoveRm
+from licorne_core.messages.effects import Effect
+from licorne_core.values.ids import RmId
+from licorne_server.serving.app import Server
+from support.peers.shim import Call, RawSession, Shim, ask, connected, node, serving
+
+ASK = si.AllocationRequest(allocations=[ask("k")])
+
+
+async def placed_keys(call: Call, session: RawSession) -> list[str]:
+    """Keys of the next new allocations."""
+    response = await session.until(call, "allocations")
+    return [item.allocationKey for item in response.allocations.new]
+
+
+async def test_hello_is_answered_by_a_welcome(session: RawSession) -> None:
+    """A new session is not resumed, and comes with epoch, session, token and advice."""
+    _, response = await session.begin()
+    assert response.number == 0
+    assert response.epoch > 0
+    assert response.session == 1
+    welcome = response.welcome
+    assert not welcome.resumed
+    assert welcome.resume_token
+    assert (welcome.heartbeat_seconds, welcome.max_items) == (10, 1000)
+
+
+async def test_nothing_is_scheduled_before_the_replay_has_ended(
+    server: Server, session: RawSession
+) -> None:
+    """Asks wait behind the barrier, even those of a node and application that are there."""
+    call, _ = await session.begin()
+    await session.send(call, nodes=si.NodeRequest(nodes=[node("n0", vcore=1000)]))
+    await session.until(call, "nodes")
+    [report] = server.scheduler.views.partitions()
+    assert report.holds == ("replay in progress",)
+    result = await session.replay(call, nodes=0, asks={"k": "app"})
+    assert result.complete
+    assert await placed_keys(call, session) == ["k"]
+
+
+async def test_replay_with_a_loss_is_wanted_again(session: RawSession) -> None:
+    """Counts that do not match leave the RM on hold and ask for another replay."""
+    call, _ = await session.begin()
+    await session.send(call, replay_begin=sp.ReplayBegin())
+    await session.send(call, nodes=si.NodeRequest(nodes=[node("n0", vcore=1)]))
+    await session.send(call, replay_end=sp.ReplayEnd(nodes=2))
+    result = (await session.until(call, "replay_result")).replay_result
+    assert not result.complete
+    assert result.reason == "arrived: 1 of 2 nodes"
+    assert (await session.replay(call, nodes=1)).complete
+
+
+async def test_items_refused_at_the_door_do_not_count_as_lost(session: RawSession) -> None:
+    """A node without an id is refused in-band, and the replay that holds it is complete."""
+    call, _ = await session.begin()
+    await session.send(call, replay_begin=sp.ReplayBegin())
+    nodes = [node("n0", vcore=1), node("", vcore=1)]
+    await session.send(call, nodes=si.NodeRequest(nodes=nodes))
+    await session.send(call, replay_end=sp.ReplayEnd(nodes=2))
+    rejected: list[si.RejectedNode] = []
+    while not rejected:
+        rejected += (await session.until(call, "nodes")).nodes.rejected
+    assert rejected[0].reason == "nodeID is empty"
+    assert (await session.until(call, "replay_result")).replay_result.complete
+
+
+async def test_responses_are_numbered_without_gaps(session: RawSession) -> None:
+    """Every response of substance has the next number, and all have epoch and session."""
+    call, welcome = await session.begin()
+    await session.send(call, replay_begin=sp.ReplayBegin())
+    await session.send(call, nodes=si.NodeRequest(nodes=[node(f"n{i}") for i in range(3)]))
+    await session.send(call, replay_end=sp.ReplayEnd(nodes=3))
+    numbers = []
+    while True:
+        response = await call.next()
+        assert (response.epoch, response.session) == (welcome.epoch, welcome.session)
+        if response.number:
+            numbers.append(response.number)
+        if response.HasField("replay_result"):
+            break
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+async def test_requests_are_acknowledged_even_without_an_answer(session: RawSession) -> None:
+    """A request that leads to nothing is acknowledged after a moment."""
+    call, _ = await session.begin()
+    await session.replay(call)
+    last = await session.send(call, applications=si.ApplicationRequest())
+    while (response := await call.next()).acknowledged < last:
+        pass
+    assert response.acknowledged == last
+
+
+async def test_resumed_session_goes_on_where_it_broke(session: RawSession) -> None:
+    """What was not acknowledged is sent again under its number, and nothing is lost."""
+    call, welcome = await session.begin()
+    await session.replay(call)
+    await session.send(call, allocations=ASK)
+    lost = await session.until(call, "allocations")
+    call.call.cancel()
+    again, response = await session.begin(
+        token=welcome.welcome.resume_token, acknowledged=lost.number - 1
+    )
+    assert response.welcome.resumed
+    assert response.acknowledged == session.number
+    repeated = await again.next()
+    assert (repeated.number, repeated.allocations) == (lost.number, lost.allocations)
+    more = si.AllocationRequest(allocations=[ask("later")])
+    await session.send(again, acknowledged=repeated.number, allocations=more)
+    assert await placed_keys(again, session) == ["later"]
+
+
+async def test_what_is_decided_while_no_stream_is_open_waits(session: RawSession) -> None:
+    """An allocation that is made between two streams arrives on the second."""
+    call, welcome = await session.begin()
+    await session.replay(call, vcore=50)
+    await session.send(call, allocations=ASK)
+    await session.send(call, nodes=si.NodeRequest(nodes=[node("big", vcore=1000)]))
+    await call.half_close()
+    await call.ending()
+    again, response = await session.begin(token=welcome.welcome.resume_token)
+    assert response.welcome.resumed
+    assert await placed_keys(again, session) == ["k"]
+
+
+@pytest.mark.parametrize("token", ["", "no such token"])
+async def test_without_the_right_token_everything_starts_anew(
+    server: Server, session: RawSession, token: str
+) -> None:
+    """A hello that cannot resume registers again: a higher session, and empty books."""
+    call, first = await session.begin()
+    await session.replay(call)
+    call.call.cancel()
+    _, second = await session.begin(token=token)
+    assert not second.welcome.resumed
+    assert second.session == first.session + 1
+    [report] = server.scheduler.views.partitions()
+    assert report.nodes == 0
+
+
+async def test_repeated_request_is_handled_once(server: Server, session: RawSession) -> None:
+    """A request with a number that was there before is ignored."""
+    call, _ = await session.begin()
+    await session.replay(call)
+    await session.send(call, allocations=ASK)
+    await session.until(call, "allocations")
+    session.number -= 1
+    other = si.AllocationRequest(allocations=[ask("other")])
+    await session.send(call, allocations=other)
+    await session.send(call, nodes=si.NodeRequest(nodes=[node("n9", vcore=1)]))
+    await session.until(call, "nodes")
+    [report] = server.scheduler.views.partitions()
+    assert report.allocations == 1
+
+
+async def test_gap_in_the_requests_ends_the_stream(session: RawSession) -> None:
+    """A missing request is a fault of the protocol, named with both numbers."""
+    call, _ = await session.begin()
+    session.number = 4
+    await session.send(call, allocations=ASK)
+    assert await call.ending() == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "request 5 where 1 was expected",
+    )
+
+
+async def test_request_without_number_ends_the_stream(session: RawSession) -> None:
+    """What changes something must be numbered."""
+    call, _ = await session.begin()
+    await call.send(sp.UpdateRequest(allocations=ASK))
+    assert await call.ending() == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "a request must have a number",
+    )
+
+
+async def test_acknowledging_what_was_never_sent_ends_the_stream(session: RawSession) -> None:
+    """An acknowledgement beyond the last response is a fault of the protocol."""
+    call, _ = await session.begin()
+    await call.send(sp.UpdateRequest(acknowledged=7, ack=sp.Ack()))
+    code, text = await call.ending()
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert text == "response 7 is acknowledged, but 0 were sent"
+
+
+async def test_newer_instance_fences_the_older(session: RawSession) -> None:
+    """The older instance's stream ends, and its next hello is refused."""
+    older, welcome = await session.begin(instance=1)
+    newer, response = await session.begin(instance=2)
+    assert response.session == welcome.session + 1
+    assert await older.ending() == (grpc.StatusCode.ABORTED, "fenced by a newer instance")
+    refused = await session.hello(instance=1, token=welcome.welcome.resume_token)
+    assert await refused.ending() == (
+        grpc.StatusCode.FAILED_PRECONDITION,
+        (
+            "instance 1 of RM rm is older than instance 2, which has taken over; if that number "
+            "is a mistake, register the RM over si.v1 to start over"
+        ),
+    )
+    assert (await session.replay(newer)).complete
+
+
+async def test_second_stream_of_an_instance_takes_over(session: RawSession) -> None:
+    """The same instance may come back before its lost stream is noticed."""
+    older, welcome = await session.begin()
+    await session.replay(older)
+    newer, response = await session.begin(token=welcome.welcome.resume_token, acknowledged=1)
+    assert response.welcome.resumed
+    assert await older.ending() == (grpc.StatusCode.ABORTED, "taken over by a newer stream")
+    await session.send(newer, allocations=ASK)
+    assert await placed_keys(newer, session) == ["k"]
+
+
+async def test_goodbye_keeps_the_books(server: Server, session: RawSession) -> None:
+    """An orderly end is answered by an orderly end, and everything is still there."""
+    call, _ = await session.begin()
+    await session.replay(call)
+    await session.send(call, goodbye=sp.Goodbye(reason="restart"))
+    assert await call.ending() == (grpc.StatusCode.OK, "")
+    [report] = server.scheduler.views.partitions()
+    assert report.nodes == 1
+
+
+async def test_goodbye_for_good_forgets_the_rm(server: Server, session: RawSession) -> None:
+    """An RM that unregisters is gone with everything it had; others stay."""
+    await Shim(session.channel, "other").register()
+    call, _ = await session.begin()
+    await session.replay(call)
+    await session.send(call, goodbye=sp.Goodbye(unregister=True))
+    assert await call.ending() == (grpc.StatusCode.OK, "")
+    assert [report.rm_id for report in server.scheduler.views.rms()] == ["other"]
+
+
+@pytest.mark.parametrize("first", [True, False])
+async def test_goodbye_for_good_does_not_undo_a_registration(
+    server: Server, session: RawSession, monkeypatch: pytest.MonkeyPatch, first: bool
+) -> None:
+    """A registration that crosses a farewell is the last word, whichever the core hears first."""
+    submit = server.engine.submit
+    registration = RegisterRm(rm_id=RmId("rm"))
+
+    async def crossed(command: Command, **fields: Any) -> list[Effect]:
+        if not isinstance(command, RemoveRm):
+            return await submit(command, **fields)
+        effects = await submit(registration) if first else []
+        effects += await submit(command, **fields)
+        return effects if first else await submit(registration)
+
+    call, _ = await session.begin()
+    await session.replay(call)
+    monkeypatch.setattr(server.engine, "submit", crossed)
+    await session.send(call, goodbye=sp.Goodbye(unregister=True))
+    await call.ending()
+    assert [report.rm_id for report in server.scheduler.views.rms()] == ["rm"]
+    shim = Shim(session.channel)
+    assert (await shim.nodes(shim.open("UpdateNode"), node("n"))).accepted
+
+
+@pytest.mark.row(19)
+async def test_drain_is_announced_on_sessions() -> None:
+    """A server that is about to stop says so and when to come back, and waits for the goodbye."""
+    async with serving(retry_after=2.5) as server, connected(server) as channel:
+        session = RawSession(channel)
+        call, _ = await session.begin()
+        await session.replay(call)
+        stopping = asyncio.create_task(server.stop())
+        drain = (await session.until(call, "drain")).drain
+        assert (drain.reason, drain.retry_after_milliseconds) == (
+            "the server is about to stop",
+            2500,
+        )
+        await session.send(call, goodbye=sp.Goodbye())
+        assert (await call.ending())[0] is grpc.StatusCode.OK
+        await stopping
+
+
+async def test_both_sides_hear_from_each_other() -> None:
+    """A quiet server beats; one that hears nothing for three beats gives the stream up."""
+    async with serving(heartbeat=0.05) as server, connected(server) as channel:
+        session = RawSession(channel)
+        call, _ = await session.begin()
+        await session.replay(call)
+        beat = await session.until(call, "heartbeat")
+        assert beat.number == 0
+        code, text = await call.ending()
+        assert code is grpc.StatusCode.UNAVAILABLE
+        assert text.startswith("nothing was heard for")
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "text"),
+    [
+        ({"rm_id": ""}, "INVALID_ARGUMENT", "registration of RM failed: rmID is empty"),
+        (
+            {"rm_id": "[a]"},
+            "INVALID_ARGUMENT",
+            "registration of RM failed: rmID must not hold '[' or ']': [a]",
+        ),
+        ({"protocol": 2}, "FAILED_PRECONDITION", "protocol 2 is not spoken here, 1 is"),
+        (
+            {"registration": si.RegisterResourceManagerRequest(rmID="other")},
+            "INVALID_ARGUMENT",
+            "registration of RM failed: rmID is other, but the hello's rm_id is rm",
+        ),
+    ],
+)
+async def test_hello_that_is_wrong_is_refused(
+    session: RawSession, changes: dict[str, Any], code: str, text: str
+) -> None:
+    """Each fault of a hello has its own words."""
+    fields: dict[str, Any] = {"rm_id": "rm", "protocol": 1, "instance": 1}
+    fields["registration"] = si.RegisterResourceManagerRequest()
+    call = session.open()
+    await call.send(sp.UpdateRequest(hello=sp.Hello(**(fields | changes))))
+    assert await call.ending() == (grpc.StatusCode[code], text)
+
+
+async def test_hello_without_registration_needs_a_session(session: RawSession) -> None:
+    """Where nothing can be resumed a registration is needed."""
+    call = await session.hello(registration=None, token="gone")
+    code, text = await call.ending()
+    assert code is grpc.StatusCode.FAILED_PRECONDITION
+    assert text == "the session cannot be resumed, and the hello has no registration"
+
+
+async def test_first_message_must_be_a_hello(session: RawSession) -> None:
+    """Anything else before the hello ends the stream."""
+    call = session.open()
+    await call.send(sp.UpdateRequest(number=1, allocations=ASK))
+    code, text = await call.ending()
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert text == "the first message of a stream must be a Hello"
+
+
+async def test_refused_registration_names_every_problem(session: RawSession) -> None:
+    """A hello with a bad configuration fails as RegisterResourceManager would."""
+    bad = si.RegisterResourceManagerRequest(config="partitions: 3")
+    call = await session.hello(registration=bad)
+    code, text = await call.ending()
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert text.startswith("registration of RM failed: 1:13: partitions:")
+
+
+async def test_rm_of_a_session_has_no_other_streams(session: RawSession) -> None:
+    """The streams of `si.v1` are closed to an RM that is served over a session."""
+    call, _ = await session.begin()
+    shim = Shim(session.channel)
+    nodes = shim.open("UpdateNode")
+    await nodes.send(si.NodeRequest(rmID="rm"))
+    assert await nodes.ending() == (
+        grpc.StatusCode.FAILED_PRECONDITION,
+        "RM rm is served over licorne.v1.Session",
+    )
+    await shim.register()
+    assert await call.ending() == (grpc.StatusCode.ABORTED, "registered anew over si.v1")
+
+
+async def test_registration_leaves_nothing_of_a_request_under_way(
+    server: Server, session: RawSession
+) -> None:
+    """What is left of a big request when its RM registers anew does not get into the new books."""
+    call, _ = await session.begin()
+    nodes = [node(f"n{i}", vcore=1) for i in range(5_000)]
+    await session.send(call, nodes=si.NodeRequest(nodes=nodes))
+    await session.until(call, "nodes")
+    await Shim(session.channel).register()
+    assert (await call.ending())[0] is grpc.StatusCode.ABORTED
+    [report] = server.scheduler.views.partitions()
+    assert report.nodes == 0

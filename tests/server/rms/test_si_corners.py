@@ -1,0 +1,178 @@
+"""`si.v1` over the wire: tags, drained nodes, resizes, and what others run (spec §§ 3, 5.3, 7)."""
+
+import pytest
+
+from licorne.si.v1 import si_pb2 as si
+from licorne_server.serving.app import Server
+from support.peers.shim import (
+    Call,
+    Shim,
+    application,
+    ask,
+    new_allocations,
+    node,
+    releases,
+    resource,
+)
+from support.server.books import read_books
+
+CONFIG = """
+partitions:
+  - name: default
+    limits:
+      - {limit: bob, users: [bob], maxresources: {vcore: 500m}}
+      - {limit: staff, groups: [staff], maxresources: {vcore: 700m}}
+    placementrules:
+      - {name: tag, value: namespace, create: true}
+      - {name: provided}
+    queues: [{name: root, submitacl: "*", queues: [{name: a, resources: {max: {vcore: 5}}}]}]
+"""
+Streams = tuple[Call, Call, Call]
+
+
+@pytest.fixture
+async def calls(shim: Shim) -> Streams:
+    """Streams for allocations, applications and nodes; one node, and an application in root.a."""
+    await shim.register(CONFIG)
+    allocations, applications, nodes = (
+        shim.open(name) for name in ("UpdateAllocation", "UpdateApplication", "UpdateNode")
+    )
+    await shim.nodes(nodes, node("n0", vcore=10_000))
+    await shim.applications(applications, application("app", "root.a"))
+    return allocations, applications, nodes
+
+
+async def accepted(shim: Shim, call: Call, *new: si.AddApplicationRequest) -> None:
+    """Submit applications, which are all taken."""
+    names: list[str] = []
+    await call.send(si.ApplicationRequest(rmID=shim.rm_id, new=new))
+    while len(names) < len(new):
+        answer = await call.next()
+        assert not answer.rejected
+        names += [item.applicationID for item in answer.accepted]
+
+
+@pytest.mark.row(83)
+async def test_a_namespace_brings_its_quota(shim: Shim, server: Server, calls: Streams) -> None:
+    """The tag bounds the queue that was made for the namespace, and not a configured one."""
+    allocations, applications, _ = calls
+    quota = '{"resources":{"vcore":{"value":"200"}}}'
+    tags = {"namespace.resourcequota": quota}
+    await accepted(
+        shim,
+        applications,
+        application("made", tags={"namespace": "ns", **tags}),
+        application("there", tags={"namespace": "a", **tags}),
+    )
+    await shim.ask(
+        allocations, *(ask(f"{app}{i}", app) for i in range(4) for app in ("made", "there"))
+    )
+    placed = await new_allocations(allocations, 6)
+    assert set(placed) == {"made0", "made1", "there0", "there1", "there2", "there3"}
+    assert (await read_books(server.grpc_address, "rm")).pending == {"made2", "made3"}
+
+
+@pytest.mark.row(84)
+async def test_a_forced_application_is_recovered(
+    shim: Shim, server: Server, calls: Streams
+) -> None:
+    """With the tag an application without a place is taken, without it rejected."""
+    forced = application("forced", "root.none", tags={"application.create.force": "true"})
+    answer = await shim.applications(calls[1], forced, application("plain", "root.none"))
+    assert [item.applicationID for item in answer.accepted] == ["forced"]
+    assert [item.applicationID for item in answer.rejected] == ["plain"]
+    books = await read_books(server.grpc_address, "rm")
+    assert books.applications["forced"] == ("root.@recovery@", "tester")
+
+
+@pytest.mark.row(111, 112)
+async def test_sent_again_with_another_size_or_a_node(
+    shim: Shim, server: Server, calls: Streams
+) -> None:
+    """An allocation grows beyond its queue's maximum, a pending ask is placed from outside."""
+    allocations, _, _ = calls
+    await shim.ask(allocations, ask("runs", vcore=4000), ask("waits", vcore=2000))
+    assert await new_allocations(allocations, 1) == {"runs": "n0"}
+    await shim.ask(allocations, ask("runs", vcore=6000), ask("waits", vcore=2000, nodeID="n0"))
+    assert await new_allocations(allocations, 1) == {"waits": "n0"}
+    books = await read_books(server.grpc_address, "rm")
+    assert books.queues["root.a"] == ({"vcore": 8000}, {})
+    assert books.nodes["n0"][2] == {"vcore": 8000}
+
+
+@pytest.mark.row(113)
+async def test_the_older_ask_is_served_first(shim: Shim, calls: Streams) -> None:
+    """What the tag says counts, not who arrived first."""
+    allocations, applications, _ = calls
+    await shim.ask(allocations, ask("first", vcore=5000))
+    await new_allocations(allocations, 1)
+    await accepted(shim, applications, application("old", "root.a"))
+    aged = ask("aged", "old", vcore=3000, allocationTags={"creationTime": "1000"})
+    await shim.ask(allocations, ask("young", vcore=3000), aged)
+    gone = si.AllocationRelease(
+        applicationID="app", allocationKey="first", terminationType=si.STOPPED_BY_RM
+    )
+    await allocations.send(si.AllocationRequest(rmID="rm", releases=releases(gone)))
+    assert (await allocations.next()).released[0].allocationKey == "first"
+    assert await new_allocations(allocations, 1) == {"aged": "n0"}
+
+
+@pytest.mark.row(116)
+async def test_a_drained_node_waits_to_be_used_again(
+    shim: Shim, server: Server, calls: Streams
+) -> None:
+    """What runs there stays, what is asked for waits, and runs when the node is schedulable."""
+    allocations, _, nodes = calls
+    await shim.ask(allocations, ask("stays"))
+    await new_allocations(allocations, 1)
+    # Draining is not answered, but the node that is created after it is.
+    drained = si.NodeInfo(nodeID="n0", action=si.NodeInfo.DRAIN_NODE)
+    await shim.nodes(nodes, drained, node("beside", vcore=0))
+    await shim.ask(allocations, ask("waits"), ask("bad", vcore=0))
+    assert [item.allocationKey for item in (await allocations.next()).rejectedAllocations] == [
+        "bad"
+    ]
+    books = await read_books(server.grpc_address, "rm")
+    assert (books.allocations, books.pending) == ({"stays": "n0"}, frozenset({"waits"}))
+    assert not books.nodes["n0"][0]
+    schedulable = si.NodeInfo(nodeID="n0", action=si.NodeInfo.DRAIN_TO_SCHEDULABLE)
+    await nodes.send(si.NodeRequest(rmID="rm", nodes=[schedulable]))
+    assert await new_allocations(allocations, 1) == {"waits": "n0"}
+
+
+@pytest.mark.row(122)
+async def test_what_others_run_takes_room_only(shim: Shim, server: Server, calls: Streams) -> None:
+    """A foreign allocation is not echoed, counts in no queue, and makes room when it ends."""
+    allocations, _, _ = calls
+    foreign = si.Allocation(
+        allocationKey="pod",
+        nodeID="n0",
+        allocationTags={"foreign": "default"},
+        resourcePerAlloc=resource(vcore=8000),
+    )
+    await shim.ask(allocations, foreign, ask("waits", vcore=3000), ask("fits", vcore=1000))
+    assert await new_allocations(allocations, 1) == {"fits": "n0"}
+    books = await read_books(server.grpc_address, "rm")
+    assert books.queues["root"] == ({"vcore": 1000}, {"vcore": 3000})
+    gone = si.AllocationRelease(allocationKey="pod", terminationType=si.STOPPED_BY_RM)
+    await allocations.send(si.AllocationRequest(rmID="rm", releases=releases(gone)))
+    assert await new_allocations(allocations, 1) == {"waits": "n0"}
+
+
+@pytest.mark.row(155, 156, 158)
+async def test_users_and_groups_are_limited(shim: Shim, server: Server, calls: Streams) -> None:
+    """Bob has five tenths in all queues, and he and sue together seven, as both are staff."""
+    allocations, applications, _ = calls
+    of = {name: si.UserGroupInformation(user=name, groups=["staff"]) for name in ("bob", "sue")}
+    await accepted(
+        shim,
+        applications,
+        application("b1", "root.a", ugi=of["bob"]),
+        application("b2", tags={"namespace": "ns"}, ugi=of["bob"]),
+        application("s1", "root.a", ugi=of["sue"]),
+    )
+    await shim.ask(allocations, *(ask(f"{app}-{i}", app) for app in ("b1", "b2") for i in range(4)))
+    assert len(await new_allocations(allocations, 5)) == 5
+    await shim.ask(allocations, *(ask(f"s1-{i}", "s1") for i in range(4)))
+    assert len(await new_allocations(allocations, 2)) == 2
+    assert len((await read_books(server.grpc_address, "rm")).pending) == 5

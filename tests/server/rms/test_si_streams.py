@@ -1,0 +1,304 @@
+"""`si.v1` over the wire: registration and the three streams (spec § 1.6)."""
+
+import asyncio
+
+import grpc
+import pytest
+
+from licorne.si.v1 import si_pb2 as si
+from licorne_server.serving.app import Server
+from support.peers.shim import (
+    Shim,
+    application,
+    ask,
+    connected,
+    new_allocations,
+    node,
+    releases,
+    resource,
+    serving,
+    violations,
+)
+
+TWO_PARTITIONS = """
+partitions:
+  - name: default
+    queues: [{name: root, submitacl: "*", queues: [{name: a}]}]
+  - name: gpu
+    queues: [{name: root, submitacl: "*", queues: [{name: a}]}]
+"""
+STOPPED = si.STOPPED_BY_RM
+FINAL_MESSAGE = "allocation remove as per RM request"
+
+
+def release(key: str, app_id: str = "app") -> si.AllocationRelease:
+    """A release by the RM."""
+    return si.AllocationRelease(applicationID=app_id, allocationKey=key, terminationType=STOPPED)
+
+
+@pytest.mark.row(1)
+async def test_registration_answers_with_an_empty_response(server: Server, shim: Shim) -> None:
+    """A registration is answered by an empty message, and the RM is known with its build."""
+    request = si.RegisterResourceManagerRequest(rmID="rm", buildInfo={"buildVersion": "1.2"})
+    raw = request.SerializeToString()
+    assert await shim.unary("/si.v1.Scheduler/RegisterResourceManager", raw) == b""
+    [report] = server.scheduler.views.rms()
+    assert report.rm_id == "rm"
+    assert report.build_info == {"buildVersion": "1.2", "rmId": "rm"}
+
+
+@pytest.mark.row(3)
+async def test_bad_configuration_fails_the_registration_with_its_place(shim: Shim) -> None:
+    """A refused configuration says where it is wrong, and a later good one is taken."""
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await shim.register("partitions:\n  - name: default\n    queues: [{name: a, hue: 1}]\n")
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    place = "partitions[0].queues[0].hue"
+    text = "unknown key 'hue'"
+    assert refused.value.details() == f"registration of RM failed: 3:24: {place}: {text}"
+    assert violations(refused.value) == {place: f"3:24: {text}"}
+    await shim.register()
+
+
+@pytest.mark.row(4)
+@pytest.mark.parametrize(
+    ("stream", "message", "name"),
+    [
+        ("UpdateNode", si.NodeRequest(rmID="x"), "NodeRequest"),
+        ("UpdateApplication", si.ApplicationRequest(rmID="x"), "ApplicationRequest"),
+        ("UpdateAllocation", si.AllocationRequest(rmID="x"), "AllocationRequest"),
+    ],
+)
+async def test_unknown_rm_is_told_so(shim: Shim, stream: str, message: object, name: str) -> None:
+    """A stream of an RM that nobody registered ends with the text that shims know."""
+    call = shim.open(stream)
+    await call.send(message)
+    code, text = await call.ending()
+    assert code is grpc.StatusCode.FAILED_PRECONDITION
+    assert text == f'received {name}, but RmID="x" not registered'
+
+
+@pytest.mark.row(8)
+async def test_empty_partition_is_the_default_one(shim: Shim) -> None:
+    """What names no partition is in `[rm]default`, and answers carry that name."""
+    allocations, _, _ = await shim.set_up()
+    await shim.ask(allocations, ask("k"))
+    [made] = (await allocations.next()).new
+    assert made.partitionName == "[rm]default"
+    await allocations.send(si.AllocationRequest(releases=releases(release("k"))))
+    [released] = (await allocations.next()).released
+    assert released.partitionName == "[rm]default"
+
+
+@pytest.mark.row(9)
+async def test_normalized_partition_is_taken_as_it_is(shim: Shim) -> None:
+    """`[rm]default` names the RM's own partition on every kind of item."""
+    allocations, applications, nodes = await shim.set_up()
+    placed = node("n9", vcore=500)
+    placed.attributes["si/node-partition"] = "[rm]default"
+    assert (await shim.nodes(nodes, placed)).accepted[0].nodeID == "n9"
+    other = application("other", partitionName="[rm]default")
+    assert (await shim.applications(applications, other)).accepted[0].applicationID == "other"
+    await shim.ask(allocations, ask("k", "other", partitionName="[rm]default"))
+    assert "k" in await new_allocations(allocations, 1)
+
+
+@pytest.mark.row(11)
+async def test_kinds_of_allocation_answers_come_apart_and_in_order(shim: Shim) -> None:
+    """One request's rejections come before its releases, each in a message of its own."""
+    allocations, _, _ = await shim.set_up()
+    await shim.ask(allocations, ask("old"))
+    await new_allocations(allocations, 1)
+    await allocations.send(
+        si.AllocationRequest(
+            allocations=[ask("bad", "nobody"), ask("", "app"), ask("here", nodeID="n0")],
+            releases=releases(release("old")),
+        )
+    )
+    kinds: list[str] = []
+    rejected: list[str] = []
+    while "released" not in kinds:
+        response = await allocations.next()
+        present = [field.name for field, _ in response.ListFields()]
+        assert len(present) == 1
+        kinds += [name for name in present if name not in kinds]
+        rejected += [item.reason for item in response.rejectedAllocations]
+    assert kinds == ["new", "rejectedAllocations", "released"]
+    assert rejected == ["failed to find application nobody", "allocationKey is empty"]
+
+
+@pytest.mark.row(11)
+async def test_applications_are_answered_together_and_before_removals(shim: Shim) -> None:
+    """All adds of a request are answered by one message, whatever is removed with them."""
+    allocations, applications, _ = await shim.set_up()
+    await shim.ask(allocations, ask("k"))
+    await new_allocations(allocations, 1)
+    states = await applications.next()
+    assert {update.state for update in states.updated} <= {"Accepted", "Running"}
+    await applications.send(
+        si.ApplicationRequest(
+            new=[application("one"), application("app"), application("two")],
+            remove=[si.RemoveApplicationRequest(applicationID="app")],
+        )
+    )
+    while not (response := await applications.next()).accepted:
+        assert response.updated
+    assert [item.applicationID for item in response.accepted] == ["one", "two"]
+    assert [item.applicationID for item in response.rejected] == ["app"]
+    released = (await allocations.next()).released
+    assert [item.message for item in released] == ["Application app Removed"]
+
+
+@pytest.mark.row(13)
+async def test_release_of_an_allocation_is_acknowledged(shim: Shim) -> None:
+    """STOPPED_BY_RM for an allocation is answered by STOPPED_BY_RM for the same key."""
+    allocations, _, _ = await shim.set_up()
+    await shim.ask(allocations, ask("k"))
+    await new_allocations(allocations, 1)
+    await allocations.send(si.AllocationRequest(releases=releases(release("k"))))
+    [released] = (await allocations.next()).released
+    assert (released.allocationKey, released.terminationType) == ("k", STOPPED)
+    assert (released.applicationID, released.message) == ("app", FINAL_MESSAGE)
+
+
+@pytest.mark.row(14)
+async def test_release_of_a_pending_ask_is_silent(server: Server, shim: Shim) -> None:
+    """A pending ask that is released is gone without a message."""
+    allocations, _, _ = await shim.set_up(vcore=100)
+    await shim.ask(allocations, ask("k"), ask("waits"), ask("stays"))
+    assert len(await new_allocations(allocations, 1)) == 1
+    await allocations.send(si.AllocationRequest(releases=releases(release("waits"), release("k"))))
+    released = await allocations.next()
+    assert [item.allocationKey for item in released.released] == ["k"]
+    assert await new_allocations(allocations, 1) == {"stays": "n0"}
+    [report] = server.scheduler.views.partitions()
+    assert report.pending_asks == 0
+
+
+@pytest.mark.row(15)
+async def test_release_without_key_frees_the_whole_application(server: Server, shim: Shim) -> None:
+    """An empty key means every allocation and every ask of that application."""
+    allocations, applications, _ = await shim.set_up(vcore=200)
+    await shim.applications(applications, application("other"))
+    await shim.ask(allocations, ask("a"), ask("b", "other"), ask("c"), ask("d"))
+    await new_allocations(allocations, 2)
+    await allocations.send(si.AllocationRequest(releases=releases(release(""))))
+    response = await allocations.next()
+    while not response.released:
+        response = await allocations.next()
+    assert {item.applicationID for item in response.released} == {"app"}
+    [report] = server.scheduler.views.partitions()
+    assert report.pending_asks == 0
+    assert report.allocations == 1
+
+
+@pytest.mark.row(18)
+async def test_broken_stream_loses_nothing(shim: Shim) -> None:
+    """What is decided while no stream is open is sent on the next one."""
+    allocations, _, nodes = await shim.set_up(vcore=100)
+    await shim.ask(allocations, ask("k0"), ask("k1"), ask("k2"))
+    first = await new_allocations(allocations, 1)
+    allocations.call.cancel()
+    await shim.nodes(nodes, node("n1", vcore=100), node("n2", vcore=100))
+    again = shim.open("UpdateAllocation")
+    await shim.ask(again)
+    rest = await new_allocations(again, 2)
+    assert first.keys() | rest.keys() == {"k0", "k1", "k2"}
+
+
+@pytest.mark.row(18)
+async def test_half_closed_stream_is_flushed_and_ended(shim: Shim) -> None:
+    """Once the RM has nothing more to say, its answers are sent and the stream ends in order."""
+    await shim.register()
+    nodes = shim.open("UpdateNode")
+    await nodes.send(si.NodeRequest(rmID="rm", nodes=[node("n0", vcore=1)]))
+    await nodes.half_close()
+    assert (await nodes.next()).accepted[0].nodeID == "n0"
+    assert await nodes.ending() == (grpc.StatusCode.OK, "")
+
+
+@pytest.mark.row(19)
+async def test_stopping_server_sends_what_was_decided_and_says_goodbye() -> None:
+    """A drain flushes the streams and ends them with UNAVAILABLE, so that shims come back."""
+    async with serving() as server, connected(server) as channel:
+        shim = Shim(channel)
+        allocations, applications, nodes = await shim.set_up()
+        await shim.ask(allocations, ask("k"))
+        await new_allocations(allocations, 1)
+        stopping = asyncio.create_task(server.stop())
+        for call in (allocations, applications, nodes):
+            code, text = await call.ending()
+            assert code is grpc.StatusCode.UNAVAILABLE
+            assert text == "the server is about to stop"
+        await stopping
+
+
+async def test_newer_stream_takes_over_from_the_older(shim: Shim) -> None:
+    """A second stream of a kind gets the answers; the first ends with ABORTED and a reason."""
+    allocations, _, _ = await shim.set_up()
+    await shim.ask(allocations, ask("before"))
+    await new_allocations(allocations, 1)
+    newer = shim.open("UpdateAllocation")
+    await shim.ask(newer, ask("k"))
+    assert await new_allocations(newer, 1) == {"k": "n0"}
+    code, text = await allocations.ending()
+    assert code is grpc.StatusCode.ABORTED
+    assert text == "taken over by a newer UpdateAllocation stream of RM rm"
+
+
+async def test_stream_belongs_to_the_rm_of_its_first_message(shim: Shim) -> None:
+    """A later message in another RM's name ends the stream; nothing of it is done."""
+    await shim.register()
+    await Shim(shim.channel, "other").register()
+    nodes = shim.open("UpdateNode")
+    await shim.nodes(nodes, node("n0", vcore=1))
+    await nodes.send(si.NodeRequest(rmID="other", nodes=[node("n1", vcore=1)]))
+    code, text = await nodes.ending()
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert text == "rmID is other on a stream of RM rm"
+
+
+@pytest.mark.row(10, 22)
+async def test_partitions_of_one_rm_are_apart(shim: Shim) -> None:
+    """The same application and node ids live in two partitions of an RM side by side."""
+    await shim.register(TWO_PARTITIONS)
+    nodes, applications = shim.open("UpdateNode"), shim.open("UpdateApplication")
+    allocations = shim.open("UpdateAllocation")
+    in_gpu = node("n0", vcore=100)
+    in_gpu.attributes["si/node-partition"] = "gpu"
+    answer = await shim.nodes(nodes, node("n0", vcore=100), in_gpu)
+    assert len(answer.accepted) == 2
+    pair = [application("app", "root.a"), application("app", "root.a", partitionName="gpu")]
+    assert len((await shim.applications(applications, *pair)).accepted) == 2
+    await shim.ask(allocations, ask("k"), ask("k", partitionName="gpu"))
+    partitions: set[str] = set()
+    while len(partitions) < 2:
+        partitions |= {item.partitionName for item in (await allocations.next()).new}
+    assert partitions == {"[rm]default", "[rm]gpu"}
+
+
+async def test_big_requests_are_taken_whole(shim: Shim) -> None:
+    """Thousands of asks in one message are all placed, though they are handled in slices."""
+    allocations, _, _ = await shim.set_up(nodes=10, vcore=1_000_000)
+    await shim.ask(allocations, *(ask(f"k{i}") for i in range(3_000)))
+    assert len(await new_allocations(allocations, 3_000)) == 3_000
+
+
+async def test_allocation_carries_all_that_the_interface_promises(shim: Shim) -> None:
+    """A new allocation has its node and all of the ask that the interface has (spec § 1.6.9)."""
+    allocations, _, nodes = await shim.set_up(vcore=1)
+    await shim.nodes(nodes, node("n1", vcore=1000, pods=5))
+    sent = ask(
+        "k",
+        priority=-7,
+        taskGroupName="tg",
+        originator=True,
+        resourcePerAlloc=resource(vcore=10, pods=1),
+        preemptionPolicy=si.PreemptionPolicy(allowPreemptSelf=True),
+    )
+    await shim.ask(allocations, sent)
+    [made] = (await allocations.next()).new
+    expected = si.Allocation()
+    expected.CopyFrom(sent)
+    expected.nodeID, expected.partitionName = "n1", "[rm]default"
+    assert made == expected

@@ -1,0 +1,44 @@
+"""Effects that are not sent to their RM: there is none that is merely forgotten."""
+
+from typing import Any, get_args
+
+import pytest
+
+from licorne_core.messages import effects
+from licorne_core.messages.effects import Effect
+from licorne_core.values.ids import PartitionName, RmId
+from licorne_server.wire.responses import AllocationEncoder, payloads
+
+RM = RmId("rm")
+UNSENT = (
+    effects.Registered(rm_id=RM, session=1),
+    effects.RegistrationFailed(rm_id=RM, reason="r"),
+    effects.ConfigurationUpdated(rm_id=RM, changed=True),
+    effects.ConfigurationRefused(rm_id=RM, reason="r"),
+    effects.NotRegistered(rm_id=RM, reason="r"),
+    effects.OperatorRefused(rm_id=RM, refusal=effects.OperatorRefusal.NOT_FOUND, reason="r"),
+    effects.NodeSchedulableSet(rm_id=RM, changed=True, allocations=0),
+    effects.ApplicationStopped(rm_id=RM, allocations=0, asks=0),
+    effects.QueueStoppedSet(rm_id=RM, changed=True, state="Stopped"),
+    effects.Happened(rm_id=RM, facts=()),
+    effects.PredicatesAsked(
+        rm_id=RM, partition=PartitionName("[rm]default"), checks=(), deadline=1.0
+    ),
+    effects.PreemptionsAsked(
+        rm_id=RM, partition=PartitionName("[rm]default"), checks=(), deadline=1.0
+    ),
+)
+
+
+@pytest.mark.parametrize("effect", UNSENT, ids=lambda effect: type(effect).__name__)
+def test_what_the_caller_or_the_log_gets_is_not_sent(effect: Effect) -> None:
+    """Outcomes are the call's answer, facts are events, and checks have an encoder of their own."""
+    assert not list(payloads(effect, AllocationEncoder()))
+
+
+def test_an_effect_that_nobody_encodes_is_an_error() -> None:
+    """Where the type checker was not asked, a new effect fails at once and is not lost."""
+    assert {type(effect) for effect in UNSENT} < set(get_args(Effect))
+    unknown: Any = object()
+    with pytest.raises((AssertionError, TypeError)):
+        payloads(unknown, AllocationEncoder())

@@ -1,0 +1,251 @@
+"""Preemption checks over a session: what travels, in which order, and how answers are taken."""
+
+from typing import Any
+
+import grpc
+import pytest
+
+from licorne.v1 import session_pb2 as sp
+from licorne_core.messages.commands import (
+    AnswerPreemptions,
+    NotePredicatesSent,
+    PreemptionAnswer,
+    RegisterRm,
+)
+from licorne_core.messages.effects import (
+    AskedCheck,
+    AskedNode,
+    AskedPreemption,
+    AskedVictim,
+    PredicatesAsked,
+    PreemptionsAsked,
+)
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
+from licorne_server.serving.app import Server
+from support.peers.shim import RawSession, eventually
+
+JUDGE = sp.Callbacks(predicates=sp.Predicates(judges_victims=True))
+RM = RmId("rm")
+PARTITION = PartitionName("[rm]default")
+
+
+def victims(*numbers: int) -> PreemptionsAsked:
+    """Checks of the core about a node with one victim, with two seconds for the answers."""
+    victim = AskedVictim(AppId("low"), AllocationKey("v"))
+    return PreemptionsAsked(
+        rm_id=RM,
+        partition=PARTITION,
+        checks=[
+            AskedPreemption(
+                number, AppId("app"), AllocationKey("k"), [AskedNode(NodeId("n1"), [victim], 0)]
+            )
+            for number in numbers
+        ],
+        deadline=2.0,
+    )
+
+
+def nodes(number: int) -> PredicatesAsked:
+    """A predicate check."""
+    check = AskedCheck(number, AppId("app"), AllocationKey("k"), True, [NodeId("n1")])
+    return PredicatesAsked(rm_id=RM, partition=PARTITION, checks=[check], deadline=2.0)
+
+
+def answering(*answers: sp.PreemptionAnswer) -> sp.PreemptionAnswers:
+    """Answers in one message."""
+    return sp.PreemptionAnswers(answers=answers)
+
+
+def need(index: int) -> sp.NodeNeed:
+    """The victims of the node that have to go."""
+    return sp.NodeNeed(node_id="n1", index=index)
+
+
+class Told:
+    """Writes down what the core is told, and has it handled."""
+
+    def __init__(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Nothing yet."""
+        self.commands: list[Any] = []
+        handle = server.scheduler.handle
+
+        def noting(command: Any, now: float) -> Any:
+            if isinstance(command, AnswerPreemptions | NotePredicatesSent | RegisterRm):
+                self.commands.append(command)
+            return handle(command, now)
+
+        monkeypatch.setattr(server.scheduler, "handle", noting)
+
+    @property
+    def answers(self) -> list[PreemptionAnswer]:
+        """The answers, in order."""
+        found = [item for item in self.commands if isinstance(item, AnswerPreemptions)]
+        return [answer for command in found for answer in command.answers]
+
+    @property
+    def written(self) -> list[int]:
+        """The checks up to which all were written, in order."""
+        return [item.check for item in self.commands if isinstance(item, NotePredicatesSent)]
+
+
+@pytest.fixture
+def told(server: Server, monkeypatch: pytest.MonkeyPatch) -> Told:
+    """What the core is told of preemption checks."""
+    return Told(server, monkeypatch)
+
+
+@pytest.mark.parametrize("judges", [True, False])
+async def test_who_judges_victims_says_so_in_its_hello(
+    session: RawSession, told: Told, judges: bool
+) -> None:
+    """The core knows from the registration on whether to ask."""
+    predicates = sp.Predicates(judges_victims=judges)
+    await session.begin(callbacks=sp.Callbacks(predicates=predicates))
+    [registration] = told.commands
+    assert registration.predicates.judges_victims is judges
+
+
+async def test_checks_are_a_numbered_response(
+    server: Server, session: RawSession, told: Told
+) -> None:
+    """What was asked at one moment arrives as one response, and the time begins when it left."""
+    call, _ = await session.begin(callbacks=JUDGE)
+    await session.replay(call)
+    server.rms.route([victims(1, 2), victims(3)])
+    asked = await session.until(call, "preemption_checks")
+    assert asked.number > 0
+    assert [check.id for check in asked.preemption_checks.checks] == [1, 2, 3]
+    assert asked.preemption_checks.checks[0] == sp.PreemptionCheck(
+        id=1,
+        partition_name=PARTITION,
+        application_id="app",
+        allocation_key="k",
+        nodes=[
+            sp.NodeVictims(
+                node_id="n1",
+                victims=[sp.Victim(application_id="low", allocation_key="v")],
+                start_index=0,
+            )
+        ],
+        deadline_milliseconds=2000,
+    )
+    await eventually(lambda: told.written)
+    assert told.written == [3]
+
+
+async def test_checks_of_both_kinds_leave_in_the_order_of_their_numbers(
+    server: Server, session: RawSession, told: Told
+) -> None:
+    """Whatever is said to be written was written: no check of a lower number is still to come."""
+    call, _ = await session.begin(callbacks=JUDGE)
+    await session.replay(call)
+    server.rms.route([nodes(1), victims(2), victims(3), nodes(4)])
+    got: list[tuple[str | None, list[int]]] = []
+    while len(got) < 3:
+        response = await call.next()
+        kind = response.WhichOneof("message")
+        if kind in ("predicate_checks", "preemption_checks"):
+            got.append((kind, [check.id for check in getattr(response, kind).checks]))
+    assert got == [
+        ("predicate_checks", [1]),
+        ("preemption_checks", [2, 3]),
+        ("predicate_checks", [4]),
+    ]
+    await eventually(lambda: len(told.written) == 3)
+    assert told.written == [1, 3, 4]
+
+
+async def test_a_check_is_asked_again_on_the_next_stream(
+    server: Server, session: RawSession, told: Told
+) -> None:
+    """What was asked and not acknowledged comes again after a resumption, under its number."""
+    call, welcome = await session.begin(callbacks=JUDGE)
+    await session.replay(call)
+    server.rms.route([victims(5)])
+    lost = await session.until(call, "preemption_checks")
+    call.call.cancel()
+    token = welcome.welcome.resume_token
+    again, response = await session.begin(token=token, acknowledged=lost.number - 1)
+    assert response.welcome.resumed
+    repeated = await session.until(again, "preemption_checks")
+    assert (repeated.number, repeated.preemption_checks) == (lost.number, lost.preemption_checks)
+    await eventually(lambda: told.written == [5, 5])
+
+
+async def test_a_registration_voids_the_checks(server: Server, session: RawSession) -> None:
+    """Those of the books that were dropped are not asked any more."""
+    call, _ = await session.begin(callbacks=JUDGE)
+    call.call.cancel()
+    rm = server.rms.get(RM, "")
+    await eventually(lambda: not rm.connected)
+    server.rms.route([victims(1)])
+    assert rm.outbox.messages == 1
+    again, _ = await session.begin(callbacks=JUDGE)
+    await session.replay(again)
+    server.rms.route([victims(2)])
+    asked = await session.until(again, "preemption_checks")
+    assert [check.id for check in asked.preemption_checks.checks] == [2]
+
+
+async def test_answers_reach_the_core(session: RawSession, told: Told) -> None:
+    """In their order, with the last victim that has to go; and they are acknowledged."""
+    call, _ = await session.begin(callbacks=JUDGE)
+    await session.replay(call)
+    first = sp.PreemptionAnswer(id=1, nodes=[need(3)])
+    await session.send(call, preemption_answers=answering(first, sp.PreemptionAnswer(id=2)))
+    last = await session.send(
+        call, preemption_answers=answering(sp.PreemptionAnswer(id=3, nodes=[need(-1)]))
+    )
+    while (response := await call.next()).acknowledged < last:
+        pass
+    assert told.answers == [
+        PreemptionAnswer(1, {NodeId("n1"): 3}),
+        PreemptionAnswer(2),
+        PreemptionAnswer(3, {NodeId("n1"): -1}),
+    ]
+    assert response.acknowledged == last
+
+
+@pytest.mark.parametrize("callbacks", [JUDGE, sp.Callbacks(), None])
+async def test_answers_that_nobody_waits_for_are_harmless(
+    session: RawSession, neighbour: Any, callbacks: sp.Callbacks | None
+) -> None:
+    """An answer to no open check is counted and ignored, also of an RM that is not asked."""
+    call, _ = await session.begin(callbacks=callbacks)
+    await session.replay(call)
+    answer = sp.PreemptionAnswer(id=99, nodes=[need(0)])
+    last = await session.send(call, preemption_answers=answering(answer, answer))
+    while (response := await call.next()).acknowledged < last:
+        pass
+    assert response.acknowledged == last
+    await neighbour()
+
+
+async def test_an_answer_must_have_a_number(session: RawSession) -> None:
+    """Like every request of substance: a repeat could not be told from news."""
+    call, _ = await session.begin(callbacks=JUDGE)
+    await call.send(sp.UpdateRequest(preemption_answers=answering()))
+    assert await call.ending() == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "a request must have a number",
+    )
+
+
+async def test_an_answer_that_makes_no_sense_costs_the_stream_only(
+    session: RawSession, neighbour: Any, told: Told
+) -> None:
+    """It ends with field and value, what came before is carried out, and nobody else notices."""
+    call, welcome = await session.begin(callbacks=JUDGE)
+    await session.replay(call)
+    fine = sp.PreemptionAnswer(id=1, nodes=[need(0)])
+    await session.send(call, preemption_answers=answering(fine))
+    bad = sp.PreemptionAnswer(id=2, nodes=[need(-7)])
+    await session.send(call, preemption_answers=answering(fine, bad))
+    assert await call.ending() == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "PreemptionAnswer 2: index of node n1 is -7, it must not be below -1",
+    )
+    assert [answer.check for answer in told.answers] == [1]
+    _, response = await session.begin(token=welcome.welcome.resume_token)
+    assert response.welcome.resumed
+    await neighbour()

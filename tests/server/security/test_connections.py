@@ -1,0 +1,149 @@
+"""Which connections are cut: what their calls explain is counted against what was received."""
+
+import asyncio
+from typing import Any, NamedTuple
+
+import grpc
+import pytest
+
+from licorne_server.process.peer_bounds import PeerBounds
+from licorne_server.security import connections
+from licorne_server.security.access import Access
+from licorne_server.security.connections import Connection, Connections, Link
+from licorne_server.services.gate import Gate
+from licorne_server.wire.caps import MAX_MESSAGE_BYTES
+
+MUCH = "more bytes than its calls explain"
+ANSWERS = "many answers and no call"
+RESETS = "too many calls cancelled"
+
+
+def found(link: Link) -> Connection:
+    """A connection that no sweep has seen yet."""
+    return Connection(("127.0.0.1", 1), link)
+
+
+def test_what_calls_explain_is_never_too_much() -> None:
+    """A connection may receive any amount, as long as its messages were read."""
+    link = Link()
+    tally = found(link)
+    link.called()
+    received = 0
+    for _ in range(100):
+        link.heard(MAX_MESSAGE_BYTES)
+        received += MAX_MESSAGE_BYTES + 100_000
+        assert tally.judge(received, 1.0) == ""
+
+
+@pytest.mark.parametrize(
+    ("calls", "streams", "allowed"),
+    [
+        (0, 0, connections.STRANGER_BYTES),
+        (1, 0, connections.CALLER_BYTES + connections.CALL_BYTES),
+        (1, 1, connections.CALLER_BYTES + connections.CALL_BYTES + MAX_MESSAGE_BYTES),
+    ],
+    ids=["stranger", "caller", "stream"],
+)
+def test_bytes_that_no_call_explains_are_bounded(calls: int, streams: int, allowed: int) -> None:
+    """A stranger may send little beside calls, a caller as much as may be under way to be read."""
+    for surplus, reason in ((0, ""), (1, MUCH)):
+        link = Link()
+        for _ in range(calls):
+            link.called()
+        link.streams = streams
+        assert found(link).judge(allowed + surplus, 0.0) == reason
+
+
+def test_first_message_may_be_as_large_as_any() -> None:
+    """A unary call is only seen once its message is there, which may take several looks."""
+    link = Link()
+    tally = found(link)
+    assert tally.judge(MAX_MESSAGE_BYTES // 2, 0.0) == ""
+    assert tally.judge(MAX_MESSAGE_BYTES + 500_000, 0.0) == ""
+    link.called()
+    link.heard(MAX_MESSAGE_BYTES)
+    assert tally.judge(MAX_MESSAGE_BYTES + 600_000, 0.0) == ""
+    assert tally.debt == 0
+
+
+def test_slow_excess_is_forgiven() -> None:
+    """Pings and flow control add up to nothing: so much is forgiven each second."""
+    tally = found(Link())
+    each = connections.FORGIVEN_BYTES
+    assert not any(tally.judge(each * second, 1.0) for second in range(1, 1000))
+    enough = connections.STRANGER_BYTES // each + 2
+    assert any(tally.judge(each * (1000 + 2 * n), 1.0) for n in range(enough))
+
+
+def test_answers_without_a_call_are_bounded() -> None:
+    """Whoever has made no call gets few answers to its frames; a caller gets any amount."""
+    link = Link()
+    tally = found(link)
+    most = connections.STRANGER_ANSWERS
+    assert tally.judge(0, 1.0, most) == ""
+    assert tally.judge(0, 1.0, most + 1) == ANSWERS
+    link.called()
+    assert tally.judge(0, 1.0, 1_000 * most) == ""
+
+
+def test_cancelled_calls_are_bounded() -> None:
+    """A call that is cancelled now and then is nothing; hundreds at once end the connection."""
+    link = Link()
+    tally = found(link)
+    for _ in range(100):
+        link.resets += connections.FORGIVEN_RESETS
+        assert tally.judge(0, 1.0) == ""
+    link.resets += connections.RESETS + connections.FORGIVEN_RESETS + 1
+    assert tally.judge(0, 1.0) == RESETS
+
+
+class Details(NamedTuple):
+    """What is known of a call before it is served."""
+
+    method: str
+
+
+class Context:
+    """A call of a peer of which nothing but its address is known."""
+
+    def peer(self) -> str:
+        """The address as grpc writes it."""
+        return "ipv4:127.0.0.1:5000"
+
+
+@pytest.mark.parametrize(("cancelled", "resets"), [(True, 1), (False, 0)])
+async def test_only_cancelled_calls_are_counted_as_such(cancelled: bool, resets: int) -> None:
+    """A call that its peer gives up counts against the connection, one that ends does not."""
+    known, bounds, answered = Connections(PeerBounds()), PeerBounds(), asyncio.Event()
+
+    async def serve(request: bytes, context: Any) -> bytes:
+        await answered.wait()
+        return request
+
+    async def found(details: Details) -> Any:
+        return grpc.unary_unary_rpc_method_handler(serve)
+
+    gate = Gate(Access(), known, bounds, frozenset())
+    handler = await gate.intercept_service(found, Details("/service/method"))
+    call = asyncio.create_task(handler.unary_unary(b"", Context()))
+    await asyncio.sleep(0)
+    if cancelled:
+        call.cancel()
+    answered.set()
+    await asyncio.gather(call, return_exceptions=True)
+    link = known.link(Context().peer())
+    assert (link.calls, link.open, link.resets) == (1, 0, resets)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("ipv4:127.0.0.1:5000", "ipv6:%5B::ffff:127.0.0.1%5D:5000"),
+        ("ipv6:[fe80::1%25eth0]:5000", "ipv6:%5Bfe80::1%5D:5000"),
+    ],
+)
+def test_connection_is_found_by_any_form_of_its_address(one: str, other: str) -> None:
+    """gRPC and the kernel write addresses differently, and mean the same connection."""
+    known = Connections(PeerBounds())
+    assert known.link(one) is known.link(other)
+    assert known.link(one) is not known.link(one + "1")

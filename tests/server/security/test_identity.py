@@ -1,0 +1,205 @@
+"""What certificates say of a peer, and that refusals tell nobody which RMs there are."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import grpc
+import pytest
+from structlog.testing import capture_logs
+
+from licorne.si.v1 import si_pb2 as si
+from licorne.v1 import admin_pb2 as ap
+from licorne.v1 import state_pb2 as pb
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.process.peer_bounds import PeerBounds
+from licorne_server.process.settings import Address
+from licorne_server.serving.app import Server
+from support.peers.shim import LOOPBACK, RawSession, Shim, connected, serving
+from support.peers.tls import SPIFFE, connected_as, tls
+
+Ending = tuple[grpc.StatusCode, str]
+Attempt = Callable[[Any, str], Awaitable[Ending]]
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    """A server on which `operator` is registered, and `rm` may be."""
+    identities = {"rm": frozenset({SPIFFE})}
+    async with serving(tls=tls(), rm_identities=identities) as server:
+        async with connected_as("operator", server) as channel:
+            await Shim(channel, "operator").register()
+        yield server
+
+
+async def test_common_name_does_not_count_beside_alternative_names() -> None:
+    """A certificate in the common name `rm` with other alternative names is not that of RM rm."""
+    async with serving(tls=tls()) as server, connected_as("rm", server) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await Shim(channel, "rm").register()
+        assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        await Shim(channel, SPIFFE).register()
+
+
+async def test_common_name_counts_alone() -> None:
+    """A certificate without alternative names is that of the RM in its common name."""
+    async with serving(tls=tls()) as server, connected_as("operator", server) as channel:
+        await Shim(channel, "operator").register()
+
+
+async def ending(call: Any) -> Ending:
+    """How a unary call is refused."""
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await call
+    return refused.value.code(), refused.value.details() or ""
+
+
+async def registered(channel: Any, rm_id: str) -> Ending:
+    """Registering an RM."""
+    return await ending(Shim(channel, rm_id).register())
+
+
+async def streamed(channel: Any, rm_id: str) -> Ending:
+    """The first message of a stream."""
+    call = Shim(channel, rm_id).open("UpdateNode")
+    await call.send(si.NodeRequest(rmID=rm_id))
+    return await call.ending()
+
+
+async def streamed_later(channel: Any, rm_id: str) -> Ending:
+    """A later message of a stream that is the caller's own."""
+    shim = Shim(channel)
+    await shim.register()
+    call = shim.open("UpdateNode")
+    await call.send(si.NodeRequest(rmID="rm"))
+    await call.send(si.NodeRequest(rmID=rm_id))
+    return await call.ending()
+
+
+async def greeted(channel: Any, rm_id: str) -> Ending:
+    """A hello."""
+    return await (await RawSession(channel, rm_id).hello()).ending()
+
+
+async def configured(channel: Any, rm_id: str) -> Ending:
+    """A change of an RM's configuration."""
+    request = ap.UpdateConfigurationRequest(rm_id=rm_id)
+    return await ending(AdminStub(channel).UpdateConfiguration(request))
+
+
+async def read(channel: Any, rm_id: str) -> Ending:
+    """An RM's configuration."""
+    request = ap.GetConfigurationRequest(rm_id=rm_id)
+    return await ending(AdminStub(channel).GetConfiguration(request))
+
+
+async def listed(channel: Any, rm_id: str) -> Ending:
+    """An RM's partitions."""
+    request = pb.ListPartitionsRequest(rm_id=rm_id)
+    return await ending(StateStub(channel).ListPartitions(request))
+
+
+async def looked_into(channel: Any, rm_id: str) -> Ending:
+    """A partition of an RM."""
+    request = pb.ListQueuesRequest(partition=f"[{rm_id}]default")
+    return await ending(StateStub(channel).ListQueues(request))
+
+
+async def looked_for(channel: Any, rm_id: str) -> Ending:
+    """A partition that an RM may have or not."""
+    request = pb.ListNodesRequest(partition=f"[{rm_id}]elsewhere")
+    return await ending(StateStub(channel).ListNodes(request))
+
+
+async def told(channel: Any, rm_id: str) -> Ending:
+    """An RM's events."""
+    return await ending(StateStub(channel).ListEvents(pb.ListEventsRequest(rm_id=rm_id)))
+
+
+async def watched(channel: Any, rm_id: str) -> Ending:
+    """An RM's events as they come."""
+    call: Any = StateStub(channel).WatchEvents(pb.WatchEventsRequest(rm_id=rm_id))
+    return await call.code(), await call.details()
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        registered,
+        streamed,
+        streamed_later,
+        greeted,
+        configured,
+        read,
+        listed,
+        looked_into,
+        looked_for,
+        told,
+        watched,
+    ],
+)
+async def test_refusals_do_not_tell_which_rms_there_are(server: Server, attempt: Attempt) -> None:
+    """Another RM that is registered and one that nobody knows are refused in the same words."""
+    async with connected_as("rm", server) as channel:
+        code, text = await attempt(channel, "operator")
+        assert code is grpc.StatusCode.PERMISSION_DENIED
+        assert await attempt(channel, "nobody42") == (code, text.replace("operator", "nobody42"))
+
+
+async def test_bare_names_mean_the_callers_own(server: Server) -> None:
+    """Without the name of an RM the caller's own is meant, and others are not mentioned."""
+    async with connected_as("rm", server) as channel:
+        missing = await ending(StateStub(channel).ListQueues(pb.ListQueuesRequest()))
+        assert missing == (grpc.StatusCode.NOT_FOUND, "partition default not found")
+        nothing = await ending(StateStub(channel).ListEvents(pb.ListEventsRequest()))
+        assert nothing[1] == "no RM is registered, so there are no events"
+        await Shim(channel).set_up()
+        nodes = await StateStub(channel).ListNodes(pb.ListNodesRequest())
+        assert [node.node_id for node in nodes.nodes] == ["n0"]
+        events = await StateStub(channel).ListEvents(pb.ListEventsRequest())
+        assert "n0" in {event.record.objectID for event in events.events}
+
+
+async def test_identity_has_its_own_share(server: Server) -> None:
+    """A certificate that takes all its places leaves those of another one on the same host."""
+    bounds = PeerBounds(waiting_share=2)
+    identities = {"rm": frozenset({SPIFFE})}
+    async with (
+        serving(tls=tls(), rm_identities=identities, peers=bounds) as server,
+        connected_as("rm", server) as greedy,
+        connected_as("operator", server) as modest,
+    ):
+        silent = [asyncio.create_task(Shim(greedy).open("UpdateNode").ending()) for _ in range(3)]
+        refused, _ = await asyncio.wait(silent, return_when=asyncio.FIRST_COMPLETED)
+        assert {task.result()[0] for task in refused} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+        await Shim(modest, "operator").set_up()
+        for task in silent:
+            task.cancel()
+
+
+async def test_watchers_have_their_share() -> None:
+    """One watcher too many of a peer is refused, whichever RM it wants to watch."""
+    async with (
+        serving(peers=PeerBounds(watchers_share=1)) as server,
+        connected(server) as channel,
+    ):
+        for rm_id in ("one", "two"):
+            await Shim(channel, rm_id).register()
+        first: Any = StateStub(channel).WatchEvents(pb.WatchEventsRequest(rm_id="one"))
+        assert (await first.read()).instance
+        second: Any = StateStub(channel).WatchEvents(pb.WatchEventsRequest(rm_id="two"))
+        assert await second.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert await second.details() == "watchers: at most 1 of one peer"
+        first.cancel()
+
+
+async def test_insecure_off_loopback_is_said_at_every_start() -> None:
+    """Who serves others without TLS finds one warning in the log; on loopback there is none."""
+    # It is an address of loopback in a form that is not taken for one: nobody else is served.
+    elsewhere = Address(host="127.1", port=0)
+    for address, warnings in ((elsewhere, 1), (LOOPBACK, 0)):
+        with capture_logs() as logs:
+            async with serving(http=address, insecure=True):
+                pass
+        assert sum(entry["log_level"] == "warning" for entry in logs) == warnings

@@ -1,0 +1,175 @@
+"""What a token has opened ends with the token, or with the right that it needs."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import grpc
+import pytest
+
+from licorne.si.v1 import si_pb2 as si
+from licorne.v1 import state_pb2 as pb
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.serving.app import Server
+from support.peers.bearing import Bearing
+from support.peers.shim import LOOPBACK, PATIENCE, RawSession, Shim, ask, connected, serving
+
+MINE, OTHERS, OPERATORS, NEWER = ("token-of-" + who * 8 for who in ("a", "b", "c", "d"))
+GONE = "the token that opened this does not count any more: the tokens were read again"
+UNKNOWN, DENIED = grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED
+ASK = si.AllocationRequest(allocations=[ask("k")])
+
+
+class Town:
+    """A server that knows the tokens of two RMs and of an operator, and their files."""
+
+    def __init__(self, server: Server, channel: Any, folder: Path) -> None:
+        """Over a channel without a token."""
+        self.server = server
+        self.channel = channel
+        self._folder = folder
+
+    def bearing(self, token: str) -> Any:
+        """The channel with a token."""
+        return Bearing(self.channel, f"Bearer {token}")
+
+    def replace(self, name: str, token: str) -> None:
+        """Put another token into a file, as SIGHUP makes the server notice."""
+        (self._folder / name).write_text(token)
+        self.server.reload()
+
+    async def watching(self, token: str, rm_id: str) -> Any:
+        """A watcher of the events of an RM that has heard its first message."""
+        call = StateStub(self.bearing(token)).WatchEvents(pb.WatchEventsRequest(rm_id=rm_id))
+        assert await call.read() is not grpc.aio.EOF
+        return call
+
+    async def reading(self, client: aiohttp.ClientSession, token: str, path: str) -> Any:
+        """A stream over HTTP that has had its first line."""
+        url = f"http://{self.server.http_address}{path}"
+        answer = await client.get(url, headers={"Authorization": f"Bearer {token}"})
+        assert answer.status == 200
+        await answer.content.readline()
+        return answer
+
+
+@pytest.fixture
+async def town(tmp_path: Path) -> AsyncIterator[Town]:
+    """The RM `mine` has a token of its own and, in a second file, that of the operator."""
+    tokens = {"mine": MINE, "second": OPERATORS, "others": OTHERS, "operator": OPERATORS}
+    for name, token in tokens.items():
+        (tmp_path / name).write_text(token)
+    rms = {"mine": (tmp_path / "mine", tmp_path / "second"), "others": (tmp_path / "others",)}
+    operators = (tmp_path / "operator",)
+    async with (
+        serving(http=LOOPBACK, rm_tokens=rms, operator_tokens=operators) as server,
+        connected(server) as channel,
+    ):
+        yield Town(server, channel, tmp_path)
+
+
+async def ended(call: Any) -> tuple[grpc.StatusCode, str]:
+    """Status and text of a watcher's end."""
+    async with asyncio.timeout(PATIENCE):
+        return await call.code(), await call.details()
+
+
+async def test_session_ends_with_its_token_and_is_resumed_with_the_next(town: Town) -> None:
+    """The stream ends and says why; the books stay, and the session goes on over a new stream."""
+    session = RawSession(town.bearing(MINE), "mine")
+    call, welcome = await session.begin()
+    await session.replay(call)
+    town.replace("mine", NEWER)
+    assert await call.ending() == (UNKNOWN, GONE)
+    [report] = town.server.scheduler.views.partitions()
+    assert report.nodes == 1
+    session.channel = town.bearing(NEWER)
+    token = welcome.welcome.resume_token
+    again, resumed = await session.begin(token=token, acknowledged=1)
+    assert resumed.welcome.resumed
+    await session.send(again, allocations=ASK)
+    assert (await session.until(again, "allocations")).allocations.new
+
+
+async def test_streams_of_si_end_with_their_token(town: Town) -> None:
+    """All three of them."""
+    calls = await Shim(town.bearing(MINE), "mine").set_up()
+    town.replace("mine", NEWER)
+    assert {await call.ending() for call in calls} == {(UNKNOWN, GONE)}
+
+
+async def test_stream_that_has_said_nothing_ends_with_its_token(town: Town) -> None:
+    """It need not say whose it is before."""
+    call = RawSession(town.bearing(MINE)).open()
+    await call.call.initial_metadata()
+    town.replace("mine", NEWER)
+    assert await call.ending() == (UNKNOWN, GONE)
+
+
+async def test_watcher_ends_with_its_token(town: Town) -> None:
+    """A watcher of events hears nothing more."""
+    await Shim(town.bearing(MINE), "mine").register()
+    call = await town.watching(MINE, "mine")
+    town.replace("mine", NEWER)
+    assert await ended(call) == (UNKNOWN, GONE)
+
+
+async def test_what_the_token_may_have_still_goes_on(town: Town) -> None:
+    """A token that stops being an operator's keeps what it has as an RM, and loses the rest."""
+    await Shim(town.bearing(OTHERS), "others").register()
+    session = RawSession(town.bearing(OPERATORS), "mine")
+    call, _ = await session.begin()
+    await session.replay(call)
+    own, of_others = [await town.watching(OPERATORS, rm_id) for rm_id in ("mine", "others")]
+    town.replace("operator", NEWER)
+    text = "this token may not see RM others any more: the tokens were read again"
+    assert await ended(of_others) == (DENIED, text)
+    await session.send(call, allocations=ASK)
+    assert (await session.until(call, "allocations")).allocations.new
+    assert await own.read() is not grpc.aio.EOF
+
+
+async def test_tokens_that_stay_are_not_disturbed(town: Town) -> None:
+    """Neither by the tokens of others, nor by a second one of their own, nor by unusable files."""
+    session = RawSession(town.bearing(MINE), "mine")
+    call, _ = await session.begin()
+    await session.replay(call)
+    town.replace("others", NEWER)
+    town.replace("second", NEWER)
+    town.replace("mine", "short")
+    await session.send(call, allocations=ASK)
+    assert (await session.until(call, "allocations")).allocations.new
+
+
+@pytest.mark.parametrize(
+    ("path", "last"),
+    [
+        ("/ws/v1/events/stream?rm=mine", {"status_code": 401, "message": GONE}),
+        ("/ui/api/feed", {"status": 401, "reason": GONE}),
+    ],
+)
+async def test_lines_over_http_end_with_the_token(
+    town: Town, path: str, last: dict[str, object]
+) -> None:
+    """The last line says why, and nothing follows."""
+    await Shim(town.bearing(MINE), "mine").register()
+    async with aiohttp.ClientSession() as client, asyncio.timeout(PATIENCE):
+        answer = await town.reading(client, MINE, path)
+        town.replace("mine", NEWER)
+        rest = (await answer.content.read()).decode().strip()
+    told = json.loads(rest.splitlines()[-1].removeprefix("data: "))
+    assert last.items() <= told.items()
+
+
+async def test_feed_of_an_operator_ends_when_it_is_none_any_more(town: Town) -> None:
+    """What it shows was begun for somebody who sees everything."""
+    async with aiohttp.ClientSession() as client, asyncio.timeout(PATIENCE):
+        answer = await town.reading(client, OPERATORS, "/ui/api/feed")
+        town.replace("operator", NEWER)
+        rest = (await answer.content.read()).decode().strip()
+    told = json.loads(rest.splitlines()[-1].removeprefix("data: "))
+    text = "this token may not see all of this any more: the tokens were read again"
+    assert told == {"status": 403, "reason": text}

@@ -1,0 +1,180 @@
+"""Bearer tokens: who has one is known by it, who has none gets nowhere."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
+
+from licorne.v1 import admin_pb2 as ap
+from licorne.v1 import state_pb2 as pb
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.process.settings import Address, Settings, SettingsError, Tls
+from licorne_server.serving.app import Server
+from support.peers.bearing import Bearing
+from support.peers.shim import RawSession, Shim, connected, serving
+
+MINE, OTHERS, OPERATORS, NEWER = ("token-of-" + who * 8 for who in ("a", "b", "c", "d"))
+UNKNOWN = grpc.StatusCode.UNAUTHENTICATED
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Any]:
+    """Settings with a file for the RMs `mine` and `others`, and one for an operator."""
+    for name, token in (("mine", MINE), ("others", OTHERS), ("operator", OPERATORS)):
+        (tmp_path / name).write_text(f"{token}\n")
+    return {
+        "rm_tokens": {"mine": (tmp_path / "mine",), "others": (tmp_path / "others",)},
+        "operator_tokens": (tmp_path / "operator",),
+    }
+
+
+@pytest.fixture
+async def server(files: dict[str, Any]) -> AsyncIterator[Server]:
+    """A server that knows these tokens."""
+    async with serving(**files) as server:
+        yield server
+
+
+@pytest.fixture
+async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
+    """A connection to it, without a token."""
+    async with connected(server) as channel:
+        yield channel
+
+
+def bearing(channel: grpc.aio.Channel, token: str) -> Any:
+    """The same connection, with a token."""
+    return Bearing(channel, f"Bearer {token}")
+
+
+async def test_token_allows_its_rm(channel: grpc.aio.Channel) -> None:
+    """The RM whose token it is is served on all its streams, and sees itself."""
+    mine = bearing(channel, MINE)
+    await Shim(mine, "mine").set_up()
+    await AdminStub(mine).GetConfiguration(ap.GetConfigurationRequest(rm_id="mine"))
+    call, _ = await RawSession(mine, "mine").begin()
+    call.call.cancel()
+
+
+async def test_token_allows_no_other_rm(channel: grpc.aio.Channel) -> None:
+    """Another RM's registration, streams and state are denied to it."""
+    await Shim(bearing(channel, OTHERS), "others").register()
+    mine = bearing(channel, MINE)
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await Shim(mine, "others").register()
+    assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    assert refused.value.details() == "this token may not act for RM others"
+    answer = await StateStub(mine).ListPartitions(pb.ListPartitionsRequest())
+    assert not answer.partitions
+
+
+async def test_operators_token_sees_all_and_acts_for_none(channel: grpc.aio.Channel) -> None:
+    """An operator sees and configures every RM, and cannot be one."""
+    await Shim(bearing(channel, MINE), "mine").register()
+    operator = bearing(channel, OPERATORS)
+    answer = await StateStub(operator).ListPartitions(pb.ListPartitionsRequest())
+    assert [item.rm_id for item in answer.partitions] == ["mine"]
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await Shim(operator, "mine").register()
+    assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param((), id="none"),
+        pytest.param((f"Bearer {MINE}x",), id="longer"),
+        pytest.param((f"Bearer {MINE[:-1]}",), id="shorter"),
+        pytest.param((f"Basic {MINE}",), id="another scheme"),
+        pytest.param((MINE,), id="no scheme"),
+        pytest.param(("Bearer ",), id="empty"),
+        pytest.param((f"Bearer {MINE}", f"Bearer {OTHERS}"), id="two"),
+    ],
+)
+async def test_nobody_gets_in_without_a_known_token(
+    channel: grpc.aio.Channel, values: tuple[str, ...]
+) -> None:
+    """Every call ends with the same status and text, whatever was wrong with the token."""
+    nobody: Any = Bearing(channel, *values)
+    shim = Shim(nobody, "mine")
+    ended = {await shim.open("UpdateNode").ending(), await RawSession(nobody).open().ending()}
+    for call in (
+        shim.register,
+        lambda: StateStub(nobody).ListPartitions(pb.ListPartitionsRequest()),
+        lambda: AdminStub(nobody).ValidateConfiguration(ap.ValidateConfigurationRequest()),
+        lambda: StateStub(nobody).WatchEvents(pb.WatchEventsRequest()).read(),
+    ):
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await call()
+        ended.add((refused.value.code(), refused.value.details() or ""))
+    assert ended == {(UNKNOWN, "a valid token is needed")}
+
+
+async def test_probes_need_no_token(channel: grpc.aio.Channel) -> None:
+    """Health is told to everybody."""
+    stub = health_pb2_grpc.HealthStub(channel)
+    answer = await stub.Check(health_pb2.HealthCheckRequest())
+    assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+async def test_reload_takes_new_tokens_and_keeps_old_ones_if_it_cannot(
+    server: Server, channel: grpc.aio.Channel, files: dict[str, Any]
+) -> None:
+    """After a reload the token in the file counts; an unusable file changes nothing."""
+    [file] = files["rm_tokens"]["mine"]
+    file.write_text("short")
+    server.reload()
+    await Shim(bearing(channel, MINE), "mine").register()
+    file.write_text(NEWER)
+    server.reload()
+    await Shim(bearing(channel, NEWER), "mine").register()
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await Shim(bearing(channel, MINE), "mine").register()
+    assert refused.value.code() is UNKNOWN
+
+
+async def test_one_token_may_be_of_two_rms_and_an_rm_may_have_two(tmp_path: Path) -> None:
+    """Files add up: while a token is being replaced both count."""
+    for token in (MINE, NEWER):
+        (tmp_path / token).write_text(token)
+    tokens = {"mine": (tmp_path / MINE, tmp_path / NEWER), "others": (tmp_path / MINE,)}
+    async with serving(rm_tokens=tokens) as server, connected(server) as channel:
+        await Shim(bearing(channel, NEWER), "mine").register()
+        for rm_id in ("mine", "others"):
+            await Shim(bearing(channel, MINE), rm_id).register()
+        with pytest.raises(grpc.aio.AioRpcError):
+            await Shim(bearing(channel, NEWER), "others").register()
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"short", "--rm-token mine=.*: the token has 5 characters, 16 to 4096 are allowed"),
+        (b"x" * 5000, "--rm-token mine=.*: the token has 4099 characters"),
+        (b"two words of a token", "--rm-token mine=.*: .* printable ASCII without blanks"),
+        ("é".encode() * 20, "--rm-token mine=.*: .* printable ASCII without blanks"),
+        (None, "--rm-token mine=.*: cannot read .*: No such file"),
+    ],
+)
+def test_file_without_a_token_is_named(tmp_path: Path, content: bytes | None, problem: str) -> None:
+    """A server does not start with it, and says which option and file it is and why."""
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(SettingsError, match=problem):
+        Server(Settings(rm_tokens={"mine": (file,)}))
+
+
+def test_tokens_are_not_sent_in_the_clear() -> None:
+    """Off loopback tokens need TLS, even where the rest does not; certificates are enough alone."""
+    file = (Path("token"),)
+    elsewhere = Address(host="0.0.0.0", port=0)
+    with pytest.raises(SettingsError, match=r"--rm-token and --operator-token need TLS on 0\.0"):
+        Settings(listen=elsewhere, insecure=True, operator_tokens=file).check()
+    tls = Tls(cert=Path("c"), key=Path("k"), client_ca=Path("a"))
+    with pytest.raises(SettingsError, match="are for a server without --tls-client-ca"):
+        Settings(tls=tls, rm_tokens={"mine": file}).check()

@@ -1,0 +1,33 @@
+"""`State.GetServer`, the welcome and the log say which server answers."""
+
+from importlib.metadata import version
+
+import grpc
+
+from licorne.v1 import state_pb2 as pb
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.serving.app import Server
+from support.peers.shim import RawSession
+
+VERSION = version("licorne-server")
+
+
+async def test_the_server_says_what_it_is(channel: grpc.aio.Channel, server: Server) -> None:
+    """The answer has the version, the form, the interpreter, the start and the protocols."""
+    about = await StateStub(channel).GetServer(pb.GetServerRequest())
+    assert about.version == VERSION
+    assert about.form in ("pure", "compiled")
+    assert "Python" in about.python or "PyPy" in about.python
+    assert 0 < about.started_time <= server.clock.now() * 1e9
+    assert list(about.protocols) == [1]
+
+
+async def test_an_rm_is_told_which_server_welcomes_it(session: RawSession) -> None:
+    """A welcome names the version of the server."""
+    _, response = await session.begin()
+    assert response.welcome.server_version == VERSION
+
+
+def test_both_distributions_have_one_version() -> None:
+    """The server is released with the client of its version."""
+    assert version("licorne-client") == VERSION

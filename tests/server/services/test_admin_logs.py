@@ -1,0 +1,82 @@
+"""`licorne.v1.Admin`: levels of the log, and the state dump."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import aiohttp
+import grpc
+import pytest
+
+from licorne.v1 import admin_pb2 as pb
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne_server.serving.app import Server
+from licorne_server.telemetry.logs import levels
+from support.peers.shim import LOOPBACK, Shim, serving
+from support.server.acts import dumped, refusal
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    """A server with HTTP."""
+    async with serving(http=LOOPBACK) as server:
+        yield server
+
+
+@pytest.fixture
+def usual_levels() -> Iterator[None]:
+    """The levels of the process are as before when the test has ended."""
+    yield
+    levels().begin("info")
+
+
+async def test_levels_are_set_and_taken_away(channel: Any, usual_levels: None) -> None:
+    """The answer has all that are given; without a name it is that of all others."""
+    levels().begin("warning")
+    admin = AdminStub(channel)
+    changes = (("core.engine", "debug"), ("core", "error"), ("", "info"), ("core", ""), ("", ""))
+    seen = [
+        dict((await admin.SetLogLevel(pb.SetLogLevelRequest(logger=name, level=level))).levels)
+        for name, level in changes
+    ]
+    engine = {"core.engine": "debug"}
+    assert seen == [
+        {"": "warning", **engine},
+        {"": "warning", **engine, "core": "error"},
+        {"": "info", **engine, "core": "error"},
+        {"": "info", **engine},
+        {"": "warning", **engine},
+    ]
+    assert dict((await admin.GetLogLevels(pb.GetLogLevelsRequest())).levels) == seen[-1]
+
+
+async def test_the_dump_is_that_of_http(server: Server, channel: Any, shim: Shim) -> None:
+    """Both tell the same of the same moment, but for the time."""
+    await shim.set_up()
+    document = json.loads(await dumped(AdminStub(channel)))
+    url = f"http://{server.http_address}/debug/fullstatedump"
+    async with aiohttp.ClientSession() as client, client.get(url) as answer:
+        other = await answer.json()
+    for one in (document, other):
+        del one["timestamp"], one["appHistory"], one["containerHistory"], one["clusterInfo"]
+    assert document == other
+    assert document["rmDiagnostics"].keys() == {"rm"}
+
+
+async def test_one_dump_at_a_time(server: Server, channel: Any, shim: Shim) -> None:
+    """While one is under way, over gRPC or HTTP, another one is refused with a reason."""
+    await shim.set_up()
+    admin = AdminStub(channel)
+    async with server._dumps.dump("", "somebody"):
+        code, text, reason = await refusal(dumped(admin))
+        assert (code, text) == (
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            "a state dump is being sent already",
+        )
+        assert reason == "DUMP_IN_PROGRESS"
+        url = f"http://{server.http_address}/debug/fullstatedump"
+        async with aiohttp.ClientSession() as client, client.get(url) as answer:
+            assert answer.status == 503
+    assert json.loads(await dumped(admin, "rm"))
+    code, _, reason = await refusal(dumped(admin, "stranger"))
+    assert (code, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "RM_NOT_REGISTERED")

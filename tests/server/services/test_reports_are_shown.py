@@ -1,0 +1,33 @@
+"""What the core reports is shown: nothing is added to a report and then forgotten."""
+
+import ast
+from dataclasses import fields, is_dataclass
+
+import pytest
+
+from licorne_core.messages import reports
+from support.docs.pages import ROOT
+
+REPORTS = [
+    kind
+    for kind in vars(reports).values()
+    if is_dataclass(kind) and isinstance(kind, type) and kind.__module__ == reports.__name__
+]
+
+
+@pytest.fixture(scope="module")
+def looked_at() -> set[str]:
+    """The attributes that the server looks at somewhere."""
+    return {
+        node.attr
+        for path in sorted((ROOT / "server").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute)
+    }
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.__name__)
+def test_every_field_of_a_report_is_shown(report: type, looked_at: set[str]) -> None:
+    """The server looks at each field of each report, over REST, gRPC or in its metrics."""
+    names = {field.name for field in fields(report)}
+    assert names - looked_at == set()

@@ -1,0 +1,129 @@
+"""The standard services: health, and reflection where it gives nothing away."""
+
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
+from grpc_reflection.v1alpha import (  # type: ignore[import-untyped]
+    reflection_pb2,
+    reflection_pb2_grpc,
+)
+
+from licorne.v1.state_pb2 import ListPartitionsRequest
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.process.settings import Address, Settings, SettingsError, Tls
+from licorne_server.serving.app import Server
+from support.peers.shim import RawSession, connected, serving
+
+SERVICES = ("si.v1.Scheduler", "licorne.v1.Session", "licorne.v1.Admin", "licorne.v1.State")
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+@pytest.mark.parametrize("service", ["", *SERVICES])
+async def test_every_service_is_healthy_once_it_serves(
+    channel: grpc.aio.Channel, service: str
+) -> None:
+    """The server as a whole and each service have an entry of their own."""
+    stub = health_pb2_grpc.HealthStub(channel)
+    answer = await stub.Check(health_pb2.HealthCheckRequest(service=service))
+    assert answer.status == SERVING
+
+
+async def test_draining_server_says_so_before_it_stops() -> None:
+    """Whoever watches hears NOT_SERVING when the drain begins."""
+    async with serving() as server, connected(server) as channel:
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+        assert (await watch.read()).status == SERVING
+        await server.stop()
+        assert (await watch.read()).status == NOT_SERVING
+
+
+async def test_nothing_new_is_begun_while_draining(server: Server) -> None:
+    """A hello that comes too late is told to come back."""
+    server.rms.drain(1.0)
+    async with connected(server) as channel:
+        code, text = await (await RawSession(channel).hello()).ending()
+        assert code is grpc.StatusCode.UNAVAILABLE
+        assert text == "the server is about to stop"
+
+
+async def test_what_goes_wrong_inside_stays_inside(
+    server: Server, channel: grpc.aio.Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A defect of ours is INTERNAL with an id to look for in the log, and nothing else."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a secret of the house")
+
+    monkeypatch.setattr(server.scheduler.views, "partition_names", fail)
+    with pytest.raises(grpc.aio.AioRpcError) as masked:
+        await StateStub(channel).ListPartitions(ListPartitionsRequest())
+    assert masked.value.code() is grpc.StatusCode.INTERNAL
+    text = masked.value.details() or ""
+    assert text.startswith("internal error, correlation id ")
+    assert "secret" not in text
+
+
+async def reflected(channel: grpc.aio.Channel) -> set[str]:
+    """The services that reflection names."""
+    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+    call = stub.ServerReflectionInfo()
+    await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
+    answer = await call.read()
+    call.cancel()
+    return {service.name for service in answer.list_services_response.service}
+
+
+async def test_reflection_names_all_services(channel: grpc.aio.Channel) -> None:
+    """On loopback without TLS, tools can find out what may be called."""
+    assert set(SERVICES) <= await reflected(channel)
+
+
+async def test_reflection_can_be_turned_off() -> None:
+    """Without it the service is not there."""
+    async with serving(reflection=False) as server, connected(server) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as missing:
+            await reflected(channel)
+        assert missing.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_reflection_is_off_where_others_can_reach_a_server_with_tls() -> None:
+    """Off loopback with TLS it is off unless it is asked for."""
+    tls = Tls(cert=Path("cert.pem"), key=Path("key.pem"))
+    everywhere = Address(host="0.0.0.0", port=1)
+    assert not Settings(listen=everywhere, tls=tls).reflects
+    assert Settings(listen=everywhere, tls=tls, reflection=True).reflects
+    assert Settings(listen=everywhere, insecure=True).reflects
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("127.0.0.1:80", "127.0.0.1", 80),
+        ("[::1]:7070", "::1", 7070),
+        ("localhost:0", "localhost", 0),
+    ],
+)
+def test_addresses_of_loopback_are_known(text: str, host: str, port: int) -> None:
+    """Loopback is known in every spelling, and prints as it was read."""
+    address = Address.parse(text)
+    assert (address.host, address.port) == (host, port)
+    assert address.is_loopback
+    assert str(address) == text
+
+
+@pytest.mark.parametrize("text", ["0.0.0.0:1", "[::]:1", "10.0.0.1:1", "example.test:1"])
+def test_addresses_beyond_loopback_are_known(text: str) -> None:
+    """Whatever may be reached from elsewhere counts as not loopback, names included."""
+    assert not Address.parse(text).is_loopback
+
+
+def test_identities_without_client_certificates_are_refused() -> None:
+    """Names that nobody would be checked against must not look like protection."""
+    tls = Tls(cert=Path("cert.pem"), key=Path("key.pem"))
+    with pytest.raises(SettingsError, match="need --tls-client-ca"):
+        Settings(tls=tls, rm_identities={"rm": frozenset({"name"})}).check()
+    with pytest.raises(SettingsError, match="need --tls-client-ca"):
+        Settings(operators=frozenset({"name"})).check()

@@ -1,0 +1,264 @@
+"""`licorne serve` as a process: the line that says it is ready, refusals, signals."""
+
+import asyncio
+import signal
+import sys
+import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from licorne.v1 import session_pb2 as sp
+from licorne_server.__main__ import main
+from support.peers.bearing import Bearing
+from support.peers.shim import (
+    PATIENCE,
+    RawSession,
+    Shim,
+    application,
+    ask,
+    new_allocations,
+    node,
+)
+
+REFUSED = (
+    "refusing to serve 0.0.0.0:0 without TLS: give --tls-cert and --tls-key, "
+    "listen on 127.0.0.1, or say --insecure"
+)
+FREE = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
+
+
+class Process:
+    """A started server."""
+
+    def __init__(self, process: asyncio.subprocess.Process, line: str) -> None:
+        """Take the addresses from the line that it printed."""
+        self.process = process
+        self.line = line
+        word, *parts = line.split()
+        assert word == "listening"
+        self.addresses = dict(part.split("=", 1) for part in parts)
+
+    async def end(self) -> tuple[int, str]:
+        """Wait for the end; exit code, and what was printed after the first line."""
+        async with asyncio.timeout(PATIENCE):
+            rest, _ = await self.process.communicate()
+        assert self.process.returncode is not None
+        return self.process.returncode, rest.decode()
+
+
+async def licorne(*arguments: str) -> asyncio.subprocess.Process:
+    """Start the command."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "licorne_server",
+        *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+@asynccontextmanager
+async def served(*arguments: str) -> AsyncIterator[Process]:
+    """A server that is ready; killed in the end if it still runs."""
+    process = await licorne("serve", *arguments)
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(2 * PATIENCE):
+            line = (await process.stdout.readline()).decode()
+        yield Process(process, line)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+async def refused(*arguments: str) -> tuple[int | None, str]:
+    """Exit code and stderr of a command that ends by itself."""
+    process = await licorne(*arguments)
+    async with asyncio.timeout(2 * PATIENCE):
+        out, err = await process.communicate()
+    assert not out
+    return process.returncode, err.decode()
+
+
+def get(url: str) -> int:
+    """The status of an answer."""
+    with urllib.request.urlopen(url, timeout=PATIENCE) as response:
+        status: int = response.status
+        return status
+
+
+async def test_one_line_says_where_it_listens_once_it_is_ready() -> None:
+    """The line is all of stdout, and by then both ports answer."""
+    async with served(*FREE) as server:
+        target, http = server.addresses["grpc"], server.addresses["http"]
+        assert server.line == f"listening grpc={target} http={http}\n"
+        assert await asyncio.to_thread(get, f"http://{http}/readyz") == 200
+        async with grpc.aio.insecure_channel(target) as channel:
+            await Shim(channel).register()
+        check = await licorne("healthcheck", "--url", f"http://{http}/livez")
+        await check.communicate()
+        assert check.returncode == 0
+        server.process.send_signal(signal.SIGTERM)
+        assert await server.end() == (0, "")
+    code, text = await refused("healthcheck", "--url", f"http://{http}/livez")
+    assert code == 1
+    assert "Connection refused" in text
+
+
+@pytest.mark.row(19)
+async def test_sigterm_drains_and_ends_with_success() -> None:
+    """Sessions get their notice and what was decided; then the process is gone."""
+    async with served(*FREE[:2], "--http", "off") as server:
+        assert server.addresses["http"] == "off"
+        async with grpc.aio.insecure_channel(server.addresses["grpc"]) as channel:
+            session = RawSession(channel)
+            call, _ = await session.begin()
+            await session.replay(call, asks={"k": "app"})
+            await session.until(call, "allocations")
+            server.process.send_signal(signal.SIGTERM)
+            await session.until(call, "drain")
+            await session.send(call, goodbye=sp.Goodbye())
+            assert (await call.ending())[0] is grpc.StatusCode.OK
+        assert await server.end() == (0, "")
+
+
+async def test_second_signal_ends_it_at_once() -> None:
+    """A drain that waits for an RM is cut short by another signal."""
+    async with (
+        served(*FREE, "--drain", "600") as server,
+        grpc.aio.insecure_channel(server.addresses["grpc"]) as channel,
+    ):
+        session = RawSession(channel)
+        call, _ = await session.begin()
+        server.process.send_signal(signal.SIGTERM)
+        await session.until(call, "drain")
+        server.process.send_signal(signal.SIGTERM)
+        assert await server.end() == (1, "")
+
+
+async def test_second_server_on_the_port_does_not_start() -> None:
+    """A port that is taken is an error, not a share of it."""
+    async with served(*FREE) as server:
+        target = server.addresses["grpc"]
+        code, text = await refused("serve", "--listen", target, "--http", "off")
+        assert code == 1
+        assert text == f"licorne: cannot listen on {target}: Address already in use\n"
+        http = server.addresses["http"]
+        code, text = await refused("serve", "--listen", "127.0.0.1:0", "--http", http)
+        assert code == 1
+        assert f"licorne: cannot listen on {http}: " in text
+        assert "address already in use" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("--listen", "0.0.0.0:0"),
+            REFUSED,
+        ),
+        (("--listen", ":0"), "refusing to serve 0.0.0.0:0 without TLS"),
+        (("--http", "[::]:0"), "refusing to serve HTTP without TLS on [::]:0"),
+        (("--listen", "localhost"), "not an address, HOST:PORT was expected: 'localhost'"),
+        (("--listen", "localhost:99999"), "not an address, HOST:PORT was expected"),
+        (("--config", "/no/such/file"), "cannot read /no/such/file"),
+        (("--tls-cert", "cert.pem"), "--tls-cert and --tls-key are needed together"),
+        (("--config", "/dev/zero"), "/dev/zero is larger than 2097152 bytes"),
+        (("--drain", "nan"), "drain must be a number of seconds from 0 up: nan"),
+        (("--drain", "-1"), "drain must be a number of seconds from 0 up: -1.0"),
+        (("--stall", "-1"), "stall must be a number of seconds from 0 up: -1.0"),
+        (("--rm-identity", "a"), "--rm-identity: RM=NAME was expected: 'a'"),
+        (("--rm-identity", "a=b"), "--rm-identity and --operator need --tls-client-ca"),
+        (("--nonsense",), "unrecognized arguments: --nonsense"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_in_clear_words(
+    arguments: tuple[str, ...],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Wrong or unsafe settings end the command with 1 and a sentence on stderr."""
+    # The logs of this process stay where they are.
+    monkeypatch.setattr("licorne_server.telemetry.logs.process_logs", lambda *_: nullcontext())
+    try:
+        code: object = main(["serve", *FREE, *arguments])
+    except SystemExit as ended:
+        code = ended.code
+    said = capsys.readouterr()
+    assert (code, said.out) == (1, "")
+    assert message in said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(("--listen", "0.0.0.0:0"), REFUSED), (("--nonsense",), "unrecognized arguments: --nonsense")],
+)
+async def test_a_refusal_is_all_that_the_process_says(
+    arguments: tuple[str, ...], message: str
+) -> None:
+    """No traceback, nothing on stdout, and the exit code says that it failed."""
+    code, text = await refused("serve", *FREE, *arguments)
+    assert code == 1
+    assert text.endswith(f"{message}\n")
+    assert "Traceback" not in text
+
+
+async def test_default_configuration_is_for_rms_without_one(tmp_path: Path) -> None:
+    """RMs that register without queues get those of --config; a bad file stops the start."""
+    file = tmp_path / "queues.yaml"
+    queues = "[{name: root, submitacl: '*', queues: [{name: only}]}]"
+    file.write_text(f"partitions: [{{name: default, queues: {queues}}}]")
+    async with (
+        served(*FREE, "--config", str(file)) as server,
+        grpc.aio.insecure_channel(server.addresses["grpc"]) as channel,
+    ):
+        shim = Shim(channel)
+        await shim.register()
+        calls = [shim.open(name) for name in ("UpdateApplication", "UpdateAllocation")]
+        answer = await shim.applications(
+            calls[0], application("app", "root.only"), application("lost", "root.other")
+        )
+        assert [item.applicationID for item in answer.accepted] == ["app"]
+        await shim.nodes(shim.open("UpdateNode"), node("n0", vcore=100))
+        await shim.ask(calls[1], ask("k"))
+        assert await new_allocations(calls[1], 1) == {"k": "n0"}
+    file.write_text("partitions: 3")
+    code, text = await refused("serve", *FREE, "--config", str(file))
+    assert code == 1
+    assert f"licorne: the default configuration is refused:\n{file}:1:13: partitions:" in text
+
+
+async def test_hangup_makes_it_read_the_tokens_again(tmp_path: Path) -> None:
+    """SIGHUP does not end the server: from then on the token that is in the file now counts."""
+    file = tmp_path / "token"
+    file.write_text("the-first-token-of-rm")
+    async with (
+        served(*FREE, "--rm-token", f"rm={file}") as server,
+        grpc.aio.insecure_channel(server.addresses["grpc"]) as channel,
+    ):
+        first = Bearing(channel, "Bearer the-first-token-of-rm")
+        second = Bearing(channel, "Bearer the-second-token-of-rm")
+        assert await is_taken(first)
+        file.write_text("the-second-token-of-rm")
+        server.process.send_signal(signal.SIGHUP)
+        async with asyncio.timeout(PATIENCE):
+            while not await is_taken(second):
+                pass
+        assert not await is_taken(first)
+
+
+async def is_taken(channel: Any) -> bool:
+    """Whether the RM can register with the token that the channel bears."""
+    try:
+        await Shim(channel).register()
+    except grpc.aio.AioRpcError as error:
+        return error.code() is not grpc.StatusCode.UNAUTHENTICATED
+    return True

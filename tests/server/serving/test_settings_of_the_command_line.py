@@ -1,0 +1,133 @@
+"""What `licorne serve` makes of its arguments, without a server."""
+
+from pathlib import Path
+
+import pytest
+
+from licorne_core.config import DEFAULT_CONFIG, load
+from licorne_core.values.rm_caps import RmCaps
+from licorne_server.__main__ import settings_of
+from licorne_server.cli.commands import parser_for
+from licorne_server.process.peer_bounds import PeerBounds
+from licorne_server.process.rm_bounds import EventBounds, RmBounds
+from licorne_server.process.settings import Settings, SettingsError
+
+
+def settings(*arguments: str) -> Settings:
+    """The settings for these arguments of `serve`."""
+    return settings_of(parser_for("serve").parse_args(["serve", *arguments]))
+
+
+def test_problems_of_the_configuration_name_the_file(tmp_path: Path) -> None:
+    """Every problem has file, line and column, as `validate-config` prints them."""
+    file = tmp_path / "queues.yaml"
+    file.write_text("partitions:\n- name: a\n  queues: [{name: root, hue: 3, parent: 7}]\n")
+    with pytest.raises(SettingsError) as refused:
+        settings("--config", str(file))
+    head, *problems = str(refused.value).splitlines()
+    assert head == "the default configuration is refused:"
+    assert [problem.split(": ")[:2] for problem in problems] == [
+        [f"{file}:3:25", "partitions[0].queues[0].hue"],
+        [f"{file}:3:41", "partitions[0].queues[0].parent"],
+    ]
+
+
+def test_configuration_is_parsed_once(tmp_path: Path) -> None:
+    """The settings have the configuration itself; without a file the built-in one is meant."""
+    file = tmp_path / "queues.yaml"
+    file.write_text(DEFAULT_CONFIG)
+    assert settings("--config", str(file)).default_config == load(DEFAULT_CONFIG)
+    assert settings().default_config is None
+
+
+def test_tokens_and_bounds_of_peers() -> None:
+    """Files of tokens add up by RM; what is not said of peers has its usual value."""
+    given = settings(
+        *("--rm-token", "a=one", "--rm-token", "a=two", "--rm-token", "b=x=y"),
+        *("--operator-token", "op", "--first-message", "5", "--idle", "7.5"),
+        *("--max-connections", "99"),
+    )
+    assert given.rm_tokens == {"a": (Path("one"), Path("two")), "b": (Path("x=y"),)}
+    assert given.operator_tokens == (Path("op"),)
+    assert given.peers == PeerBounds(first_message=5.0, idle=7.5, connections=99)
+    assert settings().peers == PeerBounds()
+
+
+def test_bounds_of_rms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said of RMs is taken over, in any unit; the rest has its usual value."""
+    monkeypatch.setattr("licorne_server.cli.local.serve.rms.usual_limit", lambda: 77)
+    given = settings(
+        *("--max-rms", "3", "--max-partitions", "4", "--max-queues", "5", "--max-nodes", "6"),
+        *("--max-applications", "7", "--max-asks", "8", "--max-ended", "9"),
+        *("--max-rm-memory", "512Mi", "--max-ended-memory", "3Ki"),
+        *("--max-memory", "2Gi", "--max-plan-pause", "0.2", "--forget-after", "1.5"),
+        *("--event-seconds", "2.5", "--event-memory", "1Mi"),
+    )
+    each = RmCaps(
+        partitions=4,
+        queues=5,
+        nodes=6,
+        applications=7,
+        asks=8,
+        ended=9,
+        memory=512 * 2**20,
+        ended_memory=3072,
+    )
+    events = EventBounds(seconds=2.5, memory=2**20)
+    assert given.rms == RmBounds(
+        number=3, each=each, events=events, memory=2 * 2**30, plan_pause=0.2, forget_after=1.5
+    )
+    assert settings().rms == RmBounds(memory=77, each=RmCaps(memory=38))
+    assert settings("--max-memory", "0").rms == RmBounds(memory=0)
+
+
+@pytest.mark.parametrize(("limit", "each"), [("1Gi", 2**29), ("8Gi", 2**32), ("64Gi", 2**32)])
+def test_one_rm_alone_cannot_use_up_the_memory(limit: str, each: int) -> None:
+    """Unless it is told, an RM may have half of what the process may, and 4 GiB at the most."""
+    assert settings("--max-memory", limit).rms.each.memory == each
+    assert settings("--max-memory", limit, "--max-rm-memory", "7").rms.each.memory == 7
+
+
+@pytest.mark.parametrize("text", ["", "Gi", "1.5Gi", "-1", "2GB", "2 Gi", "1GiMi", "9" * 30])
+def test_what_is_no_size_is_named(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A size that makes no sense is a usage error that says what was expected."""
+    with pytest.raises(SystemExit) as ended:
+        settings(f"--max-memory={text}")
+    assert ended.value.code == 1
+    expected = f"--max-memory: {text} is no size: a whole number, with Ki, Mi, Gi, Ti or none\n"
+    assert capsys.readouterr().err.endswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--max-rms", "0"), "--max-rms must be 1 or more: 0"),
+        (("--max-asks", "-5"), "--max-asks must be 1 or more: -5"),
+        (("--max-rm-memory", "0"), "--max-rm-memory must be 1 or more: 0"),
+        (("--max-ended-memory", "0"), "--max-ended-memory must be 1 or more: 0"),
+        (
+            ("--event-seconds", "-1"),
+            "--event-seconds must be a number of seconds from 0 up: -1.0",
+        ),
+        (
+            ("--event-seconds", "nan"),
+            "--event-seconds must be a number of seconds from 0 up: nan",
+        ),
+        (("--event-memory", "0"), "--event-memory must be 1 or more: 0"),
+        (
+            ("--max-plan-pause", "-1"),
+            "--max-plan-pause must be a number of seconds from 0 up: -1.0",
+        ),
+        (("--forget-after", "inf"), "--forget-after must be a number of seconds from 0 up: inf"),
+        (("--rm-token", "a"), "--rm-token: RM=FILE was expected: a"),
+        (("--rm-token", "=file"), "--rm-token: RM=FILE was expected: =file"),
+        (("--first-message", "0"), "--first-message must be a number of seconds above 0: 0.0"),
+        (("--idle", "nan"), "--idle must be a number of seconds above 0: nan"),
+        (("--max-connections", "15"), "--max-connections must be 16 or more: 15"),
+    ],
+)
+def test_values_that_cannot_be_are_named(arguments: tuple[str, ...], problem: str) -> None:
+    """What is wrong with an option about peers is said with its name and value."""
+    with pytest.raises(SettingsError) as refused:
+        settings(*arguments).check()
+    assert str(refused.value) == problem

@@ -1,0 +1,279 @@
+"""A server whose engine has ended, or stands still, does not look well, and comes to its end."""
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import aiohttp
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
+
+from licorne_core.messages.commands import RegisterRm
+from licorne_core.messages.effects import Effect
+from licorne_core.scheduler import Scheduler
+from licorne_core.values.ids import RmId
+from licorne_server.engine.engine import Engine
+from licorne_server.serving.app import Server
+from licorne_server.serving.watchdog import STOP_SECONDS, Watchdog
+from licorne_server.wire.errors import Stopped
+from support.peers.shim import LOOPBACK, PATIENCE, Shim, connected, eventually, serving
+from support.server.descriptors import opened
+from support.server.server_process import ServerProcess
+
+DOOMED_SERVER = Path(__file__).parents[2] / "support" / "server" / "doomed_server.py"
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+LIMIT = 30.0
+STILL = "the engine has not turned for 30 s"
+
+
+class Turning:
+    """An engine as the watchdog sees it."""
+
+    def __init__(self) -> None:
+        """It has ended no round, and has nothing to do."""
+        self.rounds = 0
+        self.has_work = False
+
+
+class Standing:
+    """A server as the watchdog sees it."""
+
+    def __init__(self) -> None:
+        """All is well."""
+        self.engine = Turning()
+        self.failed = asyncio.Event()
+        self.reasons: list[str] = []
+
+    def stalled(self, reason: str) -> None:
+        """Note the reason."""
+        self.reasons.append(reason)
+
+
+class Watching:
+    """A watchdog that looks when the test says so."""
+
+    def __init__(self, limit: float = LIMIT) -> None:
+        """Watch a server that does nothing."""
+        self.server = Standing()
+        self.ended: list[str] = []
+        self._dog = Watchdog(self.server, limit, self.ended.append)
+
+    async def look(self, seconds: float, *, times: int = 1, loop_turns: bool = True) -> None:
+        """Look so often, so many seconds after each other."""
+        for _ in range(times):
+            self._dog.look(seconds)
+            if loop_turns:
+                await asyncio.sleep(0)
+
+
+async def test_an_engine_that_has_nothing_to_do_may_rest() -> None:
+    """Without work nothing is expected of it, however long that takes."""
+    watching = Watching()
+    await watching.look(1.0, times=1000)
+    assert (watching.server.reasons, watching.ended) == ([], [])
+
+
+async def test_an_engine_that_ends_rounds_is_well() -> None:
+    """However much there is to do, and however long a round takes below the limit."""
+    watching = Watching()
+    watching.server.engine.has_work = True
+    for _ in range(20):
+        await watching.look(1.0, times=29)
+        watching.server.engine.rounds += 1
+    assert (watching.server.reasons, watching.ended) == ([], [])
+
+
+async def test_work_that_is_not_done_is_a_standstill() -> None:
+    """After the limit the server hears of it, once; after twice the limit the process ends."""
+    watching = Watching()
+    watching.server.engine.has_work = True
+    await watching.look(1.0, times=30)
+    assert watching.server.reasons == []
+    await watching.look(1.0)
+    assert watching.server.reasons == [STILL]
+    await watching.look(1.0, times=29)
+    assert watching.ended == []
+    await watching.look(1.0)
+    assert (watching.server.reasons, watching.ended) == ([STILL], [STILL])
+
+
+async def test_a_server_that_goes_on_is_well_again() -> None:
+    """A round that ends takes the verdict back, and the next standstill counts from anew."""
+    watching = Watching()
+    watching.server.engine.has_work = True
+    await watching.look(1.0, times=40)
+    watching.server.engine.rounds += 1
+    await watching.look(1.0, times=30)
+    assert watching.server.reasons == [STILL, ""]
+    await watching.look(1.0)
+    assert (watching.server.reasons, watching.ended) == ([STILL, "", STILL], [])
+
+
+async def test_a_loop_that_does_not_turn_is_a_standstill() -> None:
+    """It needs no work, and no answer from the loop, to be noticed and ended."""
+    watching = Watching()
+    await watching.look(1.0, times=61, loop_turns=False)
+    assert watching.ended == ["the event loop has not turned for 30 s"]
+
+
+async def test_a_pause_of_the_whole_process_is_no_standstill() -> None:
+    """A process that was stopped, or a machine that slept, counts for two looks at the most."""
+    watching = Watching()
+    watching.server.engine.has_work = True
+    await watching.look(1.0, times=20)
+    await watching.look(1_000_000.0, loop_turns=False)
+    await watching.look(1.0)
+    assert (watching.server.reasons, watching.ended) == ([], [])
+
+
+async def test_without_a_limit_a_standstill_may_last() -> None:
+    """0 turns the judgement off; an engine that has ended is judged all the same."""
+    watching = Watching(0.0)
+    watching.server.engine.has_work = True
+    await watching.look(1.0, times=1000, loop_turns=False)
+    assert (watching.server.reasons, watching.ended) == ([], [])
+    watching.server.failed.set()
+    await watching.look(1.0, times=int(STOP_SECONDS))
+    assert watching.ended == ["the engine has ended, and the server does not stop"]
+
+
+class StillClock:
+    """A clock that wakes nobody."""
+
+    def __init__(self) -> None:
+        """Stand at 100 seconds."""
+        self.time = 100.0
+
+    def now(self) -> float:
+        """The time that the test has set."""
+        return self.time
+
+    async def wait(self, until: float | None, event: asyncio.Event) -> None:
+        """Wait for the event alone."""
+        await event.wait()
+
+
+class Looking:
+    """A sink that looks whether the engine has work while it routes."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Nothing seen yet."""
+        self._engine = engine
+        self.seen: list[bool] = []
+
+    def route(self, effects: Sequence[Effect]) -> None:
+        """Look."""
+        self.seen.append(self._engine.has_work)
+
+    def halt(self, rm_id: RmId, correlation_id: str) -> None:
+        """Nobody is halted here."""
+        raise AssertionError(rm_id, correlation_id)
+
+
+async def test_the_engine_says_when_it_has_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work is a command that waits, a deadline that has come, and a round that has not ended."""
+    clock = StillClock()
+    monkeypatch.setattr(Scheduler, "next_deadline", lambda _: 200.0)
+    engine = Engine(Scheduler(), clock)
+    sink = Looking(engine)
+
+    def has_work() -> bool:
+        return engine.has_work
+
+    assert not has_work()
+    engine.start(sink)
+    await eventually(lambda: engine.rounds == 1)
+    assert not has_work()
+    engine.post(RegisterRm(rm_id=RmId("rm")))
+    assert has_work()
+    await eventually(lambda: engine.rounds == 2)
+    assert sink.seen == [True]
+    assert not has_work()
+    clock.time = 200.0
+    assert has_work()
+    await engine.stop()
+    assert not has_work()
+
+
+async def verdicts(server: Server, channel: grpc.aio.Channel) -> tuple[int, str, int]:
+    """What /livez says, and what the health service says of the whole server."""
+    stub = health_pb2_grpc.HealthStub(channel)
+    async with (
+        aiohttp.ClientSession() as client,
+        client.get(f"http://{server.http_address}/livez") as answer,
+    ):
+        text = await answer.text()
+    health = await stub.Check(health_pb2.HealthCheckRequest())
+    return answer.status, text, health.status
+
+
+async def test_an_engine_that_ends_is_seen_by_all_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever becomes of the log: /livez says why, and the health service NOT_SERVING."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("planted")
+
+    async with serving(http=LOOPBACK) as server, connected(server) as channel:
+        assert await verdicts(server, channel) == (200, "ok\n", SERVING)
+        monkeypatch.setattr(Scheduler, "next_deadline", fail)
+        monkeypatch.setattr("licorne_server.engine.engine.log.error", fail)
+        server.engine.post(RegisterRm(rm_id=RmId("rm")))
+        await server.failed.wait()
+        reason = "engine stopped: RuntimeError\n"
+        assert await verdicts(server, channel) == (503, reason, NOT_SERVING)
+        server.stalled("")
+        assert await verdicts(server, channel) == (503, reason, NOT_SERVING)
+
+
+async def test_a_server_that_stands_still_is_seen_by_all_probes() -> None:
+    """They fail while nothing goes on, and no longer."""
+    async with serving(http=LOOPBACK) as server, connected(server) as channel:
+        for _ in range(2):
+            server.stalled(STILL)
+            assert await verdicts(server, channel) == (503, f"{STILL}\n", NOT_SERVING)
+            server.stalled("")
+            assert await verdicts(server, channel) == (200, "ok\n", SERVING)
+
+
+async def test_a_cancelled_engine_has_failed() -> None:
+    """Its task may end in no other way than by `stop`."""
+    async with serving() as server:
+        [task] = [task for task in asyncio.all_tasks() if task.get_name() == "engine"]
+        task.cancel()
+        await asyncio.wait_for(server.failed.wait(), PATIENCE)
+        with pytest.raises(Stopped):
+            await server.engine.submit(RegisterRm(rm_id=RmId("rm")))
+
+
+@pytest.mark.parametrize(
+    ("way", "flags", "events"),
+    [
+        ("engine_ends", (), ["engine stopped"]),
+        ("engine_waits", ("--stall", "2"), ["server stands still", "server ends itself"]),
+        ("loop_hangs", ("--stall", "2"), ["server stands still", "server ends itself"]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_a_process_whose_engine_is_gone_ends_with_an_error(
+    way: str, flags: Sequence[str], events: list[str], tmp_path: Path
+) -> None:
+    """Whether it has ended, waits for ever, or the loop hangs: the process does not stand still."""
+    program = (sys.executable, str(DOOMED_SERVER), way)
+    path = tmp_path / "log"
+    with opened(path) as log:
+        async with (
+            ServerProcess(*flags, stderr=log, program=program) as server,
+            grpc.aio.insecure_channel(server.target) as channel,
+        ):
+            await Shim(channel).register()
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                await Shim(channel, "doomed").register()
+            async with asyncio.timeout(4 * PATIENCE):
+                assert await server.ended() == 1
+    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [entry["event"] for entry in entries] == events

@@ -1,0 +1,180 @@
+"""Levels of the server's own loggers, changed while it runs."""
+
+import io
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+import licorne_server
+from licorne_server.telemetry.logs import levels, set_up
+from licorne_server.telemetry.logs.levels import Levels
+from licorne_server.telemetry.logs.names import (
+    AUDIT,
+    COMMANDS,
+    CONFIGURATIONS,
+    GANGS,
+    LOGGERS,
+    PREDICATES,
+    PREEMPTION,
+    TURNS,
+)
+
+SOURCE = Path(licorne_server.__file__).parent
+
+
+@pytest.fixture
+def written() -> Iterator[list[str]]:
+    """The lines that are written; structlog is as before when the test has ended."""
+    before = structlog.get_config()
+    lines: list[str] = []
+    set_up("info", write=lines.append)
+    yield lines
+    structlog.configure(**before)
+    levels().begin("info")
+
+
+def said(lines: list[str]) -> list[tuple[str, str]]:
+    """The logger and the event of each line."""
+    return [(entry["logger"], entry["event"]) for entry in map(json.loads, lines)]
+
+
+def test_the_most_specific_name_counts(written: list[str]) -> None:
+    """A level is for a logger and all below it; a change is for loggers that speak already too."""
+    stream = structlog.get_logger("licorne_server.http.stream")
+    session = structlog.get_logger("licorne_server.services.session")
+
+    def speak(when: str) -> None:
+        for logger in (stream, session):
+            logger.debug(f"debug {when}")
+            logger.warning(f"warning {when}")
+
+    speak("at first")
+    levels().set("core", "error")
+    levels().set("core.http", "debug")
+    speak("then")
+    levels().set("core", "")
+    levels().set("core.http.stream", "error")
+    speak("in the end")
+    assert said(written) == [
+        ("core.http.stream", "warning at first"),
+        ("core.session", "warning at first"),
+        ("core.http.stream", "debug then"),
+        ("core.http.stream", "warning then"),
+        ("core.session", "warning in the end"),
+    ]
+
+
+def test_a_name_is_not_for_others_that_begin_alike(written: list[str]) -> None:
+    """`core.http` is not above `core.https`."""
+    logger = structlog.get_logger("licorne_server.https")
+    levels().set("core.http", "debug")
+    logger.debug("not wanted")
+    logger.exception("wanted", exc_info=False)
+    assert said(written) == [("core.https", "wanted")]
+
+
+def test_a_logger_that_is_not_there_is_refused() -> None:
+    """The refusal names the one that may be meant, or all that there are."""
+    known = Levels()
+    assert known.problem("core.engine", "debug") is None
+    assert known.problem("core.scheduler", "debug") is None, "it is above others"
+    for typo, meant in (
+        ("core.scheduler.turn", "core.scheduler.turns"),
+        ("core.turns", "core.scheduler.turns"),
+        ("core.enigne", "core.engine"),
+        ("Scheduler", "core.scheduler"),
+    ):
+        text = f"logger {typo} does not exist: did you mean {meant}?"
+        assert known.problem(typo, "debug") == ("logger", text)
+    strange = known.problem("core.typo", "debug")
+    assert strange is not None
+    assert strange.text.startswith("logger core.typo does not exist; there are core.access, ")
+    assert known.problem("core.typo", "") is not None
+    foreign = known.problem("red", "debug")
+    assert foreign == ("logger", "logger red is neither core nor below it, as core.engine is")
+
+
+def test_lines_about_acts_are_written_at_any_level(written: list[str]) -> None:
+    """What operators ask for is in the log whatever the level is, and a level is refused."""
+    audit = structlog.get_logger(AUDIT)
+    for name in ("", "core", "core.admin"):
+        levels().set(name, "error")
+    audit.info("asked for")
+    assert said(written) == [(AUDIT, "asked for")]
+    problem = levels().problem(AUDIT, "error")
+    assert problem == ("logger", f"logger {AUDIT} has no level: all its lines are written")
+
+
+@pytest.mark.parametrize("stderr", ["closed", "none"])
+def test_a_stderr_that_is_gone_fails_nobody(
+    written: list[str], monkeypatch: pytest.MonkeyPatch, stderr: str
+) -> None:
+    """A server inside another program logs there, and goes on where nothing can be written."""
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed if stderr == "closed" else None)
+    set_up("info")
+    structlog.get_logger("licorne_server.of_no_table").warning("said to nobody")
+    assert written == []
+
+
+def test_the_loggers_are_those_of_the_source() -> None:
+    """A level can be given for every logger that writes something, and for no other."""
+    call = 'get_logger("'
+    parts = [part for path in SOURCE.rglob("*.py") for part in path.read_text().split(call)[1:]]
+    named = {COMMANDS, CONFIGURATIONS, GANGS, PREDICATES, PREEMPTION, TURNS}
+    assert {part.partition('"')[0] for part in parts} | named == set(LOGGERS)
+    assert list(LOGGERS) == sorted(LOGGERS)
+
+
+def level_of(known: Levels, name: str) -> str:
+    """From which level on lines of a logger are written."""
+    return logging.getLevelName(known.threshold(name).number).lower()
+
+
+def test_the_most_talkative_rm_counts() -> None:
+    """Each RM may want more lines, none takes lines away, and what it wanted goes with it."""
+    known = Levels()
+    known.begin("info")
+    known.want("a", {"core.scheduler": "debug"})
+    known.want("b", {"": "error", "core.scheduler.turns": "info"})
+    assert level_of(known, TURNS) == "debug"
+    assert level_of(known, "core.engine") == "info"
+    known.want("b", {"": "debug", "core.scheduler": "error"})
+    known.want("a", {})
+    assert level_of(known, TURNS) == "info", "b's most specific word is `error`"
+    assert level_of(known, "core.engine") == "debug"
+    known.want("b", {})
+    assert level_of(known, "core.engine") == "info"
+
+
+def test_what_an_operator_gives_counts_whatever_rms_want() -> None:
+    """He may silence RMs, for a logger or for all, until he takes that back."""
+    known = Levels()
+    known.begin("info")
+    known.want("a", {"": "debug"})
+    known.set("core.scheduler", "warning")
+    assert level_of(known, TURNS) == "warning"
+    assert level_of(known, "core.engine") == "debug"
+    known.set("", "error")
+    assert level_of(known, "core.engine") == "error"
+    assert known.of_others() == "error"
+    known.set("core.scheduler", "")
+    known.set("", "")
+    assert level_of(known, TURNS) == known.of_others() == "debug"
+
+
+def test_what_rms_want_is_for_loggers_that_speak_later(written: list[str]) -> None:
+    """A logger that nobody has used yet knows what is wanted of it."""
+    levels().want("a", {"core": "debug"})
+    try:
+        structlog.get_logger("licorne_server.of_no_table").debug("wanted")
+    finally:
+        levels().want("a", {})
+    structlog.get_logger("licorne_server.of_no_table").debug("not wanted")
+    assert said(written) == [("core.of_no_table", "wanted")]

@@ -1,0 +1,278 @@
+"""Callbacks of a session: how an RM wants to be asked, its asks, and what it is told."""
+
+import pytest
+
+from licorne.si.v1 import si_pb2 as si
+from licorne.v1 import session_pb2 as sp
+from licorne_core.messages.commands import FailMode, PredicatePolicy
+from licorne_core.messages.effects import ContainerState, ContainerStatesChanged
+from licorne_core.values.asks import Ask, AskClass, Shape
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
+from licorne_server.wire.asks import OWN_TAGS, AskingReader, AskReader
+from licorne_server.wire.callbacks import policy
+from licorne_server.wire.errors import CallError
+from licorne_server.wire.items import BadItem
+from licorne_server.wire.responses import AllocationEncoder, Kind, payloads
+from support.docs.pages import ROOT
+from support.peers.shim import ask, faults
+
+RM = RmId("rm")
+PARTITION = PartitionName("[rm]default")
+CLASSES = [sp.BY_ASK, sp.BY_TAG, sp.BY_ALL_TAGS]
+
+
+def wanting(**fields: int) -> sp.Callbacks:
+    """Callbacks with predicates, and what they say."""
+    return sp.Callbacks(predicates=sp.Predicates(**fields))  # type: ignore[arg-type]
+
+
+def read(reader: AskReader, wire: si.Allocation) -> Ask:
+    """The ask as the server reads it."""
+    return reader.read(wire.SerializeToString())
+
+
+def test_who_says_nothing_is_not_asked() -> None:
+    """Without predicates in the callbacks there is no policy, so that all predicates pass."""
+    assert policy(sp.Callbacks()) is None
+    assert policy(sp.Callbacks(container_states=True, events=True)) is None
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "expected"),
+    [
+        (wanting(), PredicatePolicy(deadline=2.0, fail_mode=FailMode.CLOSED)),
+        (wanting(deadline_milliseconds=10), PredicatePolicy(deadline=0.01)),
+        (wanting(deadline_milliseconds=60_000), PredicatePolicy(deadline=60.0)),
+        (wanting(fail_mode=sp.FAIL_OPEN), PredicatePolicy(fail_mode=FailMode.OPEN)),
+    ],
+)
+def test_policies_are_read_as_they_were_meant(
+    callbacks: sp.Callbacks, expected: PredicatePolicy
+) -> None:
+    """Milliseconds become seconds, 0 two of them, and the fail mode keeps its meaning."""
+    assert policy(callbacks) == expected
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "field", "text"),
+    [
+        (
+            wanting(deadline_milliseconds=9),
+            "deadline_milliseconds",
+            "deadline_milliseconds is 9, it must lie between 10 and 60000, or be 0 for 2000",
+        ),
+        (wanting(deadline_milliseconds=60_001), "deadline_milliseconds", "is 60001"),
+        (wanting(fail_mode=7), "fail_mode", "unknown fail_mode 7"),
+        (wanting(class_by=3), "class_by", "unknown class_by 3"),
+    ],
+)
+def test_policies_out_of_range_are_refused(callbacks: sp.Callbacks, field: str, text: str) -> None:
+    """An impossible deadline, or an unknown mode, is an error that names field and value."""
+    with pytest.raises(CallError) as caught:
+        policy(callbacks)
+    assert text in caught.value.message
+    assert list(faults(caught.value)) == [f"hello.callbacks.predicates.{field}"]
+
+
+def test_asks_share_results_by_their_tag() -> None:
+    """Equal size and equal tag, whatever its case, make one class; another tag another one."""
+    reader = AskingReader(RM, sp.BY_ASK)
+    gpu = [
+        read(reader, ask(f"k{i}", allocationTags={tag: "gpu"})).ask_class
+        for i, tag in enumerate(["licorne/predicate-class", "Licorne/Predicate-Class"] * 2)
+    ]
+    assert len(set(map(id, gpu))) == 1
+    arm = read(reader, ask("k9", allocationTags={"licorne/predicate-class": "arm"})).ask_class
+    assert arm != gpu[0]
+    assert arm.shape == gpu[0].shape == Shape({"vcore": 100})
+
+
+def test_an_ask_without_the_tag_is_alone() -> None:
+    """Nothing is known of what decides about it: no two such asks are of one class."""
+    reader = AskingReader(RM, sp.BY_ASK)
+    asks = [("k1", "app"), ("k2", "app"), ("b c", "a"), ("k1", "app"), ("c", "a b")]
+    classes = [read(reader, ask(key, app)).ask_class for key, app in asks]
+    assert classes[0] == classes[3]
+    assert len(set(classes)) == 4
+    assert all(item.predicate for item in classes)
+    tagged = ask("k1", allocationTags={"licorne/predicate-class": "ask\\napp\\nk1"})
+    assert read(reader, tagged).ask_class not in classes
+
+
+def classed(class_by: sp.ClassBy.ValueType, *tags: dict[str, str]) -> list[AskClass]:
+    """The classes of asks of one size with these tags."""
+    reader = AskingReader(RM, class_by)
+    return [
+        read(reader, ask(f"k{i}", allocationTags=each)).ask_class for i, each in enumerate(tags)
+    ]
+
+
+@pytest.mark.parametrize("class_by", [sp.BY_ASK, sp.BY_TAG])
+def test_by_the_tag_equal_tags_are_equal_classes(class_by: sp.ClassBy.ValueType) -> None:
+    """Other tags make no difference; the value of the one tag does, and an empty value is one."""
+    tag = "licorne/predicate-class"
+    one, other, arm, empty, blank = classed(
+        class_by,
+        {tag: "gpu", "zone": "a"},
+        {tag: "gpu", "zone": "b"},
+        {tag: "arm"},
+        {tag: ""},
+        {tag: "", "zone": "a"},
+    )
+    assert one == other
+    assert empty == blank
+    assert len({one, arm, empty}) == 3
+
+
+def test_by_tag_those_without_it_are_one_class() -> None:
+    """They share results as if they had the empty tag, and with nobody who has another."""
+    first, second, empty, gpu = classed(
+        sp.BY_TAG,
+        {},
+        {"zone": "b"},
+        {"licorne/predicate-class": ""},
+        {"licorne/predicate-class": "gpu"},
+    )
+    assert first == second == empty != gpu
+    assert first.predicate is not None
+
+
+def test_by_all_tags_equal_sets_of_tags_are_one_class() -> None:
+    """Name, value and number of tags count, their order does not."""
+    pairs = [("zone", "a"), ("disk", "ssd"), ("licorne/predicate-class", "gpu")]
+    same, reverse, less, other, swapped, none, bare = classed(
+        sp.BY_ALL_TAGS,
+        dict(pairs),
+        dict(reversed(pairs)),
+        dict(pairs[:2]),
+        {**dict(pairs), "zone": "b"},
+        {**dict(pairs), "zone": "ssd", "disk": "a"},
+        {},
+        {},
+    )
+    assert same == reverse
+    assert none == bare
+    assert len({same, less, other, swapped, none}) == 5
+    assert none.predicate is not None
+
+
+def test_by_all_tags_the_order_on_the_wire_does_not_count() -> None:
+    """Equal tags are one class, though each ask was written in an order of its own."""
+    reader = AskingReader(RM, sp.BY_ALL_TAGS)
+    tags = [si.Allocation(allocationTags={f"t{n}": "x"}).SerializeToString() for n in range(60)]
+    plain = ask("k").SerializeToString()
+    one, other = (reader.read(plain + b"".join(each)) for each in (tags, tags[::-1]))
+    assert one.ask_class == other.ask_class
+
+
+def test_by_all_tags_nothing_is_taken_for_something_else() -> None:
+    """Names and values that would read alike when put together are different."""
+    classes = classed(
+        sp.BY_ALL_TAGS,
+        {"a": "b=c"},
+        {"a=b": "c"},
+        {"a": "b", "c": ""},
+        {"a": "b', 'c"},
+        {"A": "b=c"},
+    )
+    assert len(set(classes)) == 5
+
+
+def test_by_all_tags_what_is_the_asks_own_does_not_count() -> None:
+    """Creation time, pod name and trace differ from ask to ask, in any case of letters."""
+    zone = {"zone": "a"}
+    plain, *own = classed(
+        sp.BY_ALL_TAGS,
+        zone,
+        {**zone, "creationTime": "5", "kubernetes.io/meta/podName": "pod-1"},
+        {**zone, "creationTime": "6", "kubernetes.io/meta/podName": "pod-2"},
+        {**zone, "CREATIONTIME": "6", "Kubernetes.io/Meta/PodName": "pod-2"},
+        {**zone, "licorne/traceparent": "00-1-2-01", "licorne/tracestate": "a=1"},
+        {**zone, "Licorne/TraceParent": "00-1-3-01"},
+    )
+    assert set(own) == {plain}
+    [other] = classed(sp.BY_ALL_TAGS, {**zone, "kubernetes.io/meta/namespace": "ns"})
+    assert other != plain
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "proto/licorne/v1/session.proto",
+        "clients/python/licorne/v1/session_pb2.pyi",
+        "clients/python/licorne/callbacks.py",
+        "clients/go/licornev1/session.pb.go",
+        "clients/go/licorne/config.go",
+    ],
+)
+def test_by_all_tags_says_which_tags_do_not_count(file: str) -> None:
+    """Whoever chooses it reads there of each tag that is an ask's own."""
+    text = (ROOT / file).read_text(encoding="utf-8").lower()
+    assert [tag for tag in OWN_TAGS if tag not in text] == []
+
+
+@pytest.mark.parametrize("class_by", CLASSES)
+def test_size_and_required_node_count_as_well(class_by: sp.ClassBy.ValueType) -> None:
+    """However asks are classed, those of another size or for a node of their own are others."""
+    reader = AskingReader(RM, class_by)
+    tags = {"licorne/predicate-class": "gpu"}
+    bound = {**tags, "yunikorn.apache.org/requiredNode": "n1"}
+    plain = read(reader, ask("k1", allocationTags=tags)).ask_class
+    large = read(reader, ask("k2", vcore=200, allocationTags=tags)).ask_class
+    there = read(reader, ask("k3", allocationTags=bound)).ask_class
+    assert len({plain, large, there}) == 3
+    assert there.required_node == "n1"
+
+
+@pytest.mark.parametrize("class_by", CLASSES)
+def test_reading_again_gives_the_same_ask(class_by: sp.ClassBy.ValueType) -> None:
+    """An ask that was seen before reads like one that was not, and has all its fields."""
+    wire = ask("k", priority=3, allocationTags={"creationTime": "5"}, taskGroupName="g")
+    reader = AskingReader(RM, class_by)
+    first, again = read(reader, wire), read(reader, wire)
+    fresh = read(AskingReader(RM, class_by), wire)
+    assert first == again == fresh
+    assert (first.priority, first.create_time, first.task_group) == (3, 5.0, "g")
+    assert first.ask_class.shape == Shape({"vcore": 100})
+
+
+def test_who_is_not_asked_has_classes_by_size() -> None:
+    """The tag means nothing for an RM without predicates."""
+    reader = AskReader(RM)
+    tagged = read(reader, ask("k1", allocationTags={"licorne/predicate-class": "gpu"}))
+    assert tagged.ask_class is read(reader, ask("k2")).ask_class
+    assert tagged.ask_class.predicate is None
+
+
+def test_a_class_that_is_too_long_is_refused() -> None:
+    """The tag is a name like others: bounded, and the ask is rejected with its length."""
+    wire = ask("k", allocationTags={"licorne/predicate-class": "x" * 513})
+    with pytest.raises(BadItem, match="licorne/predicate-class has 513 characters"):
+        read(AskingReader(RM, sp.BY_ASK), wire)
+
+
+def test_many_lonely_asks_leave_nothing_behind() -> None:
+    """What is kept for one size is kept once, however many asks of it are classes of their own."""
+    reader = AskingReader(RM, sp.BY_ASK)
+    classes = [read(reader, ask(f"k{i}")).ask_class for i in range(1000)]
+    assert len({id(item.shape) for item in classes}) == 1
+    assert len({id(item.items) for item in classes}) == 1
+
+
+def test_container_states_are_told_in_portions() -> None:
+    """Each state is FAILED with its reason, and no response holds more than a thousand."""
+    states = [
+        ContainerState(app_id=AppId("app"), key=AllocationKey(f"k{i}"), reason="waiting")
+        for i in range(1500)
+    ]
+    effect = ContainerStatesChanged(rm_id=RM, partition=PARTITION, states=states)
+    told = list(payloads(effect, AllocationEncoder()))
+    assert [payload.items for payload in told] == [1000, 500]
+    assert {payload.kind for payload in told} == {Kind.SESSION}
+    first = sp.UpdateResponse.FromString(told[0].data).container_states.states[0]
+    assert first == si.UpdateContainerSchedulingStateRequest(
+        applicationID="app",
+        allocationKey="k0",
+        state=si.UpdateContainerSchedulingStateRequest.FAILED,
+        reason="waiting",
+    )

@@ -1,0 +1,244 @@
+"""Predicate checks and their answers as bytes: what travels, and how little of it is parsed."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne.v1 import session_pb2 as sp
+from licorne_core.messages.commands import NodeRefusal, PredicateAnswer
+from licorne_core.messages.effects import AskedCheck, PredicatesAsked
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
+from licorne_server.wire import checks as convert_checks
+from licorne_server.wire.caps import MAX_REASON, MAX_REFUSALS
+from licorne_server.wire.checks import NO_REASON, CheckEncoder, predicate_answers
+from licorne_server.wire.errors import CallError, Malformed
+from licorne_server.wire.framing import delimited
+from licorne_server.wire.responses import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Kind
+from support.core.paced import at_once, pace
+from support.peers.shim import faults
+
+RM = RmId("rm")
+PARTITION = PartitionName("[rm]default")
+NAMES = st.text(min_size=1, max_size=8)
+
+
+def asked(checks: Sequence[AskedCheck], deadline: float = 2.0) -> PredicatesAsked:
+    """These checks of one partition."""
+    return PredicatesAsked(rm_id=RM, partition=PARTITION, checks=checks, deadline=deadline)
+
+
+def check(number: int, *nodes: str, allocate: bool = True) -> AskedCheck:
+    """A check about these nodes."""
+    return AskedCheck(
+        number, AppId("app"), AllocationKey("k"), allocate, [NodeId(node) for node in nodes]
+    )
+
+
+def written(effect: PredicatesAsked) -> sp.PredicateChecks:
+    """What protobuf is told of the checks."""
+    return sp.PredicateChecks(
+        checks=[
+            sp.PredicateCheck(
+                id=item.check,
+                partition_name=effect.partition,
+                application_id=item.app_id,
+                allocation_key=item.key,
+                allocate=item.allocate,
+                node_ids=item.nodes,
+                deadline_milliseconds=round(effect.deadline * 1000),
+            )
+            for item in effect.checks
+        ]
+    )
+
+
+def any_check() -> st.SearchStrategy[AskedCheck]:
+    """Any check."""
+    numbers = st.integers(1, 2**64 - 1)
+    nodes = st.lists(NAMES.map(NodeId), min_size=1, max_size=4)
+    return st.builds(
+        AskedCheck, numbers, NAMES.map(AppId), NAMES.map(AllocationKey), st.booleans(), nodes
+    )
+
+
+@given(
+    wanted=st.lists(any_check(), min_size=1, max_size=5),
+    milliseconds=st.integers(10, 60_000),
+)
+def test_checks_are_written_as_protobuf_would(wanted: list[AskedCheck], milliseconds: int) -> None:
+    """Byte for byte, whatever the names, also where the pieces are known already."""
+    effect, encoder = asked(wanted, milliseconds / 1000), CheckEncoder()
+    expected = written(effect).SerializeToString(deterministic=True)
+    for _ in range(2):
+        [payload] = encoder.payloads(effect)
+        assert payload.data == expected
+        assert (payload.kind, payload.items) == (Kind.CHECKS, len(wanted))
+
+
+def test_pieces_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More names than are remembered are written all the same."""
+    monkeypatch.setattr(convert_checks, "CHECKS_BYTES", 8_000)
+    effect, encoder = asked([check(n, f"n{n}", "n1") for n in range(1, 50)]), CheckEncoder()
+    [payload] = encoder.payloads(effect)
+    assert payload.data == written(effect).SerializeToString()
+
+
+def test_many_checks_are_several_messages() -> None:
+    """No message has more checks than a response may have items, and each knows its last one."""
+    effect = asked([check(number, "n1") for number in range(1, 2_501)])
+    payloads = list(CheckEncoder().payloads(effect))
+    assert [payload.items for payload in payloads] == [MAX_RESPONSE_ITEMS, MAX_RESPONSE_ITEMS, 500]
+    assert [payload.last_check for payload in payloads] == [1000, 2000, 2500]
+    told = [
+        item.id
+        for payload in payloads
+        for item in sp.PredicateChecks.FromString(payload.data).checks
+    ]
+    assert told == list(range(1, 2_501))
+
+
+def test_large_checks_are_several_messages() -> None:
+    """A thousand checks of a hundred nodes with long names are not one message of megabytes."""
+    nodes = [f"node-{number}.{'x' * 200}" for number in range(100)]
+    effect = asked([check(number, *nodes) for number in range(1, 101)])
+    payloads = list(CheckEncoder().payloads(effect))
+    assert max(len(payload.data) for payload in payloads) <= MAX_RESPONSE_BYTES
+    assert sum(payload.items for payload in payloads) == 100
+    assert payloads[-1].last_check == 100
+    assert all(
+        sp.PredicateChecks.FromString(payload.data).checks[-1].id == payload.last_check
+        for payload in payloads
+    )
+
+
+def test_a_check_that_is_larger_than_a_message_goes_alone() -> None:
+    """There is no smaller message for it, and none without checks beside it."""
+    huge = ["x" * MAX_RESPONSE_BYTES]
+    effect = asked([check(1, "n1"), check(2, *huge), check(3, "n1")])
+    payloads = list(CheckEncoder().payloads(effect))
+    assert [(payload.items, payload.last_check) for payload in payloads] == [(1, 1), (1, 2), (1, 3)]
+
+
+# Answers
+
+
+def read(*answers: sp.PredicateAnswer) -> list[PredicateAnswer]:
+    """The answers as the core gets them."""
+    raw = sp.PredicateAnswers(answers=answers).SerializeToString()
+    return answers_in(raw)
+
+
+def answers_in(raw: bytes) -> list[PredicateAnswer]:
+    """The answers in the bytes of a message."""
+    commands = at_once(predicate_answers(RM, raw, pace()))
+    assert all(command.rm_id == RM for command in commands)
+    return [answer for command in commands for answer in command.answers]
+
+
+def refusals(*refused: tuple[str, str]) -> list[tuple[str, str]]:
+    """What is left of an answer with these refusals: node and reason."""
+    wire = [sp.NodeRefusal(node_id=node, reason=reason) for node, reason in refused]
+    [answer] = read(sp.PredicateAnswer(id=7, refused=wire))
+    assert answer.check == 7
+    return [(refusal.node_id, refusal.reason) for refusal in answer.refused]
+
+
+def test_answers_keep_their_order() -> None:
+    """The RM judged one after the other, and the core has to know in which order."""
+    numbers = [3, 1, 2, 300, 2**64 - 1]
+    assert [
+        answer.check for answer in read(*(sp.PredicateAnswer(id=n) for n in numbers))
+    ] == numbers
+    assert read() == []
+
+
+@given(number=st.integers(0, 2**64 - 1))
+def test_what_refuses_nothing_is_read_alike_with_and_without_a_parse(number: int) -> None:
+    """The short way for most answers comes to the same as the long one."""
+    raw = sp.PredicateAnswer(id=number).SerializeToString()
+    # A field that nobody knows makes it take the long way.
+    strange = raw + b"\x78\x01"
+    both = delimited(sp.PredicateAnswers.ANSWERS_FIELD_NUMBER, raw) + delimited(
+        sp.PredicateAnswers.ANSWERS_FIELD_NUMBER, strange
+    )
+    short, long = answers_in(both)
+    assert (short.check, list(short.refused)) == (long.check, list(long.refused)) == (number, [])
+
+
+def test_the_last_number_of_an_answer_counts() -> None:
+    """As protobuf wants it, where a field comes twice."""
+    raw = delimited(sp.PredicateAnswers.ANSWERS_FIELD_NUMBER, b"\x08\x01\x08\x02")
+    assert [answer.check for answer in answers_in(raw)] == [2]
+
+
+def test_what_is_no_answer_is_passed_over() -> None:
+    """Fields that a later version may have do no harm."""
+    raw = (
+        b"\x78\x01"
+        + delimited(15, b"later")
+        + sp.PredicateAnswers(answers=[sp.PredicateAnswer(id=1)]).SerializeToString()
+    )
+    assert [answer.check for answer in answers_in(raw)] == [1]
+
+
+def test_answers_have_their_refusals_in_order() -> None:
+    """Nodes and reasons come through as they are; equal reasons are one object."""
+    refused = refusals(("n1", "no gpu"), ("n2", "taint"), ("n3", "no gpu"))
+    assert refused == [("n1", "no gpu"), ("n2", "taint"), ("n3", "no gpu")]
+    wire = [sp.NodeRefusal(node_id="n1", reason="no gpu")]
+    one, two = read(*(sp.PredicateAnswer(id=n, refused=wire) for n in (1, 2)))
+    assert one.refused[0] == NodeRefusal(node_id=NodeId("n1"), reason="no gpu")
+    assert one.refused[0].reason is two.refused[0].reason
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("", NO_REASON),
+        (" \n\t ", NO_REASON),
+        ("no\n  gpu\r\nhere\u2028or there ", "no gpu here or there"),
+        ("a\x1bb", "a\\x1bb"),
+        ("x" * 1000, "x" * MAX_REASON),
+        ("\x1b" * 1000, ("\\x1b" * MAX_REASON)[:MAX_REASON]),
+        ("\n" * 1000 + "too late", NO_REASON),
+    ],
+)
+def test_reasons_are_fit_to_be_shown(said: str, shown: str) -> None:
+    """In one line, never empty as that means accepted, cut, and without control characters."""
+    assert refusals(("n1", said)) == [("n1", shown)]
+
+
+def test_names_that_are_no_nodes_do_no_harm() -> None:
+    """A name that is too long for a node is passed over, and the others count."""
+    assert refusals(("x" * 513, "r"), ("n1", "r")) == [("n1", "r")]
+
+
+def test_refusals_are_counted_before_they_are_read() -> None:
+    """More refusals than any check has nodes are a fault, found before any is looked at."""
+    refusal = delimited(sp.PredicateAnswer.REFUSED_FIELD_NUMBER, b"\xff\xff")
+    field = sp.PredicateAnswers.ANSWERS_FIELD_NUMBER
+    with pytest.raises(
+        CallError, match=f"has more than {MAX_REFUSALS} refused, no check"
+    ) as caught:
+        answers_in(delimited(field, refusal * (MAX_REFUSALS + 1)))
+    assert list(faults(caught.value)) == ["predicate_answers.answers.refused"]
+    with pytest.raises(Malformed, match="PredicateAnswer"):
+        answers_in(delimited(field, refusal))
+
+
+def test_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many answers as a message may have items are taken, and one more is refused."""
+    monkeypatch.setattr(convert_checks, "MAX_ANSWERS", 3)
+    answers = [sp.PredicateAnswer(id=number) for number in range(1, 5)]
+    assert len(read(*answers[:3])) == 3
+    with pytest.raises(CallError, match="PredicateAnswers holds more than 3 answers"):
+        read(*answers)
+
+
+@pytest.mark.parametrize("raw", [b"\x0a", b"\x0a\x05\x08", b"\x0a\x02\x08\x80", b"\x0b"])
+def test_bytes_that_are_no_answers_are_refused(raw: bytes) -> None:
+    """Cut off or of no known kind: the bytes are malformed, and nothing else happens."""
+    with pytest.raises(Malformed):
+        answers_in(raw)

@@ -1,0 +1,167 @@
+"""Requests taken apart by their bytes, compared with what protobuf makes of them."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne.si.v1 import si_pb2 as si
+from licorne_server.wire import framing as wire
+from licorne_server.wire.errors import CallError, Malformed
+from support.core.paced import at_once, pace
+from support.peers.shim import application, ask, node, releases
+
+TEXT = st.text(max_size=200)
+ASKS = st.lists(st.builds(ask, TEXT, TEXT, priority=st.integers(-(2**31), 2**31 - 1)))
+RELEASES = st.lists(st.builds(si.AllocationRelease, allocationKey=TEXT, message=TEXT))
+
+
+def split_up(raw: bytes, layout: wire.Layout) -> wire.Split:
+    """The items of a request."""
+    return at_once(wire.split(raw, layout, pace()))
+
+
+@given(TEXT, ASKS, RELEASES)
+def test_allocation_request_is_split_like_protobuf_reads_it(
+    rm_id: str, asks: list[si.Allocation], gone: list[si.AllocationRelease]
+) -> None:
+    """The items of both lists come out in order, whatever their number and size."""
+    request = si.AllocationRequest(rmID=rm_id, allocations=asks, releases=releases(*gone))
+    split = split_up(request.SerializeToString(), wire.ALLOCATION_REQUEST)
+    assert split.rm_id == rm_id
+    assert [si.Allocation.FromString(raw) for raw in split.items[4]] == asks
+    assert [si.AllocationRelease.FromString(raw) for raw in split.items[2]] == gone
+
+
+@given(st.lists(TEXT), st.lists(TEXT))
+def test_other_requests_are_split_alike(names: list[str], others: list[str]) -> None:
+    """Nodes, and applications to add and to remove, come out in order."""
+    nodes = si.NodeRequest(rmID="rm", nodes=[node(name, vcore=1) for name in names])
+    split = split_up(nodes.SerializeToString(), wire.NODE_REQUEST)
+    assert split.rm_id == "rm"
+    assert [si.NodeInfo.FromString(raw).nodeID for raw in split.items[1]] == names
+    remove = [si.RemoveApplicationRequest(applicationID=name) for name in others]
+    apps = si.ApplicationRequest(new=[application(name) for name in names], remove=remove)
+    split = split_up(apps.SerializeToString(), wire.APPLICATION_REQUEST)
+    assert [si.AddApplicationRequest.FromString(raw).applicationID for raw in split.items[1]] == (
+        names
+    )
+    assert [si.RemoveApplicationRequest.FromString(raw) for raw in split.items[2]] == remove
+
+
+@given(ASKS, st.permutations(range(4)))
+def test_fields_may_come_in_any_order(asks: list[si.Allocation], order: list[int]) -> None:
+    """Interleaved, repeated and unknown fields do not disturb the others."""
+    half = len(asks) // 2
+    parts = [
+        si.AllocationRequest(allocations=asks[:half]).SerializeToString(),
+        si.AllocationRequest(rmID="rm").SerializeToString(),
+        wire.delimited(99, b"unknown") + b"\xb8\x06\x05",
+        si.AllocationRequest(releases=releases(si.AllocationRelease())).SerializeToString(),
+    ]
+    raw = b"".join(parts[index] for index in order)
+    raw += si.AllocationRequest(allocations=asks[half:]).SerializeToString()
+    split = split_up(raw, wire.ALLOCATION_REQUEST)
+    assert split.rm_id == "rm"
+    assert [si.Allocation.FromString(item) for item in split.items[4]] == asks
+    assert len(split.items[2]) == 1
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_taken_or_refused(raw: bytes) -> None:
+    """Garbage either splits or is malformed; nothing else can happen."""
+    for layout in (wire.NODE_REQUEST, wire.APPLICATION_REQUEST, wire.ALLOCATION_REQUEST):
+        with suppress(Malformed):
+            assert split_up(raw, layout).items
+
+
+@given(st.data())
+def test_message_that_is_cut_off_never_passes_for_whole(data: st.DataObject) -> None:
+    """A prefix that cuts a field in two is malformed."""
+    raw = si.NodeRequest(rmID="rm", nodes=[node("n0", vcore=5)]).SerializeToString()
+    whole = {0, len(raw) - 4, len(raw)}
+    end = data.draw(st.integers(0, len(raw)).filter(lambda end: end not in whole))
+    with pytest.raises(Malformed):
+        split_up(raw[:end], wire.NODE_REQUEST)
+
+
+@given(st.integers(0, 2**64 - 1))
+def test_numbers_survive(number: int) -> None:
+    """A number reads as it was written."""
+    raw = wire.encode_varint(number)
+    assert wire.varint(raw, 0) == (number, len(raw))
+
+
+def test_number_of_items_is_capped_in_nested_lists_too() -> None:
+    """Releases count like asks do, and so do fields that nobody wants."""
+    for raw in (
+        wire.delimited(2, b"\x0a\x00" * 100_001),
+        wire.delimited(2, b"\x12\x00" * 100_001),
+        b"\x22\x00" * 60_000 + wire.delimited(2, b"\x0a\x00" * 60_000),
+        b"\xb8\x06\x05" * 100_001,
+    ):
+        with pytest.raises(CallError, match="holds more than 100000 items"):
+            split_up(raw, wire.ALLOCATION_REQUEST)
+
+
+def test_tag_of_more_bytes_than_it_needs_is_a_tag() -> None:
+    """A number may be written with zeros behind it, and that of a field is no exception."""
+    split = split_up(b"\xa2\x00\x01a\x22\x01b\xa2\x80\x00\x01c", wire.ALLOCATION_REQUEST)
+    assert split.items[4] == [b"a", b"b", b"c"]
+    nested = split_up(wire.delimited(2, b"\x8a\x00\x01a"), wire.ALLOCATION_REQUEST)
+    assert nested.items[2] == [b"a"]
+
+
+def test_number_of_too_many_bytes_is_malformed() -> None:
+    """Ten bytes hold any number; more of them are none, however many come."""
+    assert wire.varint(b"\xff" * 9 + b"\x01", 0) == (2**64 - 1, 10)
+    with pytest.raises(Malformed, match="a number has too many bytes"):
+        wire.varint(b"\x80" * 10 + b"\x01", 0)
+
+
+@given(st.binary(max_size=60) | ASKS.map(lambda asks: b"".join(map(serialized, asks))))
+def test_skimming_finds_what_the_fields_are(raw: bytes) -> None:
+    """The quick look at a message counts and finds what the slow one does, or refuses it too."""
+    fields: list[wire.Field] | None = None
+    with suppress(Malformed):
+        fields = list(wire.fields(raw))
+    if fields is None:
+        with pytest.raises(Malformed):
+            wire.skim(raw)
+        return
+    texts = [item for item in fields if item.kind == wire.LENGTH]
+    numbers = {item.number for item in texts}
+    places = [(item.number, item.begin, item.value, item.end) for item in texts]
+    assert wire.skim(raw, numbers) == (len(fields), places, len(raw))
+    assert wire.skim(raw, (), 1).fields == min(len(fields), 2)
+
+
+def serialized(asked: si.Allocation) -> bytes:
+    """An ask as bytes."""
+    return asked.SerializeToString()
+
+
+@pytest.mark.parametrize("longer", [b"\0", b"\x80\x80\0"])
+@pytest.mark.parametrize(
+    ("layout", "field"),
+    [
+        (layout, field)
+        for layout in (wire.NODE_REQUEST, wire.APPLICATION_REQUEST, wire.ALLOCATION_REQUEST)
+        for field in layout.items
+    ],
+)
+async def test_tags_may_take_more_bytes_than_they_need(
+    layout: wire.Layout, field: int, longer: bytes
+) -> None:
+    """An item is found behind a tag that is written long, as protobuf finds it."""
+    raw = bytes([field << 3 | wire.LENGTH | 0x80]) + longer + b"\x02ab"
+    found = await wire.split(raw + wire.delimited(field, b"c"), layout, pace())
+    assert found.items[field] == [b"ab", b"c"]
+
+
+async def test_a_long_tag_in_a_nested_list_is_read_too() -> None:
+    """The same holds for the releases of an allocation request."""
+    nested = wire.delimited(1, b"a") + b"\x8a\0\x01b" + wire.delimited(1, b"c")
+    found = await wire.split(wire.delimited(2, nested), wire.ALLOCATION_REQUEST, pace())
+    assert found.items[2] == [b"a", b"b", b"c"]
