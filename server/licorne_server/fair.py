@@ -187,7 +187,8 @@ class FairLock:
             of_peer = f" of {peer}" if peer and each is not None else ""
             return exhausted(f"{what}: {most}{of_peer} wait already", reason, retry_after)
 
-        self._turns = Turns()
+        self.turns = Turns()
+        """The turn that is taken while somebody holds the lock."""
         self._places = PeerQuota(total, total if each is None else each, refusal)
 
     @property
@@ -195,13 +196,9 @@ class FairLock:
         """How many wait."""
         return self._places.taken
 
-    def locked(self) -> bool:
-        """Whether somebody holds the lock."""
-        return self._turns.taken
-
     def close(self, error: Exception) -> None:
         """Let nobody wait any more: those who do get the error."""
-        self._turns.close(error)
+        self.turns.close(error)
 
     @asynccontextmanager
     async def turn(self, peer: str) -> AsyncIterator[None]:
@@ -214,7 +211,7 @@ class FairLock:
         try:
             yield
         finally:
-            self._turns.pass_on()
+            self.turns.pass_on()
 
     async def __aenter__(self) -> None:
         """Wait for the lock where there are no peers: in the order of arrival.
@@ -231,14 +228,14 @@ class FairLock:
         traceback: TracebackType | None,
     ) -> None:
         """Give the lock to the next."""
-        self._turns.pass_on()
+        self.turns.pass_on()
 
     async def _wait(self, peer: str) -> None:
-        if self._turns.taken:
+        if self.turns.taken:
             with self._places.place(peer):
-                await self._turns.wait(peer)
+                await self.turns.wait(peer)
         else:
-            await self._turns.wait(peer)
+            await self.turns.wait(peer)
 
 
 class TimeSlices:

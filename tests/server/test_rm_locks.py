@@ -41,7 +41,7 @@ async def test_so_many_wait_and_the_next_is_refused() -> None:
     free.set()
     await asyncio.gather(*tasks)
     assert held == [0, 1, 2, 3]
-    assert not lock.locked()
+    assert not lock.turns.taken
 
 
 async def test_one_that_is_cancelled_leaves_at_once() -> None:
@@ -72,7 +72,7 @@ async def registering(server: Server, shim: Shim) -> AsyncIterator[Callable[[], 
         await first
 
     try:
-        await eventually(server.rms.lock("rm").locked)
+        await eventually(lambda: server.rms.lock("rm").turns.taken)
         yield free
     finally:
         go.set()

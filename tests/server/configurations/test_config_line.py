@@ -186,7 +186,7 @@ async def test_a_flood_of_validations_is_refused_and_others_register() -> None:
             assert (answer.status, answer.headers["Retry-After"]) == (429, "1")
             assert "for validation waits to be read" in (await answer.json())["message"]
         registered = asyncio.create_task(Shim(channel).register(DEFAULT_CONFIG))
-        await eventually(server.rms.lock("rm").locked)
+        await eventually(lambda: server.rms.lock("rm").turns.taken)
         go.set()
         assert await busy
         await registered

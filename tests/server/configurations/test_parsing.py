@@ -88,7 +88,7 @@ async def test_other_rms_are_served_meanwhile(
     before = checksum(server)
     async with busy_thread(server) as free, connected(server) as other:
         sent = asyncio.create_task(send(channel, LARGE))
-        await eventually(server.rms.lock("rm").locked)
+        await eventually(lambda: server.rms.lock("rm").turns.taken)
         await neighbour()
         await Shim(other, "newcomer").register()
         assert checksum(server) == before
@@ -103,7 +103,7 @@ async def test_what_follows_on_an_open_stream_waits(shim: Shim, server: Server) 
     allocations, _, nodes = await shim.set_up()
     async with busy_thread(server) as free:
         registered = asyncio.create_task(shim.register(LARGE))
-        await eventually(server.rms.lock("rm").locked)
+        await eventually(lambda: server.rms.lock("rm").turns.taken)
         await nodes.send(si.NodeRequest(rmID="rm", nodes=[node("new", vcore=5_000)]))
         applications = shim.open("UpdateApplication")
         await applications.send(
@@ -122,7 +122,7 @@ async def test_refused_registration_lets_open_streams_go_on(shim: Shim, server: 
     allocations, _, _ = await shim.set_up()
     async with busy_thread(server) as free:
         refused = asyncio.create_task(shim.register(BROKEN))
-        await eventually(server.rms.lock("rm").locked)
+        await eventually(lambda: server.rms.lock("rm").turns.taken)
         await shim.ask(allocations, ask("k"))
         await free()
         with pytest.raises(grpc.aio.AioRpcError, match="registration of RM failed: 1:13"):
@@ -138,7 +138,7 @@ async def test_updates_are_made_in_the_order_in_which_they_came(
     default = checksum(server)
     async with busy_thread(server) as free:
         first = asyncio.create_task(over_admin(channel, LARGE))
-        await eventually(server.rms.lock("rm").locked)
+        await eventually(lambda: server.rms.lock("rm").turns.taken)
         second = asyncio.create_task(over_admin(channel, ""))
         await free()
         await asyncio.gather(first, second)
@@ -150,9 +150,9 @@ async def test_registration_that_was_given_up_is_not_made(shim: Shim, server: Se
     async with busy_thread(server) as free:
         given_up = asyncio.create_task(shim.register(LARGE))
         lock = server.rms.lock("rm")
-        await eventually(lock.locked)
+        await eventually(lambda: lock.turns.taken)
         given_up.cancel()
-        await eventually(lambda: not lock.locked())
+        await eventually(lambda: not lock.turns.taken)
         await free()
     assert server.rms.find("rm") is None
     await shim.register(LARGE)
@@ -170,7 +170,7 @@ async def test_one_rm_too_many_is_refused_after_parsing_too() -> None:
             asyncio.create_task(Shim(one, "one").register(LARGE)),
             asyncio.create_task(Shim(two, "two").register(LARGE)),
         ]
-        await eventually(lambda: all(server.rms.lock(name).locked() for name in ("one", "two")))
+        await eventually(lambda: all(server.rms.lock(name).turns.taken for name in ("one", "two")))
         await free()
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
     [refusal] = [outcome for outcome in outcomes if outcome is not None]
