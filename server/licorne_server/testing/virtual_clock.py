@@ -51,6 +51,8 @@ class VirtualClock:
         Returns when what was due is done, and everybody waits again. Whoever sleeps is woken at its
         time, and need not come back.
         """
+        # Who was woken by something else may not have begun yet, and knows no time to wait for.
+        await self._all_back(len(self._waiting))
         end = self._now + seconds
         while (nearest := self._nearest()) <= end:
             self._now = max(self._now, nearest)
