@@ -38,7 +38,7 @@ def test_worlds_have_every_order() -> None:
             NodeIndex, "improved", lambda index, node: index.took(node) or []
         ),
         lambda patch: patch.setattr(
-            "licorne_core.scheduling.waiting.changes.share", lambda queue: 0.0
+            "licorne_core.scheduling.waiting.changes.largest_quotient", lambda *_: 0.0
         ),
         lambda patch: patch.setattr(order, "fair_usage", lambda app, leaf: []),
         lambda patch: patch.setattr("licorne_core.scheduling.checks.excess", lambda *_: {}),

@@ -15,7 +15,16 @@ from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.serving.app import Server
 from support.peers.bearing import Bearing
-from support.peers.shim import LOOPBACK, PATIENCE, RawSession, Shim, ask, connected, serving
+from support.peers.shim import (
+    LOOPBACK,
+    PATIENCE,
+    RawSession,
+    Shim,
+    ask,
+    connected,
+    eventually,
+    serving,
+)
 
 MINE, OTHERS, OPERATORS, NEWER = ("token-of-" + who * 8 for who in ("a", "b", "c", "d"))
 GONE = "the token that opened this does not count any more: the tokens were read again"
@@ -97,6 +106,10 @@ async def test_session_ends_with_its_token_and_is_resumed_with_the_next(town: To
 async def test_streams_of_si_end_with_their_token(town: Town) -> None:
     """All three of them."""
     calls = await Shim(town.bearing(MINE), "mine").set_up()
+    await calls[0].send(si.AllocationRequest(rmID="mine"))
+    rm = town.server.rms.find("mine")
+    assert rm is not None
+    await eventually(lambda: len(rm.streams) == len(calls))
     town.replace("mine", NEWER)
     assert {await call.ending() for call in calls} == {(UNKNOWN, GONE)}
 

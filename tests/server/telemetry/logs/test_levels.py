@@ -45,8 +45,8 @@ def said(lines: list[str]) -> list[tuple[str, str]]:
 
 def test_the_most_specific_name_counts(written: list[str]) -> None:
     """A level is for a logger and all below it; a change is for loggers that speak already too."""
-    stream = structlog.get_logger("licorne_server.http.stream")
-    session = structlog.get_logger("licorne_server.services.session")
+    stream = structlog.get_logger("core.http.stream")
+    session = structlog.get_logger("core.session")
 
     def speak(when: str) -> None:
         for logger in (stream, session):
@@ -71,7 +71,7 @@ def test_the_most_specific_name_counts(written: list[str]) -> None:
 
 def test_a_name_is_not_for_others_that_begin_alike(written: list[str]) -> None:
     """`core.http` is not above `core.https`."""
-    logger = structlog.get_logger("licorne_server.https")
+    logger = structlog.get_logger("core.https")
     levels().set("core.http", "debug")
     logger.debug("not wanted")
     logger.exception("wanted", exc_info=False)
@@ -119,7 +119,7 @@ def test_a_stderr_that_is_gone_fails_nobody(
     closed.close()
     monkeypatch.setattr(sys, "stderr", closed if stderr == "closed" else None)
     set_up("info")
-    structlog.get_logger("licorne_server.of_no_table").warning("said to nobody")
+    structlog.get_logger("core.of_no_table").warning("said to nobody")
     assert written == []
 
 
@@ -173,8 +173,8 @@ def test_what_rms_want_is_for_loggers_that_speak_later(written: list[str]) -> No
     """A logger that nobody has used yet knows what is wanted of it."""
     levels().want("a", {"core": "debug"})
     try:
-        structlog.get_logger("licorne_server.of_no_table").debug("wanted")
+        structlog.get_logger("core.of_no_table").debug("wanted")
     finally:
         levels().want("a", {})
-    structlog.get_logger("licorne_server.of_no_table").debug("not wanted")
+    structlog.get_logger("core.of_no_table").debug("not wanted")
     assert said(written) == [("core.of_no_table", "wanted")]

@@ -207,7 +207,7 @@ def test_causes_without_end_share_an_allowance() -> None:
 
 def test_callers_do_not_silence_each_others_acts(lines: Lines) -> None:
     """Lines about acts are limited for each caller alone, however many callers there are."""
-    audit = Levels().logger("licorne_server.services.admin.audit", print)
+    audit = Levels().logger(AUDIT, print)
     assert audit.name == AUDIT
     flood = OWN.burst + 100
     assert written(lines, flood, audit, by="", peer="ipv4:10.0.0.1:5000") < flood
