@@ -68,7 +68,7 @@ async def test_registrations_without_streams_do_not_close_the_door(
     assert len(await new_allocations(allocations, 1)) == 1
     assert len(server.rms.all()) == share
     assert server.rms.find("idle-0") is None
-    assert server.departures.forgotten == 1
+    assert server.eviction.forgotten == 1
 
 
 async def test_storm_spares_those_who_are_needed(

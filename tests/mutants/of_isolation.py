@@ -63,7 +63,7 @@ ISOLATION = (
     ),
     Defect(
         "forgets-what-runs",
-        "Departures._may_go",
+        "Eviction._may_go",
         without("_has_running"),
         "an RM that is gone is forgotten while allocations of it run",
         (
@@ -96,7 +96,7 @@ ISOLATION = (
     ),
     Defect(
         "resets-not-counted",
-        "Gate._entered",
+        "CallGuard._entered",
         drop("resets"),
         "streams are opened and reset without an end",
         ("test_connections",),

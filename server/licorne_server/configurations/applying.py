@@ -24,7 +24,7 @@ from licorne_server.configurations.history import Configurations
 from licorne_server.configurations.revisions import Revision, Revisions, Source, extra_text
 from licorne_server.configurations.warnings import tell_warnings
 from licorne_server.engine.engine import Engine
-from licorne_server.process.undisturbed import Undisturbed
+from licorne_server.process.run_to_completion import RunToCompletion
 from licorne_server.wire.errors import CallError, aborted, config_refused, failed_precondition
 
 log = structlog.get_logger("core.configurations.applying")
@@ -74,11 +74,11 @@ class Applier:
         self._check = check
         self._configurations = configurations
         self._keeper = configurations.keeper
-        self._undisturbed = Undisturbed("configuration")
+        self._run_to_completion = RunToCompletion("configuration")
 
     async def stop(self) -> None:
         """Wait until the changes that have begun are carried out."""
-        await self._undisturbed.stop()
+        await self._run_to_completion.stop()
 
     def check_base(self, rm_id: str, base: int) -> None:
         """Refuse a change that was made from another revision than the one in force.
@@ -106,7 +106,7 @@ class Applier:
         Raises:
             CallError: it was refused, or it cannot be stored.
         """
-        return await self._undisturbed.run(self._carry_out(change))
+        return await self._run_to_completion.run(self._carry_out(change))
 
     async def _carry_out(self, change: Change) -> Applied:
         before = self._configurations.get(change.rm_id)

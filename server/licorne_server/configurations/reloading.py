@@ -28,7 +28,7 @@ from licorne_server.configurations.revisions import Source
 from licorne_server.configurations.thread import ConfigThread, Origin
 from licorne_server.fair import FairLock
 from licorne_server.process.clock import Clock
-from licorne_server.process.undisturbed import Undisturbed
+from licorne_server.process.run_to_completion import RunToCompletion
 from licorne_server.rms.registry import Rms, configuring
 from licorne_server.wire.errors import CallError, Defect, failed_precondition
 
@@ -91,7 +91,7 @@ class Reloader:
         self._thread = thread
         self._clock = clock
         self._lock = FairLock("reloads", "TOO_MANY_RELOADS", MAX_WAITING)
-        self._undisturbed = Undisturbed("reload")
+        self._run_to_completion = RunToCompletion("reload")
         self._asked: set[asyncio.Task[None]] = set()
         self._watch: asyncio.Task[None] | None = None
 
@@ -108,7 +108,7 @@ class Reloader:
             await asyncio.wait([self._watch])
         for task in self._asked:
             task.cancel()
-        await self._undisturbed.stop()
+        await self._run_to_completion.stop()
 
     def reload_soon(self) -> None:
         """Read the file again, if there is one; what comes of it is in the log."""
@@ -132,7 +132,7 @@ class Reloader:
                 "the server was started without --config, so there is no file to read again",
                 "NO_CONFIGURATION_FILE",
             )
-        return await self._undisturbed.run(self._reload(file))
+        return await self._run_to_completion.run(self._reload(file))
 
     async def _reload(self, file: Path) -> Reloaded:
         tracing = self._rms.tracing

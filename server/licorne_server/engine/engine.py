@@ -26,8 +26,8 @@ from licorne_core.messages.effects import Effect, TickFailed, Unfinished
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
+from licorne_server.engine.budget import BudgetChooser, WorkBudget
 from licorne_server.engine.inbox import Entry, Inbox
-from licorne_server.engine.portions import PortionChooser, Portions
 from licorne_server.process.clock import Clock
 from licorne_server.process.slow_steps import SLOW_SECONDS, SlowSteps
 from licorne_server.wire.errors import Defect, Stopped, new_correlation_id
@@ -77,7 +77,7 @@ class Engine:
     """Is told of every turn and every command that was slow."""
     witness: Witness | None
     """Sees every command and every tick after its effects were routed, while it looks."""
-    portions: Portions
+    budget: WorkBudget
     """How much is done at a time, chosen anew in every round."""
     busy: bool
     """Whether there was more to do at the end of the last round."""
@@ -110,8 +110,8 @@ class Engine:
         self._is_idle = False
         # The most allocations that the core decides in the next turn.
         self._decisions = MAX_DECISIONS // 4
-        self._chooser = PortionChooser(clock.now)
-        self.portions = self._chooser.choose()
+        self._chooser = BudgetChooser(clock.now)
+        self.budget = self._chooser.choose()
         self.on_idle = None
         self.on_failure = None
         self.on_turn = None
@@ -186,10 +186,10 @@ class Engine:
 
     async def _run(self) -> None:
         while True:
-            self.portions = self._chooser.choose()
+            self.budget = self._chooser.choose()
             self._handle_inbox()
             # Turns go round the RMs: where each has little to do, all have theirs in one round.
-            stop = perf_counter() + self.portions.turn
+            stop = perf_counter() + self.budget.turn
             deadline = self._scheduler.next_deadline()
             while deadline is not None and deadline <= self.now():
                 self._turn()
@@ -200,7 +200,7 @@ class Engine:
             self.busy = is_due or self._inbox.size > 0
             self.rounds += 1
             if self.busy:
-                for _ in range(self.portions.rounds):
+                for _ in range(self.budget.rounds):
                     await asyncio.sleep(0)
             else:
                 await self._wait(deadline)
@@ -233,12 +233,12 @@ class Engine:
                 entry.future.set_exception(Stopped())
 
     def _handle_inbox(self) -> None:
-        """Handle what waits, but no longer than the portion for it allows."""
+        """Handle queued commands within the budget for them."""
         inbox = self._inbox
         if inbox.answers:
             for answers in inbox.take_answers():
                 self._handle(answers)
-        stop = perf_counter() + self.portions.inbox
+        stop = perf_counter() + self.budget.inbox
         while inbox.commands:
             self._handle(inbox.take())
             if perf_counter() > stop:
@@ -298,9 +298,9 @@ class Engine:
         if spent > SLOW_SECONDS:
             rm_ids = sorted({effect.rm_id for effect in effects})
             self.slow.note("turn", spent, rm_ids=rm_ids, effects=len(effects))
-        if spent > self.portions.turn:
+        if spent > self.budget.turn:
             self._decisions = max(MIN_DECISIONS, self._decisions // 2)
-        elif spent < self.portions.turn / 2:
+        elif spent < self.budget.turn / 2:
             self._decisions = min(MAX_DECISIONS, self._decisions * 2)
 
     def _route(self, effects: Sequence[Effect]) -> None:

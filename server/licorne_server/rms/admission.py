@@ -1,7 +1,7 @@
 """Lets RMs in: parses their configuration, finds a place for them, and registers them.
 
 There are so many places for RMs, of which one peer may have a share (`RmBounds`). Where none is
-free an RM goes that is gone (`Departures`). So registrations that nobody uses do not keep others
+free an RM goes that is gone (`Eviction`). So registrations that nobody uses do not keep others
 out. It is one of the peer that asks, or of the peer that has most: whoever has few RMs keeps
 them, however many others come.
 """
@@ -24,8 +24,8 @@ from licorne_server.configurations.thread import ConfigThread, Origin
 from licorne_server.configurations.warnings import tell_warnings
 from licorne_server.engine.engine import Engine
 from licorne_server.process.rm_bounds import RmBounds
-from licorne_server.process.undisturbed import Undisturbed
-from licorne_server.rms.eviction import Departures
+from licorne_server.process.run_to_completion import RunToCompletion
+from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.registry import Rms
 from licorne_server.rms.rm import Rm
 from licorne_server.security.access import Caller
@@ -45,12 +45,12 @@ class Admission:
         engine: Engine,
         rms: Rms,
         thread: ConfigThread,
-        departures: Departures,
+        eviction: Eviction,
         configurations: Configurations,
         bounds: RmBounds,
         shortage: Callable[[], str],
     ) -> None:
-        """`thread` parses configurations; `departures` forgets RMs in whose place others come.
+        """`thread` parses configurations; `eviction` forgets RMs in whose place others come.
         `configurations` says which configuration an RM is registered with.
 
         `shortage` says why there is no memory for one more; it is empty while there is.
@@ -58,18 +58,18 @@ class Admission:
         self._engine = engine
         self._rms = rms
         self._thread = thread
-        self._departures = departures
+        self._eviction = eviction
         self._configurations = configurations
         self._bounds = bounds
         self._shortage = shortage
         # Held while the RMs are counted and one is added, so that there are never too many.
         self._adding = asyncio.Lock()
         # Registrations that have begun cannot be given up any more.
-        self._undisturbed = Undisturbed("registration")
+        self._run_to_completion = RunToCompletion("registration")
 
     async def stop(self) -> None:
         """Wait until the registrations that have begun are carried out."""
-        await self._undisturbed.stop()
+        await self._run_to_completion.stop()
 
     async def register(
         self,
@@ -101,16 +101,16 @@ class Admission:
                 # Meanwhile others may have registered, or the server may have begun to stop.
                 self._rms.check_open()
                 while (other := await self._in_the_way(rm_id, caller.peer)) is not None:
-                    await self._departures.replace(other)
+                    await self._eviction.replace(other)
                 # The place is taken from here on; registering may take long, and others come.
                 stack.enter_context(self._rms.arriving(rm_id, caller.peer))
             entry = _Entry(command, config, caller.peer, applied)
-            failure = await self._undisturbed.run(self._carry_out(entry, parsed, then))
+            failure = await self._run_to_completion.run(self._carry_out(entry, parsed, then))
             if failure is not None and applied is not None and _is_to_blame(failure):
                 # What was applied keeps no RM out: what the RM says comes into force instead.
                 parsed = await self._thread.parse(origin, config)
                 entry = entry._replace(unusable=Unusable(applied.number, _shortened(failure)))
-                failure = await self._undisturbed.run(self._carry_out(entry, parsed, then))
+                failure = await self._run_to_completion.run(self._carry_out(entry, parsed, then))
         if failure is not None:
             reason = f"{failure.reason}{_as_well(entry.unusable)}"
             raise config_refused(reason, failure.problems)
@@ -170,7 +170,7 @@ class Admission:
         if not has_share:
             most = max(counts.values())
             givers |= {other for other, count in counts.items() if count == most}
-        found = await self._departures.longest_gone(lambda rm: rm.peer in givers)
+        found = await self._eviction.longest_gone(lambda rm: rm.peer in givers)
         if found is None:
             text = f"{number} RMs" if is_full else f"{share} RMs of this peer"
             raise exhausted(f"{text} are registered already", "TOO_MANY_RMS")

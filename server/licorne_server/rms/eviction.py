@@ -36,7 +36,7 @@ LEAST_PAUSE = 1.0
 """Seconds between two looks at all RMs, at the least."""
 
 
-class Departures:
+class Eviction:
     """Removes RMs from the core and from the server at once."""
 
     forgotten: int

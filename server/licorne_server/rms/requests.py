@@ -41,7 +41,7 @@ async def handle_request(
         CallError: the RM is not registered any more.
     """
     rm.reader.time = read_time
-    taken = await _steps(rm, kind, request, engine.portions.items, pace)
+    taken = await _steps(rm, kind, request, engine.budget.items, pace)
     for step in taken.steps:
         if not isinstance(step, Effect):
             if rms.tracing is not None and isinstance(step, UpdateAllocations):
@@ -58,14 +58,14 @@ async def handle_request(
     return taken.refused
 
 
-async def _steps(rm: Rm, kind: Kind, request: Split, portion: int, pace: Pace) -> Steps:
+async def _steps(rm: Rm, kind: Kind, request: Split, batch_size: int, pace: Pace) -> Steps:
     match kind:
         case Kind.NODES:
-            return await node_batch(rm.rm_id, request, portion, pace)
+            return await node_batch(rm.rm_id, request, batch_size, pace)
         case Kind.APPLICATIONS:
-            return await application_batch(rm.rm_id, request, portion, pace)
+            return await application_batch(rm.rm_id, request, batch_size, pace)
         case Kind.ALLOCATIONS:
-            return await allocation_batch(rm.rm_id, request, portion, rm.reader, pace)
+            return await allocation_batch(rm.rm_id, request, batch_size, rm.reader, pace)
         case Kind.CHECKS | Kind.VICTIMS | Kind.SESSION:
             raise AssertionError("what only a session can say is no request with items")
         case _:

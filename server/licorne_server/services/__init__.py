@@ -3,6 +3,6 @@
 In: requests of `si.v1` and `licorne.v1`. Out: their answers, or a status with a typed detail.
 `scheduler.py` and `session.py` are the two ways of an RM, `state.py` reads, `admin/` changes.
 
-Caller: gRPC, through `grpc_server.py`. `gate.py` is what each call passes; `statuses.py` makes errors
+Caller: gRPC, through `grpc_server.py`. `call_guard.py` intercepts calls; `statuses.py` makes errors
 into statuses.
 """

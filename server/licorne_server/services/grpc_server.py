@@ -25,10 +25,10 @@ CHANNEL_OPTIONS = [
 
 
 def grpc_server(
-    gate: grpc.aio.ServerInterceptor, options: Sequence[tuple[str, int]]
+    call_guard: grpc.aio.ServerInterceptor, options: Sequence[tuple[str, int]]
 ) -> grpc.aio.Server:
-    """A server without services, whose calls go through the `gate`; with `options` of gRPC."""
-    return grpc.aio.server(interceptors=[gate], options=[*CHANNEL_OPTIONS, *options])
+    """A server without services, whose calls pass the `call_guard`; with `options` of gRPC."""
+    return grpc.aio.server(interceptors=[call_guard], options=[*CHANNEL_OPTIONS, *options])
 
 
 def bind(server: grpc.aio.Server, address: Address, tls: Tls | None) -> str:

@@ -20,7 +20,7 @@ from licorne_server.rms.requests import LAYOUTS, handle_request
 from licorne_server.rms.rm import Rm
 from licorne_server.rms.streams import Stream
 from licorne_server.security.access import Access
-from licorne_server.services.gate import Gate
+from licorne_server.services.call_guard import CallGuard
 from licorne_server.services.statuses import stream_handler, unary_handler
 from licorne_server.wire.errors import (
     CallError,
@@ -46,16 +46,16 @@ class SchedulerService:
     name = "si.v1.Scheduler"
 
     def __init__(
-        self, engine: Engine, rms: Rms, access: Access, gate: Gate, admission: Admission
+        self, engine: Engine, rms: Rms, access: Access, call_guard: CallGuard, admission: Admission
     ) -> None:
         """Over the engine and the RMs that it serves.
 
-        Streams come through the `gate`, and new RMs through the `admission`.
+        Streams come through the `call_guard`, and new RMs through the `admission`.
         """
         self._engine = engine
         self._rms = rms
         self._access = access
-        self._gate = gate
+        self._call_guard = call_guard
         self._admission = admission
 
     def handler(self) -> grpc.GenericRpcHandler:
@@ -90,8 +90,8 @@ class SchedulerService:
         return serve
 
     async def _serve(self, kind: Kind, context: Any) -> None:
-        stream = self._gate.stream(context)
-        first = await self._gate.first(stream, context)
+        stream = self._call_guard.stream(context)
+        first = await self._call_guard.first(stream, context)
         now = self._engine.now()
         if first is None:
             return

@@ -28,8 +28,8 @@ from licorne_server.rms.rm import Rm
 from licorne_server.rms.sessions import Session
 from licorne_server.rms.streams import Stream
 from licorne_server.security.access import Access, Caller
+from licorne_server.services.call_guard import CallGuard
 from licorne_server.services.conversation import REQUESTS, Conversation, control
-from licorne_server.services.gate import Gate
 from licorne_server.services.statuses import stream_handler
 from licorne_server.wire.callbacks import policy
 from licorne_server.wire.caps import ADVISED_ITEMS
@@ -58,7 +58,7 @@ class SessionService:
         engine: Engine,
         rms: Rms,
         access: Access,
-        gate: Gate,
+        call_guard: CallGuard,
         admission: Admission,
         time_slices: TimeSlices,
         epoch: int,
@@ -67,14 +67,14 @@ class SessionService:
     ) -> None:
         """Over the engine and the RMs that it serves.
 
-        Streams come through the `gate`, and new RMs through the `admission`. Events are made for
-        them in `time_slices`. `epoch` rises with every start of a server;
-        `heartbeat` is in seconds; RMs are told the server's `version`.
+        Streams pass the `call_guard`, and new RMs the `admission`. Their events are made in
+        `time_slices`. `epoch` rises with every start of a server; `heartbeat` is in seconds; RMs
+        are sent the server's `version`.
         """
         self._engine = engine
         self._rms = rms
         self._access = access
-        self._gate = gate
+        self._call_guard = call_guard
         self._admission = admission
         self._time_slices = time_slices
         self._epoch = epoch
@@ -88,8 +88,8 @@ class SessionService:
         )
 
     async def _serve(self, context: Any) -> None:
-        stream = self._gate.stream(context)
-        first = await self._gate.first(stream, context)
+        stream = self._call_guard.stream(context)
+        first = await self._call_guard.first(stream, context)
         if first is None:
             return
         check_fields("Hello", first, REGISTRATION)

@@ -32,7 +32,7 @@ from licorne_server.process.collector import Collector
 from licorne_server.process.memory import Memory
 from licorne_server.process.settings import Settings
 from licorne_server.rms.admission import Admission
-from licorne_server.rms.eviction import Departures
+from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.log_levels import RmLogLevels
 from licorne_server.rms.registry import Rms, any_connected
 from licorne_server.security.access import Access
@@ -41,8 +41,8 @@ from licorne_server.security.connections import Connections
 from licorne_server.security.tokens import tokens_in
 from licorne_server.services.about import AboutService
 from licorne_server.services.admin import AdminService
+from licorne_server.services.call_guard import CallGuard
 from licorne_server.services.events import EventsService
-from licorne_server.services.gate import Gate
 from licorne_server.services.grpc_server import bind, grpc_server
 from licorne_server.services.history import History
 from licorne_server.services.scheduler import SchedulerService
@@ -72,7 +72,7 @@ class Server:
     engine: Engine
     events: EventLogs
     rms: Rms
-    departures: Departures
+    eviction: Eviction
     memory: Memory
     config_thread: ConfigThread
     copies: Copies
@@ -107,9 +107,7 @@ class Server:
         default = Default(settings.default_config or built_in(), settings.config_file)
         known = Configurations(default, Keeper(settings.state_dir), self.clock)
         self._build = build_info()
-        self._time_slices = TimeSlices(
-            lambda: engine.busy, lambda: engine.portions.turn, engine.slow
-        )
+        self._time_slices = TimeSlices(lambda: engine.busy, lambda: engine.budget.turn, engine.slow)
         views = self.scheduler.views
         self.tracing = tracing_of(
             settings.traces, self._build, self.clock, self._time_slices, views
@@ -119,7 +117,7 @@ class Server:
         self.rms.on_extra = self._log_levels.follow
         self.rms.on_forgotten = self._log_levels.forget
         self.memory = Memory(settings.rms.memory, self.engine.post)
-        self.departures = Departures(engine, self.rms, views, self.clock, settings.rms.forget_after)
+        self.eviction = Eviction(engine, self.rms, views, self.clock, settings.rms.forget_after)
         self.grpc_address = self.http_address = self.metrics_address = ""
         self.failed = asyncio.Event()
         self._status = Status()
@@ -133,7 +131,7 @@ class Server:
             self.engine,
             self.rms,
             self.config_thread,
-            self.departures,
+            self.eviction,
             known,
             settings.rms,
             shortage=lambda: self.memory.shortage,
@@ -172,7 +170,7 @@ class Server:
         views = self.scheduler.views
         self.engine.witness = SchedulerLog(views, lambda: self.scheduler.last_turn, self.clock.now)
         self.engine.start(self.rms)
-        self.departures.start()
+        self.eviction.start()
         self.memory.start()
         if self.settings.watch_config:
             self.changes.reloader.watch()
@@ -220,7 +218,7 @@ class Server:
         await self._history.stop()
         await self._audits.stop()
         self.memory.stop()
-        await self.departures.stop()
+        await self.eviction.stop()
         await self.changes.stop()
         await self._admission.stop()
         await self.engine.stop()
@@ -250,19 +248,19 @@ class Server:
         settings = self.settings
         access = self._access
         own = frozenset({SchedulerService.name, SessionService.name})
-        gate = Gate(access, self._connections, settings.peers, own, self._calls, self.tracing)
-        server = grpc_server(gate, self._connections.options())
+        guard = CallGuard(access, self._connections, settings.peers, own, self._calls, self.tracing)
+        server = grpc_server(guard, self._connections.options())
         views = self.scheduler.views
         thread = self.config_thread
         admission = self._admission
         started_time = self.clock.now()
         services = (
-            SchedulerService(self.engine, self.rms, access, gate, admission),
+            SchedulerService(self.engine, self.rms, access, guard, admission),
             SessionService(
                 self.engine,
                 self.rms,
                 access,
-                gate,
+                guard,
                 admission,
                 self._time_slices,
                 # In microseconds it is below 2^53 until 2255, as JavaScript needs it.
@@ -277,7 +275,7 @@ class Server:
                 views,
                 access,
                 thread,
-                self.departures,
+                self.eviction,
                 self._dumps,
                 self.changes,
                 self.copies,
@@ -360,7 +358,7 @@ class Server:
         engine = self.engine
         return Figures(
             rms=tuple(rm_figures(rm, self.events) for rm in self.rms.all()),
-            rms_forgotten=self.departures.forgotten,
+            rms_forgotten=self.eviction.forgotten,
             outbox_max=self.settings.bounds.cap,
             certificate_end=self._certificate_end.time(),
             calls=self._calls,

@@ -16,6 +16,15 @@ from licorne.v1 import session_pb2 as sp
 from licorne_core.values.asks import NO_TAGS, Ask, AskClass
 from licorne_core.values.ids import AllocationKey, AppId, NodeId
 from licorne_core.values.rm_caps import ENTRY_BYTES, footprint_of
+from licorne_server.wire.bounded_cache import (
+    CLASSES_BYTES,
+    ENTRY,
+    EQUALS_BYTES,
+    KINDS_BYTES,
+    NAMES_BYTES,
+    WIDE,
+    BoundedCache,
+)
 from licorne_server.wire.caps import (
     MAX_ANNOTATION,
     MAX_CLASS_TAGS,
@@ -34,15 +43,6 @@ from licorne_server.wire.items import (
     parse,
     read_texts,
     without_entries,
-)
-from licorne_server.wire.remembered import (
-    CLASSES_BYTES,
-    ENTRY,
-    EQUALS_BYTES,
-    KINDS_BYTES,
-    NAMES_BYTES,
-    WIDE,
-    Remembered,
 )
 from licorne_server.wire.trace_context import STATE_TAG, TAG
 
@@ -106,16 +106,16 @@ class AskReader:
         self._rm_id = rm_id
         self.time = 0.0
         # The last ask with these bytes behind its key.
-        self._kinds: Remembered[bytes, Ask] = Remembered(KINDS_BYTES)
+        self._kinds: BoundedCache[bytes, Ask] = BoundedCache(KINDS_BYTES)
         self._known = self._kinds.entries
         # Ask classes by the bytes of the resources, the required node and the predicate.
-        self._classes: Remembered[tuple[bytes, str, str | None], AskClass] = Remembered(
+        self._classes: BoundedCache[tuple[bytes, str, str | None], AskClass] = BoundedCache(
             CLASSES_BYTES
         )
         # The one object for equal classes, whatever their bytes.
-        self._same: Remembered[AskClass, AskClass] = Remembered(EQUALS_BYTES)
+        self._same: BoundedCache[AskClass, AskClass] = BoundedCache(EQUALS_BYTES)
         # The one object for equal names.
-        self._names: Remembered[str, str] = Remembered(NAMES_BYTES)
+        self._names: BoundedCache[str, str] = BoundedCache(NAMES_BYTES)
 
     def read(self, raw: bytes) -> Ask:
         """One ask or existing allocation (spec § 1.2) from its bytes.

@@ -10,6 +10,7 @@ from licorne.v1 import session_pb2 as sp
 from licorne_core.messages.commands import AnswerPredicates, NodeRefusal, PredicateAnswer
 from licorne_core.messages.effects import AskedCheck, PredicatesAsked
 from licorne_core.values.ids import NodeId, RmId
+from licorne_server.wire.bounded_cache import CHECKS_BYTES, WIDE, BoundedCache
 from licorne_server.wire.caps import MAX_ALL_REFUSALS, MAX_ANSWERS, MAX_ID, MAX_REASON, MAX_REFUSALS
 from licorne_server.wire.errors import invalid_argument
 from licorne_server.wire.framing import (
@@ -23,7 +24,6 @@ from licorne_server.wire.framing import (
 )
 from licorne_server.wire.items import parse
 from licorne_server.wire.pacing import FIELD, Pace
-from licorne_server.wire.remembered import CHECKS_BYTES, WIDE, Remembered
 from licorne_server.wire.responses import (
     MAX_RESPONSE_BYTES,
     MAX_RESPONSE_ITEMS,
@@ -53,7 +53,7 @@ class CheckEncoder:
 
     def __init__(self) -> None:
         """Remember nothing yet."""
-        self._pieces: Remembered[tuple[int, str], bytes] = Remembered(CHECKS_BYTES)
+        self._pieces: BoundedCache[tuple[int, str], bytes] = BoundedCache(CHECKS_BYTES)
 
     def payloads(self, asked: PredicatesAsked) -> Iterator[Payload]:
         """PredicateChecks with so many checks, and so many bytes, as a response may have.

@@ -12,8 +12,8 @@ from licorne.v1.session_pb2 import UpdateResponse
 from licorne.v1.state_pb2 import WatchEventsResponse
 from licorne_core.events.journal import EventRecord, EventType
 from licorne_core.values.resources import Resources, clamp
+from licorne_server.wire.bounded_cache import ENTRY, RESOURCES_BYTES, WIDE, BoundedCache
 from licorne_server.wire.framing import LENGTH, delimited, encode_varint
-from licorne_server.wire.remembered import ENTRY, RESOURCES_BYTES, WIDE, Remembered
 from licorne_server.wire.responses import nanoseconds
 
 _json = json.JSONEncoder(separators=(",", ":")).encode
@@ -206,7 +206,9 @@ class _Amounts:
 
     def __init__(self) -> None:
         # Bounded by bytes and not by number: a resource may have thousands of long names.
-        self._by_value: Remembered[tuple[tuple[str, int], ...], _Both] = Remembered(RESOURCES_BYTES)
+        self._by_value: BoundedCache[tuple[tuple[str, int], ...], _Both] = BoundedCache(
+            RESOURCES_BYTES
+        )
 
     def of(self, resources: Resources) -> _Both:
         """That of an event."""

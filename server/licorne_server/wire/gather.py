@@ -36,17 +36,17 @@ class Sort(NamedTuple, Generic[T, R]):
 
 
 async def gather(
-    items: Sequence[bytes], portion: int, sort: Sort[T, R], pace: Pace
+    items: Sequence[bytes], batch_size: int, sort: Sort[T, R], pace: Pace
 ) -> tuple[list[Sequence[T]], list[R]]:
     """Read items: those that can be taken, by commands, and the refusals of the others.
 
-    A command has at most `portion` items, and `COMMAND_BYTES` of them. All are read before the
+    A command has at most `batch_size` items, and `COMMAND_BYTES` of them. All are read before the
     first is handled. So a malformed item ends the stream before anything of its request is done.
     """
     taken: list[T] = []
     sizes: list[int] = []
     refused: list[R] = []
-    share = PART // portion
+    share = PART // batch_size
     for raw in items:
         size, names = len(raw), raw
         try:
@@ -65,13 +65,13 @@ async def gather(
             await pace.rest()
     if len(taken) == 1:
         return [taken], refused
-    return list(_runs(taken, sizes, portion, sort.amounts)), refused
+    return list(_runs(taken, sizes, batch_size, sort.amounts)), refused
 
 
 def _runs(
     items: Sequence[T],
     sizes: Sequence[int],
-    portion: int,
+    batch_size: int,
     amounts: Callable[[T], Sized | None],
 ) -> Iterator[Sequence[T]]:
     """The items in order, in runs of which each goes into one command."""
@@ -83,7 +83,7 @@ def _runs(
         room -= sizes[index]
         left -= count
         last = found
-        if room < 0 or left < 0 or index - begin == portion:
+        if room < 0 or left < 0 or index - begin == batch_size:
             if index:
                 yield items[begin:index]
             begin, room, left = index, COMMAND_BYTES - sizes[index], COMMAND_AMOUNTS - count

@@ -19,9 +19,9 @@ FIELDS = PART // FIELD
 class Pace:
     """Counts the work on one message, and tells when to give way."""
 
-    def __init__(self, gate: asyncio.Lock) -> None:
-        """`gate` is shared by all messages: those with more to do go through it one by one."""
-        self._gate = gate
+    def __init__(self, lock: asyncio.Lock) -> None:
+        """`lock` is shared by all messages: those with more to do go through it one by one."""
+        self._lock = lock
         self.done = 0
         """Work since the last rest; with `PART` of it, one is due."""
 
@@ -33,7 +33,7 @@ class Pace:
     async def rest(self) -> None:
         """Let everything else have its turn, and then the other messages theirs."""
         self.done = 0
-        async with self._gate:
+        async with self._lock:
             await asyncio.sleep(0)
 
     async def begin(self, size: int) -> None:

@@ -164,19 +164,19 @@ def registration(wire: si.RegisterResourceManagerRequest) -> RegisterRm:
     )
 
 
-async def node_batch(rm_id: RmId, split: Split, portion: int, pace: Pace) -> Steps:
+async def node_batch(rm_id: RmId, split: Split, batch_size: int, pace: Pace) -> Steps:
     """The steps of a NodeRequest."""
-    nodes, refused = await gather(split.items[1], portion, _nodes_of(rm_id), pace)
+    nodes, refused = await gather(split.items[1], batch_size, _nodes_of(rm_id), pace)
     result = Steps([UpdateNodes(rm_id=rm_id, nodes=run) for run in nodes], len(refused))
     result.steps += [NodesAnswered(rm_id=rm_id, rejected=run) for run in _answers(refused)]
     return result
 
 
-async def application_batch(rm_id: RmId, split: Split, portion: int, pace: Pace) -> Steps:
+async def application_batch(rm_id: RmId, split: Split, batch_size: int, pace: Pace) -> Steps:
     """The steps of an ApplicationRequest: adds, then removals."""
-    adds = -(-portion // _COST_OF_ADDITION)
+    adds = -(-batch_size // _COST_OF_ADDITION)
     new, refused = await gather(split.items[1], adds, _APPLICATIONS, pace)
-    remove, bad_removals = await gather(split.items[2], portion, _REMOVALS, pace)
+    remove, bad_removals = await gather(split.items[2], batch_size, _REMOVALS, pace)
     result = Steps([UpdateApplications(rm_id=rm_id, new=run) for run in new], len(refused))
     result.steps += [
         ApplicationsAnswered(rm_id=rm_id, rejected=run) for run in _answers(refused + bad_removals)
@@ -186,20 +186,20 @@ async def application_batch(rm_id: RmId, split: Split, portion: int, pace: Pace)
 
 
 async def allocation_batch(
-    rm_id: RmId, split: Split, portion: int, reader: AskReader, pace: Pace
+    rm_id: RmId, split: Split, batch_size: int, reader: AskReader, pace: Pace
 ) -> Steps:
     """The steps of an AllocationRequest: asks and allocations, then releases."""
     result = Steps()
     refused: list[AllocationRejection] = []
     if split.items[4]:
         sort = Sort(ASK, reader.read, reader.read_large, _refused_ask, _AMOUNTS)
-        asks, refused = await gather(split.items[4], portion, sort, pace)
+        asks, refused = await gather(split.items[4], batch_size, sort, pace)
         result.refused = len(refused)
         for run in asks:
             result.steps.append(UpdateAllocations(rm_id=rm_id, asks=run))
     releases: list[Sequence[ReleaseRequest]] = []
     if split.items[2]:
-        releases, bad_releases = await gather(split.items[2], portion, _RELEASES, pace)
+        releases, bad_releases = await gather(split.items[2], batch_size, _RELEASES, pace)
         refused = refused + bad_releases
     if refused:
         result.steps += [

@@ -47,16 +47,16 @@ from licorne_core.messages.effects import (
 )
 from licorne_core.values.asks import Allocation, Ask, Shape
 from licorne_core.values.ids import PartitionName
-from licorne_server.wire.framing import delimited, encode_varint
-from licorne_server.wire.remembered import (
+from licorne_server.wire.bounded_cache import (
     APPLICATIONS_BYTES,
     ENTRY,
     NODES_BYTES,
     PIECES_BYTES,
     SHAPES_BYTES,
     WIDE,
-    Remembered,
+    BoundedCache,
 )
+from licorne_server.wire.framing import delimited, encode_varint
 
 MAX_RESPONSE_ITEMS = 1_000
 MAX_RESPONSE_BYTES = 256 * 1024
@@ -263,11 +263,11 @@ class AllocationEncoder:
 
     def __init__(self) -> None:
         """Remember nothing yet."""
-        self._classes: Remembered[tuple[Shape, int], bytes] = Remembered(SHAPES_BYTES)
-        self._nodes: Remembered[str, bytes] = Remembered(NODES_BYTES)
-        self._apps: Remembered[str, bytes] = Remembered(APPLICATIONS_BYTES)
+        self._classes: BoundedCache[tuple[Shape, int], bytes] = BoundedCache(SHAPES_BYTES)
+        self._nodes: BoundedCache[str, bytes] = BoundedCache(NODES_BYTES)
+        self._apps: BoundedCache[str, bytes] = BoundedCache(APPLICATIONS_BYTES)
         # Pieces that are looked up less often, by the number of their field.
-        self._pieces: Remembered[tuple[int, str], bytes] = Remembered(PIECES_BYTES)
+        self._pieces: BoundedCache[tuple[int, str], bytes] = BoundedCache(PIECES_BYTES)
 
     def encode(self, partition: str, allocations: Sequence[Allocation]) -> bytes:
         """An AllocationResponse with all of them as `new`."""
@@ -323,7 +323,7 @@ class AllocationEncoder:
         return piece
 
 
-def _kept(known: Remembered[str, bytes], field: int, text: str) -> bytes:
+def _kept(known: BoundedCache[str, bytes], field: int, text: str) -> bytes:
     """The field with a text, which is remembered from now on."""
     piece = delimited(field, text.encode())
     return known.keep(text, piece, len(piece) + WIDE * len(text))

@@ -10,8 +10,8 @@ from licorne_core.messages.effects import AllocationsMade, Effect
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
 from licorne_server.engine import engine as engines
+from licorne_server.engine.budget import TOGETHER
 from licorne_server.engine.engine import Engine
-from licorne_server.engine.portions import TOGETHER
 from licorne_server.process.slow_steps import SLOW_SECONDS
 from licorne_server.testing.virtual_clock import VirtualClock
 from support.core import builders
@@ -105,7 +105,7 @@ async def test_a_round_ends_when_its_time_is_spent(monkeypatch: pytest.MonkeyPat
     """Messages wait for one portion of time, and for what the last turn takes beyond it."""
     asked = Asked(Time(monkeypatch, turn=TOGETHER.turn / 2.5))
     await asked.ask(12)
-    assert asked.engine.portions is TOGETHER
+    assert asked.engine.budget is TOGETHER
     assert asked.rounds >= 4
     assert asked.served == [f"rm{number}" for number in range(12)]
 

@@ -66,7 +66,7 @@ async def test_rm_without_streams_is_forgotten(
         assert known(server) == []
     told = [(entry["rm_id"], entry["gone_seconds"]) for entry in logs]
     assert told == [("one", AFTER), ("two", AFTER)]
-    assert server.departures.forgotten == 2
+    assert server.eviction.forgotten == 2
 
 
 async def test_time_counts_from_the_end_of_the_last_stream(
@@ -143,7 +143,7 @@ async def test_registration_on_its_way_counts(
     assert rm is not None
     # Both wait for the engine: what the clock has made due, and the registration before it.
     registering = asyncio.create_task(server.engine.submit(RegisterRm(rm_id=RmId("rm"))))
-    replacing = asyncio.create_task(server.departures.replace(rm))
+    replacing = asyncio.create_task(server.eviction.replace(rm))
     await asyncio.gather(registering, replacing)
     assert known(server) == ["rm"]
 
@@ -155,10 +155,10 @@ async def test_stream_on_its_way_counts(
     shim = Shim(channel)
     await shim.register()
     await clock.advance(SETTLING)
-    chosen = await server.departures.longest_gone(lambda _: True)
+    chosen = await server.eviction.longest_gone(lambda _: True)
     assert chosen is not None
     await shim.nodes(shim.open("UpdateNode"), node("n", vcore=1))
-    await server.departures.replace(chosen)
+    await server.eviction.replace(chosen)
     assert known(server) == ["rm"]
 
 
@@ -169,16 +169,16 @@ async def test_books_on_their_way_count(
     shim = Shim(channel)
     await shim.register()
     await clock.advance(SETTLING)
-    chosen = await server.departures.longest_gone(lambda _: True)
+    chosen = await server.eviction.longest_gone(lambda _: True)
     assert chosen is not None
     nodes = shim.open("UpdateNode")
     await shim.nodes(nodes, node("n", vcore=1))
     await hang_up(server, nodes)
     await clock.advance(SETTLING)
-    await server.departures.replace(chosen)
+    await server.eviction.replace(chosen)
     assert known(server) == ["rm"]
     await clock.advance(RETURNING - SETTLING)
-    await server.departures.replace(chosen)
+    await server.eviction.replace(chosen)
     assert known(server) == []
 
 

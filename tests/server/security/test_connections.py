@@ -10,7 +10,7 @@ from licorne_server.process.peer_bounds import PeerBounds
 from licorne_server.security import connections
 from licorne_server.security.access import Access
 from licorne_server.security.connections import Connection, Connections, Link
-from licorne_server.services.gate import Gate
+from licorne_server.services.call_guard import CallGuard
 from licorne_server.wire.caps import MAX_MESSAGE_BYTES
 
 MUCH = "more bytes than its calls explain"
@@ -123,8 +123,8 @@ async def test_only_cancelled_calls_are_counted_as_such(cancelled: bool, resets:
     async def found(details: Details) -> Any:
         return grpc.unary_unary_rpc_method_handler(serve)
 
-    gate = Gate(Access(), known, bounds, frozenset())
-    handler = await gate.intercept_service(found, Details("/service/method"))
+    call_guard = CallGuard(Access(), known, bounds, frozenset())
+    handler = await call_guard.intercept_service(found, Details("/service/method"))
     call = asyncio.create_task(handler.unary_unary(b"", Context()))
     await asyncio.sleep(0)
     if cancelled:

@@ -30,7 +30,7 @@ from licorne_server.process.build_info import BuildInfo
 from licorne_server.process.peer_bounds import PeerBounds
 from licorne_server.process.rm_bounds import RmBounds
 from licorne_server.rms.admission import Admission
-from licorne_server.rms.eviction import Departures
+from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.log_levels import RmLogLevels
 from licorne_server.rms.outbox_bounds import OutboxBounds
 from licorne_server.rms.registry import Rms
@@ -38,8 +38,8 @@ from licorne_server.security.access import Access
 from licorne_server.security.connections import Connections
 from licorne_server.services.about import AboutService
 from licorne_server.services.admin import AdminService
+from licorne_server.services.call_guard import CallGuard
 from licorne_server.services.events import EventsService
-from licorne_server.services.gate import Gate
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import SessionService
 from licorne_server.services.state import StateService
@@ -195,11 +195,11 @@ class Site:
         access = Access()
         views = self.scheduler.views
         bounds = PeerBounds(first_message=HEARTBEAT)
-        gate = Gate(access, Connections(bounds), bounds, frozenset())
+        call_guard = CallGuard(access, Connections(bounds), bounds, frozenset())
         engine, rms = self.engine, self.rms
-        departures = Departures(engine, rms, views, self.clock, 0.0)
+        eviction = Eviction(engine, rms, views, self.clock, 0.0)
         places = RmBounds(number=16)
-        admission = Admission(engine, rms, thread, departures, configurations, places, lambda: "")
+        admission = Admission(engine, rms, thread, eviction, configurations, places, lambda: "")
         changes = Changes(
             engine, rms, configurations, thread, self.clock, self.scheduler.refusal_of
         )
@@ -216,9 +216,9 @@ class Site:
         )
         self._dumps = StateDumps(sources)
         self._handlers = [
-            SchedulerService(engine, rms, access, gate, admission).handler(),
+            SchedulerService(engine, rms, access, call_guard, admission).handler(),
             SessionService(
-                engine, rms, access, gate, admission, time_slices, 1, HEARTBEAT, "0"
+                engine, rms, access, call_guard, admission, time_slices, 1, HEARTBEAT, "0"
             ).handler(),
             AdminService(
                 engine,
@@ -226,7 +226,7 @@ class Site:
                 views,
                 access,
                 thread,
-                departures,
+                eviction,
                 self._dumps,
                 changes,
                 CopiesInHere(

@@ -11,7 +11,7 @@ from typing import TypeVar, TypeVarTuple
 import pytest
 import structlog
 
-from licorne_server.engine.portions import Portions
+from licorne_server.engine.budget import WorkBudget
 
 START = 1_700_000_000.0
 MAX_ROUNDS = 100_000
@@ -19,13 +19,13 @@ _Ts = TypeVarTuple("_Ts")
 T = TypeVar("T")
 
 
-PORTIONS = Portions(items=2, inbox=1.0, turn=1.0, rounds=1)
+BUDGET = WorkBudget(items=2, inbox=1.0, turn=1.0, rounds=1)
 """So few items at a time that something may come between those of one request."""
 
 
 @contextmanager
 def stillness() -> Iterator[None]:
-    """The server looks at no clock of the machine and logs nothing; it takes small portions."""
+    """The server looks at no clock of the machine and logs nothing; its work budget is small."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
@@ -33,7 +33,7 @@ def stillness() -> Iterator[None]:
             patch.setattr("licorne_server.engine.engine.perf_counter", lambda: 0.0)
             patch.setattr("licorne_server.fair.perf_counter", lambda: 0.0)
             for name in ("ALONE", "TOGETHER"):
-                patch.setattr(f"licorne_server.engine.portions.{name}", PORTIONS)
+                patch.setattr(f"licorne_server.engine.budget.{name}", BUDGET)
             yield
     finally:
         structlog.configure(**before)

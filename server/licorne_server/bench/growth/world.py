@@ -40,7 +40,7 @@ from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId
 from licorne_core.values.resources import Resources
 from licorne_server.bench.driver import BenchError
 from licorne_server.bench.workload import SIZES, batched
-from licorne_server.engine.portions import ALONE
+from licorne_server.engine.budget import ALONE
 
 START = 1_000_000.0
 """When the world begins, in unix seconds."""

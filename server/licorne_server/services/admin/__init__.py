@@ -16,7 +16,7 @@ from licorne_server.engine.copies import Copies
 from licorne_server.engine.engine import Engine
 from licorne_server.fair import TimeSlices
 from licorne_server.http.dumps import StateDumps
-from licorne_server.rms.eviction import Departures
+from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.log_levels import RmLogLevels
 from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access
@@ -51,7 +51,7 @@ class AdminService:
         views: Views,
         access: Access,
         thread: ConfigThread,
-        departures: Departures,
+        eviction: Eviction,
         dumps: StateDumps,
         changes: Changes,
         copies: Copies,
@@ -60,7 +60,7 @@ class AdminService:
     ) -> None:
         """Over the engine, its RMs and the reports of its core.
 
-        `thread` parses configurations; `departures` forgets RMs; `dumps` makes state dumps;
+        `thread` parses configurations; `eviction` forgets RMs; `dumps` makes state dumps;
         `changes` are those of the configurations; plans are made on
         `copies`; what reads much takes `time_slices`;
         `log_levels` are those that RMs want.
@@ -71,7 +71,7 @@ class AdminService:
             ConfigurationMethods(access, names, audit, thread, changes),
             RevisionMethods(access, names, audit, thread, changes),
             PlanMethods(access, names, rms, time_slices, thread, copies, changes),
-            RmMethods(rms, names, audit, departures, changes.configurations),
+            RmMethods(rms, names, audit, eviction, changes.configurations),
             VerbMethods(engine, names, audit),
             LogMethods(access, audit, time_slices, log_levels),
             DumpMethods(dumps, names, access, audit),

@@ -1,7 +1,7 @@
-"""What every call passes before its service sees it: who calls, and whether that one may call more.
+"""The interceptor of all calls: authenticates the caller and enforces its peer's quotas.
 
-One peer, whatever it does, leaves places for the others. The streams of RMs that have said whose
-they are need no place, because an RM has one of each kind.
+No peer can take all places. The streams of RMs that have given their RM need no place, because an
+RM has one of each kind.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from licorne_server.telemetry.tracing.tracing import Tracing
 
 OPEN_TO_ALL = "grpc.health.v1.Health"
-"""Calls for which nobody has to say who he is: probes have no token."""
+"""A service that needs no authentication: probes have no token."""
 
 
-class Gate(grpc.aio.ServerInterceptor):
-    """Lets calls in, and holds each peer to its quota."""
+class CallGuard(grpc.aio.ServerInterceptor):
+    """Admits calls, and enforces the quotas of each peer."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Gate(grpc.aio.ServerInterceptor):
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any
     ) -> Any:
-        """The handler of a call, behind this gate."""
+        """The handler of a call, behind this guard."""
         handler = await continuation(handler_call_details)
         if handler is None:
             return None

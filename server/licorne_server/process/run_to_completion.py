@@ -10,7 +10,7 @@ log = structlog.get_logger("core.undisturbed")
 T = TypeVar("T")
 
 
-class Undisturbed:
+class RunToCompletion:
     """Runs work in tasks of its own: a caller that is cancelled leaves after the work's end."""
 
     def __init__(self, what: str) -> None:

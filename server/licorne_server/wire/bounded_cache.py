@@ -36,7 +36,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Remembered(Generic[K, V]):
+class BoundedCache(Generic[K, V]):
     """A table that forgets everything once it is full. What is in use is soon there again."""
 
     __slots__ = ("_most", "entries", "size")

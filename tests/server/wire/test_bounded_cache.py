@@ -9,10 +9,10 @@ from licorne.si.v1 import si_pb2 as si
 from licorne_core.messages.effects import AskedCheck, PredicatesAsked
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
-from licorne_server.wire import remembered
+from licorne_server.wire import bounded_cache
 from licorne_server.wire.asks import AskReader
+from licorne_server.wire.bounded_cache import ENTRY, LARGEST, BoundedCache
 from licorne_server.wire.checks import CheckEncoder
-from licorne_server.wire.remembered import ENTRY, LARGEST, Remembered
 from licorne_server.wire.responses import AllocationEncoder
 from support.peers.shim import ask
 
@@ -32,7 +32,7 @@ TABLES = (
 
 def test_a_full_table_forgets_everything_and_goes_on() -> None:
     """What is remembered never takes more than the table may, and the newest is always there."""
-    table: Remembered[int, str] = Remembered(40 * ENTRY)
+    table: BoundedCache[int, str] = BoundedCache(40 * ENTRY)
     for number in range(1_000):
         assert table.keep(number, "value", ENTRY) == "value"
         assert table.size == 2 * ENTRY * len(table.entries) <= 40 * ENTRY
@@ -42,7 +42,7 @@ def test_a_full_table_forgets_everything_and_goes_on() -> None:
 
 def test_what_is_too_large_is_not_remembered() -> None:
     """One large entry pushes nothing out."""
-    table: Remembered[str, str] = Remembered(LARGEST * 1_000)
+    table: BoundedCache[str, str] = BoundedCache(LARGEST * 1_000)
     table.keep("small", "value", 10)
     assert table.keep("large", "value", 1_000) == "value"
     assert list(table.entries) == ["small"]
@@ -50,7 +50,7 @@ def test_what_is_too_large_is_not_remembered() -> None:
 
 def test_the_tables_of_one_rm_have_eight_mib_together() -> None:
     """No table of an RM is forgotten in the sum."""
-    assert sum(getattr(remembered, f"{table}_BYTES") for table in TABLES) == 8 * MIB
+    assert sum(getattr(bounded_cache, f"{table}_BYTES") for table in TABLES) == 8 * MIB
 
 
 def tiny_tags(number: int) -> bytes:
