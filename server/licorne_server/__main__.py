@@ -98,7 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_scheduling(parser: argparse.ArgumentParser) -> None:
-    """What the core decides by, for all RMs."""
+    """Add the options of decisions, for all RMs."""
     add = parser.add_argument
     add(
         "--reservations",

@@ -1,4 +1,4 @@
-"""Fairness between peers: turns go round them, and none takes all places or all of the time.
+"""Fairness between peers: peers take turns, and none takes all places or all of the time.
 
 A peer is an identity: the names in a certificate, or a token. Where callers have none it is the
 address that they call from.
@@ -18,13 +18,13 @@ from licorne_server.process.slow_steps import SLOW_SECONDS, SlowSteps
 from licorne_server.wire.errors import CallError, exhausted
 
 SLICE_SECONDS = 0.001
-"""How long a reader works at a time, unless the turns of the engine are longer."""
+"""Seconds of a reader's slice, unless the turns of the engine are longer."""
 
 PAUSE_FACTOR = 3.0
-"""How many times as long no reader works after that, while the engine is busy."""
+"""Length of the pause after a slice while the engine is busy, in lengths of the slice."""
 
 OVERRUN = 2.0
-"""How many times its length a slice may take without owing its pause to an engine that rests."""
+"""Slice lengths after which a slice owes its pause to an idle engine too."""
 
 SHOWN_FRAMES = 4
 """Functions of a reader that the log names."""
@@ -88,7 +88,7 @@ class RoundRobin(Generic[K, T]):
 
 
 class PeerQuota:
-    """So many places, of which each peer may have so many."""
+    """A bounded number of places, with a bound for each peer."""
 
     total: int
     each: int
@@ -162,14 +162,14 @@ class Turns:
         self.taken = False
 
     def close(self, error: Exception) -> None:
-        """Empty the line: those who wait get the error."""
+        """Empty the line: waiting callers get the error."""
         for turn in self._waiting.clear():
             if not turn.done():
                 turn.set_exception(error)
 
 
 class FairLock:
-    """A lock that goes round the peers, and for which only so many may wait.
+    """A lock that peers take in turn, with a bounded line.
 
     A caller that is cancelled while it waits leaves at once, and another may wait instead.
     """
@@ -179,8 +179,8 @@ class FairLock:
     ) -> None:
         """`what` waits, in the plural, in a refusal; `reason` is the refusal's code.
 
-        So many may wait in `total`, and so many of each peer; without `each` peers have no bound of
-        their own. A refused caller is told to come back after so many seconds, if any.
+        The line has `total` places, of which each peer may take `each`; without `each` peers have
+        no bound of their own. A refused caller is advised to retry after so many seconds, if any.
         """
 
         def refusal(most: int, peer: str) -> CallError:
@@ -188,16 +188,16 @@ class FairLock:
             return exhausted(f"{what}: {most}{of_peer} wait already", reason, retry_after)
 
         self.turns = Turns()
-        """The turn that is taken while somebody holds the lock."""
+        """The turn that is taken while the lock is held."""
         self._places = PeerQuota(total, total if each is None else each, refusal)
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """Number of waiting callers."""
         return self._places.taken
 
     def close(self, error: Exception) -> None:
-        """Let nobody wait any more: those who do get the error."""
+        """Fail all waiting callers with the error."""
         self.turns.close(error)
 
     @asynccontextmanager
@@ -254,10 +254,10 @@ class TimeSlices:
         turn: Callable[[], float] = lambda: SLICE_SECONDS,
         slow: SlowSteps | None = None,
     ) -> None:
-        """`busy` tells whether there is scheduling to do; without that there are no pauses.
+        """`busy` is True while there is scheduling to do; otherwise there are no pauses.
 
-        `turn` gives the seconds that a turn of the engine takes: no slice is longer. Those that
-        were slow all the same are told to `slow`.
+        `turn` gives the seconds that a turn of the engine takes: no slice is longer. Slices that
+        were slow all the same go to `slow`.
         """
         self._slow = slow or SlowSteps()
         self._busy = busy
@@ -273,13 +273,13 @@ class TimeSlices:
     async def slice(
         self, peer: str, more: float = 0.0, *, whole: bool = False
     ) -> AsyncIterator[Callable[[], bool]]:
-        """Give the caller a slice; it gets a function that tells whether the slice is over.
+        """Give the caller a slice, as a function that returns True once the slice is over.
 
-        What is made inside takes `more` seconds of the loop later, such as to send it. Work that
+        Later use of the loop for the result, such as sending it, takes `more` seconds. Work that
         cannot end with its slice is done as a `whole`. A pause follows it in any case, as it does a
-        slice of more than `OVERRUN` times its length: the busy flag is out of date by then.
-        Nothing may be awaited inside. What is done inside counts, also if it fails. A pause is for
-        whoever comes next, so nobody can leave it out by going away.
+        slice of more than `OVERRUN` times its length: the busy flag is out of date by then. Nothing
+        may be awaited inside. Work inside counts also if it fails. The pause delays the next
+        caller, so no caller can avoid it by leaving.
         """
         await self._turns.wait(peer)
         begin = perf_counter()
@@ -302,7 +302,7 @@ class TimeSlices:
                     self._turns.pass_on()
 
     def _length(self, gap: float) -> float:
-        """How long a slice is that begins so many seconds after the last one.
+        """Length of a slice that begins so many seconds after the last one.
 
         A slice begins between two rounds of the engine only. Where these are long, as with one RM
         alone, a longer slice gives the readers their quarter of the time, and a watcher keeps up
@@ -313,7 +313,7 @@ class TimeSlices:
         return max(SLICE_SECONDS, min(gap / PAUSE_FACTOR, self._turn_seconds()))
 
     def _owed(self, spent: float, *, always: bool) -> float:
-        """The pause behind a slice that took so many seconds."""
+        """Pause after a slice of so many seconds."""
         if always or self._busy():
             self._debt += spent * PAUSE_FACTOR
         # A shorter pause is saved up: the loop's timer is too coarse for it.
@@ -333,7 +333,7 @@ def refusing(what: str, reason: str) -> Refusal:
 
 
 def _reader() -> list[str]:
-    """Who has had a slice: the functions that have led to it, outermost first."""
+    """The functions that led to a slice, outermost first."""
     ours = [
         f"{path.stem}.{frame.name}"
         for frame in traceback.extract_stack()

@@ -1,4 +1,4 @@
-"""What operators do to a running server: `licorne.v1.Admin` for programs."""
+"""Operators' calls to a running server: `licorne.v1.Admin` for programs."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
@@ -65,9 +65,9 @@ class AdminCalls(OfOneRm):
     async def validate_configuration(
         self, config: str, *, strict: bool = False
     ) -> pb.ValidateConfigurationResponse:
-        """Whether a configuration would be accepted, with all problems and warnings.
+        """Validate a configuration; returns its acceptance, with all problems and warnings.
 
-        With `strict` what is only warned of otherwise is refused as well.
+        With `strict` warnings are problems as well.
         """
         check_arguments(config=config, strict=strict)
         request = pb.ValidateConfigurationRequest(config=config, strict=strict)
@@ -78,7 +78,7 @@ class AdminCalls(OfOneRm):
     async def plan_configuration(
         self, config: str, *, base_revision: int = 0
     ) -> pb.PlanConfigurationResponse:
-        """What would happen if a configuration were applied now; nothing is changed.
+        """The effect of applying a configuration now; nothing is changed.
 
         Raises ConfigInvalid, and StaleRevision as `update_configuration` does.
         """
@@ -125,8 +125,8 @@ class AdminCalls(OfOneRm):
     ) -> pb.RollBackConfigurationResponse:
         """Put the text of an earlier revision into force; 0 is the one before the one in force.
 
-        Raises StaleRevision as `update_configuration` does, and NotFound for a revision that is
-        not kept.
+        Raises StaleRevision as `update_configuration` does, and NotFound for a revision that is not
+        retained.
         """
         check_arguments(revision=revision, base_revision=base_revision, comment=comment)
         request = pb.RollBackConfigurationRequest(
@@ -150,7 +150,7 @@ class AdminCalls(OfOneRm):
     async def plan_submission(
         self, application: Application, asks: Iterable[Ask] = ()
     ) -> pb.PlanSubmissionResponse:
-        """Where an application and its asks would go if they came now; nothing is changed.
+        """The placement of an application and its asks if they came now; nothing is changed.
 
         The placeholders of its task groups come before the asks. There may be 1,000 in all. Raises
         Rejected for what cannot be sent, as `Client` does.
@@ -170,7 +170,7 @@ class AdminCalls(OfOneRm):
     ) -> pb.SetNodeSchedulableResponse:
         """Keep new allocations off a node (drain it), or let them on it again.
 
-        What the RM says of the node holds beside it: both must let them.
+        The RM's own setting of the node holds as well: both must let them.
         """
         check_arguments(node_id=node_id, schedulable=schedulable)
         request = pb.SetNodeSchedulableRequest(
@@ -184,7 +184,7 @@ class AdminCalls(OfOneRm):
     async def stop_application(
         self, application_id: str, reason: str = "", *, partition: str = DEFAULT_PARTITION
     ) -> pb.StopApplicationResponse:
-        """End an application: its RM is told to stop all that runs, and that it has failed."""
+        """End an application: its RM gets requests to stop all allocations, and its failure."""
         check_arguments(application_id=application_id, reason=reason)
         request = pb.StopApplicationRequest(
             rm_id=self._rm("stop_application"),
@@ -244,7 +244,7 @@ class AdminCalls(OfOneRm):
 
 
 class Admin(Standalone, AdminCalls):
-    """What operators do, for a program that is no resource manager.
+    """Operators' calls, for a program that is no resource manager.
 
     ::
 

@@ -1,7 +1,7 @@
-"""Applies the scheduler's answers to the cache, and makes the events for the caller of them.
+"""Applies the scheduler's answers to the cache, and turns them into the caller's events.
 
 A replay makes the server answer for everything once more: it accepts nodes and applications,
-reports their states and echoes allocations. The caller has been told of them before. So a replay
+reports their states and echoes allocations. The caller has had these events before. So a replay
 makes events only of answers that differ.
 
 A rejection of something accepted is about a repetition or a change of it, and what was accepted
@@ -43,15 +43,15 @@ class Answers:
         self._cache = cache
         self._endings = Endings(cache, options or GangOptions(), queue)
         self.replaying = False
-        """Whether a replay has begun that the server has not found complete yet."""
+        """True while a replay is under way that the server has not found complete yet."""
 
     def begin_replay(self) -> list[Event]:
-        """The server has dropped everything: tells that the releases under way have happened."""
+        """The server has dropped everything: returns the releases under way as events."""
         self.replaying = True
         return [*self._cache.begin_replay()]
 
     def end_replay(self) -> list[Event]:
-        """The server has everything again: tells which applications are in another state now."""
+        """The server has everything again: returns the changed states of applications."""
         self.replaying = False
         events: list[Event] = []
         for known in self._cache.applications.values():
@@ -102,9 +102,9 @@ class Answers:
             yield ApplicationAccepted(application_id)
 
     def _doubtful(self, response: si.ApplicationResponse) -> set[str]:
-        """The ids of which this message accepts one namesake and rejects another.
+        """The ids that this message both accepts and rejects, for namesakes.
 
-        Nobody knows which is which if neither runs, so both stay known. To forget the accepted one
+        They cannot be told apart if neither runs, so both stay known. To forget the accepted one
         would leave it out of the next replay, which would end its allocations. The server rejects
         the other one again in that replay, which does no harm.
         """
@@ -134,7 +134,7 @@ class Answers:
         yield ApplicationRejected(application_id, rejected.reason)
 
     def _note_orphans(self, key: AppKey) -> None:
-        """The server rejects the placeholders of a rejected application; nobody asked for them."""
+        """Note the placeholders of a rejected application, whose rejections make no events."""
         cache = self._cache
         for ask_key in cache.by_application.get(key, ()):
             known = cache.asks[ask_key]
@@ -149,7 +149,7 @@ class Answers:
         return [key for key, known in self._matching(application_id) if not known.accepted]
 
     def _runs(self, key: AppKey) -> bool:
-        """Whether an application has an allocation. A replay forces it then: it is accepted."""
+        """True if an application has an allocation. A replay forces it then: it is accepted."""
         cache = self._cache
         return any(cache.asks[ask].node_id for ask in cache.by_application.get(key, ()))
 

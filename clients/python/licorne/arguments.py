@@ -1,4 +1,4 @@
-"""Checks what a caller hands to a call of `State` or `Admin`, before anything is sent.
+"""Checks the arguments of a call of `State` or `Admin`, before anything is sent.
 
 Protobuf would name neither the argument nor its value, and would take None for "not said".
 """
@@ -40,7 +40,7 @@ ARGUMENTS: Mapping[str, Check] = {
     "strict": flag,
     "with_config": flag,
 }
-"""What is asked of each argument, by its name."""
+"""The check of each argument, by its name."""
 
 # A value of such a type is wrong because of what it is, any other because of its type.
 _TYPES: Mapping[Check, type] = {text: str, tags: Mapping, flag: bool}

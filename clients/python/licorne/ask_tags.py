@@ -31,7 +31,7 @@ def contradiction(ask: Ask) -> tuple[str, str] | None:
 
 
 def has_fields(ask: Ask) -> bool:
-    """Whether an ask says anything in these fields."""
+    """True if an ask sets any of these fields."""
     return bool(ask.required_node or ask.predicate_class or ask.traceparent)
 
 

@@ -1,4 +1,4 @@
-"""How long to wait before the next try to connect."""
+"""The back-off before the next try to connect."""
 
 import random
 from collections.abc import Callable
@@ -9,7 +9,7 @@ SHARE = 0.75
 """The part of a ceiling that a wait may take. With the default ceilings the longest wait is 1.5 s,
 which leaves half a second to connect: a server that is back is joined within 2 s."""
 LONGEST = 300.0
-"""Seconds that a client stays away at the most, whatever a server tells it."""
+"""Longest back-off in seconds, also if a server asks for more."""
 
 
 class Backoff:

@@ -1,4 +1,4 @@
-"""Everything that a resource manager has told and been told: the source of every replay.
+"""The state of a resource manager, as sent and received: the source of every replay.
 
 The cache is pure bookkeeping and knows no stream and no loop. Every change returns the messages
 to send for it. A change that says nothing new returns none, so all changes are idempotent by key.
@@ -18,7 +18,7 @@ from licorne.model import Allocation, Application, Ask, Node, Termination
 from licorne.si.v1 import si_pb2 as si
 
 REMEMBERED_CHANGES = 8
-"""Changes of one ask that are kept until they are answered; each can be refused by itself."""
+"""Changes of one ask that are retained until they are answered; each can be refused by itself."""
 
 _K = TypeVar("_K")
 
@@ -43,7 +43,7 @@ class Cache:
         self.partitions: set[str] = set()
         """All partitions that an application was ever submitted to."""
         self._submitted = 0
-        """How many applications were ever submitted."""
+        """Number of applications ever submitted."""
         self.asks: dict[str, KnownAsk] = {}
         """The pending asks and the allocations, by key."""
         self.by_application: defaultdict[AppKey, set[str]] = defaultdict(set)
@@ -57,7 +57,7 @@ class Cache:
         self.dropped = Dropped()
         """The asks that the server has dropped and that are to be asked for again."""
         self.orphans: set[str] = set()
-        """The keys of placeholders whose application was rejected: they are going to be, too."""
+        """Placeholders of rejected applications: they will be rejected, too."""
         self._before: dict[str, deque[KnownAsk]] = {}
         """By key: the ask before each change that the server may still refuse, oldest first."""
 

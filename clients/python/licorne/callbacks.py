@@ -1,4 +1,4 @@
-"""The callbacks: what the server asks a resource manager, and tells it unasked.
+"""The callbacks: the server's questions to a resource manager, and its unsolicited messages.
 
 Answers to the resource manager's own requests are events (`licorne.events`).
 """
@@ -31,17 +31,16 @@ _DETAILS = si.EventRecord.ChangeDetail.DESCRIPTOR.values_by_number
 
 
 class ClassBy(Enum):
-    """Which asks the predicates judge alike: of equal resources and required node, and what is
-    named here. They share refusals. A declaration that is wrong places asks where the predicates
-    would refuse them.
-    """
+    """Asks that the predicates judge alike: those with equal resources and required node, and an
+    equal property as named here. They share refusals. A wrong declaration places asks where the
+    predicates would refuse them."""
 
     ASK = "ask"
     """Those with an equal tag `licorne/predicate-class`; an ask without it is alone."""
     TAG = "tag"
     """The same, and those without the tag are one class too."""
     ALL_TAGS = "all tags"
-    """Those whose tags are all equal but for `creationTime`, `kubernetes.io/meta/podName`,
+    """Asks whose tags are all equal but for `creationTime`, `kubernetes.io/meta/podName`,
     `licorne/traceparent` and `licorne/tracestate`."""
 
 
@@ -53,7 +52,7 @@ _CLASSES = {
 
 
 class FailMode(Enum):
-    """How a check without an answer in time counts: all its nodes refused, or accepted."""
+    """Outcome of a check without an answer in time: all its nodes refused, or accepted."""
 
     CLOSED = "refused"
     OPEN = "accepted"
@@ -61,7 +60,7 @@ class FailMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredicateCheck:
-    """Which of these nodes may an ask go to?
+    """A question: the nodes that an ask may go to.
 
     If the first node is accepted the ask counts as placed there: later checks have to see it.
     """
@@ -71,8 +70,8 @@ class PredicateCheck:
     application_id: str
     partition: str
     nodes: tuple[str, ...]
-    """The ids of the nodes: where the ask would go, and those that come next where asks that are
-    judged alike wait, or nodes were refused."""
+    """Ids of nodes: the ask's candidate, and the next ones where asks that are judged alike wait,
+    or nodes were refused."""
     allocate: bool
     """True if the ask would run on the node; False if the node would only be reserved for it,
     whatever runs there now."""
@@ -110,7 +109,7 @@ class EventRecord:
     reference_id: str
     message: str
     time: float
-    """When it happened, in unix seconds."""
+    """Time of the change, in unix seconds."""
     change: str
     """The name on the wire, such as ``ADD``."""
     detail: str

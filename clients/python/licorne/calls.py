@@ -1,4 +1,4 @@
-"""Calls beside the session: one channel while it works, a deadline on each, errors of our own."""
+"""Calls outside the session: one channel while it works, deadlines, and errors of our own."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from grpc.aio import UnaryStreamMultiCallable, UnaryUnaryMultiCallable
 
 TIMEOUT = 10.0
-"""Seconds that a call may take unless told otherwise."""
+"""Default timeout of a call, in seconds."""
 
 
 class PageRequest(Protocol):
@@ -57,7 +57,7 @@ GONE = (
     grpc.StatusCode.CANCELLED,
     grpc.StatusCode.UNKNOWN,
 )
-"""With these nobody knows what became of the call."""
+"""Codes after which the outcome of the call is unknown."""
 ANEW = (*GONE, grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 """After these the next call has another channel, which reads certificates again."""
 LONGEST = 86_400.0

@@ -1,4 +1,4 @@
-"""The gRPC channel, and what the status codes of its calls mean for the client."""
+"""The gRPC channel, and the client's errors for its status codes."""
 
 from collections.abc import Iterator
 from typing import TypeVar
@@ -68,7 +68,7 @@ class Dialer:
         """Connect nothing. Raises ValueError for a token without TLS."""
         check_token(token, tls, target)
         self.address = target
-        """Where to connect, ``host:port``; it may be changed."""
+        """Address to connect to, ``host:port``; it may be changed."""
         self._tls = tls
         self._token = token
 
@@ -77,7 +77,7 @@ class Dialer:
         return open_channel(self.address, self._tls)
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """Who calls, for every call. Raises what `authorization` does."""
+        """Credentials of every call. Raises what `authorization` does."""
         try:
             check_token(self._token, self._tls, self.address)
         except ValueError as error:
@@ -86,7 +86,7 @@ class Dialer:
 
 
 def refusal(error: aio.AioRpcError) -> LicorneError | None:
-    """What the server has refused, or None if a later try of the same may be taken."""
+    """The server's refusal as an error, or None if a later try of the same may be accepted."""
     text = text_of(error)
     match error.code():
         case grpc.StatusCode.UNAUTHENTICATED | grpc.StatusCode.PERMISSION_DENIED:

@@ -1,4 +1,4 @@
-"""Runs the functions that judge checks beside the stream, so that none of them can delay it."""
+"""Runs the functions that judge checks in tasks and threads, so that none delays the stream."""
 
 import asyncio
 import inspect
@@ -15,11 +15,11 @@ from licorne.stats import Stats
 LOG = logging.getLogger("licorne")
 
 HAND_OVER_SECONDS = 0.002
-"""How long judged checks wait for others that were judged, to be answered in one message."""
+"""Seconds that judged checks wait for others, to be answered in one message."""
 
 
 class Check(Protocol):
-    """What every kind of check has."""
+    """Common fields of all kinds of check."""
 
     @property
     def key(self) -> str:
@@ -96,7 +96,7 @@ class _Batch(Generic[C, R]):
                 self._loop.call_soon_threadsafe(self._take_soon)
 
     def take(self) -> None:
-        """Hand over what the function is through with, and nobody has taken."""
+        """Hand over the judged checks that were not taken yet."""
         # First: what is judged from here on is announced again.
         self._is_due = False
         judged = []

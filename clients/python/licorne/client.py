@@ -1,4 +1,4 @@
-"""The client: what a resource manager (RM) uses to have its cluster scheduled."""
+"""The client: a resource manager's (RM's) interface to the scheduler of its cluster."""
 
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -51,8 +51,8 @@ from licorne.victims import JudgeVictims
 class Client:
     """One resource manager's connection to the scheduler.
 
-    The client keeps everything that it was told. It tells the server again by itself after a
-    stream was lost or the server restarted.
+    The client stores all items. It sends them again by itself after a stream was lost or the server
+    restarted.
 
     Every method is idempotent by key: nodes by id, applications by partition and id, asks by key.
     A method returns when its items are queued for the stream, or are noted for the next session.
@@ -105,30 +105,29 @@ class Client:
         server's default. `instance` must rise with every start of the RM's process, because
         the server refuses lower ones; by default it is the time in nanoseconds.
 
-        `token` is a bearer token by which the server knows this RM, where it has no certificate: a
-        file, or a function that returns the token. Without `tls` it is sent to this machine only.
+        `token` is a bearer token that identifies this RM, where it has no certificate: a file, or a
+        function that returns the token. Without `tls` it is sent to this machine only.
 
-        `predicates` decides which nodes the asks of this RM may go to. It gets a `PredicateCheck`
-        and returns the nodes that it refuses, each with the reason. An async function runs as a
-        task, a plain one in a thread of its own. `fail_mode` decides about a check that the
-        function failed on or did not answer within `predicate_deadline` seconds (0.01 to 60).
-        `class_by` says which asks it judges alike.
+        `predicates` selects nodes for the asks of this RM. It gets a `PredicateCheck` and returns
+        the nodes that it refuses, each with the reason. An async function runs as a task, a plain
+        one in a thread of its own. `fail_mode` decides about a check that the function failed on or
+        did not answer within `predicate_deadline` seconds (0.01 to 60). `class_by` groups asks that
+        it judges alike.
 
-        `judge_victims` is asked which victims of preemption have to go. It gets a
-        `PreemptionCheck` and returns the nodes where the ask can run, each with the position of
-        the last victim that has to go there. It is run as `predicates` is, without which it must
-        not be given. Without it victims are chosen by resources alone.
+        `judge_victims` selects victims of preemption. It gets a `PreemptionCheck` and returns the
+        nodes where the ask can run, each with the position of the last victim that has to go there.
+        It runs like `predicates`, and needs it. Without it victims are chosen by resources alone.
 
-        `confirm` says which allocations the client gives up by itself when the scheduler wants
+        `confirm` selects allocations that the client gives up by itself when the scheduler wants
         them to end. With `resubmit` it asks again for the members of a ``Soft`` gang that the
         server has dropped.
 
-        `on_container_states` and `on_events` run in the loop and get lists, in order. What
-        arrives while such a function runs waits for its next call.
+        `on_container_states` and `on_events` run in the loop and get lists, in order. Items that
+        arrive while such a function runs wait for its next call.
 
-        `on_state_dump` is called when somebody reads a state dump of the server. What it returns
-        becomes a part of the dump: a value that JSON can hold, or JSON as a text, 1 MiB at the
-        most. An async function runs as a task, a plain one in the loop. It has 5 seconds.
+        `on_state_dump` is called for each state dump of the server. Its result becomes a part of
+        the dump: a value that JSON can hold, or JSON as a text, 1 MiB at most. An async function
+        runs as a task, a plain one in the loop. It has 5 seconds.
 
         Raises ValueError for an argument that cannot be sent, and for a token that would travel
         without TLS.
@@ -166,14 +165,14 @@ class Client:
         self._connection = Connection(self._context, dialer, retry)
         self._calls = Calls(dialer)
         self.cache: Cache = self._context.cache
-        """What the client knows of the cluster; read it, do not change it."""
+        """The client's state of the cluster; read it, do not change it."""
         self.stats: Stats = self._context.stats
         """Counters of streams, resumptions and replays."""
         known = partial(application_of, self.cache.asks)
         self.state = StateCalls(self._calls, rm_id, known, retry)
-        """What the server knows of this RM; see `State`."""
+        """The server's state of this RM; see `State`."""
         self.admin = AdminCalls(self._calls, rm_id)
-        """What operators may do to this RM, and the RM itself where it may; see `Admin`."""
+        """Operators' calls for this RM, and the RM's own where it may; see `Admin`."""
 
     async def __aenter__(self) -> Self:
         """Begin to connect in the background."""
@@ -266,7 +265,7 @@ class Client:
         await self._context.send(Packer.allocations, self.cache.ask(asks, int(time.time())))
 
     async def report_allocations(self, allocations: Iterable[Allocation]) -> None:
-        """Report allocations that run already, for instance after a restart of the RM.
+        """Report running allocations, for instance after a restart of the RM.
 
         The server takes them even where they exceed a quota. AskRejected comes only for one whose
         application or node the server does not know.
@@ -287,11 +286,11 @@ class Client:
         await self._context.send(Packer.releases, messages)
 
     async def explain(self, key: str) -> ExplainResponse:
-        """Why an ask waits, check by check, or where it runs.
+        """Explain an ask: its checks while it waits, or its node.
 
-        It may be called before the client is ready, and waits for no answer longer than 10 s.
-        Raises NotFound for an ask that the client or the server does not know, ConnectionLost if
-        the server cannot be reached, and CallFailed if it refuses. `state` has more of its kind.
+        It may be called before the client is ready, and waits at most 10 s for an answer. Raises
+        NotFound for an ask that the client or the server does not know, ConnectionLost if the
+        server cannot be reached, and CallFailed if it refuses. `state` has more calls of this kind.
         """
         self._context.check()
         return await self.state.explain(key)

@@ -1,4 +1,4 @@
-"""What outlives a stream: everything that one stream leaves to the next."""
+"""State of the client that outlives a stream: everything that one stream leaves to the next."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -42,13 +42,13 @@ class ClientContext:
         self.outgoing = Outgoing(limits.outgoing)
         self.inbox = Inbox(limits.events, self.consumed)
         self.live = asyncio.Event()
-        """Set while a stream is up whose session needs no replay; for ever after the end."""
+        """Set while a stream is up with a session that needs no replay; for ever after the end."""
         self.leaving = asyncio.Event()
         """Set when the caller closes the client."""
         self.unregister = False
-        """Whether the goodbye of the closing client asks the server to forget the RM."""
+        """True if the goodbye of the closing client asks the server to forget the RM."""
         self.failure: LicorneError | None = None
-        """What every method raises after the end; None before."""
+        """The error of every method after the end; None before."""
 
     def consumed(self, stamp: Stamp, number: int) -> None:
         """The caller has dealt with a response."""
@@ -104,7 +104,7 @@ class ClientContext:
         self.outgoing.close()
 
     def _answer(self, stamp: Stamp, answer: PredicateAnswer | PreemptionAnswer) -> None:
-        """Send an answer, unless the session that asked has ended: nobody waits for it then."""
+        """Send an answer, unless the session of its question has ended."""
         if stamp == self.session.stamp and self.outgoing.is_open:
             self.outgoing.answer(answer)
             self.wake.set()

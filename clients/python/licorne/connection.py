@@ -1,4 +1,4 @@
-"""Opens one stream after the other, for as long as the client lives."""
+"""The connection: opens one stream after the other, for as long as the client lives."""
 
 import asyncio
 import logging
@@ -44,12 +44,12 @@ class Connection:
         self._backoff = Backoff(retry)
         self._task: asyncio.Task[None] | None = None
         self._down_since = 0.0
-        """When the last session was lost, or the first one sought, by the loop's clock."""
+        """Time of the last session's loss, or of the first try, by the loop's clock."""
         self._redirects = 0
-        """How often the client was redirected since the last session."""
+        """Number of redirects since the last session."""
         self._refused_at: tuple[int, int | None] | None = None
-        """How far the client had come at the last refusal: complete replays, and the number of the
-        last request that was dealt with, which is None within a replay. None before the first."""
+        """Progress at the last refusal: complete replays, and the number of the last processed
+        request, which is None within a replay. None before the first."""
 
     def start(self) -> None:
         """Begin to connect in the background."""

@@ -1,4 +1,4 @@
-"""The asks that the server has dropped, and that the client asks for again.
+"""Resubmission of asks that the server has dropped.
 
 When the placeholders of a gang have waited too long the server drops all asks of the application.
 A ``Soft`` application then goes back to Accepted. Its members are asked for again at that moment,

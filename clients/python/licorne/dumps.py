@@ -1,4 +1,4 @@
-"""What the client adds to the state dumps of the server."""
+"""The client's part of the server's state dumps."""
 
 import asyncio
 import inspect

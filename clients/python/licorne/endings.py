@@ -1,4 +1,4 @@
-"""Applies what the server says about the ends of allocations and asks, gangs among them.
+"""Applies the server's messages about ends of allocations and asks, gangs among them.
 
 The server reports ends, and it wants ends: those the resource manager has to confirm. For a
 placeholder nothing has to be stopped in most resource managers, so the client confirms by itself.

@@ -1,4 +1,4 @@
-"""Errors that the client raises."""
+"""Errors of the client."""
 
 from collections.abc import Sequence
 
@@ -48,11 +48,11 @@ class ConfigInvalid(LicorneError):
 
 
 class NotFound(LicorneError):
-    """What a call of `State` or `Admin` names is not there; the text says what."""
+    """The subject of a call of `State` or `Admin` does not exist; the text names it."""
 
 
 class StaleRevision(LicorneError):
-    """Somebody else has changed the configuration meanwhile; nothing was touched.
+    """The configuration was changed meanwhile by another caller; nothing was touched.
 
     `revision` is the one that is in force now. Look at it before you change anything.
     """
@@ -64,9 +64,9 @@ class StaleRevision(LicorneError):
 
 
 class EventsMissed(LicorneError):
-    """Events that were to come are not kept any more, or their ids began anew.
+    """Expected events were dropped, or their ids began anew.
 
-    Watch `instance` from `next_id` on, and read what is now: some events are lost.
+    Watch `instance` from `next_id` on, and read the current state: some events are lost.
     """
 
     def __init__(self, text: str, instance: str, next_id: int) -> None:

@@ -1,4 +1,4 @@
-"""What the scheduler tells a resource manager."""
+"""The scheduler's events for a resource manager."""
 
 from dataclasses import dataclass
 
@@ -125,8 +125,8 @@ class Drained:
 class Reconnected:
     """A lost stream was made good.
 
-    With `resumed` the session goes on where it broke. Without, the server was told everything
-    anew by a replay.
+    With `resumed` the session goes on where it broke. Without, everything was sent anew by a
+    replay.
     """
 
     resumed: bool

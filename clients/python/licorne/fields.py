@@ -1,4 +1,4 @@
-"""Checks what the caller hands over, before anything is done with it.
+"""Checks the caller's items, before anything is done with them.
 
 A field that the wire cannot carry is refused with its name and its value. Protobuf would name
 neither, and would take None for "not said" and bytes for text. An argument of the wrong type is
@@ -37,7 +37,7 @@ class Range(NamedTuple):
     bounds: str
     """Both bounds in the words of an error."""
     subject: str = "it"
-    """What an error calls the number."""
+    """Name of the number in an error."""
 
 
 MOST = 2**63 - 1
@@ -60,7 +60,7 @@ def shown(value: object) -> str:
 
 
 def text(field: str, value: object) -> str:
-    """What is wrong with a text, or the empty text."""
+    """The problem of a text, or the empty text."""
     if not isinstance(value, str):
         return f"{field} is {shown(value)}: it must be a text"
     if not value.isascii():
@@ -72,7 +72,7 @@ def text(field: str, value: object) -> str:
 
 
 def whole(limits: Range, field: str, value: object) -> str:
-    """What is wrong with a whole number, of whatever type, or the empty text."""
+    """The problem of a whole number, of whatever type, or the empty text."""
     if type(value) is int and limits.low <= value <= limits.high:
         return ""
     number: int | None = None
@@ -88,7 +88,7 @@ def whole(limits: Range, field: str, value: object) -> str:
 
 
 def seconds(field: str, value: object, low: float = 0, high: float = math.inf) -> str:
-    """What is wrong with a time in seconds, or the empty text."""
+    """The problem of a time in seconds, or the empty text."""
     # "Not a number" lies between no two numbers.
     if isinstance(value, int | float) and low <= value <= high:
         return ""
@@ -97,14 +97,14 @@ def seconds(field: str, value: object, low: float = 0, high: float = math.inf) -
 
 
 def flag(field: str, value: object) -> str:
-    """What is wrong with a flag, or the empty text."""
+    """The problem of a flag, or the empty text."""
     if value is False or value is True or (isinstance(value, int) and value in (0, 1)):
         return ""
     return f"{field} is {shown(value)}: it must be True or False"
 
 
 def texts(field: str, value: object) -> str:
-    """What is wrong with a list of texts, or the empty text."""
+    """The problem of a list of texts, or the empty text."""
     if isinstance(value, str | bytes) or not isinstance(value, Collection):
         return f"{field} is {shown(value)}: it must be a list of texts"
     problems = (text(f"{field}[{number}]", item) for number, item in enumerate(value))
@@ -112,7 +112,7 @@ def texts(field: str, value: object) -> str:
 
 
 def tags(field: str, value: object) -> str:
-    """What is wrong with a mapping of texts to texts, or the empty text."""
+    """The problem of a mapping of texts to texts, or the empty text."""
     if not isinstance(value, _MAPPINGS):
         return f"{field} is {shown(value)}: it must be a mapping of texts to texts"
     for name, content in value.items():
@@ -123,7 +123,7 @@ def tags(field: str, value: object) -> str:
 
 
 def amounts(field: str, value: object) -> str:
-    """What is wrong with the amounts of resources, or the empty text."""
+    """The problem of the amounts of resources, or the empty text."""
     if not isinstance(value, _MAPPINGS):
         return f"{field} is {shown(value)}: it must be a mapping of names to amounts"
     for name, amount in value.items():
@@ -151,7 +151,7 @@ MAX_KEY = 512
 
 
 def _group_name(field: str, value: object) -> str:
-    """What is wrong with the name of a task group, or the empty text."""
+    """The problem of the name of a task group, or the empty text."""
     problem = text(field, value)
     if problem or not isinstance(value, str):
         return problem
@@ -161,7 +161,7 @@ def _group_name(field: str, value: object) -> str:
 
 
 def _style(field: str, value: object) -> str:
-    """What is wrong with the style of a gang, or the empty text."""
+    """The problem of the style of a gang, or the empty text."""
     if isinstance(value, str) and value in STYLES:
         return ""
     return f"{field} is {shown(value)}: it must be 'Soft', 'Hard' or empty"
@@ -179,7 +179,7 @@ _GROUP: Mapping[str, Check] = {
 
 
 def task_groups(field: str, value: object) -> str:
-    """What is wrong with the task groups of an application, or the empty text."""
+    """The problem of the task groups of an application, or the empty text."""
     if not isinstance(value, tuple | list):
         return f"{field} is {shown(value)}: it must be a tuple of TaskGroup"
     if len(value) > MAX_GROUPS:
@@ -199,7 +199,7 @@ def task_groups(field: str, value: object) -> str:
 
 
 def _name(field: str, value: object) -> str:
-    """What is wrong with a name that a tag carries, or the empty text; it may be empty itself."""
+    """The problem of a name in a tag, or the empty text; the name itself may be empty."""
     problem = text(field, value)
     if problem or not isinstance(value, str) or not value:
         return problem
@@ -213,7 +213,7 @@ _TRACE_PARTS = (2, 32, 16, 2)
 
 
 def _traceparent(field: str, value: object) -> str:
-    """What is wrong with a traceparent of W3C Trace Context, or the empty text."""
+    """The problem of a traceparent of W3C Trace Context, or the empty text."""
     problem = text(field, value)
     if problem or not isinstance(value, str) or not value or _is_traceparent(value):
         return problem

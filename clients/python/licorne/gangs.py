@@ -1,4 +1,4 @@
-"""Gangs: applications whose members are to run together.
+"""Gangs: applications whose members are scheduled together.
 
 For every member of its task groups an application has a placeholder: an ask that only holds the
 room. The scheduler lets a member, an ask that names the same task group, take the place of one.
@@ -16,7 +16,7 @@ def placeholder_key(application_id: str, group: str, number: int) -> str:
 
 
 def placeholder_ask(application: Application) -> Mapping[str, int]:
-    """What all placeholders of the application take together; empty if it is no gang."""
+    """Total resources of the application's placeholders; empty if it is no gang."""
     if not application.task_groups:
         return application.placeholder_resources
     total: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Events on their way from the stream to the caller."""
+"""The queue of events from the stream to the caller."""
 
 import asyncio
 from collections import deque
@@ -16,7 +16,7 @@ class Inbox:
     """
 
     def __init__(self, limit: int, consumed: Callable[[Stamp, int], None]) -> None:
-        """Let about `limit` events wait. `consumed` is told the responses that are dealt with."""
+        """Let about `limit` events wait. `consumed` is called with each processed response."""
         self._limit = limit
         self._consumed = consumed
         self._batches: deque[tuple[Stamp, int, deque[Event]]] = deque()
@@ -30,7 +30,7 @@ class Inbox:
         self._room.set()
         self._closed = False
         self._failure: LicorneError | None = None
-        """What the reader gets after the last event; None for a plain end."""
+        """The reader's error after the last event; None for a plain end."""
 
     def put(self, stamp: Stamp, number: int, events: Sequence[Event]) -> None:
         """Add the events of one response. Number 0 is for events of the client's own."""
@@ -46,7 +46,7 @@ class Inbox:
         await self._room.wait()
 
     def close(self, failure: LicorneError | None = None) -> None:
-        """Take no more events. The reader gets those that wait, and then the failure, if any."""
+        """Take no more events. The reader gets the queued ones, and then the failure, if any."""
         self._closed = True
         self._failure = failure
         self._room.set()

@@ -1,4 +1,4 @@
-"""What the client knows of one node, application or ask."""
+"""The client's state of one node, application or ask."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class KnownNode:
     node: Node
     """The node as the caller described it last."""
     accepted: bool = False
-    """Whether the server has ever accepted it."""
+    """True if the server has ever accepted it."""
 
 
 @dataclass(slots=True)
@@ -29,11 +29,11 @@ class KnownApplication:
     number: int
     """Rises with every application that is submitted; a replay sends them in this order."""
     accepted: bool = False
-    """Whether the server has accepted it since the last registration."""
+    """True if the server has accepted it since the last registration."""
     told_accepted: bool = False
-    """Whether the caller has been told of an acceptance; it is told once."""
+    """True if the caller has had the event of an acceptance; there is one at most."""
     told_state: str = ""
-    """The state that the caller was told last."""
+    """The state in the caller's last event."""
     heard: ApplicationStateChanged | None = None
     """The state that the server reported last."""
 
@@ -43,7 +43,7 @@ class KnownAsk(NamedTuple):
 
     ask: Ask
     asked_at: int
-    """When the caller made it, in unix seconds."""
+    """Time of the caller's request, in unix seconds."""
     node_id: str = ""
     """The node that it is allocated to; empty while it is pending."""
 

@@ -1,4 +1,4 @@
-"""What a resource manager tells the scheduler. Amounts are bytes, milli-cores or counts."""
+"""Items of a resource manager for the scheduler. Amounts are bytes, milli-cores or counts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,14 +24,14 @@ class TaskGroup:
     """Members of a gang that are alike. A placeholder holds the room of each until it comes."""
 
     name: str
-    """What the asks of the members say in their `task_group`. Unique in its application."""
+    """The members' asks name it in `task_group`. Unique in its application."""
     members: int
-    """How many placeholders there are; 1 or more."""
+    """Number of placeholders; 1 or more."""
     resources: Mapping[str, int]
-    """What one placeholder holds. A member that needs more of anything cannot replace one."""
+    """Resources of one placeholder. A member that needs more of anything cannot replace one."""
     priority: int = 0
     tags: Mapping[str, str] = field(default_factory=lambda: _NO_TAGS)
-    """Tags of every placeholder, such as those that say which nodes will do."""
+    """Tags of every placeholder, such as node constraints."""
     allow_preempt_self: bool = False
     allow_preempt_other: bool = False
 
@@ -50,13 +50,13 @@ class Application:
     task_groups: tuple[TaskGroup, ...] = ()
     """For a gang: its groups. The client asks for their placeholders; see `licorne.gangs`."""
     placeholder_resources: Mapping[str, int] = field(default_factory=dict)
-    """For a gang whose placeholders you ask for yourself: what they take together. Without task
-    groups only, as the client adds up those."""
+    """For a gang with placeholders of your own: their total resources. Without task groups only, as
+    the client adds up those."""
     placeholder_timeout: float = 0
     """For a gang: seconds that its placeholders may wait; 0 for the 900 s of the server."""
     gang_style: str = ""
-    """For a gang whose placeholders have waited too long: ``Hard`` fails it, ``Soft`` lets it run
-    on without them. Empty means ``Soft``."""
+    """For a gang whose placeholders have timed out: ``Hard`` fails it, ``Soft`` lets it run on
+    without them. Empty means ``Soft``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,13 +76,13 @@ class Ask:
     tags: Mapping[str, str] = field(default_factory=lambda: _NO_TAGS)
     partition: str = DEFAULT_PARTITION
     originator: bool = False
-    """Whether it started the application, as a driver does. It is preempted after others."""
+    """True if it started the application, as a driver does. It is preempted after others."""
     allow_preempt_self: bool = False
-    """Whether it may be preempted by choice; allocations without it only if nothing else helps."""
+    """True if it may be preempted by choice; others are preempted only if nothing else helps."""
     allow_preempt_other: bool = False
-    """Whether allocations of other queues may be preempted for it."""
+    """True if allocations of other queues may be preempted for it."""
     placeholder: bool = False
-    """Whether it only holds room for a member of its task group."""
+    """True if it only holds room for a member of its task group."""
     task_group: str = ""
     """The task group of a gang that it belongs to."""
     required_node: str = ""
@@ -105,7 +105,7 @@ class Allocation:
 
 
 class Termination(Enum):
-    """Why an allocation ends. The numbers are those of the wire."""
+    """Reason for the end of an allocation. The numbers are those of the wire."""
 
     STOPPED = 1
     """The resource manager does not want it any more, or it has ended by itself."""

@@ -86,12 +86,12 @@ def _read(path: Path | None) -> bytes | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryConfig:
-    """When to try again. All times are in seconds.
+    """The back-off between tries. All times are in seconds.
 
     The wait is random, between 0 and three quarters of a ceiling. The ceiling starts at `initial`
-    and doubles with every failure. With the defaults no wait is longer than 1.5 s, so that a
-    server that is back is joined within 2 s. A wait that the server asks for is kept: it takes
-    that long, and up to half as much more.
+    and doubles with every failure. With the defaults no wait is longer than 1.5 s, so that a server
+    that is back is joined within 2 s. A wait requested by the server is observed: it takes that
+    long, and up to half as much more.
 
     Raises ValueError for a time that is negative or no number.
     """
@@ -107,7 +107,7 @@ class RetryConfig:
     """A welcome takes the ceiling back to `initial`, but not if its stream is lost sooner than
     this. Otherwise a server that welcomes and drops its clients would be overrun by them."""
     give_up_after: float | None = None
-    """The client fails with `ConnectionLost` after so long without a session; None for never."""
+    """Seconds without a session until the client fails with `ConnectionLost`; None for never."""
 
     def __post_init__(self) -> None:
         """Check the times."""
@@ -119,10 +119,10 @@ class RetryConfig:
 
 
 class Confirm(Enum):
-    """Which allocations the client gives up by itself when the scheduler wants them to end.
+    """Allocations that the client gives up by itself when the scheduler wants them to end.
 
-    It confirms as soon as it hears of it, and the scheduler gives the room away at once. So it
-    must not confirm for an allocation that has to be stopped first.
+    It confirms at once, and the scheduler gives the room away at once. So it must not confirm for
+    an allocation that has to be stopped first.
     """
 
     NOTHING = "nothing"
@@ -135,15 +135,15 @@ class Confirm(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangOptions:
-    """What the client does by itself about gangs and preemption.
+    """The client's automatic actions for gangs and preemption.
 
     Raises ValueError for a value of another type.
     """
 
     confirm: Confirm = Confirm.PLACEHOLDERS
-    """What it gives up by itself."""
+    """Allocations that it gives up by itself."""
     resubmit: bool = False
-    """Whether it asks again for the members of a ``Soft`` gang that the server has dropped."""
+    """True to ask again for the members of a ``Soft`` gang that the server has dropped."""
 
     def __post_init__(self) -> None:
         """Check the types."""
@@ -155,7 +155,7 @@ class GangOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much the client keeps in memory on the way out and on the way in.
+    """Bounds of the client's memory on the way out and on the way in.
 
     Raises ValueError for a limit that is no whole number or below 1.
     """
@@ -163,7 +163,7 @@ class Limits:
     outgoing: int = 50_000
     """Items that may wait to be sent. Beyond it the methods of the client wait."""
     resend: int = 1_000
-    """Sent requests that are kept for a resumption. Beyond it a lost stream costs a replay."""
+    """Sent requests retained for a resumption. Beyond it a lost stream costs a replay."""
     events: int = 50_000
     """Events that may wait for their reader. Beyond it the client reads no more from the server,
     which in the end stops scheduling for this RM."""

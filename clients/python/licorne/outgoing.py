@@ -1,4 +1,4 @@
-"""The requests that are not sent yet, with a bound for those who make them."""
+"""The queue of unsent requests, with a bound for their callers."""
 
 import asyncio
 from collections import deque
@@ -39,11 +39,11 @@ class Outgoing:
         """The answer to a question for the state: only the newest counts."""
         self._limit = limit
         self.is_open = False
-        """Whether there is a session to queue requests for."""
+        """True if there is a session to queue requests for."""
         self.streaming = False
-        """Whether that session has a stream now."""
+        """True if that session has a stream now."""
         self._room = asyncio.Event()
-        """Set unless somebody waits for room."""
+        """Set unless a caller waits for room."""
         self._room.set()
 
     def open(self, max_items: int) -> None:

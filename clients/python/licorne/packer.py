@@ -34,12 +34,12 @@ class Packer:
         self._kind = ""
         """The field of the last request that its items are in."""
         self._removing = False
-        """Whether the last request has a removal."""
+        """True if the last request has a removal."""
         self._bytes = 0
         """Bytes of the items in the last request."""
 
     def __len__(self) -> int:
-        """How many requests there are."""
+        """Number of requests."""
         return len(self._requests)
 
     def nodes(self, items: Iterable[si.NodeInfo]) -> None:

@@ -1,4 +1,4 @@
-"""Everything that the cache knows, as the requests of one replay."""
+"""The requests of one replay, from all items in the cache."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Runs the caller's functions beside the stream, so that none of them can delay it."""
+"""Runs the caller's functions in tasks and threads, so that none delays the stream."""
 
 import asyncio
 import inspect

@@ -1,8 +1,8 @@
 """Numbers, acknowledgements and resumption of one session. It knows no stream and no loop.
 
-Both sides number their messages from 1 on, across all streams of a session. Each tells the other
-the number up to which it has processed the other's messages. A request is kept until the server
-has processed it, and is sent again when the session is resumed.
+Both sides number their messages from 1 on, across all streams of a session. Each acknowledges the
+number up to which it has processed the other's messages. A request is retained until the server has
+processed it, and is sent again when the session is resumed.
 """
 
 from collections import deque
@@ -33,13 +33,13 @@ class Session:
         self._rm_id = rm_id
         self._instance = instance
         self.registration = registration
-        """What the hello says of the RM. The server ignores it when it resumes a session."""
+        """The RM's registration in the hello. The server ignores it when it resumes a session."""
         self._resend = resend
         self._callbacks = callbacks
         self._token = ""
         """The token of the last welcome; empty if the next hello must not resume."""
         self._given_up = False
-        """Whether the session was given up after the last hello had asked to resume it."""
+        """True if the session was given up after the last hello had asked to resume it."""
         self.stamp: Stamp = (0, 0)
         """The epoch and session that the last response was of."""
         self._sent = 0
@@ -59,7 +59,7 @@ class Session:
 
     @property
     def resumable(self) -> bool:
-        """Whether the next hello may ask the server to resume the session."""
+        """True if the next hello may ask the server to resume the session."""
         return bool(self._token) and self._processed >= self._lost
 
     @property
@@ -69,7 +69,7 @@ class Session:
 
     @property
     def unacknowledged(self) -> int:
-        """How many responses the caller has dealt with that the server has not been told of."""
+        """Number of responses that the caller has processed and the server has no notice of."""
         return self._consumed - self._acknowledged
 
     def forget(self) -> None:
@@ -141,7 +141,8 @@ class Session:
         return goodbye
 
     def accepts(self, response: UpdateResponse) -> bool:
-        """Whether to apply a response. Repeats and responses of an older session are dropped.
+        """True if a response is to be applied. Repeats and responses of an older session are
+        dropped.
 
         Raises ConnectionLost if a response is missing before it, or if it acknowledges what was
         never sent. It makes the next hello ask for a new session then, as only a replay can make

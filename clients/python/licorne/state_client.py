@@ -1,4 +1,4 @@
-"""What the scheduler knows, read-only: `licorne.v1.State` for programs."""
+"""Reads of the scheduler's state: `licorne.v1.State` for programs."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -59,7 +59,7 @@ class StateCalls(OfOneRm):
         self._retry = retry or RetryConfig()
 
     async def server(self) -> pb.GetServerResponse:
-        """Which version runs there, in which form, since when."""
+        """Version, form and start of the server."""
         return await self._calls.call(
             lambda channel: _stub(channel).GetServer, pb.GetServerRequest()
         )
@@ -124,12 +124,12 @@ class StateCalls(OfOneRm):
     async def explain(
         self, key: str = "", *, application_id: str = "", partition: str = DEFAULT_PARTITION
     ) -> pb.ExplainResponse:
-        """Why an ask waits, check by check, where it runs, or why it had to stop.
+        """Explain an ask: its checks while it waits, its node, or the reason of its end.
 
         Without `application_id` the client has to know the ask, as `Client.state` does. Without
         `key` it is the first ask of the application.
 
-        Raises ValueError if neither says which application is meant.
+        Raises ValueError if neither gives the application.
         """
         check_arguments(key=key, application_id=application_id)
         if not application_id:
@@ -150,11 +150,11 @@ class StateCalls(OfOneRm):
         return found
 
     async def users(self, name: str = "", *, partition: str = DEFAULT_PARTITION) -> list[pb.Usage]:
-        """What one user or all of them have and may have, queue by queue."""
+        """Usage and limits of one user or all of them, queue by queue."""
         return await self._usage(pb.USAGE_OF_USERS, name, partition)
 
     async def groups(self, name: str = "", *, partition: str = DEFAULT_PARTITION) -> list[pb.Usage]:
-        """What one group or all of them have and may have, queue by queue."""
+        """Usage and limits of one group or all of them, queue by queue."""
         return await self._usage(pb.USAGE_OF_GROUPS, name, partition)
 
     async def _usage(
@@ -168,7 +168,7 @@ class StateCalls(OfOneRm):
         )
 
     async def reservations(self, *, partition: str = DEFAULT_PARTITION) -> list[pb.Reservation]:
-        """Which nodes are reserved for which asks."""
+        """Reserved nodes, with their asks."""
         return await self._calls.gathered(
             lambda channel: _stub(channel).ListReservations,
             pb.ListReservationsRequest(partition=self._partition(partition)),
@@ -178,7 +178,7 @@ class StateCalls(OfOneRm):
     async def preemptions(
         self, *, application_id: str = "", key: str = "", partition: str = DEFAULT_PARTITION
     ) -> list[pb.Preemption]:
-        """Which allocations were preempted, for whom and why; the latest first."""
+        """Preempted allocations, with their preemptors and reasons; the latest first."""
         check_arguments(application_id=application_id, key=key)
         return await self._calls.gathered(
             lambda channel: _stub(channel).ListPreemptions,
@@ -191,13 +191,13 @@ class StateCalls(OfOneRm):
         )
 
     async def outstanding(self, *, partition: str = DEFAULT_PARTITION) -> list[pb.OutstandingShape]:
-        """What quota would admit and no node takes, by size; the largest count first."""
+        """Asks admitted by quota without a fitting node, by size; the largest count first."""
         request = pb.ListOutstandingRequest(partition=self._partition(partition))
         answer = await self._calls.call(lambda channel: _stub(channel).ListOutstanding, request)
         return list(answer.shapes)
 
     async def kept_events(self, start: int = 0, count: int = 0) -> pb.ListEventsResponse:
-        """Events of the RM that are kept, from the id `start` on, and which ids are kept.
+        """Past events of the RM from the id `start` on, and the range of ids in the log.
 
         There are `count` of them at the most; 0 means as many as one answer takes.
         """
@@ -210,12 +210,12 @@ class StateCalls(OfOneRm):
     ) -> AsyncGenerator[EventRecord, None]:
         """Events of the RM as they happen, from the id `start` on, or from now on.
 
-        A connection that is lost once it was there is made again, as often as it takes, and no
-        event is left out. `instance` is that of `kept_events` which `start` was taken from.
+        A lost connection is made again, as often as it takes, and no event is left out. `instance`
+        is that of the `kept_events` that `start` was taken from.
 
-        Raises EventsMissed where events that were to come are not kept any more, and after a
-        restart of the server or a registration of the RM, with which ids begin anew. Leave the loop
-        by `contextlib.aclosing`, or the call stays open until the iterator is collected.
+        Raises EventsMissed where expected events were dropped, and after a restart of the server or
+        a registration of the RM, with which ids begin anew. Leave the loop by
+        `contextlib.aclosing`, or the call stays open until the iterator is collected.
         """
         check_arguments(start=0 if start is None else start, instance=instance)
         if start is None:
@@ -247,7 +247,7 @@ class StateCalls(OfOneRm):
 
 
 class State(Standalone, StateCalls):
-    """What the scheduler knows, for a program that is no resource manager.
+    """The scheduler's state, for a program that is no resource manager.
 
     ::
 

@@ -1,11 +1,11 @@
-"""Counters for those who watch a client."""
+"""Counters of a client, for its monitoring."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class Stats:
-    """What a client has counted since it was made."""
+    """Counts since the client was made."""
 
     streams: int = 0
     """Streams that were opened, also those without a welcome."""
@@ -14,4 +14,4 @@ class Stats:
     replayed: int = 0
     """Replays that were complete, the first one included."""
     unanswered: int = 0
-    """Checks of nodes and of victims that were not answered in time, or whose function failed."""
+    """Checks of nodes and of victims without an answer in time, or with a failed function."""

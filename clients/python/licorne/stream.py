@@ -56,17 +56,17 @@ class Stream:
         self._repeats: list[UpdateRequest] = []
         """The requests of former streams that a resumption sends again."""
         self._replaying = False
-        """Whether a replay is wanted that has not been sent to its end."""
+        """True while a replay is wanted that has not been sent to its end."""
         self._reading_since: float | None = None
-        """When the wait for a response began, by the loop's clock; None while there is none."""
+        """Start of the wait for a response, by the loop's clock; None while there is none."""
         self._goodbye_said = False
-        """Whether we have said goodbye."""
+        """True once we have said goodbye."""
         self._goodbye_heard = False
-        """Whether the server has said goodbye."""
+        """True once the server has said goodbye."""
         self.welcomed_at: float | None = None
-        """When the server welcomed us, by the loop's clock; None before."""
+        """Time of the server's welcome, by the loop's clock; None before."""
         self.was_live = False
-        """Whether the session needed no replay at the end of the stream."""
+        """True if the session needed no replay at the end of the stream."""
         self.redirect = ""
         """The address that the server sent us to; empty if it welcomed us itself."""
         self.retry_after: float | None = None

@@ -1,4 +1,4 @@
-"""Preemption checks: the resource manager says which victims have to go, so that an ask can run."""
+"""Preemption checks: the resource manager selects victims, so that an ask can run."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -31,9 +31,9 @@ class NodeVictims:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionCheck:
-    """Which victims have to go on each of these nodes, so that an ask can run there?
+    """A question: the victims that have to go on each of these nodes for an ask.
 
-    Nobody was told to stop yet.
+    They were not stopped yet.
     """
 
     id: int

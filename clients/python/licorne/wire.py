@@ -1,4 +1,4 @@
-"""Makes the messages of the wire from what the caller says.
+"""Makes the messages of the wire from the caller's items.
 
 `licorne.fields` has checked the fields before. An item without an id and one that is too large
 are refused here. Everything else is for the server to judge.
@@ -58,7 +58,7 @@ def registration(
     config: str,
     extra_config: Mapping[str, str],
 ) -> si.RegisterResourceManagerRequest:
-    """What the hello says of the RM. Raises ValueError for a field that cannot be sent."""
+    """The RM's registration in the hello. Raises ValueError for a field that cannot be sent."""
     check_registration(
         rm_id=rm_id,
         config=config,

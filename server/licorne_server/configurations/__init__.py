@@ -1,9 +1,9 @@
-"""The configurations of RMs: which is in force, who brought it, and which were before it.
+"""The configurations of RMs: the one in force, its source, and the earlier ones.
 
 An applied configuration, by an operator or a rollback, stays in force until another one comes. The
-text that an RM registers with counts as another one only if it is not the text that the RM had said
-before. One that cannot be used any more when its RM registers keeps nobody out: what the RM says
-comes into force instead.
+text that an RM registers with counts as another one only if it differs from the text that the RM
+sent before. An applied configuration that has become unusable when its RM registers does not keep
+the RM out: the RM's own text comes into force instead.
 """
 
 from licorne_server.configurations.applying import Applied, Applier, Change

@@ -1,7 +1,6 @@
 """Puts another configuration into force for an RM.
 
-For one that is not registered now, but was, it is only noted: it comes into force when the RM
-registers.
+For an RM that has gone it is only noted: it comes into force when the RM registers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,11 +46,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """What came of a change.
+    """The result of a change.
 
-    `changed` is False where the configuration was in force already. `persistent` is whether the
-    revision in force is that after a restart of the server as well. An RM that is not `registered`
-    has it in force when it registers.
+    `changed` is False where the configuration was in force already. `persistent`: the revision in
+    force survives a restart. An RM that is not `registered` has it in force when it registers.
     """
 
     changed: bool
@@ -61,7 +59,7 @@ class Applied:
 
 
 class Applier:
-    """Applies changes whole or not at all. Whoever calls it holds the RM's lock."""
+    """Applies changes whole or not at all. Its caller holds the RM's lock."""
 
     def __init__(
         self, engine: Engine, configurations: Configurations, check: CheckConfiguration
@@ -151,7 +149,7 @@ class Applier:
         )
 
     def _after(self, before: Revisions, change: Change, config: SubmittedConfig) -> Revisions:
-        """What is known of the RM once the change is in force."""
+        """The RM's revisions once the change is in force."""
         if not isinstance(config, Configuration):
             return before
         source = change.source if change.config else self._configurations.default.source
@@ -162,7 +160,7 @@ class Applier:
         return after.saying(config.text, extra) if change.source is Source.RM else after
 
     async def _prepare(self, after: Revisions) -> None:
-        """Write what is to be kept, before anything is changed.
+        """Store the new revisions, before anything is changed.
 
         Raises:
             CallError: FAILED_PRECONDITION, it cannot be written.
@@ -198,7 +196,7 @@ class Applier:
 
 
 class _Outcome(Enum):
-    """What the core made of a change."""
+    """The core's result of a change."""
 
     CHANGED = "changed"
     SAME = "it was in force"
@@ -206,7 +204,7 @@ class _Outcome(Enum):
 
 
 def _outcome(effects: Sequence[Effect]) -> _Outcome:
-    """Whether an update changed anything.
+    """The result of an update in its effects.
 
     Raises:
         CallError: it was refused.

@@ -1,4 +1,4 @@
-"""Everything by which configurations change while the server runs."""
+"""Changes of configurations while the server runs."""
 
 from contextlib import AbstractAsyncContextManager
 
@@ -12,7 +12,7 @@ from licorne_server.rms.registry import Rms, configuring
 
 
 class Changes:
-    """The one who applies configurations, and the one who reads the default's file again."""
+    """The applier of configurations, and the reloader of the default's file."""
 
     def __init__(
         self,
@@ -39,6 +39,6 @@ class Changes:
         return configuring(self._rms, rm_id, self._now)
 
     async def stop(self) -> None:
-        """Begin no more of them, and wait for those that have begun."""
+        """Begin no more changes, and wait for those under way."""
         await self.reloader.stop()
         await self.applier.stop()

@@ -1,4 +1,4 @@
-"""The configuration of RMs that bring none: that of the `--config` file, or the built-in one."""
+"""The configuration of RMs without their own: that of the `--config` file, or the built-in one."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,9 +22,9 @@ class DefaultFileError(Exception):
 
 @dataclass(slots=True)
 class Default:
-    """What holds for RMs that bring no configuration.
+    """Default configuration, for RMs without their own.
 
-    `file` is where `current` was read from; without one nothing is ever read again.
+    `file` is the source of `current`; without one nothing is ever read again.
     """
 
     current: Configuration = field(default_factory=built_in)
@@ -32,7 +32,7 @@ class Default:
 
     @property
     def source(self) -> Source:
-        """Who is said to bring it."""
+        """Its source in the history."""
         return Source.BUILT_IN if self.file is None else Source.FILE
 
 

@@ -2,8 +2,8 @@
 
 ::
 
-    rms/NAME/revisions              the record of an RM
-    rms/NAME/texts/DIGEST.yaml      its texts
+They are taken over once, and removed then. A marker of a later format takes their place: earlier
+versions refuse it, and do not start without the contents of the database.
 
 They are taken over once, and removed then. A marker of a later format takes their place: those
 versions refuse it, and do not start without what has moved into the database.

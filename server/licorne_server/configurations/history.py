@@ -1,4 +1,4 @@
-"""Which configuration is in force for each RM, and which were; RMs that are gone among them."""
+"""The configuration in force and its predecessors, for each RM, disconnected RMs included."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from licorne_server.wire.responses import nanoseconds
 log = structlog.get_logger("core.configurations.history")
 
 MAX_GONE = 1_024
-"""RMs that are gone of which revisions are kept: as many as there may be RMs."""
+"""RMs not registered whose revisions are retained: as many as there may be RMs."""
 
 MAX_GONE_BYTES = 64 * 1024 * 1024
 """Bytes of their texts."""
@@ -34,18 +34,18 @@ class Unusable(NamedTuple):
 class Configurations:
     """The revisions of all RMs.
 
-    Whoever changes an RM's configuration says first what it will be, in `expecting`. It counts from
-    the moment at which the core has it in force. So nobody ever reads a revision whose text is not
-    that in force.
+    A change of an RM's configuration is announced in `expecting`. It counts from the moment at
+    which the core has it in force. So a reader never sees a revision with a text that is not in
+    force.
     """
 
     default: Default
     """The configuration of RMs that bring none."""
     keeper: Keeper
-    """Who keeps the revisions beyond this process."""
+    """Storage of the revisions beyond this process."""
 
     def __init__(self, default: Default, keeper: Keeper, clock: Clock) -> None:
-        """No RM is known; `start` brings those that the keeper has."""
+        """No RM is known; `start` loads those in storage."""
         self.default = default
         self.keeper = keeper
         self._clock = clock
@@ -55,7 +55,7 @@ class Configurations:
         self._gone: dict[RmId, None] = {}
 
     def start(self) -> None:
-        """Take over what the server before this one had kept.
+        """Take over the stored revisions of earlier servers.
 
         Raises:
             SettingsError: something that was kept cannot be used.
@@ -91,11 +91,11 @@ class Configurations:
         extra: str = "",
         unusable: Unusable | None = None,
     ) -> Revisions | None:
-        """What is in force once the RM is registered; None if the configuration is not usable.
+        """The revisions once the RM is registered; None if the configuration is not usable.
 
-        `text` and `extra` are what the RM said, and `config` is what it is registered with. An
-        applied configuration goes on, unless it is said to be `unusable`: then what the RM said is
-        in force instead, and the new revision says so.
+        `text` and `extra` are the RM's own, and `config` is the one it is registered with. An
+        applied configuration goes on, unless it is `unusable`: then the RM's own comes into force
+        instead, and the new revision records that.
         """
         before = self._of.get(rm_id) or Revisions(rm_id=rm_id)
         if not isinstance(config, Configuration):
@@ -184,12 +184,12 @@ class Configurations:
             self.gone(revisions.rm_id)
 
     def save(self, rm_id: RmId) -> None:
-        """Have the RM's revisions kept beyond this process as soon as possible, if any are."""
+        """Store the RM's revisions as soon as possible, if there are any."""
         if rm_id in self._of:
             self.keeper.save(self._of[rm_id])
 
     def gone(self, rm_id: RmId) -> None:
-        """The RM is not registered any more. What is known of it is kept for its return."""
+        """Note that the RM is not registered any more. Its revisions stay for its return."""
         if rm_id in self._of:
             # Whoever was changed last is dropped last.
             self._gone.pop(rm_id, None)
@@ -197,13 +197,13 @@ class Configurations:
             self._drop_too_many()
 
     def forget(self, rm_id: RmId) -> None:
-        """Somebody wants the RM to be forgotten with all that is known of it."""
+        """Delete the RM's revisions, on an operator's request."""
         self._gone.pop(rm_id, None)
         if self._of.pop(rm_id, None) is not None:
             self.keeper.drop(rm_id)
 
     def _drop_too_many(self) -> None:
-        """Of RMs that are gone keep so many: those go first that have nothing applied."""
+        """Drop revisions of gone RMs above the bounds, those without an applied one first."""
         size = sum(self._of[rm_id].size for rm_id in self._gone)
         order = sorted(self._gone, key=lambda rm_id: self._of[rm_id].is_applied)
         for rm_id in order:

@@ -1,6 +1,6 @@
-"""Keeps revisions beyond this process, in a state directory if there is one.
+"""Storage of revisions in a state directory, if there is one.
 
-It writes in one thread, in the order in which that was asked for, never in the event loop.
+It writes in one thread, in the order of the requests, never in the event loop.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ log = structlog.get_logger("core.configurations.keeper")
 
 
 class Keeper:
-    """The one who writes into the state directory; without one nothing is kept."""
+    """The single writer of the state directory; without one nothing is stored."""
 
     failures: int
     """Writes that have failed since the start."""
@@ -34,7 +34,7 @@ class Keeper:
 
     @property
     def persistent(self) -> bool:
-        """Whether anything is kept."""
+        """True if revisions are stored."""
         return self._dir is not None
 
     def open(self) -> list[Revisions]:
@@ -48,7 +48,7 @@ class Keeper:
         return found
 
     async def prepare(self, revisions: Revisions) -> None:
-        """Write all that `commit` needs, so that it needs no more room on the disk.
+        """Write the data for `commit`, so that it needs no more room on the disk.
 
         Raises:
             OSError: it cannot be written; what was kept before is kept still.
@@ -61,7 +61,7 @@ class Keeper:
                 raise
 
     async def commit(self, revisions: Revisions) -> bool:
-        """Keep what was prepared in place of what was kept; whether it is kept."""
+        """Replace the stored revisions by the prepared ones; returns True if they are stored."""
         if self._dir is None:
             return False
         self._latest[revisions.rm_id] = revisions
@@ -73,7 +73,7 @@ class Keeper:
         return True
 
     def discard(self, rm_id: RmId) -> None:
-        """What was prepared does not come."""
+        """Discard the prepared revisions."""
         if self._dir is not None:
             self._begin(rm_id, partial(self._dir.discard, rm_id))
 
@@ -101,7 +101,7 @@ class Keeper:
         return asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def _begin(self, rm_id: RmId, work: Callable[[], None]) -> None:
-        """The same, where nobody waits for it."""
+        """The same, without waiting for the result."""
 
         def ended(future: "asyncio.Future[None]") -> None:
             error = future.exception()

@@ -1,8 +1,7 @@
-"""The form in which an RM's revisions are kept.
+"""The stored form of an RM's revisions.
 
-The first line is the SHA-256 of all that follows, which is a JSON document. Texts are not in it:
-they stand beside it, by their SHA-256. So do extra configurations, as JSON. Records of earlier
-versions have none of these.
+The first line is the SHA-256 of the rest, which is a JSON document. Texts are outside it, by their
+SHA-256. So are extra configurations, as JSON. Records of earlier versions have none of these.
 """
 
 import json
@@ -26,7 +25,7 @@ def digest_of(data: bytes) -> str:
 
 
 def text_digest(text: str) -> str:
-    """The name under which a text is kept."""
+    """The key of a stored text."""
     return digest_of(text.encode())
 
 
@@ -81,7 +80,7 @@ def needed_texts(data: bytes) -> set[str]:
 
 
 def decode(data: bytes, texts: Mapping[str, str]) -> Revisions:
-    """The revisions in a record; `texts` are those that it needs, by digest.
+    """Revisions of a record; `texts` holds its texts by digest.
 
     Raises:
         Damaged: it is no record, or a text of it is missing.
@@ -124,7 +123,7 @@ def _text(digest: str, texts: Mapping[str, str]) -> str:
 
 
 def _named(text: str) -> str:
-    """The name under which a text is kept; empty for none."""
+    """The key of a stored text; empty for none."""
     return text_digest(text) if text else ""
 
 

@@ -1,4 +1,4 @@
-"""Reads the default configuration's file again: when told to, and when its content has changed.
+"""Reloads the default configuration's file: on request, and when its content has changed.
 
 RMs whose configuration is that of the file get the new one, each whole or not at all. An RM that
 registers later gets it as well.
@@ -45,7 +45,7 @@ ORIGIN = Origin("the server", "the default configuration")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReloadedRm:
-    """What became of an RM that runs the file's configuration; `refusal` is why it does not now."""
+    """Result for an RM with the file's configuration; `refusal` is the reason against it."""
 
     rm_id: RmId
     changed: bool
@@ -55,7 +55,7 @@ class ReloadedRm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reloaded:
-    """What came of a reload; `changed` is whether anything was new in the file."""
+    """The result of a reload; `changed` is True if the file was new."""
 
     changed: bool
     checksum: str
@@ -63,14 +63,14 @@ class Reloaded:
 
 
 class Reloader:
-    """The only one who reads the file of the default configuration again."""
+    """The only reader of the default configuration's file after the start."""
 
     reloads: int
     """Reloads since the start after which the file's configuration is the default."""
     failures: int
     """Reloads since the start that found a file that cannot be used."""
     seconds: float
-    """How long the last of all these took."""
+    """Duration of the last reload, in seconds."""
 
     def __init__(
         self,
@@ -210,10 +210,10 @@ class Reloader:
             log.exception("default configuration not read")
 
     async def _look(self, file: Path) -> None:
-        """Read the file again once two looks in a row have found the same new content.
+        """Reload the file once two looks in a row have found the same new content.
 
-        So a file is left alone while somebody writes it, and one that cannot be used is told of
-        once for each content. A link is followed: it may lead to another file than before.
+        So a file is left alone during a write, and an unusable one is reported once for each
+        content. A link is followed: it may lead to another file than before.
         """
         due = asyncio.Event()
         seen = last = sha256(self._default.current.text.encode()).hexdigest()
@@ -232,7 +232,7 @@ class Reloader:
 
 
 def _digest(file: Path) -> str:
-    """What tells the file's content from any other; if it cannot be read, why."""
+    """The digest of the file's content; if it cannot be read, the reason."""
     try:
         return sha256(read_default(file).encode()).hexdigest()
     except DefaultFileError as error:

@@ -1,4 +1,4 @@
-"""The configurations that an RM had, the last of which is in force. Values, never changed."""
+"""The configurations of an RM, the last of which is in force. Values, never changed."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -9,15 +9,15 @@ from licorne_core.config.schema import Configuration
 from licorne_core.values.ids import RmId
 
 MAX_REVISIONS = 50
-"""Revisions of an RM that are kept."""
+"""Revisions retained for an RM, at most."""
 
 MAX_TEXT_BYTES = 4 * 1024 * 1024
-"""Bytes of the different texts of one RM that are kept: two of the largest. Those of extra
-configurations are among them. The one in force is kept in any case."""
+"""Bytes of distinct texts retained for one RM: two of the largest, extra configurations included.
+The one in force is retained in any case."""
 
 
 class Source(Enum):
-    """Who brought a configuration."""
+    """Source of a configuration."""
 
     REGISTRATION = "registration"
     RM = "rm"
@@ -28,7 +28,7 @@ class Source(Enum):
 
 
 APPLIED = frozenset({Source.OPERATOR, Source.ROLLBACK})
-"""What stays in force when the RM registers again and says nothing new."""
+"""Sources that stay in force when the RM registers again with its old text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +60,10 @@ class Revision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revisions:
-    """The revisions of one RM that are kept, the oldest first.
+    """The retained revisions of one RM, the oldest first.
 
-    `said` is the text that the RM said last, when it registered or updated its configuration
-    itself; empty if it never said any. `said_extra` is the same of the extra configuration.
+    `said` is the RM's last own text, from a registration or an update of its own; empty if there
+    was none. `said_extra` is the same of the extra configuration.
     """
 
     rm_id: RmId
@@ -78,16 +78,16 @@ class Revisions:
 
     @property
     def is_applied(self) -> bool:
-        """Whether the one in force was applied, and stays until another one comes."""
+        """True if the one in force was applied, and stays until another one comes."""
         return bool(self.kept) and self.current.source in APPLIED
 
     @property
     def size(self) -> int:
-        """Bytes of all texts that are kept, each counted once."""
+        """Bytes of all retained texts, each counted once."""
         return len(self.said) + len(self.said_extra) + _bytes_of(self.kept)
 
     def goes_on(self, text: str) -> bool:
-        """Whether an applied configuration stays in force if the RM registers with this text."""
+        """True if an applied configuration stays in force when the RM registers with this text."""
         return self.is_applied and text in ("", self.said, self.current.text)
 
     def extra_after(self, extra: str) -> str:
@@ -99,7 +99,7 @@ class Revisions:
         return replace(self, said=text or self.said, said_extra=extra or self.said_extra)
 
     def find(self, number: int) -> Revision | None:
-        """The revision of that number, if it is kept."""
+        """The revision of that number, if it is retained."""
         return next((revision for revision in self.kept if revision.number == number), None)
 
     def adding(
@@ -113,7 +113,7 @@ class Revisions:
         extra: str = "",
         instead_of: int = 0,
     ) -> "Revisions":
-        """The same with one more revision, which is in force; the oldest may be kept no more."""
+        """The same with one more revision, which is in force; the oldest may be dropped."""
         text = next((old.text for old in self.kept if old.text == config.text), config.text)
         extra = next((old.extra for old in self.kept if old.extra == extra), extra)
         revision = Revision(

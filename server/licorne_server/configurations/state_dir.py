@@ -1,4 +1,4 @@
-"""The directory in which configurations outlive the server.
+"""The state directory: storage of configurations that survive the server.
 
 ::
 
@@ -45,7 +45,7 @@ FORMAT = 2
 """The `user_version` of the database. Format 1 had files."""
 
 BUSY_SECONDS = 5.0
-"""How long a write waits for somebody who reads the database, say for a backup."""
+"""Seconds that a write waits for a reader of the database, such as a backup."""
 
 TABLES = (
     """CREATE TABLE records (
@@ -101,7 +101,7 @@ class StateDir:
             self._lock = -1
 
     def prepare(self, revisions: Revisions) -> None:
-        """Write everything beside what counts; `commit` needs hardly more room on the disk.
+        """Write everything next to the current record; `commit` needs hardly more room on the disk.
 
         Raises:
             OSError: it cannot be written; what counted does so still.
@@ -127,7 +127,7 @@ class StateDir:
         self.commit(revisions)
 
     def discard(self, rm_id: RmId) -> None:
-        """What was prepared does not count: nothing of it is left."""
+        """Delete the prepared record."""
         with self._transaction() as database:
             database.execute("DELETE FROM records WHERE rm_id = ? AND NOT counts", (rm_id,))
             left = database.execute("SELECT record FROM records WHERE rm_id = ?", (rm_id,))

@@ -1,7 +1,7 @@
-"""One thread beside the event loop, in which configurations are parsed and printed.
+"""A thread next to the event loop that parses and prints configurations.
 
-The largest configuration that is allowed takes some seconds to parse. In the loop nobody would be
-served meanwhile.
+The largest allowed configuration takes some seconds to parse. In the loop it would block all other
+work.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class Origin(NamedTuple):
-    """Where work comes from: a peer, and what it is done for, an RM or a kind of question.
+    """Origin of work: a peer, and its purpose, an RM or a kind of question.
 
     One piece of work may wait for each `purpose` of a peer; any number may where it is empty.
     """
@@ -84,7 +84,7 @@ class ConfigThread:
         return await self._do(origin, work, size, is_command=False)
 
     async def parse(self, origin: Origin, text: str) -> SubmittedConfig:
-        """Parse a configuration for a command; an empty text waits for nobody.
+        """Parse a configuration for a command; an empty text returns at once.
 
         Raises:
             CallError: as `run` does.
@@ -126,7 +126,7 @@ class ConfigThread:
         return result
 
     def stop(self) -> None:
-        """Begin nothing more; whoever waits is cancelled."""
+        """Begin nothing more; waiting callers are cancelled."""
         self._stopped = True
         for job in self._waiting.clear():
             job.done.cancel()

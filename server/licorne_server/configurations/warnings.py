@@ -1,4 +1,4 @@
-"""Lines in the log about configurations that were taken, and are probably not what was meant."""
+"""Log lines about accepted configurations that are probably mistakes."""
 
 import structlog
 

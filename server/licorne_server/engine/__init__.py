@@ -4,5 +4,5 @@ In: commands from `rms/` and `services/`. Out: effects, routed to RMs, events an
 bounded by time, and turns go round the RMs. `copies.py` answers questions about what would happen
 on a copy of the core, and `audits.py` adds the books up from time to time.
 
-Caller: everybody submits through `Engine.submit`; nobody else calls the core but readers of views.
+Caller: all commands come through `Engine.submit`; only readers of views call the core directly.
 """

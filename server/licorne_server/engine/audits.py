@@ -1,6 +1,6 @@
-"""Adds the books of all partitions up from time to time, in the time slices of readers.
+"""Audits of all partitions' books at intervals, in the time slices of readers.
 
-What does not agree is a defect of the core, and goes into the log and the metrics.
+A disagreement is a defect of the core. It goes into the log and the metrics.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from licorne_server.telemetry.logs import note_lost
 log = structlog.get_logger("core.audits")
 
 AUDIT_SECONDS = 300.0
-"""How long after an audit the next one begins."""
+"""Seconds between the end of an audit and the next one."""
 
 SHOWN = 3
-"""How many findings of a partition the log names."""
+"""Findings of a partition that the log names, at most."""
 
 PEER = "audits"
 
@@ -37,7 +37,7 @@ class Audits:
         self.count = 0
         """Audits of all partitions that came to their end."""
         self.findings = 0
-        """What did not agree in the last of them, in all partitions."""
+        """Disagreements found by the last audit, in all partitions."""
 
     def start(self) -> None:
         """Make audits from now on."""
@@ -76,7 +76,7 @@ class Audits:
         self.count += 1
 
     async def _audit(self, name: PartitionName) -> int:
-        """How much does not agree in the books of a partition."""
+        """Number of disagreements in the books of a partition."""
         try:
             findings = self._views.audit(name)
         except NotFound:  # it went away while others were audited

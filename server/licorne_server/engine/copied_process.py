@@ -1,4 +1,4 @@
-"""A copy of this process that works something out, and tells it through a pipe.
+"""A forked copy of this process that computes one answer and sends it through a pipe.
 
 The copy is made by `os.fork`. This process stands still for about 40 ms for each gigabyte that it
 has, and 4 ms for 100,000 asks: the tables of its pages are copied. The pages themselves are copied
@@ -33,13 +33,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 Spent = Callable[[], float]
-"""Which share of its time a copy has spent, from 0.0 up."""
+"""Share of its time that a copy has spent, from 0.0 up."""
 
 ANSWERED = b"+"
-"""What comes before an answer."""
+"""Prefix of an answer."""
 
 FAILED = b"-"
-"""What comes before the traceback of a function that has raised."""
+"""Prefix of the traceback of a function that has raised."""
 
 _LENGTH = 8
 """Bytes of the length, between that and the answer."""
@@ -73,7 +73,7 @@ _PRCTL = _prctl()
 
 
 def start(work: Callable[[Spent], bytes], seconds: int) -> Child:
-    """Make a copy in which `work` gives the answer; it has so many seconds of the processor.
+    """Start a copy in which `work` computes the answer, in so many seconds of CPU time.
 
     Raises:
         OSError: the system does not allow another process, or has no memory for it.
@@ -150,7 +150,7 @@ def _close_all_but(kept: int) -> None:
 
 
 def whole_answer(told: bytes) -> tuple[bytes, bytes] | None:
-    """What kind of answer was told, and the answer; None for what was cut off."""
+    """Kind of a received answer, and the answer; None if it is truncated."""
     kind, rest = told[:1], told[1:]
     answer = rest[_LENGTH:]
     if not kind or len(answer) != int.from_bytes(rest[:_LENGTH]):

@@ -1,11 +1,10 @@
-"""Questions about what would happen, answered on copies of the core (DESIGN § 2).
+"""What-if plans, computed on forked copies of the core (DESIGN § 2).
 
-One copy is there at a time, and others wait for it by peer. A copy is made between two rounds of
-the engine, when nothing of the RM is half changed. Everything stands still meanwhile, so that it is
-paid for like a slice of a reader: for three times as long no reader has another one. Beside that
-copies are charged by how long everything stands still (`pauses.py`). Nothing is
-served from a copy, and it ends in every case: when it has answered, when its caller has gone, when
-it takes too long, and when the server stops.
+There is one copy at a time, and peers take turns for it. A copy is made between two rounds of the
+engine, when no change of the RM is half done. The process pauses meanwhile, and pays for it like a
+reader's slice: for three times as long no reader has another one. Copies are also charged for these
+pauses (`pauses.py`). Nothing is served from a copy, and it always ends: when it has answered, when
+its caller has gone, when it takes too long, and when the server stops.
 """
 
 import asyncio
@@ -63,7 +62,7 @@ Question = Callable[[Scheduler, float, Spent], bytes]
 
 
 class Copies:
-    """The one copy that there may be, and those who wait for it."""
+    """The single copy, and the queue for it."""
 
     made: int
     """Copies that were made since the start."""
@@ -101,9 +100,9 @@ class Copies:
     async def ask(
         self, peer: str, rm_id: RmId, question: Question, check: Callable[[], object]
     ) -> bytes:
-        """The answer to a question about an RM, once all its commands so far were carried out.
+        """Answer a question about an RM, after all its commands so far.
 
-        `check` is called in the moment in which the copy is made, and may raise.
+        `check` is called at the moment of the copy, and may raise.
 
         Raises:
             CallError: RESOURCE_EXHAUSTED for want of memory, because everybody would stand still
@@ -186,7 +185,7 @@ class Copies:
         raise aborted(f"RM {rm_id} is busy with large requests, one after the other", "RM_BUSY")
 
     def _is_in_the_middle(self, rm_id: RmId) -> bool:
-        """Whether another large command of the RM has begun since, and not ended."""
+        """True if another large command of the RM has begun since, and not ended."""
         partitions = self._scheduler.partitions
         names = self._scheduler.views.partition_names(rm_id)
         return any(Hold.UNFINISHED in partitions[name].holds for name in names)

@@ -1,10 +1,10 @@
 """The engine: the one task that owns the core (DESIGN § 4).
 
-It works in rounds. A round handles the commands that wait in the inbox, lets the core decide for
-one partition after the other until its time is spent, and then gives way to the rest of the event
-loop. A command that comes while the next round is waited for begins it: it is handled at once, and
-those that come behind it wait in the inbox. Nothing is awaited between handling a command and
-routing its effects. Whoever reads the core between rounds therefore never sees half of a change.
+It works in rounds. A round handles the commands in the inbox, lets the core decide for one
+partition after the other until its time is spent, and then gives way to the rest of the event loop.
+A command that comes while the engine is idle starts a round: it is handled at once, and those
+behind it queue in the inbox. Nothing is awaited between handling a command and routing its effects.
+A reader of the core between rounds therefore never sees half of a change.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ MAX_DECISIONS = 512
 
 
 class Sink(Protocol):
-    """Who gets what the core answers."""
+    """Receiver of the core's effects."""
 
     def route(self, effects: Sequence[Effect]) -> None:
         """Put the effects where their RMs will find them, without waiting."""
@@ -51,15 +51,15 @@ class Sink(Protocol):
 
 
 class Witness(Protocol):
-    """Who says in detail what the core does."""
+    """Observer of the core's work in detail."""
 
     @property
     def looks(self) -> bool:
-        """Whether it wants to see anything at the moment."""
+        """True if it observes at present."""
         ...
 
     def saw(self, command: Command, effects: Sequence[Effect], seconds: float) -> None:
-        """The core has handled a command, or a tick, in so many seconds; this must not fail."""
+        """Record that the core handled a command or a tick, in so many seconds; must not fail."""
         ...
 
 
@@ -74,13 +74,13 @@ class Engine:
     on_failure: Callable[[str], None] | None
     """Called with the reason if the engine's own task ends without `stop`: nothing is handled."""
     slow: SlowSteps
-    """Is told of every turn and every command that was slow."""
+    """Log of slow turns and commands."""
     witness: Witness | None
     """Sees every command and every tick after its effects were routed, while it looks."""
     budget: WorkBudget
-    """How much is done at a time, chosen anew in every round."""
+    """The work budget, chosen anew in every round."""
     busy: bool
-    """Whether there was more to do at the end of the last round."""
+    """True if work was left at the end of the last round."""
     rounds: int
     """Rounds that have ended since the start. Any thread may read it."""
     turns: int
@@ -97,7 +97,7 @@ class Engine:
         self._scheduler = scheduler
         self._clock = clock
         self.now: Callable[[], float] = clock.now
-        """The clock's unix seconds: the time that the core is told."""
+        """The clock's unix seconds: the time that the core is given."""
         self._sink: Sink
         self._inbox = Inbox()
         # Set when a command comes in.
@@ -126,17 +126,17 @@ class Engine:
 
     @property
     def inbox(self) -> int:
-        """How many commands wait."""
+        """Number of queued commands."""
         return self._inbox.size
 
     @property
     def running(self) -> bool:
-        """Whether commands are being handled."""
+        """True if commands are being handled."""
         return self._task is not None and not self._task.done()
 
     @property
     def has_work(self) -> bool:
-        """Whether a round has to end, or to begin. Any thread may ask."""
+        """True if a round has to end, or to begin. Any thread may ask."""
         return self.running and (self._due <= self._clock.now() or self.inbox > 0)
 
     def start(self, sink: Sink) -> None:
@@ -146,7 +146,7 @@ class Engine:
         self._task.add_done_callback(self._ended)
 
     async def stop(self) -> None:
-        """Stop at the end of the round; whoever still waits for an answer gets `Stopped`."""
+        """Stop at the end of the round; callers that still wait get `Stopped`."""
         self._take_no_more()
         if self._task is not None:
             self._task.cancel()
@@ -179,7 +179,7 @@ class Engine:
         return effects
 
     def post(self, command: Command, *, is_current: Callable[[], bool] | None = None) -> None:
-        """Have a command handled; nobody waits for its effects. A stopped engine drops it."""
+        """Queue a command without waiting for its effects. A stopped engine drops it."""
         if not self._stopped:
             self._inbox.put(Entry(command, is_current=is_current))
             self._wake.set()
@@ -215,7 +215,7 @@ class Engine:
         self._is_idle, self._due = False, -inf
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """The task has ended: if nobody has stopped it, say so, and leave nobody waiting."""
+        """Report an end of the task that `stop` did not cause, and fail all waiting callers."""
         if self._stopped:
             return
         error = asyncio.CancelledError() if task.cancelled() else task.exception()

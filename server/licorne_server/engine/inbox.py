@@ -1,8 +1,8 @@
-"""The commands that wait for the core: turns go round the RMs (DESIGN § 2).
+"""The queue of commands for the core: RMs take turns (DESIGN § 2).
 
-However many commands an RM sends, another one's next command waits for one of each RM at the most.
-The commands of one RM are handled in the order in which they came. Answers to checks have a
-deadline, and go before all other commands.
+However many commands an RM sends, the next command of another RM waits for one of each RM at most.
+The commands of one RM are handled in the order of arrival. Answers to checks have a deadline, and
+go before all other commands.
 """
 
 import asyncio
@@ -25,17 +25,17 @@ class Entry(NamedTuple):
 
     command: Command
     future: asyncio.Future[list[Effect]] | None = None
-    """Gets the effects, for whoever waits for them."""
+    """Receives the effects, for a caller that waits."""
     is_current: Callable[[], bool] | None = None
-    """Tells whether the command is still wanted; None for always."""
+    """True if the command is still valid; None for always."""
     told: Sequence[Effect] = ()
     """The effects so far of a command of which this is the rest."""
 
 
 class Inbox:
-    """What waits, by RM: answers to checks apart from all other commands.
+    """Queues by RM: answers to checks apart from all other commands.
 
-    In both the RM whose turn is next stands first.
+    The RM with the next turn comes first in both.
     """
 
     __slots__ = ("answers", "commands", "size")
@@ -45,7 +45,7 @@ class Inbox:
         self.answers: dict[RmId, deque[Entry]] = {}
         self.commands: dict[RmId | None, deque[Entry]] = {}
         self.size = 0
-        """How many commands wait, those with answers included."""
+        """Number of queued commands, answers included."""
 
     def put(self, entry: Entry) -> None:
         """Have a command handled after those of its RM that wait; an answer before them."""
@@ -72,7 +72,7 @@ class Inbox:
         return taken
 
     def take(self) -> Entry:
-        """The next command of the RM whose turn it is; there has to be one."""
+        """Take the next command of the RM whose turn it is; there must be one."""
         self.size -= 1
         return _take_turn(self.commands)
 

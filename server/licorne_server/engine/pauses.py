@@ -1,11 +1,10 @@
-"""What copies cost everybody: while one is made the whole process stands still.
+"""Pauses of the whole process while a copy is made: estimated, bounded and charged.
 
-How long that takes grows with the memory of the process. So a copy is reckoned before it is made,
-by what earlier ones took for each byte. One that would keep everybody waiting for longer than a
-bound is refused. The others are charged: all together they take one part in a hundred of the time,
-after a little at once. A copy that takes longer than that is made once all before it are paid for,
-and is owed afterwards. So an RM beside finds its 99th percentile where it was, however many plans
-are asked for.
+A pause grows with the memory of the process. So it is estimated before the copy is made, from the
+seconds per byte of earlier ones. A copy with a pause above a bound is refused. The others are
+charged: all together they take one part in a hundred of the time, after a small burst. A copy with
+a longer pause than the burst is made once all before it are paid for, and is owed afterwards. So
+other RMs keep their 99th percentile, however many plans are asked for.
 """
 
 from collections import deque
@@ -19,7 +18,7 @@ USUAL_RATE = 0.040 / 1024**3
 
 REMEMBERED = 5
 REMEMBERED_SECONDS = 600.0
-"""How many copies are looked back at, and for how long: a busy hour must not count for ever."""
+"""Number and age in seconds of the copies looked back at: a busy hour must not count for ever."""
 
 PART = 0.01
 """The part of the time that all copies together may take."""
@@ -60,7 +59,7 @@ class Pauses:
         return self._resident() * median_low([USUAL_RATE, *rates])
 
     def problem(self) -> str:
-        """Why no copy may be made; empty if one may."""
+        """The reason against a copy; empty if one may be made."""
         reckoned = self.reckoned()
         if not self._most or reckoned <= self._most:
             return ""

@@ -1,4 +1,4 @@
-"""Events: a bounded ring of facts for each RM, and those who read it.
+"""Events: a bounded ring of facts for each RM, and its readers.
 
 In: facts of the core. Out: records for gRPC, REST and sessions, made when a reader asks for them.
 `log.py` is the ring, `watch.py` a reader at its own pace, `blocks.py` the bytes that readers share.

@@ -1,4 +1,4 @@
-"""Facts in a row, and the bytes of their events, which all readers of one form share.
+"""Blocks of consecutive facts, and their encoded events, shared by readers of one form.
 
 Most readers of a log want the same events in the same form, at about the same time. So events are
 written once for all of them, block by block.
@@ -21,7 +21,7 @@ Encode = Callable[[int, EventRecord], bytes]
 
 
 class Block:
-    """Facts in a row; those that come later may be added while it is the last block."""
+    """Consecutive facts; later ones may be added while it is the last block."""
 
     __slots__ = ("facts", "first_id", "forms", "size", "time")
 
@@ -30,11 +30,11 @@ class Block:
         self.first_id = first_id
         self.facts: list[Fact] = []
         self.time = 0.0
-        """When the last fact happened, in unix seconds."""
+        """Time of the last fact, in unix seconds."""
         self.size = 0
         """Memory of the facts in bytes, as reckoned."""
         self.forms: dict[Encode, Written] = {}
-        """The bytes of the events in each form that somebody reads."""
+        """Encoded events in each form that is being read."""
 
     def events(self, start: int, stop: int) -> Iterator[tuple[int, EventRecord]]:
         """Its events with ids from `start` on and below `stop`, each with its id."""
@@ -59,7 +59,7 @@ class Written:
     def __init__(self, block: Block, encode: Encode) -> None:
         """Nothing is written yet."""
         self.encode = encode
-        """What makes the bytes of an event."""
+        """Encoder of an event."""
         self._first_id = block.first_id
         # The block's own list. The block itself would be a cycle.
         self._facts = block.facts
@@ -97,7 +97,7 @@ class Written:
         self._next_fact = position
 
     def take(self, start: int, count: int, size: int) -> tuple[int, bytes]:
-        """How many of its events are written from the id `start` on, and their bytes.
+        """Number of encoded events from the id `start` on, and their bytes.
 
         At most `count` events, and none after `size` bytes are reached.
         """

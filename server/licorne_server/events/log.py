@@ -1,8 +1,8 @@
-"""The events of each RM, for those who watch (spec § 12.1): a bounded ring of facts.
+"""The event log of each RM for subscribers (spec § 12.1): a bounded ring of facts.
 
-Facts go in as the core noted them, those of a command at a time. They become records, the
-published events, when somebody reads them. Ids are given here: from 0, one for each record, and
-from 0 again with every registration of the RM.
+Facts go in as the core noted them, those of a command at a time. They become records, the published
+events, when they are read. Ids are given here: from 0, one for each record, and from 0 again with
+every registration of the RM.
 """
 
 import asyncio
@@ -28,21 +28,21 @@ BLOCK_FACTS = 512
 """Facts of a block, or more if they came together."""
 
 BLOCKS_IN_MEMORY = 64
-"""A block that takes one part in so many of the memory is full as well."""
+"""Share of the memory, as a divisor, at which a block is full as well."""
 
 DROPPED_BLOCKS = 8
-"""Blocks that are dropped at a time, so that a ring that shrinks keeps nobody waiting."""
+"""Blocks dropped at a time, so that a shrinking ring does not block the loop."""
 
 WRITTEN_BYTES = 4 * 1024 * 1024
-"""Bytes of events that were written for readers of one RM and are kept for others."""
+"""Bytes of encoded events for readers of one RM, cached for others."""
 
 
 USUAL = EventBounds()
-"""How much is kept unless the server was told otherwise."""
+"""Default bounds."""
 
 
 class Ending(Enum):
-    """Why nothing more will come into a log."""
+    """Reason for the end of a log."""
 
     REPLACED = "the RM registered anew: its events start over"
     FORGOTTEN = "the RM is not registered any more"
@@ -56,20 +56,20 @@ class TooManyStreams(Exception):
 class EventLog:
     """The newest events of one registration of an RM.
 
-    As many are kept as its settings say. While somebody reads, those of the last seconds are kept
-    as well, however many they are, and for as long again after the last reader has gone: a reader
-    has that time to catch up, or to come back. Both are bounded by the memory that events take.
-    There is no buffer for each reader: all read from the ring, each at its own speed.
+    Its settings give the number of events. While the log is being read, those of the last seconds
+    are retained as well, however many they are, and for as long again after the last reader has
+    gone: a reader has that time to catch up, or to come back. Both are bounded by the memory that
+    events take. There is no buffer for each reader: all read from the ring, each at its own speed.
     """
 
     instance: str
     """Distinguishes this log from those of other registrations."""
     settings: ExtraConfig
-    """What the RM's extra configuration says of events."""
+    """Event settings of the RM's extra configuration."""
     ending: Ending | None
-    """Why nothing more will come; None while it may."""
+    """Reason for the end of the log; None while it is open."""
     lowest_id: int
-    """Id of the oldest event that is kept."""
+    """Id of the oldest event in the log."""
     next_id: int
     """Id that the next event will get."""
     memory: int
@@ -102,9 +102,9 @@ class EventLog:
         )
 
     def append(self, facts: Sequence[Fact], footprint: int = 0) -> None:
-        """Take in facts, and drop those that are too old now.
+        """Append facts, and drop those that are too old now.
 
-        The asks that they are about take so many bytes of memory, as reckoned.
+        Their asks take `footprint` bytes of memory, estimated.
         """
         if not facts:
             return
@@ -128,15 +128,15 @@ class EventLog:
         self._trim()
 
     def end(self, ending: Ending) -> None:
-        """Tell all who read that nothing more will come."""
+        """Notify all readers of the end of the log."""
         self.ending = ending
         self._tell()
 
     def read(self, start: int, count: int) -> Iterator[tuple[int, EventRecord]]:
         """At most `count` events from the id `start` on, each with its id.
 
-        Events that are not kept are left out. What is there at the time of the call is read, even
-        if it is dropped before the reader is through.
+        Events that were dropped are left out. The events at the time of the call are read, even if
+        they are dropped before the reader is through.
         """
         start = max(start, self.lowest_id)
         stop = min(start + count, self.next_id)
@@ -146,7 +146,7 @@ class EventLog:
         return _expanded(blocks, start, stop)
 
     def written(self, event_id: int, encode: Encode) -> Written:
-        """The block that has an event that is kept, in the form in which somebody reads it."""
+        """The block of an event in the log, in the encoding of a reader."""
         block = self._blocks[self._place_of(event_id)]
         assert block is not None, "the event is kept"
         written = block.forms.get(encode)
@@ -178,7 +178,7 @@ class EventLog:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Inside the block somebody reads what happens: the events of the last seconds are kept."""
+        """Count a reader inside the block: the events of the last seconds are retained."""
         self._readers += 1
         try:
             yield
@@ -190,7 +190,7 @@ class EventLog:
 
     @property
     def watchers(self) -> int:
-        """How many watch."""
+        """Number of subscribers."""
         return self._watchers.taken
 
     def _open_block(self) -> Block:
@@ -203,7 +203,7 @@ class EventLog:
         return last
 
     def _place_of(self, event_id: int) -> int:
-        """Where the block is that has an event that is kept."""
+        """Index of the block of an event in the log."""
         return bisect_right(self._blocks, event_id, self._begin, key=_first_id) - 1
 
     def _trim(self) -> None:
@@ -262,13 +262,13 @@ class EventLog:
             del block.forms[written.encode]
 
     def _forget_all_written(self) -> None:
-        """Nobody reads."""
+        """Drop all encoded events; there are no readers."""
         for block in self._written.values():
             block.forms.clear()
         self._written.clear()
 
     def _tell(self) -> None:
-        """Wake those who wait."""
+        """Wake the waiting readers."""
         if self._news is not None:
             self._news.set()
             self._news = None

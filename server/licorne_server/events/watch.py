@@ -1,8 +1,8 @@
-"""Reading a log of events as it grows, without keeping the scheduler waiting (spec § 12.1).
+"""Subscription to a growing event log, without delaying the scheduler (spec § 12.1).
 
-Making records of facts costs more than noting the facts. So watchers take time slices like all
-other readers. What one of them has had written serves the others that want the same form. Events
-that a watcher cannot read before they are gone from the ring are lost to it.
+Making records of facts costs more than noting the facts. So subscribers take time slices like all
+other readers. Events encoded for one of them serve the others of the same form. Events that the
+ring drops before a subscriber reads them are lost to it.
 """
 
 import asyncio
@@ -14,19 +14,18 @@ from licorne_server.events.log import Ending, EventLog
 from licorne_server.fair import TimeSlices
 
 GATHER_SECONDS = 0.02
-"""How long events gather after a batch that left none waiting. An event that comes later than that
-leaves at once."""
+"""Seconds that events gather after a batch that left none waiting. A later event leaves at once."""
 
 BATCH_EVENTS = 4_000
 BATCH_BYTES = 256 * 1024
 
 SENDING_SECONDS = 0.0001
-"""What it takes of the loop's time to send a batch. It counts as a reader's time, though it is not
-done in the slice."""
+"""Seconds of the loop for sending a batch. They count as a reader's, though outside its
+slice."""
 
 
 class Overtaken(Exception):
-    """The event to read next is not kept any more; `next_id` is the first one that is."""
+    """The next event to read was dropped; `next_id` is the oldest one in the log."""
 
     def __init__(self, next_id: int) -> None:
         """Reading can go on from `next_id`."""
@@ -55,7 +54,7 @@ class Watch:
     """One reader's place in a log; `next_id` is the event that it reads next."""
 
     def __init__(self, log: EventLog, start: int, time_slices: TimeSlices, peer: str) -> None:
-        """Begin at an id; it may be one that no event has yet. `peer` is whose slices it takes."""
+        """Begin at an id, perhaps a future one. `peer` pays for the slices."""
         self._log = log
         self._time_slices = time_slices
         self._peer = peer
@@ -64,7 +63,7 @@ class Watch:
 
     @property
     def waiting(self) -> int:
-        """How many events wait to be read."""
+        """Number of events not read yet."""
         return max(0, self._log.next_id - self.next_id)
 
     async def arrival(self) -> None:

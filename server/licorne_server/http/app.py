@@ -1,4 +1,4 @@
-"""The HTTP listeners: what is served on them, how they start and how they stop."""
+"""The HTTP listeners: their contents, their start and their stop."""
 
 import re
 from collections.abc import Callable
@@ -32,7 +32,7 @@ from licorne_server.process.settings import Address, Settings, SettingsError
 from licorne_server.security.tls import HttpCertificates
 
 SERVER = f"licorne/{version('licorne-server')}"
-"""What answers call the server."""
+"""Name of the server in answers."""
 
 _ESCAPED = re.compile(r"~+\.{1,2}")
 """A path's name for a thing that is called by dots, or by tildes and dots."""
@@ -114,7 +114,7 @@ class HttpServer:
         port: int,
         certificates: HttpCertificates | None,
     ) -> tuple[str, int]:
-        """Serve metrics, probes and more, for at most so many connections."""
+        """Serve metrics, probes and more, for a bounded number of connections."""
         idle, time_slices = self._bounds.http_idle, self._sources.time_slices
         handshakes = Handshakes(certificates.context, time_slices, idle) if certificates else None
         door = Door(most, handshakes)
@@ -131,7 +131,7 @@ class HttpServer:
 
 
 class _Watched:
-    """What those read who watch over the server: the same on each address."""
+    """Routes for monitoring: the same on each address."""
 
     def __init__(self, sources: Sources, heartbeat: Heartbeat) -> None:
         self._probes = Probes(sources.status)
@@ -151,7 +151,7 @@ def _add_nothing(app: web.Application, sources: Sources, dumps: StateDumps) -> N
 
 
 def _add_everything(app: web.Application, sources: Sources, dumps: StateDumps) -> None:
-    """What is not on every address."""
+    """Add the routes that are not on every address."""
     app.add_routes(
         [
             *Reads(sources).routes(),
@@ -167,7 +167,7 @@ def _add_everything(app: web.Application, sources: Sources, dumps: StateDumps) -
 
 
 def _application(sources: Sources, door: Door, *, on_loopback: bool) -> web.Application:
-    """An application without paths; `on_loopback` tells that it is plain, and for this machine."""
+    """An application without paths; `on_loopback` is True if it is plain, and for this machine."""
     cors = Cors(sources.cors_origins)
     hosts = Hosts(sources.hosts, checked=on_loopback and not sources.access.by_token)
     app = web.Application(
@@ -202,9 +202,9 @@ async def _dots_given_back(request: web.Request, handler: Handler) -> web.Stream
 
 
 async def _usual_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """Name this server, and not the libraries that it uses.
+    """Name this server, and not its libraries.
 
-    An answer is of one moment, and of one reader: nobody keeps it, unless it says so itself.
+    An answer is of one moment, and of one reader: it is not cached, unless it allows that itself.
     """
     response.headers.setdefault("Cache-Control", "no-store")
     response.headers["Server"] = SERVER

@@ -12,11 +12,11 @@ ANY = "*"
 METHODS = "GET, HEAD, POST"
 HEADERS = "Accept, Authorization, Content-Type"
 SECONDS = 600
-"""How long a browser may remember the answer to its question."""
+"""Seconds that a browser may cache the answer to its preflight request."""
 
 
 class Cors:
-    """Tells browsers which origins may read."""
+    """Sends browsers the origins that may read."""
 
     def __init__(self, origins: frozenset[str]) -> None:
         """These may; all, if ``*`` is one of them."""

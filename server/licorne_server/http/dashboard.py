@@ -1,4 +1,4 @@
-"""What the first page of the older core's web interface shows (spec § 12.4)."""
+"""Data of the first page of the older core's web interface (spec § 12.4)."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -32,11 +32,11 @@ class DashboardReads:
         ]
 
     async def applications(self, request: web.Request) -> web.StreamResponse:
-        """How many applications were running, minute by minute."""
+        """Number of running applications, minute by minute."""
         return await send_json(request, history_of_applications(self._history))
 
     async def containers(self, request: web.Request) -> web.StreamResponse:
-        """How many allocations there were, minute by minute."""
+        """Number of allocations, minute by minute."""
         return await send_json(request, history_of_containers(self._history))
 
     async def utilizations(self, request: web.Request) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""What the process itself is doing, for operators, under the older core's paths (spec § 12.4)."""
+"""The state of the process itself, for operators, under the older core's paths (spec § 12.4)."""
 
 import sys
 
@@ -44,25 +44,25 @@ class DebugReads:
         ]
 
     async def moved(self, request: web.Request) -> web.StreamResponse:
-        """Where an older path leads."""
+        """Redirect an older path."""
         query = f"?{request.query_string}" if request.query_string else ""
         raise web.HTTPMovedPermanently(MOVED[request.path] + query)
 
     async def stack(self, request: web.Request) -> web.StreamResponse:
-        """What every task and thread is doing."""
+        """Stacks of all tasks and threads."""
         return await send(request, TEXT, sliced(stacks(), self._time_slices, reader_of(request)))
 
     async def index(self, request: web.Request) -> web.StreamResponse:
-        """Which profiles there are."""
+        """List of the profiles."""
         return await send_bytes(request, TEXT, INDEX.encode())
 
     async def command_line(self, request: web.Request) -> web.StreamResponse:
-        """How the process was started."""
+        """Command line of the process."""
         words = b"\0".join(word.encode(errors="replace") for word in sys.orig_argv)
         return await send_bytes(request, TEXT, words)
 
     async def of_go(self, request: web.Request) -> web.StreamResponse:
-        """What there cannot be here."""
+        """Refuse a profile of Go's runtime."""
         name = request.path.rpartition("/")[2]
         raise web.HTTPNotImplemented(
             text=f"{name} is a profile of Go's runtime, and this is a Python process: "

@@ -1,4 +1,4 @@
-"""How many connections HTTP has, and whose end when there are too many."""
+"""Bound on HTTP connections, and the choice of those closed above it."""
 
 import asyncio
 from collections import Counter
@@ -18,20 +18,20 @@ BACKLOG = 64
 """Connections that the loop takes in one go."""
 
 TELL_SECONDS = 10.0
-"""How often the log is told that there are too many."""
+"""Seconds between two log lines about too many connections."""
 
 PART = 8
-"""When all places are taken, one in so many is made free."""
+"""Part of all places, as a divisor, that is freed when all are taken."""
 
 
 class Door:
     """Lets every new connection in. The host that has most makes room for it.
 
-    So nobody who comes to look at the probes finds all places taken, whoever has them.
+    So a probe never finds all places taken, whoever has them.
     """
 
     def __init__(self, most: int, handshakes: Handshakes | None = None) -> None:
-        """There are at most so many connections, and for a moment those of one backlog more.
+        """There are at most `most` connections, and for a moment those of one backlog more.
 
         Where there are handshakes each connection begins with one.
         """
@@ -45,7 +45,7 @@ class Door:
         self._told = -TELL_SECONDS
 
     def before(self, server: web.Server) -> Callable[[], asyncio.Protocol]:
-        """What makes the protocol of a new connection."""
+        """Factory of the protocols of new connections."""
 
         def enter() -> asyncio.Protocol:
             if len(self._connections(server)) < self._most:
@@ -60,7 +60,7 @@ class Door:
         return enter
 
     def close(self) -> None:
-        """Let nobody in who is not in yet."""
+        """Close all connections under handshake."""
         if self._handshakes is not None:
             self._handshakes.stop()
 
@@ -94,7 +94,7 @@ class Door:
         return len(chosen)
 
     def _connections(self, server: web.Server) -> list[RequestHandler | Handshake]:
-        """Those in whose place a new one can come, the oldest first; handshakes before all."""
+        """Connections that can be closed for a new one, the oldest first; handshakes before all."""
         under_way = () if self._handshakes is None else self._handshakes.under_way
         return [*under_way, *server.connections]
 

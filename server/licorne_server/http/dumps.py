@@ -1,6 +1,6 @@
-"""Everything that REST shows in one document, and what the RMs add to it (spec § 12.5).
+"""State dumps: all REST reads in one document, with the RMs' own parts (spec § 12.5).
 
-It is asked for over HTTP and over gRPC; there is one dump at a time, whoever asks.
+It is served over HTTP and over gRPC; there is one dump at a time for all callers.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ STATES = ("active", "completed", "rejected")
 
 
 class DumpInProgress(Exception):
-    """A dump is being made for somebody else."""
+    """Another caller's dump is under way."""
 
     def __init__(self) -> None:
         """There is only one reason."""

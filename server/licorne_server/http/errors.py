@@ -1,4 +1,4 @@
-"""Errors as JSON, under the older core's keys and under those that its web page reads.
+"""Errors as JSON, under the older core's keys and under those of its web page.
 
 The two differ in case, so that an error has each key twice.
 """

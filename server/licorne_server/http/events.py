@@ -1,4 +1,4 @@
-"""Events over REST (spec § 12.2): kept ones in batches, coming ones as lines."""
+"""Events over REST (spec § 12.2): past ones in batches, new ones as lines."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ CONTENT_TYPE = "application/json; charset=utf-8"
 MAX_ID = 2**64 - 1
 
 LOOK_SECONDS = 1.0
-"""How often to check whether a reader is gone, while there is nothing to send to it."""
+"""Seconds between two checks for a reader's departure, while there is nothing to send."""
 
 
 class EventReads:
@@ -36,7 +36,7 @@ class EventReads:
         ]
 
     async def batch(self, request: web.Request) -> web.StreamResponse:
-        """`count` kept events from the id `start` on, as many as one answer may have."""
+        """`count` past events from the id `start` on, as many as one answer may have."""
         log = self._log(request)
         most = log.settings.event_response_size
         start = _number(request, "start", log.lowest_id)
@@ -93,7 +93,7 @@ async def _lines(request: web.Request, log: EventLog, watch: Watch) -> AsyncGene
 
 
 async def _arrived(request: web.Request, watch: Watch) -> bool:
-    """Wait for something to send; False when there is nobody left to send it to."""
+    """Wait for an event; False when the reader has gone."""
     while request.transport is not None and not request.transport.is_closing():
         try:
             async with asyncio.timeout(LOOK_SECONDS):

@@ -1,4 +1,4 @@
-"""Metrics by name, and the text that a scraper reads: Prometheus' own, or OpenMetrics.
+"""Metrics by name, in the text formats of scrapers: Prometheus' own, or OpenMetrics.
 
 The metrics of the process come from Prometheus' client library. The others are written here: they
 are made in slices, and some have older names that the library refuses for counters.

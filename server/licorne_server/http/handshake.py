@@ -1,7 +1,7 @@
-"""TLS handshakes of HTTP: each in its turn, and each with an end.
+"""TLS handshakes of HTTP: fair between hosts, and with a timeout.
 
-A handshake is work for the loop that scheduling waits for, and anybody may begin one. So handshakes
-take turns with all that is read (`fair.py`), by host. Until a handshake is over its connection
+A handshake is work for the loop that scheduling waits for, and any client may begin one. So
+handshakes take turns with all reads (`fair.py`), by host. Until a handshake is over its connection
 is known to the door, which may close it to make room.
 """
 
@@ -17,10 +17,10 @@ from licorne_server.process.peers import peer_of
 log = structlog.get_logger("core.http.handshake")
 
 HANDSHAKE_SECONDS = 0.001
-"""What a handshake takes of the loop, roughly: a signature, and the check of a certificate."""
+"""Seconds of the loop for a handshake, roughly: a signature, and the check of a certificate."""
 
 SHUTDOWN_SECONDS = 3.0
-"""How long a peer may take to agree that a connection is over."""
+"""Seconds that a peer may take to agree to the end of a connection."""
 
 
 class _Waiting(asyncio.Protocol):
@@ -41,7 +41,7 @@ class _Waiting(asyncio.Protocol):
 
 
 class Handshake(asyncio.Protocol):
-    """A connection whose handshake is not over."""
+    """A connection under handshake."""
 
     transport: asyncio.Transport | None
     """The connection without TLS."""
@@ -96,12 +96,12 @@ class Handshakes:
     """The handshakes of one address."""
 
     under_way: dict[Handshake, None]
-    """Those that are not over, the oldest first."""
+    """Unfinished handshakes, the oldest first."""
 
     def __init__(
         self, context: Callable[[], ssl.SSLContext], time_slices: TimeSlices, seconds: float
     ) -> None:
-        """Each is made with the context that is there then, and may take so many seconds."""
+        """Each uses the current `context`, and may take so many seconds."""
         self.under_way = {}
         self._context = context
         self._time_slices = time_slices

@@ -1,4 +1,4 @@
-"""Whether the scheduler is well, as far as it can tell (spec §§ 12.5, 14)."""
+"""Health of the scheduler, as far as it can tell (spec §§ 12.5, 14)."""
 
 import json
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ from licorne_server.http.stream import TIME_SLICES, JsonObject, reader_of, send,
 from licorne_server.http.units import rms_named
 
 RECENT_SECONDS = 300.0
-"""How long a rejected ask counts. For ever, as in the older core, one mistake of an RM would make
-the scheduler look ill until its next start."""
+"""Seconds for which a rejected ask counts. For ever, as in the older core, one mistake of an RM
+would make the scheduler look ill until its next start."""
 
 _MINUTES = f"{RECENT_SECONDS / 60:.0f} minutes"
 
 SHOWN = 10
-"""How many findings a diagnosis names."""
+"""Findings that a diagnosis names, at most."""
 
 DATA = "Consistency of data"
 NEGATIVE = "Negative resources"
@@ -53,7 +53,7 @@ CHECKS = {
 
 
 class Found:
-    """What a check has found: how much, and the first few in words."""
+    """Findings of a check: their number, and the first few in words."""
 
     def __init__(self) -> None:
         """Nothing yet."""

@@ -1,10 +1,10 @@
-"""Under which names a server on loopback answers browsers.
+"""Host names under which a server on loopback answers browsers.
 
 A page of another site can have its own name lead to 127.0.0.1 (DNS rebinding). For the browser this
 server then is that site, and the page may read all answers. The header ``Host`` still has the name
-of the site. So where everybody who reaches loopback may read, only names count that no other site
-can have: addresses, ``localhost``, and those that the operator has given. Probes show nothing, and
-come under any name.
+of the site. So where loopback is open to all, only names count that no other site can have:
+addresses, ``localhost``, and those that the operator has given. Probes show nothing, and come under
+any name.
 """
 
 import ipaddress

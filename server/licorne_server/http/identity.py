@@ -1,11 +1,11 @@
-"""Who may see what over HTTP, where the server knows tokens or certificates (`security/access.py`).
+"""Authorization of HTTP reads by tokens or certificates (`security/access.py`).
 
-Probes are open to everybody. All else needs an identity. That of an operator shows everything, that
-of an RM only what its path, or `rm` in its query, says is of that RM. A refusal says the same of
-what is there and of what is not.
+Probes are open to all. All else needs an identity. An operator sees everything, an RM only data of
+its own, by the path or by `rm` in the query. A refusal is the same for data that exists and data
+that does not.
 
-Where nobody has an identity everybody may see everything. That is so as well where HTTP is plain
-although gRPC knows its callers by their certificates, but there nobody is an operator.
+Without identities everything is open to all. That is so as well where HTTP is plain although gRPC
+knows its callers by their certificates, but there no caller is an operator.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from licorne_server.security.access import Access, Caller
 log = structlog.get_logger("core.http.identity")
 
 ACCESS = web.AppKey("access", Access)
-"""Where an application has who may see what."""
+"""The rights of callers, in an application."""
 
 OPEN_TO_ALL = PROBES | paths.PUBLIC
 """Probes have no identity, and the files of the page show nothing."""
@@ -61,16 +61,16 @@ are operators."""
 
 
 class Identity:
-    """Refuses whoever has no identity, or one that does not allow what is asked for."""
+    """Refuses requests without an identity, or without the right to the answer."""
 
     def __init__(self, sources: Sources) -> None:
-        """Without tokens and certificates everything is open to everybody."""
+        """Without tokens and certificates everything is open to all."""
         self._access: Access = sources.access
         self._views: Views = sources.views
 
     @web.middleware
     async def checked(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer those who may have the answer.
+        """Answer a request if its caller has the right to it.
 
         Raises:
             HTTPUnauthorized: there is no known token.
@@ -84,13 +84,13 @@ class Identity:
         return await handler(request)
 
     def _refused(self, request: web.Request) -> str:
-        """What it is that does not allow something."""
+        """The subject of a refusal: token, certificate or plain HTTP."""
         if self._access.by_token:
             return "this token"
         return "plain HTTP" if _is_plain(request.transport) else "this certificate"
 
     def _caller(self, request: web.Request) -> Caller:
-        """Who asks.
+        """The caller of a request.
 
         Raises:
             HTTPUnauthorized: there is no known token.
@@ -114,7 +114,7 @@ class Identity:
         return access.certified(_names(shown))
 
     def _may_see(self, request: web.Request) -> bool:
-        """Whether somebody who is no operator may see it: nothing but what is of its own RMs."""
+        """True if a caller that is no operator may see it: only data of its own RMs."""
         visible = visible_to(request)
         if visible is None:
             return not request.path.startswith(OPERATORS_ONLY)
@@ -126,7 +126,7 @@ class Identity:
         return request.path in OF_ONE_RM and visible(request.query.get("rm", ""))
 
     def _rm_of(self, partition: str) -> str:
-        """The RM whose partition a path means; empty if there is no such partition."""
+        """The RM of the partition in a path; empty if there is no such partition."""
         try:
             return rm_of(self._views.resolve(partition))
         except NotFound:
@@ -134,7 +134,7 @@ class Identity:
 
 
 def visible_to(request: web.Request) -> Callable[[str], bool] | None:
-    """Whether whoever sends the request may see an RM; None if it may see all of them."""
+    """A test of the sender's right to see an RM; None if it may see all of them."""
     access, caller = request.app[ACCESS], request[CALLER]
     if caller.operator or not _tells_apart(access, request):
         return None
@@ -142,19 +142,19 @@ def visible_to(request: web.Request) -> Callable[[str], bool] | None:
 
 
 def role_of(request: web.Request) -> str:
-    """What a caller is: ``operator``, ``rm``, or ``open`` where nobody has an identity."""
+    """Role of a caller: ``operator``, ``rm``, or ``open`` without identities."""
     if not _tells_apart(request.app[ACCESS], request):
         return "open"
     return "operator" if request[CALLER].operator else "rm"
 
 
 def _tells_apart(access: Access, request: web.Request) -> bool:
-    """Whether callers have an identity on this connection: plain HTTP has no certificates."""
+    """True if callers have an identity on this connection: plain HTTP has no certificates."""
     return access.by_token or (access.by_certificate and not _is_plain(request.transport))
 
 
 def _is_plain(transport: asyncio.BaseTransport | None) -> bool:
-    """Whether a connection has no TLS."""
+    """True if a connection has no TLS."""
     return transport is None or transport.get_extra_info("ssl_object") is None
 
 

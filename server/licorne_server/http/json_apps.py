@@ -1,4 +1,4 @@
-"""Applications, asks and allocations as REST shows them (spec § 12.4, corrected by § 14)."""
+"""Applications, asks and allocations in REST (spec § 12.4, corrected by § 14)."""
 
 from licorne_core.messages.reports import AppReport, AskReport, TaskGroupReport
 from licorne_core.model.apps.states import AppState
@@ -114,9 +114,9 @@ def ask_json(common: JsonObject, report: AskReport) -> JsonObject:
 
 
 def allocation_json(common: JsonObject, allocation: Allocation, stopping: str = "") -> JsonObject:
-    """An allocation; `common` is what all in the same list have in common.
+    """An allocation; `common` holds the fields shared by all in the same list.
 
-    `stopping` says why the RM was told to stop it, and is empty if it was not.
+    `stopping` is the reason of a stop requested from the RM, and empty without one.
     """
     waited = allocation.allocation_time - allocation.request_time
     return {
@@ -132,7 +132,7 @@ def allocation_json(common: JsonObject, allocation: Allocation, stopping: str = 
 
 
 def _request_json(ask: Ask, request_time: float) -> JsonObject:
-    """What asks and allocations have in common. The priority is a text, as in the older core."""
+    """Common fields of asks and allocations. The priority is a text, as in the older core."""
     return {
         "allocationKey": ask.key,
         "applicationId": ask.app_id,

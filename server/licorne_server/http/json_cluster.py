@@ -1,4 +1,4 @@
-"""Clusters, partitions and placement rules as REST shows them (spec § 12.4, corrected by § 14)."""
+"""Clusters, partitions and placement rules in REST (spec § 12.4, corrected by § 14)."""
 
 from collections.abc import Iterable
 
@@ -30,7 +30,7 @@ def clusters(views: Views, started_time: float, of: Iterable[PartitionName]) -> 
 
 
 def _build_information(rm: RmReport) -> JsonObject:
-    """What the RM said of itself, with its id; `buildVersion` is its version unless it gave one."""
+    """The RM's build information, with its id; `buildVersion` is its version unless it gave one."""
     return {"buildVersion": rm.version, "buildDate": "", **rm.build_info, "rmId": rm.rm_id}
 
 
@@ -80,7 +80,7 @@ def _rule_json(rule: PlacementRuleConfig) -> JsonObject:
 
 
 def _rule_parameters(rule: PlacementRuleConfig) -> dict[str, str]:
-    """Whether the rule creates queues, and what its kind makes of its value; all are texts."""
+    """Parameters of the rule: `create`, and those of its kind from its value; all are texts."""
     kind = RULES.get(rule.name)
     of_value = {} if kind is None else kind.parameters(rule.value)
     return {"create": "true" if rule.create else "false", **of_value}

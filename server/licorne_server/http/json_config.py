@@ -53,11 +53,11 @@ def config_json(rm: RmReport) -> JsonObject:
 
 
 def validation(body: bytes) -> JsonObject:
-    """Whether a configuration would be taken, and all that is wrong with it.
+    """The validation of a configuration, with all its problems.
 
-    `checksumMatch` is whether the text carries its own right checksum. The function needs nothing
-    but the text, so that it may run in a thread. A text with nothing in it is no configuration
-    (spec 2.5 row 1).
+    `checksumMatch` is True if the text carries its own right checksum. The function needs nothing
+    but the text, so that it may run in a thread. An empty text is no configuration (spec 2.5 row
+    1).
     """
     try:
         text = body.decode("utf-8")

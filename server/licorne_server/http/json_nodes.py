@@ -1,4 +1,4 @@
-"""Nodes as REST shows them (spec § 12.4)."""
+"""Nodes in REST (spec § 12.4)."""
 
 from functools import partial
 
@@ -51,7 +51,7 @@ class _Queues:
 
 
 def reservation_json(found: ReservationReport | None) -> JsonObject | None:
-    """For which ask room is kept, how much, and why the ask does not run."""
+    """A reservation: its ask, its amounts, and the ask's blocker."""
     if found is None:
         return None
     return {

@@ -1,4 +1,4 @@
-"""Victims of preemption as REST shows them: our own addition, the older core shows none."""
+"""Victims of preemption in REST: our own addition, the older core shows none."""
 
 from functools import partial
 

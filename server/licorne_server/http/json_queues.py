@@ -1,4 +1,4 @@
-"""Queues as REST shows them (spec § 12.4, corrected by § 14)."""
+"""Queues in REST (spec § 12.4, corrected by § 14)."""
 
 from licorne_core.config.properties import PreemptionPolicy
 from licorne_core.config.schema import TemplateConfig
@@ -26,7 +26,7 @@ def single_queue(views: Views, partition: PartitionName, path: str) -> JsonObjec
 
 
 def queue_json(views: Views, partition: PartitionName, queue: QueueReport) -> JsonObject:
-    """What a queue is and has. Only root names its partition, as in the older core."""
+    """A queue in REST. Only root names its partition, as in the older core."""
     is_root = not queue.parent
     return {
         "queuename": queue.path,

@@ -1,4 +1,4 @@
-"""One address that HTTP is served on, with TLS or without."""
+"""One address of the HTTP server, with TLS or without."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from aiohttp import web
 from licorne_server.http.door import BACKLOG, Door
 
 STOP_SECONDS = 3.0
-"""How long answers that are under way may take once the server stops."""
+"""Seconds that answers under way may take once the server stops."""
 
 
 class Listener:

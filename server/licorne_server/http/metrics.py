@@ -1,6 +1,6 @@
 """Metrics of partitions from the core's reports (spec § 12.3, corrected by § 14).
 
-What the older core had keeps its name and gains the labels `rm` and `partition`; what is ours is
+A metric of the older core keeps its name and gains the labels `rm` and `partition`; our own are
 called ``licorne_…``. Label values come from bounded sets, and each RM has a share of all samples:
 no RM can swell the answer, or crowd others out, by making queues or inventing resources.
 """
@@ -18,34 +18,34 @@ from licorne_server.http.queue_metrics import OTHERS, QueueMetrics, metric_part,
 from licorne_server.http.units import USAGE_RANGES, usage_ranges
 
 MAX_SAMPLES = 200_000
-"""How many samples all partitions have together; each RM may have an equal share of them."""
+"""Samples of all partitions together; each RM may have an equal share of them."""
 
 MAX_RESOURCES = 32
-"""How many types of resource of a partition are shown; `memory` and `vcore` always are."""
+"""Types of resource shown of a partition; `memory` and `vcore` always are."""
 
 MAX_NAMES = 50
-"""How many users, and how many groups, of a partition have metrics of their own."""
+"""Users, and groups, of a partition with metrics of their own."""
 
 _PLACE = ("rm", "partition")
 _RANGES = ("[0,10%]", *(f"({low}%,{low + 10}%]" for low in range(10, 10 * USAGE_RANGES, 10)))
 
 
 class Shown:
-    """What may still be shown of one RM."""
+    """Remaining samples of one RM."""
 
     def __init__(self, samples: int) -> None:
-        """So many samples."""
+        """Allow so many samples."""
         self._left = samples
         self.truncated = False
-        """Whether something was left out."""
+        """True if samples were left out."""
 
     def has_room(self) -> bool:
-        """Whether something more may be shown; if not, it is left out."""
+        """True if more samples may be shown; if not, they are left out."""
         self.truncated |= self._left <= 0
         return self._left > 0
 
     def take(self, samples: int) -> None:
-        """So many are shown."""
+        """Count samples as shown."""
         self._left -= samples
 
 
@@ -208,7 +208,7 @@ class _Partition:
         self._shown.take(4 + len(_RANGES) * len(usage))
 
     def _waiting(self, census: Census) -> None:
-        """Asks that wait, and what is kept or made free for them."""
+        """Pending asks, and nodes or room reserved or freed for them."""
         counters = self._views.counters(self._partition)
         self._gauge("licorne_pending_asks", "Asks that wait.", sum(census.pending.values()))
         self._gauge("licorne_reservations", "Nodes kept free for asks.", census.reservations)
@@ -242,7 +242,7 @@ class _Partition:
         self._shown.take(2 + 6 + len(census.preemptions))
 
     def _usage(self, kind: str, census: Census) -> Iterator[None]:
-        """What users or groups have: the first by name have metrics of their own."""
+        """Usage of users or groups: the first by name have metrics of their own."""
         shown: list[str] = []
         for part in parts(census.running):
             yield

@@ -1,6 +1,6 @@
 """Liveness and readiness for a supervisor, and the heartbeat of the event loop.
 
-The heartbeat measures how late the loop is. So it reads the process's own clock.
+The heartbeat measures the lag of the loop. So it reads the process's own clock.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ class Heartbeat:
     """A timer of the loop that notes when it fired, and how late that was."""
 
     delays: Histogram
-    """How late the beats were, in seconds."""
+    """Lags of the beats, in seconds."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         """`clock` gives seconds that never go back. The first beat comes after `start`."""
@@ -63,16 +63,16 @@ class Heartbeat:
 
 
 def ill(status: Status) -> str:
-    """Why the server should be restarted; empty if it should not.
+    """The reason for a restart of the server; empty for none.
 
-    How late the loop is does not count: it turns, or nobody would ask. The watchdog's thread finds
-    out whether it has stood still.
+    The lag of the loop does not count: an answer shows that it turns. Stalls are detected by the
+    watchdog's thread.
     """
     return status.failure or status.stall
 
 
 def unready(status: Status) -> str:
-    """Why RMs should not be sent here; empty if the server is ready."""
+    """The reason against sending RMs here; empty if the server is ready."""
     if not status.started:
         return "starting"
     return "draining" if status.draining else ill(status)
@@ -86,11 +86,11 @@ class Probes:
         self._status = status
 
     async def live(self, request: web.Request) -> web.Response:
-        """Whether the process works; it does while it drains."""
+        """Liveness: the process works, also while it drains."""
         return _verdict(ill(self._status))
 
     async def ready(self, request: web.Request) -> web.Response:
-        """Whether RMs may be sent here."""
+        """Readiness: RMs may be sent here."""
         return _verdict(unready(self._status))
 
 

@@ -1,4 +1,4 @@
-"""Metrics of queues (spec § 12.3): by labels, and under names that have the queue in them.
+"""Metrics of queues (spec § 12.3): by labels, and under names that contain the queue.
 
 The names are made of the paths of queues, and of two paths the same name may come: ``root.a-b`` and
 ``root.a_b``. Then the name has the sum of both.
@@ -14,13 +14,13 @@ from licorne_core.views import Views
 from licorne_server.http.families import Families, Labels
 
 MAX_QUEUES = 1000
-"""How many queues of a partition have metrics of their own, those nearest to root first."""
+"""Queues of a partition with metrics of their own, those nearest to root first."""
 
 PART = 500
 """Entries of a census that are looked at in one step."""
 
 HOLDERS = ("able", "idle")
-"""Whether an ask could have the node that is reserved for it if that were empty."""
+"""Labels of a reservation: its ask could have the node if that were empty, or not."""
 
 OTHERS = "(others)"
 """In place of the path of queues that have none: their asks must not be missing in the sum."""
@@ -38,16 +38,16 @@ T = TypeVar("T")
 
 
 class Room(Protocol):
-    """How much may still be shown."""
+    """Remaining room for samples."""
 
     truncated: bool
 
     def has_room(self) -> bool:
-        """Whether something more may be shown; if not, it is left out."""
+        """True if more samples may be shown; if not, they are left out."""
         ...
 
     def take(self, samples: int) -> None:
-        """So many are shown."""
+        """Count samples as shown."""
         ...
 
 
@@ -68,7 +68,7 @@ class QueueMetrics:
     def steps(self, room: Room, shows: Callable[[str], bool], *, names: bool) -> Iterator[None]:
         """A queue at a step, those nearest to root first, as far as there is room.
 
-        `shows` tells whether a resource is shown; with `names` the other form is added as well.
+        `shows` is True for a resource to show; with `names` the other form is added as well.
         """
         seen: set[str] = set()
         for path in self._views.level_by_level(self._report.name):
@@ -183,7 +183,7 @@ class QueueMetrics:
         )
 
     def _kept(self, seen: set[str], room: Room, shows: Callable[[str], bool]) -> Iterator[None]:
-        """What is reserved, by the queue of the asks and by whether these could have it."""
+        """Reservations, by the queue of the asks and by the label of `HOLDERS`."""
         nodes, census = self._reserved, self._census
         if room.truncated:
             nodes.update(dict.fromkeys(self._holders(OTHERS), 0))

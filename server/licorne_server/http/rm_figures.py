@@ -1,4 +1,4 @@
-"""What a scrape shows of one RM as the server knows it."""
+"""Figures of one RM, as the server knows it, for a scrape."""
 
 from licorne_core.values.errors import NotFound
 from licorne_server.events.log import EventLogs

@@ -1,4 +1,4 @@
-"""Metrics of RMs: their connections, and how much they have and may have."""
+"""Metrics of RMs: their connections, their usage and their limits."""
 
 from collections.abc import Iterator
 from dataclasses import fields

@@ -1,7 +1,7 @@
-"""Metrics of what is measured for each RM, and the older core's names for some of it.
+"""Metrics of the measures of each RM, and the older core's names for some of it.
 
 A histogram has some twenty samples. So only some RMs have histograms of their own, and the others
-have common ones: what they come to together stays right.
+share common ones: the totals stay right.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from licorne_server.telemetry.measures.histogram import OLDER
 from licorne_server.telemetry.measures.of_rm import RESULTS
 
 MAX_RMS = 100
-"""How many RMs have histograms of their own, those that registered first."""
+"""RMs with histograms of their own, those that registered first."""
 
 OTHERS = "(others)"
 """In place of the id of the other RMs."""

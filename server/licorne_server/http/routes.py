@@ -27,7 +27,7 @@ from licorne_server.http.units import partition_named
 APP_STATES = ("active", "rejected", "completed")
 _STATUSES = frozenset(state.value.lower() for state in AppState)
 BODY_SECONDS = 15.0
-"""How long a request's body may take to arrive."""
+"""Seconds that a request's body may take to arrive."""
 
 
 class Reads:
@@ -119,7 +119,7 @@ class Reads:
         return await send_json(request, shown)
 
     async def preemptions(self, request: web.Request) -> web.StreamResponse:
-        """What was preempted, the latest first; of one application or key where that is given."""
+        """Preemption victims, the latest first; of one application or key where that is given."""
         partition = self._partition(request)
         app_id = request.query.get("applicationID", "")
         key = request.query.get("allocationKey", "")

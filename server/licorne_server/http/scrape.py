@@ -24,15 +24,15 @@ PLAIN = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 FRESH_SECONDS = 1.0
-"""How long an answer is given again, so that many scrapers cost no more than one."""
+"""Seconds for which an answer is reused, so that many scrapers cost no more than one."""
 
 
 PEER = "metrics"
-"""Whose slices an answer takes: it is the same for all who scrape, however busy one of them is."""
+"""Peer whose slices an answer takes: the same for all scrapers, however busy one of them is."""
 
 
 class Scrape:
-    """``/metrics``: plain text, or OpenMetrics for those who accept it.
+    """``/metrics``: plain text, or OpenMetrics for scrapers that accept it.
 
     The registry belongs to this server alone, so that several can live in one process.
     """

@@ -1,4 +1,4 @@
-"""What the HTTP listener reads. `app` makes it and hands it over."""
+"""Sources of the HTTP listener. `app` makes them and hands them over."""
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,9 +24,9 @@ class Status:
     started: bool = False
     draining: bool = False
     failure: str = ""
-    """Why nothing is scheduled any more; empty while all is well."""
+    """Reason for the end of all scheduling; empty while all is well."""
     stall: str = ""
-    """Why nothing is scheduled for now; empty while all is well."""
+    """Reason for a stall of scheduling; empty while all is well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +36,9 @@ class EventFigures:
     noted: int = 0
     kept: int = 0
     told: int = 0
-    """Events that the RM itself was told."""
+    """Events sent to the RM itself."""
     memory: int = 0
-    """Bytes that those take that are kept, as reckoned."""
+    """Estimated bytes of the events in the log."""
     watchers: int = 0
 
 
@@ -73,11 +73,11 @@ class Figures:
     """Until when the server's certificate is valid, in unix seconds; 0 without TLS."""
     audits: int = 0
     audit_findings: int = 0
-    """What did not agree in the books when they were added up last."""
+    """Disagreements of the books at the last audit."""
     collections: int = 0
     """Full passes of the garbage collector that were made in idle moments."""
     collection_seconds: float = 0.0
-    """What these took."""
+    """Seconds spent in collections."""
     slow: SlowSteps = field(default_factory=SlowSteps)
     """Steps during which the loop stood still."""
     memory: int = 0
@@ -85,7 +85,7 @@ class Figures:
     memory_limit: int = 0
     """Bytes; 0 for none."""
     shortage: int = 0
-    """What is refused for want of memory now: 0 nothing, 1 new work, 2 everything."""
+    """Work refused for want of memory now: 0 nothing, 1 new work, 2 everything."""
     inbox: int = 0
     """Commands that wait now."""
     commands: int = 0
@@ -99,25 +99,25 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """What the answers are made from. Times are in unix seconds."""
+    """Sources of the answers. Times are in unix seconds."""
 
     views: Views
     status: Status
     started_time: float
     now: Callable[[], float]
     rm_state: Callable[[RmId], Awaitable[str]]
-    """Asks an RM for what it adds to a state dump: a JSON document, which may tell of an error."""
+    """Requests an RM's part of a state dump: a JSON document, which may hold an error."""
     access: Access = field(default_factory=Access)
-    """Who may see what; everybody may see everything unless it says otherwise."""
+    """Rights of callers; everything is open to all by default."""
     cors_origins: frozenset[str] = frozenset()
-    """The origins whose pages may read; ``*`` for all."""
+    """Origins whose pages may read; ``*`` for all."""
     hosts: frozenset[str] = frozenset()
     """Names under which the server answers on loopback; ``*`` for all."""
     log_level: Callable[[], str] = lambda: "info"
     """The level of lines of all loggers that have none of their own."""
     figures: Callable[[], Figures] = Figures
     queue_names: bool = True
-    """Whether metrics of queues also come under names that have the queue in them."""
+    """True to publish metrics of queues also under names that contain the queue."""
     config_thread: ConfigThread = field(default_factory=ConfigThread)
     history: deque[Sample] = field(default_factory=deque)
     events: EventLogs = field(default_factory=lambda: EventLogs(lambda _: ExtraConfig()))

@@ -1,4 +1,4 @@
-"""What every task and every thread of the process is doing, as text."""
+"""Stacks of all tasks and threads of the process, as text."""
 
 import asyncio
 import sys
@@ -11,17 +11,17 @@ Place = tuple[str, int, str]
 """File, line and function."""
 
 NAMES = 5
-"""How many tasks that wait at the same place are named."""
+"""Waiting tasks named for one place, at most."""
 
 DEEPEST = 100
-"""How many places of one stack are shown."""
+"""Frames shown of one stack, at most."""
 
 
 def stacks() -> Iterator[str]:
-    """The text in pieces: tasks first, those that wait at the same place together; then threads.
+    """The text in pieces: tasks first, grouped by the place where they wait; then threads.
 
-    Where tasks are is gathered first, with an empty piece for each. A task is where it is at the
-    moment at which it is looked at.
+    The places of tasks are gathered first, with an empty piece for each. A task has the place of
+    the moment at which it is looked at.
     """
     together: dict[tuple[Place, ...], list[str]] = {}
     for task in asyncio.all_tasks():
@@ -45,7 +45,7 @@ def called(frame: FrameType | None) -> Iterator[Place]:
 
 
 def _awaited(coroutine: Any) -> Iterator[Place]:
-    """Where a coroutine is, and what it waits for, the outermost first."""
+    """The place of a coroutine, and of the coroutines it awaits, the outermost first."""
     for _ in range(DEEPEST):
         for kind in ("cr", "ag", "gi"):
             frame = getattr(coroutine, f"{kind}_frame", None)

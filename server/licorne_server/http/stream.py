@@ -1,8 +1,7 @@
 """JSON and text bodies, made and sent a slice at a time.
 
-A list of ten thousand applications must not keep the scheduler waiting. So a body is made in
-time slices. A row shows the moment at which it was made, and the rows of one body show different
-moments.
+A list of ten thousand applications must not delay the scheduler. So a body is made in time slices.
+A row shows the moment at which it was made, and the rows of one body show different moments.
 """
 
 import asyncio
@@ -34,13 +33,13 @@ CHUNK = 32 * 1024
 """Bytes that are sent at once."""
 
 GZIP_FROM = 1400
-"""Bodies of so many bytes are compressed for readers that accept it (spec § 12.4)."""
+"""Bytes from which bodies are compressed for readers that accept it (spec § 12.4)."""
 
 AS_IT_COMES = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-"""Tells caches and proxies to pass on what is said, at once."""
+"""Headers that make caches and proxies pass everything on at once."""
 
 STALL_SECONDS = 30.0
-"""How long a reader may take nothing before it is cut off."""
+"""Seconds without progress after which a reader is cut off."""
 
 TIME_SLICES = web.AppKey("time_slices", TimeSlices)
 """The time slices of all readers, over HTTP and over gRPC."""
@@ -49,7 +48,7 @@ OPENINGS = web.AppKey("openings", Openings[Caller])
 """The streams that are open, over HTTP and over gRPC."""
 
 CALLER = web.RequestKey("caller", Caller)
-"""Where a request has who sends it; what is open to all has it not."""
+"""The sender of a request; missing for paths that are open to all."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
@@ -135,7 +134,7 @@ def _list_fragments(rows: Rows) -> Iterator[str]:
 
 
 def reader_of(request: web.Request) -> str:
-    """Whose time slices an answer takes: those of the identity, or of the host without one."""
+    """The peer whose time slices an answer takes: the identity, or the host without one."""
     caller = request.get(CALLER)
     return peer_of(request.remote or "") if caller is None else caller.peer
 
@@ -239,8 +238,8 @@ async def send_live(
 ) -> web.StreamResponse:
     """Answer with lines as they come, for as long as they come; never compressed.
 
-    Nobody on the way is to keep them, or to wait until there are more. They end once the reader
-    may see less than when they began; `farewell` gives the last line then, from status and reason.
+    Proxies must not cache or buffer them. They end once the reader's rights are reduced; `farewell`
+    gives the last line then, from status and reason.
     """
     headers = {"Content-Type": content_type, **AS_IT_COMES}
     response = web.StreamResponse(headers=headers)
@@ -289,7 +288,7 @@ async def _while_allowed(
 
 
 def _less(_: Caller, __: str) -> str:
-    """Lines are begun for somebody who may see so much: whoever may see less asks again."""
+    """The problem of a reader with reduced rights: it has to ask again."""
     return "may not see all of this"
 
 
@@ -325,7 +324,7 @@ async def _write(response: web.StreamResponse, chunk: bytes) -> None:
 
 
 def accepts_gzip(header: str) -> bool:
-    """Whether an Accept-Encoding takes gzip; what it says of gzip itself goes before its `*`."""
+    """True if an Accept-Encoding takes gzip; a weight of gzip itself counts before that of `*`."""
     taken: dict[str, bool] = {}
     for choice in header.lower().split(","):
         coding, _, parameters = choice.partition(";")

@@ -1,4 +1,4 @@
-"""What several ask for at the same time is made once, for all of them."""
+"""Sharing of concurrent requests: the answer is made once, for all of them."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable
@@ -16,16 +16,16 @@ class _Making(Generic[T]):
 
 
 class Together(Generic[T]):
-    """Makes things in tasks of their own, so that it does not matter who has asked first."""
+    """Makes things in tasks of their own, independent of their first caller."""
 
     def __init__(self) -> None:
         """Nothing is being made."""
         self._under_way: dict[Hashable, _Making[T]] = {}
 
     async def make(self, key: Hashable, begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What is being made under that key; if nothing is, it is begun.
+        """The thing under way for that key; it is begun if there is none.
 
-        All who wait get the same, or the same error. Once nobody waits any more it is given up.
+        All waiting callers get the same, or the same error. Without any it is cancelled.
         """
         making = self._under_way.get(key)
         if making is None:

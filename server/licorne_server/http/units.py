@@ -10,7 +10,7 @@ from licorne_core.values.resources import Resources
 from licorne_core.views import Views
 
 USAGE_RANGES = 10
-"""How many ranges of equal width nodes are counted in, by how much of them is used."""
+"""Number of equal ranges of usage by which nodes are counted."""
 
 
 def milliseconds(seconds: float) -> int:
@@ -44,10 +44,10 @@ def _number(value: float) -> str:
 
 
 def percentages(total: Resources, used: Resources) -> dict[str, int]:
-    """How much of each type is used, in whole percent from 0 to 100.
+    """Usage of each type, in whole percent from 0 to 100.
 
-    After a quota was lowered more than all of it may be used. The pages that read this cannot show
-    that, so it is shown as 100.
+    Usage may exceed a quota that was lowered. The pages that read this cannot show that, so it is
+    shown as 100.
     """
     return {
         name: max(0, min(100, used.get(name, 0) * 100 // amount))
@@ -73,7 +73,7 @@ def rms_named(views: Views, rm_id: str) -> tuple[RmReport, ...]:
 
 
 def partition_named(views: Views, name: str) -> PartitionName:
-    """The partition that a path means: a bare name is that of the first RM that has one so called.
+    """The partition of a path: a bare name is that of the first RM with one of that name.
 
     Raises:
         NotFound: there is none; where nobody has registered that is said.

@@ -1,4 +1,4 @@
-"""What users and groups have and may have, as REST shows it (spec § 12.4)."""
+"""Usage and limits of users and groups in REST (spec § 12.4)."""
 
 from collections.abc import Callable
 

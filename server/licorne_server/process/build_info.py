@@ -1,4 +1,4 @@
-"""What runs here: which version, plain or compiled, and on which build of Python."""
+"""The build: its version, its form (plain or compiled), and its Python."""
 
 import platform
 import sysconfig
@@ -33,10 +33,10 @@ class BuildInfo:
 
 
 def build_info() -> BuildInfo:
-    """What this process runs.
+    """The build of this process.
 
-    All compiled modules are compiled together, so one tells of all: one that there always was, as
-    benches ask older checkouts too.
+    All compiled modules are compiled together, so one stands for all: one that has always existed,
+    as benches ask older checkouts too.
     """
     options = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
     return BuildInfo(

@@ -1,4 +1,4 @@
-"""The clock of the server: the one source of the time that it works by.
+"""The clock of the server: its one source of time.
 
 A test hands the server another clock. Only measurements of the process itself, such as how long a
 turn took, are made without it.

@@ -1,12 +1,11 @@
-"""The interpreter's settings for a process that serves: garbage collection, and turns of threads.
+"""The interpreter's settings for a serving process: garbage collection, and thread switching.
 
-A full pass of the garbage collector looks at everything and stops everybody: 0.7 s for 900,000
-asks. Nothing of the core needs one, as reference counts free what goes (`tests/properties`). So
-while RMs are connected there is none, unless books have gone and the pass is short. What the
-interpreter does by itself is bounded: a look at the latest 10,000 objects, a millisecond.
+A full pass of the garbage collector looks at everything and blocks all work: 0.7 s for 900,000
+asks. The core never needs one, as reference counts free its objects (`tests/properties`). So while
+RMs are connected there is none, unless books have gone and the pass is short. The interpreter's own
+passes are bounded: the latest 10,000 objects, a millisecond.
 
-The times in here are the process's own, not those of the server's clock: what is measured is real
-work.
+The times in here are the process's own, not those of the server's clock: they measure real work.
 """
 
 import gc
@@ -23,16 +22,16 @@ NEVER = 2**31 - 1
 """Such looks after which older objects are looked at too: that is done in here alone."""
 
 SWITCH_SECONDS = 0.0005
-"""How long the loop waits for a thread that computes, such as one that reads a configuration. It
-waits again after each call of the system, several times for one allocation; Python's own 5 ms would
-be a tenth of a second soon."""
+"""Seconds that the loop waits for a computing thread, such as one that reads a configuration. It
+waits again after each system call, several times for one allocation; Python's own 5 ms would soon
+be a tenth of a second."""
 
 QUIET_SECONDS = 30.0
 WORTH = 10_000
 """Commands and turns since the last pass that make another one worth while."""
 
 SHORT_SECONDS = 0.02
-"""How long a pass may take, as reckoned, while an RM is connected."""
+"""Estimated seconds that a pass may take while an RM is connected."""
 
 MOST_PRECISE = 10_000
 """A pass over fewer blocks of memory says nothing of the time that each takes."""
@@ -50,8 +49,8 @@ class Collector:
     ) -> None:
         """Leave at least `quiet` seconds between two passes. Nothing is changed before `start`.
 
-        `connected` tells whether an RM would have to wait for a pass; `gone` how many books have
-        gone since the start. A slow pass is told to `slow`.
+        `connected` is True if an RM would have to wait for a pass; `gone` is the number of books
+        gone since the start. Slow passes go to `slow`.
         """
         self._connected = connected
         self._gone = gone
@@ -81,10 +80,10 @@ class Collector:
         self._last_pass = perf_counter()
 
     def reckoned(self) -> float:
-        """How many seconds a pass would take now, by what the last one took.
+        """Estimated seconds of a pass now, from the last one.
 
-        The interpreter knows how many blocks of memory it has given out, but not how many objects
-        there are: these would have to be counted.
+        The interpreter knows the number of memory blocks in use, but not the number of objects:
+        these would have to be counted.
         """
         return max(0, sys.getallocatedblocks() - self._exempt) * self._block_seconds
 

@@ -1,4 +1,4 @@
-"""What the system says of memory: how much there is, and how much this process takes."""
+"""Memory as the system reports it: in all, available, and resident in this process."""
 
 import ctypes
 import os
@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 USUAL_PERCENT = 80
-"""How much of the memory that there is the process takes, unless it is told otherwise."""
+"""Percentage of the memory that the process takes by default."""
 
 PROCESS = Path("/proc/self")
 CONTROL_GROUPS = Path("/sys/fs/cgroup")
@@ -16,7 +16,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def resident() -> int:
-    """Bytes of memory that the process takes; 0 where the system does not tell."""
+    """Bytes of resident memory of the process; 0 if unknown."""
     try:
         return int((PROCESS / "statm").read_text().split()[1]) * _PAGE
     except (OSError, ValueError, IndexError):
@@ -32,9 +32,9 @@ def usual_limit() -> int:
 def available(
     groups: Path = CONTROL_GROUPS, process: Path = PROCESS, machine: Path = MACHINE
 ) -> int | None:
-    """Bytes that are still to be had, here and in the control groups; None where nobody tells.
+    """Bytes still available, here and in the control groups; None if unknown.
 
-    What the system would drop for it, such as copies of files, counts as there.
+    Memory that the system would free, such as the page cache, counts as available.
     """
     rooms = [limit - _taken(group) for group, limit in _limited(groups, process)]
     try:
@@ -81,7 +81,7 @@ def _limited(groups: Path, process: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _taken(group: Path) -> int:
-    """Bytes that a group has, without copies of files that nobody has used for a while."""
+    """Bytes used by a group, without inactive file pages."""
     used = _number(group / "memory.current") or _number(group / "memory.usage_in_bytes") or 0
     try:
         entries = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())

@@ -1,7 +1,7 @@
-"""Watches the memory of the process, so that new work is refused before the kernel ends it.
+"""Memory limit of the process: refuses new work before the kernel ends it.
 
-The figure is that of the whole process: the core, what waits in outboxes, and what Python and its
-libraries hold besides. It is a measurement, and is taken by the loop's own timer.
+The figure is that of the whole process: the core, the outboxes, and the rest of Python and its
+libraries. It is a measurement, and is taken by the loop's own timer.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ INTERVAL = 0.25
 """Seconds between two looks."""
 
 MARGIN = 8
-"""Beyond the limit by one part of it in so many, what exists already is refused too."""
+"""Part of the limit, as a divisor, beyond it at which existing work is refused too."""
 
 ENOUGH_PERCENT = 95
 """Below this part of the limit everything is taken again. It is not the limit itself, which every
@@ -32,19 +32,19 @@ library keeps takes 0.1 s for a gigabyte, and much of it is in use again soon.""
 
 
 LOOKS_BETWEEN_TELLINGS = 4
-"""Looks, which make a second, after which RMs that are refused are told of another figure."""
+"""Looks, which make a second, after which the core is told of another figure."""
 
 
 COPY_BYTES = 16 * 1024 * 1024
-"""What a copy of the process takes in any case; a small one took 5 MiB."""
+"""Least memory of a copy of the process; a small one took 5 MiB."""
 
 COPY_PERCENT = 150
-"""How much of what an RM's things are reckoned at a copy takes that makes a plan for the RM, but no
-more than half of the process. With 20,000 to 100,000 asks it was 60 to 110 %."""
+"""Memory of a copy that plans for an RM, in percent of the RM's estimate, but no more than half of
+the process. With 20,000 to 100,000 asks it was 60 to 110 %."""
 
 
 class System(Protocol):
-    """Where the figure comes from, and where memory goes back to."""
+    """The system's memory: a source of the figure, and a place to return memory to."""
 
     def resident(self) -> int:
         """Bytes that the process takes; 0 if that is not known."""
@@ -60,12 +60,12 @@ class System(Protocol):
 
 
 class Memory:
-    """What the process takes, against its limit."""
+    """The process's memory, against its limit."""
 
     limit: int
     """In bytes; 0 for none."""
     level: Shortage
-    """What is refused for want of memory."""
+    """Work refused for want of memory."""
     returning: asyncio.Future[None] | None
     """Done when memory has been given back; None before that was tried first."""
 
@@ -90,15 +90,15 @@ class Memory:
 
     @property
     def shortage(self) -> str:
-        """Why new work is refused; empty while it is taken."""
+        """Reason for refusing new work; empty while it is taken."""
         return self._reason
 
     def shortage_for_copy(self, reckoned: int) -> str:
-        """Why there is no room for a copy of the process; empty if there is.
+        """Reason against a copy of the process; empty if there is room.
 
-        `reckoned` is what the core reckons for the RM that the copy is made for, in bytes. A copy
-        shares all memory until one of both writes there. It writes to what it looks at, as Python
-        counts who uses an object: that is the RM's share of the process.
+        `reckoned` is the core's estimate for the RM of the copy, in bytes. A copy shares all memory
+        until one of both writes there. Reading also writes, as Python counts references: that is
+        the RM's share of the process.
         """
         if self._reason:
             return self._reason
@@ -145,7 +145,7 @@ class Memory:
         self.start()
 
     def _level_at(self, resident: int) -> Shortage:
-        """What has to be refused at this figure. A level is left only well below where it began."""
+        """The level for this figure. A level is left only well below its start."""
         if resident > self.limit + self.limit // MARGIN:
             return Shortage.ALL
         if resident > self.limit:
@@ -162,7 +162,7 @@ class Memory:
             log.warning("memory is short", refused=level.name.lower(), **about)
 
     def _tell(self, level: Shortage, resident: int) -> None:
-        """Tell the core, which works out anew who has more than an equal share."""
+        """Pass the level to the core, which recomputes the RMs above an equal share."""
         self.level = level
         self._looks_to_tell = LOOKS_BETWEEN_TELLINGS
         self._reason = ""

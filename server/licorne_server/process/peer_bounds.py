@@ -1,4 +1,4 @@
-"""How much any one peer may have of what all share, and how long it may be silent."""
+"""Quotas of one peer in shared resources, and limits of silence."""
 
 import math
 import resource
@@ -9,11 +9,11 @@ METRICS_CONNECTIONS = 16
 
 RESERVE = 192 + METRICS_CONNECTIONS
 """Descriptors that no other peer gets: for files, for the loop, for connections being refused, and
-for whoever watches."""
+for subscribers."""
 
 LEAST_CONNECTIONS = 16
 HTTP_PART = 8
-"""HTTP gets at most one in so many of the descriptors."""
+"""Part of the descriptors for HTTP, as a divisor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,13 +21,13 @@ class PeerBounds:
     """Times are in seconds. A share is what one peer may have of a total (`fair.PeerQuota`)."""
 
     first_message: float = 30.0
-    """How long a stream may stay open without a message."""
+    """Seconds that a stream may stay open without a message."""
     idle: float = 300.0
-    """How long a connection of gRPC may stay open without a call."""
+    """Seconds that a gRPC connection may stay open without a call."""
     handshake: float = 20.0
-    """How long a connection of gRPC may take until it can carry calls."""
+    """Seconds until a gRPC connection must be able to carry calls."""
     http_idle: float = 15.0
-    """How long a connection of HTTP may take for the head of a request, or stay without one."""
+    """Seconds that an HTTP connection may take for a request's head, or stay without one."""
     connections: int = 4096
     """Connections of gRPC; fewer if the limit of open files is too low."""
     http_connections: int = 256
@@ -43,7 +43,7 @@ class PeerBounds:
     watchers_share: int = 128
 
     def problem(self) -> str:
-        """What is wrong with them, in the words of the options of `serve`; empty if nothing is."""
+        """The problem with them, in the words of the options of `serve`; empty for none."""
         for option, seconds in (
             ("--first-message", self.first_message),
             ("--idle", self.idle),

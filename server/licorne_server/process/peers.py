@@ -1,10 +1,10 @@
-"""The addresses that callers call from."""
+"""Addresses of callers."""
 
 import ipaddress
 from urllib.parse import unquote
 
 IPV6_PREFIX = 64
-"""Bits of an IPv6 address by which hosts are told apart: one host may have all the others."""
+"""Bits of an IPv6 address that identify a host: one host may have all the others."""
 
 
 def host_of(peer: str) -> str:

@@ -1,4 +1,4 @@
-"""How much RMs may have, each and all together, and how long they are remembered."""
+"""Bounds of RMs, each and all together, and of the time that they are retained."""
 
 import math
 from dataclasses import dataclass, field, fields
@@ -7,45 +7,45 @@ from licorne_core.values.rm_caps import RmCaps
 from licorne_server.wire.caps import MAX_RMS
 
 RESERVED_PART = 8
-"""One in so many places of RMs is kept for those whom another peer has registered."""
+"""Part of the places of RMs, as a divisor, that is reserved for RMs of other peers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventBounds:
-    """How much the events of one RM may take, beside what its own configuration says."""
+    """Bounds of the events of one RM, in addition to those of its own configuration."""
 
     seconds: float = 10.0
-    """How long events are kept for those who read them, however many they are; 0 for not at all."""
+    """Seconds for which events are retained for readers, at any number; 0 for not at all."""
     memory: int = 512 * 1024**2
     """Bytes, as reckoned, beyond which the oldest go, however young and however few they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RmBounds:
-    """What `serve` is told about RMs."""
+    """Settings of `serve` about RMs."""
 
     number: int = MAX_RMS
-    """How many RMs there may be."""
+    """Number of RMs, at most."""
     each: RmCaps = field(default_factory=RmCaps)
-    """How much one of them may have."""
+    """Caps of one of them."""
     events: EventBounds = EventBounds()
-    """How much is kept of the events of each."""
+    """Bounds of the events of each."""
     memory: int = 0
     """Bytes of resident memory above which the process takes no new work; 0 for any number."""
     plan_pause: float = 0.25
-    """Seconds for which everybody may stand still for one plan; 0 for any, without a charge. The
-    usual is short for an operator, and long enough for a server of several gigabytes."""
+    """Longest pause of the process for one plan, in seconds; 0 for any, without a charge. The
+    default is short for an operator, and long enough for a server of several gigabytes."""
     forget_after: float = 3600.0
     """Seconds without a stream and without running allocations after which an RM is forgotten;
     0 for never."""
 
     @property
     def share(self) -> int:
-        """How many of the RMs one peer may have registered."""
+        """Number of RMs that one peer may have registered."""
         return self.number - self.number // RESERVED_PART
 
     def problem(self) -> str:
-        """What is wrong with them, in the words of the options of `serve`; empty if nothing is."""
+        """The problem with them, in the words of the options of `serve`; empty for none."""
         least = {"--max-rms": self.number}
         least |= {_option(cap.name): getattr(self.each, cap.name) for cap in fields(self.each)}
         for option, value in least.items():

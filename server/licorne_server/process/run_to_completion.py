@@ -1,4 +1,4 @@
-"""Work that is carried out to its end, whatever becomes of whoever asked for it."""
+"""Tasks that run to completion even if their caller is cancelled."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -1,4 +1,4 @@
-"""What a server is started with: frozen, checked, and independent of where it came from."""
+"""The settings of a server: frozen, checked, and independent of their source."""
 
 import ipaddress
 import math
@@ -16,7 +16,7 @@ from licorne_server.telemetry.tracing.settings import TraceSettings
 
 
 class SettingsError(Exception):
-    """A server cannot start with its settings; the text is for whoever starts it."""
+    """The settings do not allow a start; the text is for the operator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Address:
         return Address(host=self.host, port=port)
 
     def refusal(self) -> str:
-        """Why the system does not let us listen here, in its own words; empty if it does."""
+        """The system's reason against listening here; empty if it is possible."""
         try:
             family, kind, protocol, _, where = socket.getaddrinfo(
                 self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -63,7 +63,7 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """True if only this machine can reach it."""
         if self.host == "localhost":
             return True
         try:
@@ -88,7 +88,7 @@ class Settings:
     listen: Address = Address(host="127.0.0.1", port=7070)
     http: Address | None = Address(host="127.0.0.1", port=9080)
     metrics: Address | None = None
-    """Where metrics and probes are served as well; None for nowhere else."""
+    """Second address for metrics and probes; None for no other."""
     default_config: Configuration | None = None
     """The queue configuration of RMs that register without one; None for the built-in one."""
     config_file: Path | None = None
@@ -96,7 +96,7 @@ class Settings:
     watch_config: bool = False
     """Read that file again when its content changes."""
     state_dir: Path | None = None
-    """Where applied configurations outlive the server; None: they do not."""
+    """Directory of applied configurations that survive the server; None for none."""
     tls: Tls | None = None
     insecure: bool = False
     """Serve without TLS where others can reach it."""
@@ -105,9 +105,9 @@ class Settings:
     metrics_insecure: bool = False
     """The same for `metrics`, which has no TLS on loopback anyway."""
     cors_origins: frozenset[str] = frozenset()
-    """The origins whose pages may read over HTTP from another one; ``*`` for all."""
+    """Origins whose pages may read over HTTP; ``*`` for all."""
     http_hosts: frozenset[str] = frozenset()
-    """Names under which HTTP on loopback may be asked for, beside addresses; ``*`` for all."""
+    """Host names allowed for HTTP on loopback, in addition to addresses; ``*`` for all."""
     rm_identities: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The certificate names that may act for an RM, by rmID; with mutual TLS only."""
     operators: frozenset[str] = frozenset()
@@ -115,33 +115,33 @@ class Settings:
     rm_tokens: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     """The files with the tokens of an RM, by rmID. With any token every caller needs one."""
     operator_tokens: tuple[Path, ...] = ()
-    """The files with the tokens of those who may see and configure all RMs."""
+    """Files with the tokens of operators, who see and configure all RMs."""
     rms: RmBounds = RmBounds()
-    """How much RMs may have."""
+    """Bounds of RMs."""
     peers: PeerBounds = PeerBounds()
-    """What one peer may have of what all share."""
+    """Quotas of one peer in shared resources."""
     log_level: str = "info"
     reflection: bool | None = None
-    """Whether the reflection service is served; None: only without TLS or on loopback."""
+    """True to serve the reflection service; None: only without TLS or on loopback."""
     reservations: bool = True
     """Keep nodes free for asks that wait long (spec § 2.8)."""
     ask_backoff: AskBackoff = AskBackoff()
-    """How long an ask is not tried that its RM could not run."""
+    """Back-off of an ask that its RM could not run."""
     heartbeat: float = 10.0
-    """A session on which nothing is sent for so long gets a heartbeat."""
+    """Seconds without a message to the RM after which a session sends a heartbeat."""
     drain: float = 10.0
-    """How long streams may take to end, once the server stops, before they are cut off."""
+    """Seconds that streams may take to end, once the server stops, before they are cut off."""
     stall: float = 30.0
-    """How long the event loop or the engine may stand still before the probes fail. After twice as
+    """Seconds that the event loop or the engine may stall before the probes fail. After twice as
     long `licorne serve` ends with an error. 0 for ever; other servers do not look."""
     retry_after: float = 1.0
-    """After how long RMs are told to come back when the server stops."""
+    """Seconds after which RMs should reconnect when the server stops."""
     bounds: OutboxBounds = OutboxBounds()
     """The bounds of each RM's outbox."""
     queue_names: bool = True
-    """Whether metrics of queues also come under names that have the queue in them."""
+    """True to publish metrics of queues also under names that contain the queue."""
     traces: TraceSettings | None = None
-    """Whether and how traces are made."""
+    """Settings of traces; None for no traces."""
     manage_gc: bool = False
     """Tune Python's garbage collector, which belongs to the whole process."""
 
@@ -223,7 +223,7 @@ class Settings:
 
     @property
     def exposed(self) -> bool:
-        """Whether others can reach an address that is served without TLS."""
+        """True if others can reach an address that is served without TLS."""
         return bool(self._exposed())
 
     def _exposed(self) -> list[Address]:
@@ -237,14 +237,14 @@ class Settings:
 
     @property
     def reflects(self) -> bool:
-        """Whether the reflection service is served."""
+        """True if the reflection service is served."""
         if self.reflection is not None:
             return self.reflection
         return self.tls is None or self.listen.is_loopback
 
 
 def _origin_problem(text: str) -> str:
-    """Why no page can have that origin, as browsers write it; empty if one can."""
+    """The problem of an origin, as browsers write it; empty for none."""
     scheme, _, host = text.partition("://")
     known = scheme in ("http", "https") and host and host == host.lower()
     if text == "*" or (known and not set(host) & set("/?#@* ,") and text.isascii()):
@@ -253,7 +253,7 @@ def _origin_problem(text: str) -> str:
 
 
 def _host_problem(text: str) -> str:
-    """Why no server can have that name; empty if one can."""
+    """The problem of a host name; empty for none."""
     if text == "*" or (text and text.isascii() and not set(text) & set(" /?#@:*,[]")):
         return ""
     return f"--http-host: a name such as licorne.example, or *, was expected: {text!r}"

@@ -1,4 +1,4 @@
-"""Steps during which the loop stood still for everybody: counted, and told in the log."""
+"""Slow steps, which blocked the loop: counted and logged."""
 
 import structlog
 
@@ -12,7 +12,7 @@ STEPS = ("turn", "command", "slice", "collection")
 
 
 class SlowSteps:
-    """How many steps of one server were slow, and how long these took."""
+    """Number and duration of the slow steps of one server."""
 
     def __init__(self) -> None:
         """None was."""

@@ -1,9 +1,9 @@
-"""Lets RMs in: parses their configuration, finds a place for them, and registers them.
+"""Admission of RMs: parses the configuration, finds a place, and registers the RM.
 
-There are so many places for RMs, of which one peer may have a share (`RmBounds`). Where none is
-free an RM goes that is gone (`Eviction`). So registrations that nobody uses do not keep others
-out. It is one of the peer that asks, or of the peer that has most: whoever has few RMs keeps
-them, however many others come.
+The number of RMs is bounded, in all and for each peer (`RmBounds`). Where no place is free, a
+disconnected RM is evicted (`Eviction`), so that unused registrations do not keep others out. It
+belongs to the peer that asks, or to the peer with the most RMs: a peer with few RMs keeps them,
+however many others come.
 """
 
 import asyncio
@@ -50,10 +50,10 @@ class Admission:
         bounds: RmBounds,
         shortage: Callable[[], str],
     ) -> None:
-        """`thread` parses configurations; `eviction` forgets RMs in whose place others come.
-        `configurations` says which configuration an RM is registered with.
+        """`thread` parses configurations; `eviction` makes room for new RMs; `configurations` gives
+        the configuration that an RM is registered with.
 
-        `shortage` says why there is no memory for one more; it is empty while there is.
+        `shortage` gives the reason if there is no memory for one more RM, else the empty text.
         """
         self._engine = engine
         self._rms = rms
@@ -80,8 +80,8 @@ class Admission:
     ) -> None:
         """Register an RM, dropping what it had; `config` is the text of its configuration.
 
-        `caller` is who has sent it. The RM's lock is held meanwhile. While the text is parsed
-        nothing else of this RM is begun, and other RMs are served.
+        `caller` is the sender. The RM's lock is held meanwhile. While the text is parsed nothing
+        else of this RM is begun, and other RMs are served.
 
         If the caller is cancelled before the engine has the command, nothing is registered. After
         that the RM is registered and `then` is carried out, and only then this returns. So the lock
@@ -178,7 +178,7 @@ class Admission:
 
 
 class _Entry(NamedTuple):
-    """An RM at the door: how it introduces itself, and who has sent that."""
+    """A registration request: the RM's introduction and its sender."""
 
     command: RegisterRm
     text: str
@@ -191,18 +191,18 @@ class _Entry(NamedTuple):
 
 
 def _is_to_blame(failure: RegistrationFailed) -> bool:
-    """Whether the configuration is what stands in the way, and not the RM or want of memory."""
+    """True if the configuration caused the refusal, not the RM or want of memory."""
     return all(problem.path != "rmID" for problem in failure.problems)
 
 
 def _shortened(failure: RegistrationFailed) -> str:
-    """Why, in a text that fits the history."""
+    """The reason, short enough for the history."""
     why = " | ".join(str(problem) for problem in failure.problems)[:MAX_WHY]
     return why if why.isprintable() else ascii(why)[1 : MAX_WHY + 1]
 
 
 def _as_well(unusable: Unusable | None) -> str:
-    """What stands behind a refusal where an applied configuration cannot be used either."""
+    """Suffix of a refusal if the applied configuration cannot be used either."""
     if unusable is None:
         return ""
     return f"; revision {unusable.number}, which was applied, cannot be used either: {unusable.why}"

@@ -1,7 +1,7 @@
-"""Events for the RM itself, over its session, if it wants them (spec § 12.1.1).
+"""Events sent to the RM itself over its session, on request (spec § 12.1.1).
 
-They are read from the log as by any other watcher. They are put into the outbox only while little
-is in it, so that decisions do not wait behind them, and no RM is held because of its events.
+They are read from the log like those of any subscriber. They go into the outbox only while it is
+nearly empty, so that decisions do not wait behind them, and no RM is held because of its events.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from licorne_server.wire.responses import Kind, Payload
 log = structlog.get_logger("core.event_feed")
 
 FEED_SECONDS = 2.0
-"""How long events gather between two messages, unless they are enough for a full one."""
+"""Seconds that events gather between two messages, unless they fill one."""
 
 FEED_BYTES = 64 * 1024
 
@@ -30,7 +30,7 @@ FEED_BYTES = 64 * 1024
 async def feeding(
     rm: Rm, session: Session, logs: EventLogs, time_slices: TimeSlices
 ) -> AsyncIterator[None]:
-    """Inside the block, tell the RM of events, if its session wants them."""
+    """Send events to the RM inside the block, if its session wants them."""
     if not session.callbacks.events:
         yield
         return
@@ -58,7 +58,7 @@ class Feed:
         self._sent_at = -FEED_SECONDS
 
     async def run(self) -> None:
-        """Tell what happens until the log ends."""
+        """Send events until the log ends."""
         with self._events.reading():
             await self._tell_all()
 

@@ -1,8 +1,7 @@
-"""Forgets RMs that nobody needs any more: by itself after a time, to make room, and when told to.
+"""Eviction of unused RMs: after a time, to make room, and on request.
 
-An RM is gone while it has no open stream. It keeps its books all the same, because it may come
-back. It is not forgotten by itself while allocations of it run: their pods would run on without
-being counted.
+An RM is gone while it has no open stream. It keeps its books, because it may come back. It is not
+evicted after a time while allocations of it run: their pods would run on without being counted.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ RETURNING = 60.0
 take to start anew."""
 
 RETRY = 60.0
-"""Seconds after which an RM that had to be kept is looked at again."""
+"""Seconds after which an RM that could not be evicted is looked at again."""
 
 LEAST_PAUSE = 1.0
 """Seconds between two looks at all RMs, at the least."""
@@ -40,7 +39,7 @@ class Eviction:
     """Removes RMs from the core and from the server at once."""
 
     forgotten: int
-    """RMs forgotten since the start; those that have said goodbye do not count."""
+    """RMs evicted since the start; those that unregistered do not count."""
 
     def __init__(self, engine: Engine, rms: Rms, views: Views, clock: Clock, after: float) -> None:
         """An RM is forgotten when it is gone for `after` seconds; 0 for never."""
@@ -64,10 +63,10 @@ class Eviction:
             await asyncio.wait([self._task])
 
     async def longest_gone(self, wanted: Callable[[Rm], bool]) -> Rm | None:
-        """Of the wanted RMs that may lose their place, the one that is gone longest.
+        """The longest-gone of the wanted RMs that may lose their place.
 
-        Those that have nothing come first. Whether allocations run is asked of one RM after the
-        other, with a turn of the loop between.
+        RMs without books come first. Running allocations are looked up for one RM after the other,
+        with a turn of the loop between.
         """
         gone = [rm for rm in self._rms.all() if not rm.connected and wanted(rm)]
         gone.sort(key=lambda rm: (self._has_books(rm), rm.since, rm.rm_id))
@@ -82,7 +81,7 @@ class Eviction:
         await self._remove(rm, self._may_be_replaced, "another RM takes its place")
 
     async def forget(self, rm: Rm, *, force: bool) -> None:
-        """Forget an RM because somebody says so; with `force` its allocations are forgotten too.
+        """Evict an RM on request; with `force` its allocations are forgotten too.
 
         Raises:
             CallError: FAILED_PRECONDITION, a stream is open or allocations run.
@@ -101,7 +100,7 @@ class Eviction:
                 raise refusal
 
     def _refusal(self, rm: Rm, *, force: bool) -> CallError | None:
-        """Why an RM must not be forgotten."""
+        """The reason against an eviction, as an error; None if the RM may go."""
         if rm.connected:
             streams = ", ".join(sorted(kind.value for kind in rm.streams))
             return failed_precondition(
@@ -117,12 +116,12 @@ class Eviction:
         return None
 
     def _may_be_replaced(self, rm: Rm) -> bool:
-        """Whether nobody needs the RM, and it is gone for long enough for what it has."""
+        """True if the RM is unused, and gone for long enough for its books."""
         kept = RETURNING if self._has_books(rm) else SETTLING
         return self._clock.now() - rm.since >= kept and self._may_go(rm)
 
     def _has_books(self, rm: Rm) -> bool:
-        """Whether the RM has a node, an application or an ask."""
+        """True if the RM has a node, an application or an ask."""
         try:
             counts = self._views.rm(rm.rm_id).counts
         except NotFound:
@@ -130,14 +129,14 @@ class Eviction:
         return bool(counts.nodes or counts.applications or counts.asks)
 
     def _may_go(self, rm: Rm) -> bool:
-        """Whether nobody needs the RM: it is gone, nothing of it runs, and nobody registers it."""
+        """True if the RM is unused: gone, without running allocations, and not registering."""
         busy = rm.connected or self._rms.is_locked(rm.rm_id)
         return not (busy or self._has_running(rm))
 
     def _has_running(self, rm: Rm) -> bool:
-        """Whether allocations are booked.
+        """True if allocations are booked.
 
-        The sums of the queues tell it at once. Only allocations of nothing have to be counted.
+        The sums of the queues show it at once. Only allocations of nothing have to be counted.
         """
         try:
             for name in self._views.rm(rm.rm_id).partitions:
@@ -148,7 +147,7 @@ class Eviction:
         return self._running(rm) > 0
 
     def _running(self, rm: Rm) -> int:
-        """How many allocations are booked, those of placeholders among them."""
+        """Number of booked allocations, those of placeholders among them."""
         return self._views.running(rm.rm_id)
 
     async def _run(self) -> None:
@@ -165,7 +164,7 @@ class Eviction:
                     log.exception("RMs that are gone are not forgotten")
 
     async def _look(self) -> float:
-        """Forget who is gone for long enough; returns when to look again, in unix seconds."""
+        """Evict RMs that are gone long enough; returns the next time to look, in unix seconds."""
         now = self._clock.now()
         # Whoever goes from now on is due later than this.
         due = now + self._after

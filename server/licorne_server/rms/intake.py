@@ -1,9 +1,9 @@
-"""What was read from a stream and waits to be carried out: bounded, in order, and joined.
+"""Requests of a stream that are read and not carried out: bounded, in order, and joined.
 
-Real shims send one item in each message. What waits is carried out as one, so that a turn of the
-core is not made for every item. A request that comes alone is carried out at once. While many come,
-each close behind the one before it, the next ones are waited for: gRPC hands messages over one by
-one, so that it does not show how many are there.
+Real shims send one item in each message. Queued requests are carried out as one, so that a turn of
+the core is not made for every item. A single request is carried out at once. In a rush, each close
+behind the one before, the next ones are awaited: gRPC hands messages over one by one, so their
+number is unknown.
 """
 
 import asyncio
@@ -18,29 +18,29 @@ MAX_WAITING = 1024 * 1024
 """Bytes of requests that wait, above which no more are read."""
 
 ENTRY_COST = 256
-"""Bytes that each request counts for beside its own, so that their number is bounded too."""
+"""Bytes added to the size of each request, so that their number is bounded too."""
 
 MAX_JOINED = 1_000
 """Items of requests that are carried out as one."""
 
 CLOSE = 8
-"""So many requests in a row that came close behind one another make a rush."""
+"""Number of closely following requests that make a rush."""
 
 RUSH_SECONDS = 0.004
-"""In a rush so many came within this time."""
+"""Seconds within which the requests of a rush came."""
 
 GATHER_SECONDS = 0.002
-"""How long the first request that waits in a rush gathers others behind it."""
+"""Seconds that the first queued request of a rush gathers others behind it."""
 
 ENOUGH = 64
-"""With so many requests nothing more is gathered."""
+"""Number of queued requests at which gathering ends."""
 
 
 class Entry(NamedTuple):
     """A request that waits."""
 
     kind: Kind
-    """What it is; SESSION for what is no request with items, and is carried out by itself."""
+    """Its kind; SESSION for a message without items, which is carried out by itself."""
     number: int
     """Its number in the session; 0 for none."""
     request: Split | None = None
@@ -53,7 +53,7 @@ class Entry(NamedTuple):
     size: int = 0
     """Its bytes."""
     time: float = 0.0
-    """When it was read, in unix seconds; of joined requests, the first of them."""
+    """Time of reading, in unix seconds; of joined requests, that of the first."""
 
 
 class Intake:
@@ -76,7 +76,7 @@ class Intake:
         self._room = asyncio.Event()
         self._room.set()
         self.is_full = False
-        """Whether no more should be read: then wait for `room`."""
+        """True if no more should be read: then wait for `room`."""
 
     async def room(self) -> None:
         """Wait until more should be read."""
@@ -129,7 +129,7 @@ class Intake:
         return self._joined(entry, entry.request)
 
     async def _gather(self) -> None:
-        """In a rush, wait a moment for those that come behind what waits."""
+        """Wait a moment in a rush for more requests to join those queued."""
         pause = self._since + GATHER_SECONDS - self._loop.time()
         if pause > 0 and len(self._waiting) < ENOUGH and not self._ended:
             await asyncio.sleep(pause)
@@ -150,7 +150,7 @@ class Intake:
         return first._replace(number=number, request=whole)
 
     def _joins(self, first: Entry, whole: Split) -> bool:
-        """Whether the next entry can be carried out together with those that were joined."""
+        """True if the next entry can be carried out together with the joined ones."""
         if not self._waiting:
             return False
         entry = self._waiting[0]

@@ -1,7 +1,7 @@
-"""Which levels of the log RMs want, by their extra configurations (spec §§ 2.8, 13.5).
+"""Log levels that RMs request in their extra configurations (spec §§ 2.8, 13.5).
 
-An RM may want more lines of any logger while it is registered; `telemetry/logs/levels.py` has the rule for
-several of them. What cannot be followed is ignored, and the log says so.
+An RM may want more lines of any logger while it is registered; `telemetry/logs/levels.py` has the
+rule for several of them. Levels that cannot be applied are ignored and logged.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +17,7 @@ from licorne_server.telemetry.logs import level_problem, levels, takes_level
 log = structlog.get_logger("core.rm_log_levels")
 
 MOST_TOLD = 10
-"""How many ignored levels of one extra configuration the log names."""
+"""Ignored levels of one extra configuration that the log names, at most."""
 
 _OURS = {
     "debug": "debug",
@@ -70,7 +70,7 @@ class RmLogLevels:
         _tell(rm_id, given, ignored)
 
     def wanted(self) -> Mapping[RmId, Mapping[str, str]]:
-        """What the RMs want that want any, by names of loggers."""
+        """Requested levels of each RM that requests any, by names of loggers."""
         return self._wanted
 
     def forget(self, rm_id: RmId) -> None:

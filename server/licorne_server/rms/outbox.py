@@ -1,7 +1,7 @@
-"""What waits to be sent to one RM: bounded, in order, and joined into larger messages.
+"""The outbox of one RM: bounded, in order, and joined into larger messages.
 
-A message that finds its stream idle leaves at once. While one is being written others gather
-behind it, and neighbours of one sort leave as one message. So messages grow with the load.
+A message that finds its stream idle leaves at once. During a write others queue behind it, and
+neighbours of one sort leave as one message. So messages grow with the load.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from licorne_server.telemetry.measures.histogram import WAITS, Histogram
 from licorne_server.wire.responses import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Kind, Payload
 
 ENTRY_COST = 256
-"""Bytes that each message counts for beside its own, so that their number is bounded too."""
+"""Bytes added to the size of each message, so that their number is bounded too."""
 
 
 class Batch(NamedTuple):
@@ -51,18 +51,18 @@ _CHECKS: Final = Kind.CHECKS
 
 
 class Outbox:
-    """The messages that wait, and those that were sent and are not acknowledged yet.
+    """The queued messages, and the sent ones without an acknowledgement.
 
     Messages of all kinds but checks have one common order. Only a session acknowledges;
     on the streams of `si.v1` a message that was written is done with.
     """
 
     forgotten: int
-    """Number of the last message that was sent and is not kept; the RM cannot resume before it."""
+    """Number of the last sent message that was dropped; the RM cannot resume before it."""
     overflowed: bool
-    """Whether everything was dropped: the RM has to register again."""
+    """True if everything was dropped: the RM has to register again."""
     room: asyncio.Event
-    """Cleared while so much waits that no more requests of the RM should be read."""
+    """Cleared while the backlog is too large to read more requests of the RM."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class Outbox:
             self._check_bounds()
 
     def _check_bounds(self) -> None:
-        """Much waits, or is not acknowledged: read no more, drop what is kept, or drop all."""
+        """Enforce the bounds: read no more, drop sent messages, or drop all."""
         if self._waiting > self._bounds.high:
             self.room.clear()
         if self.size > self._bounds.cap and self._unacknowledged:
@@ -162,7 +162,7 @@ class Outbox:
         await filled.wait()
 
     def wake(self) -> None:
-        """Let those who wait look again."""
+        """Wake the waiting writers."""
         for filled in self._filled.values():
             filled.set()
 
@@ -215,7 +215,7 @@ class Outbox:
             self._check_hold()
 
     def after(self, number: int) -> list[Sent] | None:
-        """What was sent after the number; None if some of it is not kept any more."""
+        """Messages sent after the number; None if some of them were dropped."""
         if number < self.forgotten or self.overflowed:
             return None
         return [sent for sent in self._sent if sent.number > number]
@@ -235,7 +235,7 @@ class Outbox:
     def _first(self, kinds: Sequence[Kind]) -> _Lane | None:
         """The lane of the next message; checks come last.
 
-        The more the RM has been told, the better it judges them.
+        The more of the other messages the RM has, the better it judges checks.
         """
         first: _Lane | None = None
         for kind in kinds:
@@ -247,7 +247,7 @@ class Outbox:
         return first
 
     def _lanes_of(self, kinds: Sequence[Kind]) -> list[_Lane]:
-        """Where messages of these kinds wait that have a common order."""
+        """The lanes of these kinds that have a common order, if not empty."""
         in_order = (kind for kind in kinds if _LANES[kind] is not Kind.CHECKS)
         return [lane for kind in in_order if (lane := self._lanes[kind])]
 

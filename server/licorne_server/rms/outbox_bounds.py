@@ -1,4 +1,4 @@
-"""How much may wait to be sent to one RM."""
+"""Bounds of the outbox of one RM."""
 
 from typing import NamedTuple
 

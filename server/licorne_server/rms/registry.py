@@ -1,4 +1,4 @@
-"""All RMs by id: who hears what the core answers, and whose registration is under way."""
+"""All RMs by id: the routing of effects to them, and registrations under way."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -72,9 +72,9 @@ class Rms:
         """Know no RM yet.
 
         `post` hands a command to the engine without waiting; `now` gives the time in unix seconds.
-        An RM's outbox has these `bounds`. What the core notes as events goes into `events`.
-        `configurations` hears which RMs are registered, and what is in force for them. `tracing`
-        hears what RMs say and are told; None for no traces.
+        An RM's outbox has these `bounds`. Facts of the core go into `events`. `configurations` is
+        notified of the registered RMs and their configurations, `tracing` of the messages from and
+        to RMs; None for no traces.
         """
         self.events = events
         self.tracing = tracing
@@ -114,7 +114,7 @@ class Rms:
         return lock
 
     def is_locked(self, rm_id: str) -> bool:
-        """Whether somebody holds the RM's lock, or waits for it."""
+        """True if the RM's lock is held or awaited."""
         return rm_id in self._locks
 
     @contextmanager
@@ -146,7 +146,7 @@ class Rms:
             del self._arriving[rm_id]
 
     def peers(self) -> dict[RmId, str]:
-        """Who has registered each RM, or registers it just now."""
+        """The peer of each RM that is registered or registering."""
         return {rm.rm_id: rm.peer for rm in self._rms.values()} | self._arriving
 
     def find(self, rm_id: str) -> Rm | None:
@@ -165,7 +165,7 @@ class Rms:
         return rm
 
     async def state_of(self, rm_id: str) -> str:
-        """What an RM adds to a state dump: a JSON document, which may say why there is none."""
+        """The RM's part of a state dump: a JSON document, or the reason for its absence."""
         rm = self.find(rm_id)
         if rm is None:
             return problem("the RM is not registered any more")
@@ -187,7 +187,7 @@ class Rms:
             raise unavailable(DRAINING)
 
     def forget(self, rm_id: RmId) -> None:
-        """The RM has unregistered, or nobody needs it any more."""
+        """Forget an RM that has unregistered or was evicted."""
         self._rms.pop(rm_id, None)
         self.events.forget(rm_id)
         self._configurations.gone(rm_id)
@@ -221,10 +221,10 @@ class Rms:
             rm.end_streams(CallError(grpc.StatusCode.INTERNAL, message))
 
     def drain(self, retry_after: float) -> list[Stream]:
-        """Tell the RMs that the server is about to stop; returns the streams that will end.
+        """Notify the RMs that the server is about to stop; returns the streams that will end.
 
-        A stream of `si.v1` ends once what waits for it is sent. A session is told to say goodbye,
-        and to come back after `retry_after` seconds.
+        A stream of `si.v1` ends once its queue is sent. A session is asked to say goodbye, and to
+        come back after `retry_after` seconds.
         """
         self._draining = True
         notice = Drain(reason=DRAINING, retry_after_milliseconds=int(retry_after * 1000))
@@ -302,12 +302,12 @@ async def configuring(rms: Rms, rm_id: str, now: Callable[[], float]) -> AsyncIt
 
 
 def any_connected(rms: Rms) -> bool:
-    """Whether an RM has a stream open, or may be about to have one."""
+    """True if an RM has a stream open, or may be about to have one."""
     return any(rm.connected or rms.is_locked(rm.rm_id) for rm in rms.all())
 
 
 def _nobody_hears(_: RmId) -> None:
-    """Stands for somebody who is told of RMs."""
+    """Default listener, which ignores RMs."""
 
 
 def not_registered(rm_id: str, message: str) -> CallError:

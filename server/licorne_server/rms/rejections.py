@@ -1,8 +1,8 @@
-"""Lines in the log about what was not taken: items, registrations and streams, with the reason.
+"""Log lines about rejected items, registrations and streams, with the reason.
 
-Items are told from the effects on their way to their RM. How many lines there are is bounded for
-each RM and each kind of item (`telemetry/logs/limits.py`), and for each effect, so that the largest request
-that is refused whole costs little.
+Items are taken from the effects on their way to their RM. The number of lines is bounded for each
+RM and each kind of item (`telemetry/logs/limits.py`), and for each effect, so that the largest
+request that is refused whole costs little.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ MOST_TOLD = 20
 """Items of one effect that have a line each; the others are counted in one."""
 
 _TOLD_ELSEWHERE = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED})
-"""Whoever checks who calls says so himself."""
+"""Codes that authentication logs itself."""
 
 _Rejection = NodeRejection | ApplicationRejection | AllocationRejection
 
@@ -73,7 +73,7 @@ def _kind(rejection: _Rejection) -> str:
 
 
 def _named(rejection: _Rejection) -> tuple[str, dict[str, str]]:
-    """What an item is, and what names it."""
+    """Kind of an item, and its identifying fields."""
     if isinstance(rejection, NodeRejection):
         return "node", {"key": rejection.node_id}
     if isinstance(rejection, ApplicationRejection):

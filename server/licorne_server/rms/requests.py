@@ -31,11 +31,11 @@ async def handle_request(
     read_time: float,
     pace: Pace,
 ) -> int:
-    """Carry out one request of an RM; returns how many items were refused before the core saw them.
+    """Carry out one request of an RM; returns the number of items refused before the core saw them.
 
-    `is_current` tells whether the registration that the request is for is still the RM's. If it is
-    not, the rest of the request is dropped. It was read at `read_time`, in unix seconds; its items
-    are read at the `pace` of its stream.
+    `is_current` is True while the registration of the request is the RM's current one. If it is
+    not, the rest of the request is dropped. The request was read at `read_time`, in unix seconds;
+    its items are read at the `pace` of its stream.
 
     Raises:
         CallError: the RM is not registered any more.

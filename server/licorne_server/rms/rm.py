@@ -38,9 +38,9 @@ class Rm:
     registration: int
     """Number of the registration, from 1."""
     outbox: Outbox
-    """What waits to be sent to the RM."""
+    """Messages to the RM that are not sent or not acknowledged yet."""
     measures: RmMeasures
-    """What is measured for it."""
+    """Its metrics."""
     encoder: AllocationEncoder
     """Writes this registration's allocations."""
     check_encoder: CheckEncoder
@@ -60,7 +60,7 @@ class Rm:
     settled: asyncio.Event
     """Not set while the RM is being registered anew: requests on its streams wait."""
     peer: str
-    """Who has registered it, in whose share it counts (`Places`)."""
+    """The peer that registered it, and whose quota it counts in (`RmBounds`)."""
     since: float
     """Since when a stream is open, or none is, in unix seconds; without any it counts from the
     registration."""
@@ -96,7 +96,7 @@ class Rm:
 
     @property
     def connected(self) -> bool:
-        """Whether a stream is open."""
+        """True if a stream is open."""
         return bool(self.streams)
 
     def renew(self, registration: int) -> None:
@@ -122,19 +122,19 @@ class Rm:
             self.reader = AskingReader(self.rm_id, session.callbacks.predicates.class_by)
 
     def wants(self, effect: Effect) -> bool:
-        """Whether the RM is to hear of an effect; container states are for those who asked only."""
+        """True if the RM gets an effect; container states are opt-in."""
         if isinstance(effect, ContainerStatesChanged):
             return self.session is not None and self.session.callbacks.container_states
         return True
 
     def place(self, effect: AllocationsMade) -> None:
-        """Tell the RM of allocations."""
+        """Send allocations to the RM."""
         for payload in made(effect, self.encoder):
             self.outbox.put(payload)
         self.measures.allocated(effect.allocations, self._now())
 
     def payloads(self, effect: Effect) -> Iterable[Payload]:
-        """The responses that tell the RM of an effect."""
+        """The responses for an effect."""
         if isinstance(effect, PredicatesAsked):
             return self.check_encoder.payloads(effect)
         if isinstance(effect, PreemptionsAsked):
@@ -142,7 +142,7 @@ class Rm:
         return payloads(effect, self.encoder)
 
     def registration_guard(self) -> Callable[[], bool]:
-        """A function that tells whether the present registration still is the RM's current one."""
+        """A function that returns True while the present registration is the RM's current one."""
         registration = self.registration
         return lambda: self.registration == registration
 

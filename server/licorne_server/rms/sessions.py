@@ -8,7 +8,7 @@ from licorne_server.wire.responses import Kind
 
 
 class Session:
-    """Who speaks, and how far both sides have come. A resumed stream goes on from here.
+    """Identity and progress of both sides of a session. A resumed stream goes on from here.
 
     Requests and responses are numbered from 1, each side on its own.
     """
@@ -16,15 +16,15 @@ class Session:
     instance: int
     """Number of the RM's process: a higher one takes over from a lower one."""
     callbacks: Callbacks
-    """What the RM wants to be asked and told, as its hello said."""
+    """Callbacks that the RM opted into in its hello."""
     token: str
-    """Who knows it may resume the session."""
+    """Secret that entitles its bearer to resume the session."""
     awaits_replay: bool
-    """Whether nothing of the RM is scheduled yet, as its replay has not ended."""
+    """True until the RM's replay ends; nothing of it is scheduled before."""
     received: int
     """Number of the last request that was handled."""
     next_event: int
-    """Id of the first event that the RM was not told yet, if it wants to be told."""
+    """Id of the next event to send to the RM, if it wants events."""
 
     def __init__(self, instance: int, callbacks: Callbacks | None = None) -> None:
         """Nothing was received or sent yet."""
@@ -92,9 +92,9 @@ class Session:
         self._refused.clear()
 
     def refuse(self, kind: Kind, count: int) -> None:
-        """So many items of a request were refused before the core saw them."""
+        """Count items of a request that were refused before the core saw them."""
         self._refused[kind] = self._refused.get(kind, 0) + count
 
     def refused(self, kind: Kind) -> int:
-        """How many items were refused since the replay began."""
+        """Number of items refused since the replay began."""
         return self._refused.get(kind, 0)

@@ -1,4 +1,4 @@
-"""What an RM adds to a state dump: it is asked over its session, and has a few seconds."""
+"""The RM's part of a state dump, requested over its session with a timeout."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ DEADLINE = 5.0
 
 
 class RmState:
-    """The question to one RM in one registration. Those who ask at the same time share it."""
+    """The request to one RM in one registration, shared by concurrent callers."""
 
     def __init__(self) -> None:
         """Nothing is asked."""
@@ -37,7 +37,7 @@ class RmState:
             return problem(f"no answer within {deadline:g} s")
 
     def answered(self, answer: StateDump) -> None:
-        """The RM has answered; an answer that nobody waits for is dropped."""
+        """Accept the RM's answer; one without a waiting caller is dropped."""
         if answer.id == self._last:
             self._settle(_document(answer))
 

@@ -1,4 +1,4 @@
-"""One open bidirectional call: who reads, who carries out, the one writer, and how they end.
+"""One open bidirectional call: its reader, its worker, its single writer, and its end.
 
 Three rules, each for a trap of grpc.aio (ecosystem § 1.2):
 
@@ -24,24 +24,24 @@ from licorne_server.security.connections import Link
 from licorne_server.wire.errors import CallError, Malformed, unavailable
 
 FLUSH_SECONDS = 5.0
-"""How long what waits may still be written after the RM's side has ended."""
+"""Seconds in which queued messages may still be written after the RM's side has ended."""
 
 GATHER_SECONDS = 0.002
-"""How long after a message the next one gathers items, while there is scheduling to do."""
+"""Seconds after a message in which the next one gathers items, while there is scheduling to do."""
 
 ENOUGH_ITEMS = 256
-"""A message with so many items leaves at once."""
+"""Number of items with which a message leaves at once."""
 
 FEW_ITEMS = 8
 """After a message with fewer items than this the next one leaves at once."""
 
 GONE = "its client has gone"
-"""Why most streams end."""
+"""The usual reason for the end of a stream."""
 
 
 @dataclass(slots=True)
 class Traffic:
-    """What one stream has carried. Bytes are those of messages, without what wraps them."""
+    """Traffic of one stream. Bytes are those of messages, without framing."""
 
     messages_read: int = 0
     bytes_read: int = 0
@@ -53,20 +53,20 @@ class Stream:
     """A call that others may end: a newer stream, a drain, or a failure of the core."""
 
     wrote_at: float
-    """When the last message was written, in seconds of the loop's time."""
+    """Time of the last write, in seconds of the loop's time."""
     wrote_items: int
     """Items of the last message that had any."""
     finishing: asyncio.Event
     """Set when the writer should write what waits and then return."""
     over: bool
-    """Whether the stream has ended: nothing more is read, begun or written."""
+    """True once the stream has ended: nothing more is read, begun or written."""
     closed: asyncio.Event
     """Set when nothing of the stream runs any more."""
     peer: str
-    """Where the call comes from, as gRPC writes it."""
+    """The caller's address, as gRPC writes it."""
     traffic: Traffic
     reason: str
-    """Why the stream has ended, for the log; empty before."""
+    """Reason for the stream's end, for the log; empty before."""
 
     def __init__(self, context: Any, link: Link | None = None) -> None:
         """Over a `grpc.aio` servicer context, on a connection."""
@@ -110,7 +110,7 @@ class Stream:
     async def first(self, seconds: float) -> bytes | None:
         """The first message of the RM; None when its side has ended without one.
 
-        Until then nobody knows whose stream it is.
+        The RM of the stream is unknown until then.
 
         Raises:
             CallError: UNAVAILABLE, it did not come within so many seconds.
@@ -245,7 +245,7 @@ class Stream:
 
 
 def _why(error: Exception) -> str:
-    """Why an error ends a stream. What failed inside is in a line of its own."""
+    """Reason for a stream's end by an error; internal failures are logged apart."""
     if isinstance(error, grpc.aio.InternalError):
         return GONE
     if isinstance(error, CallError):

@@ -1,7 +1,8 @@
-"""Who calls, and what that caller may: certificates, tokens, connections and rights.
+"""Authentication and rights of callers: certificates, tokens and connections.
 
-In: a call with its peer. Out: an identity, or a refusal that tells nothing of others. `access.py` says
-who may speak for which RM, `openings.py` ends what a right had opened, `tls.py` reads certificates again.
+In: a call with its peer. Out: an identity, or a refusal that reveals nothing of others. `access.py`
+has the rights of callers, `openings.py` ends streams of revoked rights, `tls.py` reads certificates
+again.
 
 Caller: `services/` and `http/`.
 """

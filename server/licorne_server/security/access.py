@@ -1,10 +1,10 @@
-"""Who may speak for which RM. The peer's certificate decides, or its token; the default is no.
+"""Rights of callers over RMs, by their certificates or tokens; the default is no.
 
-Without client certificates and without tokens there are no identities, and whoever can reach the
-port may do everything. That is for loopback, or for a network that is trusted as a whole.
+Without client certificates and without tokens there are no identities, and everyone who can reach
+the port may do everything. That is for loopback, or for a network that is trusted as a whole.
 
-A refusal says the same of an RM that is registered and of one that is not. So nobody learns from
-refusals which RMs there are.
+A refusal is the same for an RM that is registered and for one that is not. So refusals reveal no
+RMs.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,19 +24,19 @@ log = structlog.get_logger("core.access")
 _ALTERNATIVE_NAMES = ("peer_spiffe_id", "x509_subject_alternative_name")
 _COMMON_NAME = "x509_common_name"
 _OTHER_KINDS = "other types of SAN"
-"""What gRPC says in place of each alternative name that is no DNS name, URI, address or e-mail."""
+"""gRPC's placeholder for an alternative name that is no DNS name, URI, address or e-mail."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls."""
+    """The identity of a caller."""
 
     names: frozenset[str]
     """The names in its certificate that count, or the RMs that its token is of."""
     operator: bool
-    """Whether it may see and configure every RM."""
+    """True if it may see and configure every RM."""
     peer: str
-    """Whose share of what all share it takes: its identity, or its host if it has none."""
+    """The owner of its quotas: its identity, or its host if it has none."""
 
 
 class Access:
@@ -69,7 +69,7 @@ class Access:
         self._enforced = enforced or tokens is not None
 
     def caller(self, context: Any) -> Caller:
-        """Who calls.
+        """The caller of a call.
 
         Raises:
             CallError: UNAUTHENTICATED, there is no known token.
@@ -89,22 +89,22 @@ class Access:
 
     @property
     def by_token(self) -> bool:
-        """Whether every caller must have a token."""
+        """True if every caller must have a token."""
         return self._tokens is not None
 
     @property
     def by_certificate(self) -> bool:
-        """Whether every caller must have a certificate."""
+        """True if every caller must have a certificate."""
         return self._certificates and not self.by_token
 
     def bearer(self, authorizations: Sequence[str]) -> Caller | None:
-        """Whose token that is; None unless there is one, and it is known."""
+        """The owner of that token; None unless there is one, and it is known."""
         if self._tokens is None or len(authorizations) != 1:
             return None
         return _bearer(self._tokens.grant(authorizations[0]))
 
     def reload(self) -> None:
-        """Read the files of tokens again, and end what nobody may have open any more."""
+        """Read the files of tokens again, and end the streams of revoked rights."""
         if self._tokens is not None:
             lost = self._tokens.reload()
             ended = sum(self.openings.review(peer, _bearer(left)) for peer, left in lost.items())
@@ -133,7 +133,7 @@ class Access:
             self._streams[context].end = end
 
     def certified(self, names: frozenset[str]) -> Caller:
-        """Whose certificate has these names, which were checked."""
+        """The owner of a checked certificate with these names."""
         peer = f"certificate {' '.join(sorted(names))}"
         return Caller(names, bool(names & self._operators), peer)
 
@@ -150,7 +150,7 @@ class Access:
         self._check(context, self._acting, rm_id)
 
     def may_read(self, caller: Caller, rm_id: str) -> bool:
-        """Whether the caller may see and configure the RM: as the RM itself, or as an operator."""
+        """True if the caller may see and configure the RM: as the RM itself, or as an operator."""
         return caller.operator or bool(caller.names & self._allowed(rm_id))
 
     def check_read(self, context: Any, rm_id: str) -> None:
@@ -189,7 +189,7 @@ class Access:
             self._streams[context].needs(right, subject)
 
     def _acting(self, caller: Caller, rm_id: str) -> str:
-        """Why a caller may not act for an RM; empty if it may."""
+        """The reason against acting for an RM; empty if the caller may."""
         if self._enforced and not caller.names & self._allowed(rm_id):
             return f"may not act for RM {shown(rm_id)}"
         return ""

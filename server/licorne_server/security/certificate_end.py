@@ -1,7 +1,7 @@
-"""Until when the server's certificate is valid.
+"""End of validity of the server's certificate.
 
-Python shows the fields of a certificate to whoever has checked it at a handshake. So the server
-shakes hands with itself, in memory and with the certificate as its own authority.
+Python shows the fields of a certificate only after checking it at a handshake. So the server shakes
+hands with itself, in memory and with the certificate as its own authority.
 """
 
 import ssl
@@ -46,7 +46,7 @@ class CertificateEnd:
 
 
 def _end_of(cert: Path, key: Path) -> float:
-    """When the certificate ends; raises OSError or ValueError for one that cannot be used."""
+    """End of the certificate, in unix seconds; OSError or ValueError if it is unusable."""
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(cert, key, password="")
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -1,4 +1,4 @@
-"""The connections of the gRPC port, as the kernel sees them, and which of them are cut.
+"""The connections of the gRPC port, as the kernel sees them, and the cutting of abusive ones.
 
 gRPC closes connections that are idle or do not finish their handshake, and ends streams that it
 has too many of. It does not bound frames that belong to no message: SETTINGS, PING, WINDOW_UPDATE,
@@ -35,10 +35,10 @@ SLICE = 64
 """Files that are looked at in one go."""
 
 CALL_BYTES = 4096
-"""What a call explains beside its messages: its metadata."""
+"""Bytes allowed for a call in addition to its messages: its metadata."""
 
 MESSAGE_BYTES = 128
-"""What a message explains beside its bytes: frames, TLS records, flow control."""
+"""Bytes allowed for a message in addition to its own: frames, TLS records, flow control."""
 
 STRANGER_BYTES = MAX_MESSAGE_BYTES + 1024 * 1024
 """Unexplained bytes of a connection that has never made a call. A unary call is not seen before its
@@ -64,10 +64,10 @@ FORGIVEN_RESETS = 32
 """Cancelled calls that are forgiven each second."""
 
 CROWDED = 7 / 8
-"""When so much of all connections is taken, those without calls are cut, of the host with most."""
+"""Share of all connections at which those without calls are cut, of the host with most."""
 
 ROOMY = 3 / 4
-"""How many connections may stay then."""
+"""Share of all connections that may stay then."""
 
 _TCP_INFO = struct.Struct("120xQQ")
 """Bytes that the peer has acknowledged, and bytes received from it, in linux/tcp.h's tcp_info."""
@@ -76,7 +76,7 @@ Address = tuple[str, int]
 
 
 class Link:
-    """What the calls of one connection have explained so far."""
+    """Bytes explained by the calls of one connection."""
 
     open: int
     """Calls under way."""
@@ -108,11 +108,11 @@ class Link:
         self.open -= 1
 
     def heard(self, size: int) -> None:
-        """A message of so many bytes was read."""
+        """Count a message of so many bytes from the peer."""
         self.explained += size + size // 8 + MESSAGE_BYTES
 
     def told(self, size: int) -> None:
-        """A message of so many bytes was written: the peer says how much of it it has taken."""
+        """Count a message of so many bytes to the peer, for the peer's flow control of it."""
         self.explained += size // 8 + MESSAGE_BYTES
 
 
@@ -136,10 +136,10 @@ class Connection:
         self.reset_debt = 0
 
     def judge(self, received: int, seconds: float, answered: int = 0) -> str:
-        """Why the connection has to be cut, or the empty text.
+        """The reason to cut the connection, or the empty text.
 
-        So many bytes were `received` in all, and so many the peer has taken that were `answered`.
-        This was last asked so many `seconds` ago.
+        `received` is the number of bytes in all, `answered` that of bytes taken by the peer. The
+        last call was `seconds` ago.
         """
         link = self.link
         more = received - self.received - (link.explained - self.explained)
@@ -173,7 +173,7 @@ class Connections:
         self._task: asyncio.Task[None] | None = None
 
     def options(self) -> list[tuple[str, int]]:
-        """What gRPC has to know of the bounds."""
+        """gRPC's options for the bounds."""
         bounds = self._bounds
         return [
             ("grpc.max_allowed_incoming_connections", self._most),
@@ -274,7 +274,7 @@ class Connections:
         return Connection(address, self._links.setdefault(address, Link()))
 
     def _make_room(self) -> None:
-        """Where there are too many connections, cut some of the host that has most."""
+        """Cut connections of the host with most, where there are too many."""
         if len(self._sockets) < self._most * CROWDED:
             return
         hosts = Counter(peer_of(item.address[0]) for item in self._sockets.values())

@@ -1,7 +1,7 @@
-"""What is open by somebody's rights, and ends when these are taken away.
+"""Streams opened by a caller's rights, which end when these are revoked.
 
-Whoever opens a stream is checked once. So the stream remembers what its caller was allowed for it,
-and is looked at again whenever rights have been withdrawn.
+A caller is checked once, when it opens a stream. So the stream records the rights it needed, and is
+checked again whenever rights have been withdrawn.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ class Opening(Generic[C]):
         self._needed.add((right, subject))
 
     def problem(self, caller: C | None) -> CallError | None:
-        """Why it cannot stay open now that this is its caller, maybe nobody; None if it can."""
+        """The reason to end it, given its caller's present rights; None if it can stay open."""
         if caller is None:
             return unauthenticated(f"the token that opened this does not count any more: {WHY}")
         for right, subject in self._needed:
@@ -65,7 +65,7 @@ class Openings(Generic[C]):
                 self._open.pop(peer, None)
 
     def review(self, peer: str, caller: C | None) -> int:
-        """The peer has become this caller, or nobody: end what it may not have; how many ended."""
+        """End the streams of a peer that its rights no longer allow; returns their number."""
         ended = 0
         for opening in tuple(self._open.get(peer, ())):
             problem = opening.problem(caller)

@@ -18,7 +18,7 @@ NO_PASSWORD = ""
 
 
 class _UnusableError(Exception):
-    """What is in the files is of no use; the text says why."""
+    """The files are unusable; the text is the reason."""
 
 
 class TlsFiles:
@@ -40,9 +40,9 @@ class TlsFiles:
             raise SettingsError(problem)
 
     def have_changed(self) -> bool:
-        """Whether there are usable files that were not there when this was last asked.
+        """True if there are usable files that were not there at the last call.
 
-        Unusable files, perhaps half of a new pair, are asked about again when they change again.
+        Unusable files, perhaps half of a new pair, are looked at again when they change again.
         """
         try:
             stamp = self._stamp()
@@ -82,7 +82,7 @@ class TlsFiles:
         return [(status.st_mtime_ns, status.st_ino) for status in map(Path.stat, files)]
 
     def _problem(self) -> str:
-        """Why the files are not usable, or the empty text. grpc itself takes anything silently."""
+        """The problem of the files, or the empty text. grpc itself takes anything silently."""
         try:
             self.load_into(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
         except _UnusableError as error:
@@ -145,7 +145,7 @@ class HttpCertificates:
         self._context = self._made()
 
     def context(self) -> ssl.SSLContext:
-        """What the next handshake is made with; asked anew for each."""
+        """The context of the next handshake; called anew for each."""
         if self._files.have_changed():
             try:
                 self._context = self._made()

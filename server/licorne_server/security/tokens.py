@@ -1,4 +1,4 @@
-"""Bearer tokens in files: they tell RMs apart that have no certificates.
+"""Bearer tokens in files: the identities of RMs without certificates.
 
 A token travels in the metadata of a call, as ``authorization: Bearer TOKEN``.
 """
@@ -22,17 +22,17 @@ SCHEME = "bearer"
 
 
 class Grant(NamedTuple):
-    """What a token allows."""
+    """The rights of a token."""
 
     rms: frozenset[str]
     """The RMs that its bearer may act for, by rmID."""
     operator: bool
-    """Whether its bearer may see and configure every RM."""
+    """True if its bearer may see and configure every RM."""
     peer: str
-    """A name of the bearer that tells nothing of the token itself."""
+    """A name of the bearer that reveals nothing of the token."""
 
     def within(self, other: "Grant | None") -> bool:
-        """Whether another grant allows all that this one does."""
+        """True if another grant allows all that this one does."""
         return other is not None and self.rms <= other.rms and self.operator <= other.operator
 
 
@@ -52,7 +52,7 @@ class Tokens:
     def reload(self) -> dict[str, Grant | None]:
         """Read the files again. If one of them is not usable, the old tokens stay in use.
 
-        Returns what is left, by peer, to those who may do less than before; None for nothing.
+        Returns the remaining grant of each peer that lost rights; None for nothing.
         """
         before = self._grants
         try:
@@ -69,9 +69,9 @@ class Tokens:
         }
 
     def grant(self, authorization: str) -> Grant | None:
-        """What the value of an `authorization` allows; None if it has no known token.
+        """The grant of an `authorization` value; None if it has no known token.
 
-        It is compared with every token, so that the time taken does not tell how near it was.
+        It is compared with every token, so that the time taken does not reveal how near it was.
         """
         scheme, _, token = authorization.partition(" ")
         digest = _digest(token.strip(" "))
@@ -92,12 +92,12 @@ class Tokens:
 
 
 def tokens_in(rms: Mapping[str, Sequence[Path]], operators: Sequence[Path]) -> Tokens | None:
-    """The tokens in these files; None if there are no files, so that nobody is asked for one."""
+    """The tokens in these files; None without files, so that no token is required."""
     return Tokens(rms, operators) if rms or operators else None
 
 
 def _add(grants: dict[bytes, Grant], token: str, rm_id: str | None) -> None:
-    """Let the token allow to act for the RM, or for None to be an operator, beside the rest."""
+    """Add to the token's grant the right to act for the RM; None: the rights of an operator."""
     digest = _digest(token)
     known = grants.get(digest, Grant(frozenset(), False, f"token {digest.hex()[:16]}"))
     if rm_id is None:

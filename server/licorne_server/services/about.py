@@ -1,4 +1,4 @@
-"""`State.GetServer`: what runs here, for whoever may call at all."""
+"""`State.GetServer`: facts about the server, for any caller."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from licorne_server.wire.responses import nanoseconds
 
 
 class AboutService:
-    """The call that tells of the server itself, not of what it schedules."""
+    """The call that describes the server itself, not its workload."""
 
     name = "licorne.v1.State"
 

@@ -45,7 +45,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
     ) -> None:
         """The services in `own` hold their streams to their quota by `first`.
 
-        Calls are counted in `measures`, and `tracing` hears whose traces they belong to.
+        Calls are counted in `measures`; `tracing` gets their trace contexts.
         """
         self._tracing = tracing
         self._measures = measures or Calls()

@@ -45,10 +45,10 @@ from licorne_server.wire.responses import Kind
 from licorne_server.wire.victims import preemption_answers
 
 ACK_SECONDS = 0.02
-"""How long an acknowledgement waits for a response that can carry it."""
+"""Seconds that an acknowledgement waits for a response that can carry it."""
 
 SILENT_HEARTBEATS = 3
-"""An RM from which nothing came for so many heartbeats is taken for lost."""
+"""Heartbeats without a message after which an RM is taken for lost."""
 
 ALL_KINDS = tuple(Kind)
 REQUESTS = {
@@ -63,7 +63,7 @@ ANSWERS: dict[int, ReadAnswers] = {
     UpdateRequest.PREDICATE_ANSWERS_FIELD_NUMBER: predicate_answers,
     UpdateRequest.PREEMPTION_ANSWERS_FIELD_NUMBER: preemption_answers,
 }
-"""What reads the answers of the RM to checks."""
+"""Readers of the RM's answers to checks."""
 
 NUMBERED = frozenset(
     {
@@ -259,7 +259,7 @@ class Conversation:
             self._rms.forget(self._rm.rm_id)
 
     async def _end_replay(self, end: ReplayEnd) -> None:
-        """End the replay. The core is told the counts less the items that it never saw.
+        """End the replay. The core gets the counts less the items that it never saw.
 
         Such items were refused before, with a reason; they are not missing.
         """
@@ -306,9 +306,9 @@ class Conversation:
         self._engine.post(command, is_current=self._is_current)
 
     async def _idle(self, sealer: Sealer) -> None:
-        """With nothing to send: acknowledge after a moment, send heartbeats, and notice silence.
+        """Acknowledge, send heartbeats and notice silence while there is nothing to send.
 
-        An RM that has sent nothing for a heartbeat's time and owes its replay is told so.
+        An RM that owes its replay and was silent for a heartbeat's time is reminded.
         """
         owes = self._session.received > self._acknowledged
         due = self._stream.wrote_at + (ACK_SECONDS if owes else self._heartbeat)

@@ -1,4 +1,4 @@
-"""The part of `licorne.v1.State` that tells what happened: listing events, and watching."""
+"""The event calls of `licorne.v1.State`: list and watch."""
 
 import asyncio
 from typing import Any
@@ -27,7 +27,7 @@ from licorne_server.wire.errors import (
 from licorne_server.wire.events import event_of_watch, record_message, watch_response
 
 STALL_SECONDS = 30.0
-"""How long a watcher may take nothing before it is cut off."""
+"""Seconds without progress after which a subscriber is cut off."""
 
 
 class EventsService:
@@ -52,7 +52,7 @@ class EventsService:
         )
 
     async def _list(self, request: pb.ListEventsRequest, context: Any) -> Message:
-        """Events from the wanted id on, or from the oldest that is kept; as many as fit."""
+        """Events from the wanted id on, or from the oldest in the log; as many as fit."""
         log = self._log(request.rm_id, context)
         lowest_id, highest_id = log.lowest_id, log.next_id - 1
         size = min(request.count or MAX_PAGE_SIZE, MAX_PAGE_SIZE)
@@ -79,7 +79,7 @@ class EventsService:
             raise self._over(log, error.ending) from None
 
     async def _send_all(self, log: EventLog, watch: Watch, context: Any) -> None:
-        """Send batches. The first message leaves at once, without events: it tells the instance."""
+        """Send batches. The first message leaves at once, without events: it has the instance."""
         batch = Batch(watch.next_id, 0, b"")
         while True:
             try:
@@ -125,7 +125,7 @@ def _event(item: tuple[int, EventRecord]) -> pb.Event:
 
 
 def _start(log: EventLog, request: pb.WatchEventsRequest) -> int:
-    """The first id that is wanted.
+    """The first wanted id.
 
     Raises:
         CallError: it is of another instance, is not kept any more, or was not given yet.

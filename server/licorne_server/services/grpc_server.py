@@ -1,4 +1,4 @@
-"""The gRPC server that the services are added to: how it speaks, and where it listens."""
+"""The gRPC server of all services: its options and its addresses."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""How many applications and allocations there were, minute by minute (spec § 12.4)."""
+"""Counts of applications and allocations, minute by minute (spec § 12.4)."""
 
 import asyncio
 from collections import deque
@@ -15,7 +15,7 @@ SAMPLE_SECONDS = 60.0
 PEER = "history"
 
 SAMPLES = 1_440
-"""How many samples are kept: those of a day."""
+"""Number of samples: those of a day."""
 
 
 class Sample(NamedTuple):

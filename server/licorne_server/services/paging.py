@@ -1,4 +1,4 @@
-"""Lists in pages, each made in slices, so that a long list keeps nobody waiting."""
+"""Lists in pages, each made in time slices, so that a long list delays no other caller."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -18,10 +18,10 @@ from licorne_server.wire.errors import CallError, invalid_argument
 PAGE_SIZE = 1_000
 MAX_PAGE_SIZE = 10_000
 MAX_DIGITS = 19
-"""No number in a token has so many digits."""
+"""Digits of a number in a token, at most."""
 
 MAX_PAGE_BYTES = 1024 * 1024
-"""A page with so many bytes ends, however few rows it has: by default clients take 4 MiB."""
+"""Bytes at which a page ends, however few rows it has: by default clients take 4 MiB."""
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
@@ -164,7 +164,7 @@ def read_preemption_token(token: str) -> int | None:
 
 
 _Place = tuple[str, float, str, str]
-"""Where a reservation stands in their order: node, time, application, key of the ask."""
+"""Sort key of a reservation: node, time, application, key of the ask."""
 
 
 def reservations_after(

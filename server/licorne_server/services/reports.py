@@ -164,7 +164,7 @@ def ask_message(report: AskReport) -> pb.Ask:
 
 
 def allocation_message(allocation: Allocation, stopping: str) -> pb.Allocation:
-    """One allocation; `stopping` says why the RM was told to stop it, if it was."""
+    """One allocation; `stopping` is the reason of a stop requested from the RM, if any."""
     ask = allocation.ask
     return pb.Allocation(
         allocation_key=ask.key,
@@ -236,7 +236,7 @@ def node_message(report: NodeReport, reservations: Iterable[ReservationReport]) 
 
 
 def reservation_message(report: ReservationReport) -> pb.Reservation:
-    """One reserved node, and the ask that it is kept free for."""
+    """One reserved node, and its ask."""
     return pb.Reservation(
         node_id=report.node_id,
         application_id=report.app_id,
@@ -256,7 +256,7 @@ def _reason_message(reason: HolderReason) -> pb.HolderReason:
 
 
 def usage_messages(reports: Iterable[UsageReport | None]) -> Iterator[pb.Usage | None]:
-    """What each user or group has, queue by queue; a None wherever the reader may pause."""
+    """Usage of each user or group, queue by queue; a None wherever the reader may pause."""
     for report in reports:
         if report is None:
             yield None
@@ -292,7 +292,7 @@ def outstanding_message(shape: OutstandingShape) -> pb.OutstandingShape:
 
 
 def explain_message(report: Explanation) -> pb.ExplainResponse:
-    """Why an ask is where it is."""
+    """The explanation of an ask's state."""
     return pb.ExplainResponse(
         allocation_key=report.key,
         application_id=report.app_id,

@@ -1,4 +1,4 @@
-"""RMs as messages of `licorne.v1.State`: what the server knows of them, and what they have."""
+"""RMs as messages of `licorne.v1.State`: their connection and their books."""
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.messages.reports import RmReport

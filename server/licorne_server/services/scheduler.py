@@ -1,7 +1,7 @@
 """`si.v1.Scheduler`: registration, and the three streams (spec § 1).
 
-The streams carry no order between kinds, no acknowledgements and no farewell. So a message that was
-written to a stream is taken as received, and a stream that breaks is simply opened again.
+The streams carry no order between kinds, no acknowledgements and no farewell. So a message written
+to a stream is taken as received, and a broken stream is simply opened again.
 """
 
 from collections.abc import Awaitable, Callable

@@ -45,7 +45,7 @@ log = structlog.get_logger("core.session")
 PROTOCOL = 1
 """The version of the session's protocol that is spoken."""
 REGISTRATION = (UpdateRequest.HELLO_FIELD_NUMBER, Hello.REGISTRATION_FIELD_NUMBER)
-"""Where the registration of a hello is."""
+"""Field path of the registration in a hello."""
 
 
 class SessionService:
@@ -139,7 +139,7 @@ class SessionService:
         return rm, session, resend
 
     def _farewell(self, hello: Hello) -> CallError:
-        """What the RM's open stream is told once the one of this hello takes its place.
+        """The last message on the RM's open stream, once the stream of this hello replaces it.
 
         Raises:
             CallError: a newer instance of the RM has the open session.

@@ -62,6 +62,6 @@ class StandardHealth:
 
 
 def add_reflection(services: Sequence[str], server: grpc.aio.Server) -> None:
-    """Tell clients what can be called."""
+    """Publish the list of services to clients."""
     names = (*services, health.SERVICE_NAME, reflection.SERVICE_NAME)
     reflection.enable_server_reflection(names, server)

@@ -1,4 +1,4 @@
-"""`licorne.v1.State`: reads of what the core knows, made between its turns."""
+"""`licorne.v1.State`: reads of the core's state, made between its turns."""
 
 import asyncio
 from bisect import bisect_right
@@ -59,7 +59,7 @@ SHOWN_RESERVATIONS = 16
 """Reservations that the message of a node has; asks that require it may have very many."""
 
 FRESH_SECONDS = 1.0
-"""How long an answer of ListOutstanding is given again: to make it takes long, and no pause."""
+"""Seconds for which an answer of ListOutstanding is reused: it is long and made without a pause."""
 
 
 class _Shapes(NamedTuple):
@@ -69,7 +69,7 @@ class _Shapes(NamedTuple):
     making: asyncio.Task[pb.ListOutstandingResponse]
 
     def is_wanted(self, since: float) -> bool:
-        """Whether it is being made, or was made without a failure since that time."""
+        """True if it is being made, or was made without a failure since that time."""
         if not self.making.done():
             return True
         return self.time > since and not self.making.cancelled() and not self.making.exception()
@@ -268,7 +268,7 @@ class StateService:
         return pb.ListPreemptionsResponse(preemptions=page.rows, next_page_token=token)
 
     async def _outstanding(self, request: pb.ListOutstandingRequest, context: Any) -> Message:
-        """How much the cluster is short of; the answer may be a second old."""
+        """Shortage of the cluster; the answer may be a second old."""
         partition = self._partition(request.partition, context)
         now = self._now()
         self._shapes = {

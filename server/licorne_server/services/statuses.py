@@ -1,7 +1,7 @@
-"""The outermost part of every RPC: it turns whatever goes wrong inside into a status.
+"""The outermost part of every RPC: turns all errors inside into statuses.
 
-An error that nobody foresaw is logged, and its caller sees a correlation id and no more. Handlers
-take and give bytes. A request is parsed in here, so that garbage is INVALID_ARGUMENT.
+An unforeseen error is logged, and its caller sees a correlation id and no more. Handlers take and
+give bytes. A request is parsed in here, so that garbage is INVALID_ARGUMENT.
 """
 
 import asyncio

@@ -308,7 +308,7 @@ class Server:
         return Copies(self.engine, self.scheduler, self._time_slices, shortage, pauses)
 
     def _made_of(self) -> Sources:
-        """What HTTP and state dumps tell."""
+        """Sources of HTTP and of state dumps."""
         return Sources(
             views=self.scheduler.views,
             status=self._status,
@@ -331,7 +331,7 @@ class Server:
         return read_extra(self.scheduler.views.rm(rm_id).extra_config)
 
     def stalled(self, reason: str) -> None:
-        """Tell the supervisor, through the probes, that nothing goes on; empty: that it does."""
+        """Report a stall of the engine to the supervisor through the probes; empty: its end."""
         self._status.stall = reason
         if self._health is not None:
             if reason:
@@ -340,7 +340,7 @@ class Server:
                 self._health.well()
 
     def _failed(self, reason: str) -> None:
-        """Tell the supervisor, through the probes, that only a restart will help."""
+        """Report to the supervisor, through the probes, that only a restart will help."""
         self._status.failure = reason
         self.failed.set()
         if self._health is not None:

@@ -1,4 +1,4 @@
-"""`licorne serve`: a server with a process to itself, until a signal comes or the engine ends."""
+"""`licorne serve`: a server in its own process, until a signal comes or the engine ends."""
 
 import asyncio
 import os

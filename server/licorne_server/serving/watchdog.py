@@ -1,8 +1,8 @@
-"""Notices from a thread of its own that the server stands still.
+"""Detects stalls of the event loop and of the engine, from a thread of its own.
 
-The probes are served by the event loop. If the loop does not turn nobody gets an answer, which a
-supervisor takes for a failure as well. If only the engine stands still, or has ended, the probes
-answer and give the reason. If neither helps for as long again, the process ends with an error.
+The probes are served by the event loop. If the loop stalls they get no answer, which a supervisor
+takes for a failure as well. If only the engine stalls, or has ended, the probes answer and give the
+reason. If neither helps for as long again, the process ends with an error.
 
 Time is counted in looks of the watchdog. Between two of them at most twice the usual time counts,
 so that a pause of the whole process is not taken for a standstill of the server.
@@ -27,7 +27,7 @@ LOOKS = 10
 
 MAX_INTERVAL = 1.0
 STOP_SECONDS = 30.0
-"""How long a server may take to stop once its engine has ended."""
+"""Seconds that a server may take to stop once its engine has ended."""
 
 SHOWN_FRAMES = 20
 
@@ -39,7 +39,7 @@ class Turning(Protocol):
 
     @property
     def has_work(self) -> bool:
-        """Whether a round has to end, or to begin."""
+        """True if a round has to end, or to begin."""
         ...
 
 
@@ -48,7 +48,7 @@ class Watched(Protocol):
 
     @property
     def engine(self) -> Turning:
-        """What has to end rounds while it has work."""
+        """The engine, which must end rounds while it has work."""
         ...
 
     @property
@@ -139,7 +139,7 @@ class Watchdog:
             self._engine_still += counted
 
     def _judge(self, still: float) -> None:
-        """Tell that the server stands still, or that it goes on; end it if it does not."""
+        """Report a stall of the server, or its end; end the process if the stall goes on."""
         if still < self._limit:
             if self._told:
                 self._told = ""
@@ -161,7 +161,7 @@ class Watchdog:
             self._over.set()
 
     def _stack(self) -> list[str]:
-        """Where the loop's thread is, outermost first."""
+        """The stack of the loop's thread, outermost first."""
         frame = sys._current_frames().get(self._loop_thread)
         frames = traceback.extract_stack(frame)[-SHOWN_FRAMES:]
         return [f"{at.filename}:{at.lineno} {at.name}" for at in frames]

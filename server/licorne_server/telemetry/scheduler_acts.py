@@ -1,4 +1,4 @@
-"""What is told in detail of commands and effects: how large they are, and what they decide."""
+"""Details of commands and effects for the log: their sizes and decisions."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ MOST_TOLD = 20
 """Decisions of one effect that have a line each."""
 
 MOST_NAMED = 10
-"""Allocations that one line names."""
+"""Allocations that one line names, at most."""
 
 _RELEASED = {
     TerminationType.TIMEOUT: "timed_out",
@@ -56,12 +56,12 @@ _on_gangs, _on_predicates, _on_preemption = (
 
 
 def acts_told() -> bool:
-    """Whether anybody wants to hear of decisions."""
+    """True if any logger of decisions is on."""
     return _on_gangs.debugs or _on_predicates.debugs or _on_preemption.debugs
 
 
 def size_of(command: Any) -> dict[str, Any]:
-    """What a command brings, by kind; nothing for those that bring no items."""
+    """Sizes of a command's items, by kind; empty for a command without items."""
     match command:
         case UpdateAllocations():
             counts = {"asks": len(command.asks), "releases": len(command.releases)}
@@ -83,7 +83,7 @@ def size_of(command: Any) -> dict[str, Any]:
 
 
 def summary(effects: Sequence[Effect]) -> dict[str, int]:
-    """How much there is of what came of something; what there is none of is left out."""
+    """Counts of effects by kind, without zeros."""
     counts: Counter[str] = Counter()
     for effect in effects:
         match effect:
@@ -113,7 +113,7 @@ def summary(effects: Sequence[Effect]) -> dict[str, int]:
 
 
 def tell_acts(effects: Sequence[Effect]) -> None:
-    """Tell of questions to the RM, of victims, and of placeholders that have to go."""
+    """Log questions to the RM, victims, and placeholders that have to go."""
     for effect in effects:
         match effect:
             case PredicatesAsked() if _on_predicates.debugs:
@@ -139,7 +139,7 @@ def _tell_questions(event: str, effect: PredicatesAsked | PreemptionsAsked, node
 
 
 def _tell_releases(rm_id: RmId, partition: PartitionName, releases: Sequence[Release]) -> None:
-    """Tell of releases by their reason: each is a decision, and may concern many allocations."""
+    """Log releases by their reason: each is a decision, and may concern many allocations."""
     together: dict[tuple[TerminationType, str, str], list[Release]] = {}
     for release in releases:
         kind = release.termination

@@ -1,8 +1,7 @@
-"""What the core does in detail, for whoever wants `debug` of `core.scheduler` or below.
+"""The core's work in detail, at level `debug` of `core.scheduler` or below.
 
-There is a line for each command, each turn in which something happened, and each decision that ends
-something or asks the RM. They are made of commands, effects and counters; nothing is looked for
-while nobody wants them.
+There is a line for each command, each busy turn, and each decision that ends something or asks the
+RM. They are made of commands, effects and counters; nothing is looked up while the level is off.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +36,7 @@ _predicates = structlog.get_logger(PREDICATES)
 _turns = structlog.get_logger(TURNS)
 
 WAITING_SECONDS = 1.0
-"""How long after it was counted which asks of a partition wait it is counted again."""
+"""Seconds between two counts of a partition's waiting asks."""
 
 MOST_COUNTED = 2_000
 """Applications and groups of asks that are looked at for that."""
@@ -49,12 +48,12 @@ class SchedulerLog:
     """Writes the lines of one server; the engine's `Witness`."""
 
     seen: dict[RmId, "_Seen"]
-    """What was seen of RMs that are registered, while anybody looks."""
+    """The state last logged of registered RMs, while logging is on."""
 
     def __init__(
         self, views: Views, last_turn: Callable[[], Partition | None], now: Callable[[], float]
     ) -> None:
-        """`last_turn` tells which partition the last tick gave a turn; `now` is in unix seconds."""
+        """`last_turn` gives the partition of the last tick's turn; `now` is in unix seconds."""
         self._views = views
         self._last_turn = last_turn
         self._now = now
@@ -70,7 +69,7 @@ class SchedulerLog:
 
     @property
     def looks(self) -> bool:
-        """Whether anybody wants any of these lines."""
+        """True if any of these lines is wanted."""
         if self._known != self._levels.changes:
             self._known = self._levels.changes
             self._looks = acts_told() or any(self._tells(name) for name in self._thresholds)
@@ -78,7 +77,7 @@ class SchedulerLog:
         return self._looks
 
     def saw(self, command: Command, effects: Sequence[Effect], seconds: float) -> None:
-        """Tell of a command or a tick that took so many seconds, and of what came of it."""
+        """Log a command or a tick of so many seconds, and its effects."""
         try:
             if isinstance(command, Tick):
                 self._tell_tick(effects, seconds)
@@ -130,7 +129,7 @@ class SchedulerLog:
                 pass
 
     def _answers(self, command: AnswerPredicates) -> Counts:
-        """What an RM has answered; those that came too late are counted since the last look."""
+        """Answers of an RM; late ones are counted since the last look."""
         refusals = [len(answer.refused) for answer in command.answers]
         seen = self.seen.setdefault(command.rm_id, _Seen())
         before, seen.late = seen.late, self._views.answers_late(command.rm_id)
@@ -143,7 +142,7 @@ class SchedulerLog:
         }
 
     def _tell_tick(self, effects: Sequence[Effect], seconds: float) -> None:
-        """Tell of the turn, and of what deadlines have brought about for other RMs."""
+        """Log the turn, and the effects of deadlines for other RMs."""
         partition = self._last_turn()
         by_rm: dict[RmId, list[Effect]] = {}
         for effect in effects:
@@ -177,7 +176,7 @@ class SchedulerLog:
             _turns.debug("turn", rm_id=rm_id, partition=partition, **counts, ms=_ms(seconds))
 
     def _who_waits(self, partition: PartitionName, seen: "_SeenPartition") -> Counts:
-        """How many asks wait for what, once in a while; `waiting_more` if there are others."""
+        """Waiting asks by reason, at intervals; `waiting_more` if there are others."""
         now = self._now()
         if now < seen.waiting + WAITING_SECONDS:
             return {}
@@ -188,19 +187,19 @@ class SchedulerLog:
 
 
 class _SeenPartition:
-    """How far the counters of a partition were in the last of its turns that was seen."""
+    """Counters of a partition in the last of its logged turns."""
 
     def __init__(self) -> None:
         """None was."""
         self._counted: tuple[int, int, int] | None = None
         self._overdue: int | None = None
         self.waiting = 0.0
-        """When it was last counted who waits."""
+        """Time of the last count of waiting asks."""
 
     def turn(self, counters: Counters) -> Counts:
-        """What the turn has tried and reserved; empty for nothing, and for the first that is seen.
+        """Tries and reservations of the turn; empty for nothing, and for the first turn logged.
 
-        Nobody has looked before the turn then.
+        There was no look before that turn.
         """
         before = self._counted
         after = (counters.asks_tried, counters.reservations_made, counters.turns)
@@ -218,22 +217,22 @@ class _SeenPartition:
 
 
 class _Seen:
-    """What was seen of an RM."""
+    """The state last logged of an RM."""
 
     def __init__(self) -> None:
         """Nothing."""
         self.late: int | None = None
-        """How many of its answers had come too late."""
+        """Number of its late answers."""
         self.partitions: dict[PartitionName, _SeenPartition] = {}
 
 
 def _is_over(effects: Sequence[Effect]) -> bool:
-    """Whether nothing is left of a command that is carried out in steps."""
+    """True if nothing is left of a command that is carried out in steps."""
     return not (effects and isinstance(effects[-1], Unfinished))
 
 
 def _is_unknown(effects: Sequence[Effect]) -> bool:
-    """Whether a command was for an RM that is not registered."""
+    """True if a command was for an RM that is not registered."""
     return any(isinstance(effect, NotRegistered) for effect in effects[:1])
 
 

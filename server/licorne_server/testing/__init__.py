@@ -1,6 +1,5 @@
-"""For the tests of whoever builds on Licorne: a server in the test's own loop, a fake resource
-manager, a proxy that fails, and a clock that stands still until it is told to move. See
-docs/testing.md."""
+"""For tests of programs built on Licorne: a server in the test's own loop, a fake resource manager,
+a proxy that fails, and a clock that moves only on request. See docs/testing.md."""
 
 from licorne_server.testing.fake_rm import FakeRM
 from licorne_server.testing.proxy import Proxy

@@ -1,4 +1,4 @@
-"""What a fake resource manager runs in its allocations: each starts and stops after a while."""
+"""Containers of a fake resource manager's allocations: each starts and stops after a while."""
 
 import asyncio
 import heapq

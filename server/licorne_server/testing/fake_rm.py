@@ -1,4 +1,4 @@
-"""A resource manager for tests: it says what it is told to, and waits for the answers."""
+"""A fake resource manager for tests: it sends requests, and waits for the answers."""
 
 import asyncio
 from collections import Counter
@@ -36,10 +36,10 @@ PATIENCE = 10.0
 
 
 class FakeRM:
-    """A cluster with nodes, applications and asks, of one size unless told otherwise.
+    """A cluster with nodes, applications and asks, of one size by default.
 
-    A method that tells the server something waits for the answer. It raises `Rejected` with the
-    server's reason, or `TimeoutError` with what came instead. For everything else there is
+    A method that sends a request waits for the answer. It raises `Rejected` with the server's
+    reason, or `TimeoutError` with the messages received instead. For everything else there is
     `client`, a plain `licorne.Client`.
     """
 
@@ -91,7 +91,7 @@ class FakeRM:
             on_container_states=self._told,
         )
         self.containers = Containers(start_after, stop_after, self._confirm, self._notify, clock)
-        """What runs in the allocations: see its `running` and `stopping`."""
+        """Containers in the allocations: see its `running` and `stopping`."""
         self.checks = self.judge.checks
         """The predicate checks so far."""
         self.preemption_checks = self.judge.preemption_checks
@@ -102,12 +102,12 @@ class FakeRM:
         """Set; while it is cleared no event is taken, and so none is acknowledged."""
         self.reading.set()
         self.container_states: list[ContainerState] = []
-        """Asks that would need a larger cluster, as told."""
+        """Received states of asks that would need a larger cluster."""
         self._heard = Heard()
         self.events = self._heard.events
         """All that was heard, in order."""
         self.allocations = self._heard.allocations
-        """What is allocated: the node of every key."""
+        """The node of each allocation, by key."""
         self.states = self._heard.states
         """The last state that was reported of every application."""
         self._target = target

@@ -1,4 +1,4 @@
-"""What a fake resource manager has heard, and what it made of it."""
+"""Messages received by a fake resource manager, and the state they leave."""
 
 from collections import deque
 
@@ -23,13 +23,13 @@ class Heard:
         """Nothing yet."""
         self.events: list[Event] = []
         self.allocations: dict[str, str] = {}
-        """What is allocated: the node of every key."""
+        """The node of each allocation, by key."""
         self.states: dict[str, str] = {}
         """The last state that was reported of every application."""
         self._answers: dict[tuple[str, str], str] = {}
         """By kind and name the refusal of a node or an application, empty when it was taken."""
         self._refused: deque[AskRejected] = deque()
-        """Refusals of asks that nobody was told of."""
+        """Refusals of asks that no caller has seen."""
 
     def hear(self, event: Event) -> None:
         """One more event."""
@@ -59,7 +59,7 @@ class Heard:
         self._answers.pop((kind, name), None)
 
     def is_answered(self, kind: str, name: str) -> bool:
-        """Whether a node or an application was taken. Raises Rejected if it was refused."""
+        """True if a node or an application was accepted. Raises Rejected if it was refused."""
         refusal = self._answers.get((kind, name))
         if refusal:
             raise Rejected(name, refusal)

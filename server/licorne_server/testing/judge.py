@@ -1,4 +1,4 @@
-"""How a fake resource manager answers the checks of the scheduler, and how it fails to."""
+"""The fake resource manager's answers to checks, and its failures to answer."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ Victims = Callable[[PreemptionCheck], Mapping[str, int]]
 
 
 class Judge:
-    """Answers checks with two functions, unless it was told to refuse, to delay, or to wait."""
+    """Answers checks with two functions, or refuses, delays or waits on request."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a wait that was in vain says: which asks wait still, and what the server says of them."""
+"""Message of a wait that timed out: the pending asks, and the server's explanations."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from licorne import Client, LicorneError
 EXPLAINED = 30
 """Asks that the server is asked about."""
 QUOTED = 3
-"""Reasons that are told."""
+"""Reasons quoted, at most."""
 NAMED = 10
 """Asks that are named."""
 PATIENCE = 2.0

@@ -1,4 +1,4 @@
-"""A TCP proxy that a test can cut, hold and point elsewhere: the network's bad day."""
+"""A TCP proxy that a test can cut, hold and redirect: a simulated network failure."""
 
 import asyncio
 from collections import Counter
@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 ACCEPTING_TURNS = 3
-"""Turns of the loop after which what was accepted has come to whoever serves it."""
+"""Turns of the loop after which an accepted connection has reached its handler."""
 
 CHUNK = 65536
 """Bytes that are passed on at once."""
@@ -21,11 +21,11 @@ class Relay:
     def __init__(self, upstream: str = "") -> None:
         """`upstream` is ``host:port``; without one connections are refused at once."""
         self.upstream = upstream
-        """Where new connections go; it may be changed."""
+        """Target of new connections; it may be changed."""
         self.target = ""
         """``host:port`` that it listens on."""
         self.connections = 0
-        """How many connections were made so far."""
+        """Number of connections so far."""
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 

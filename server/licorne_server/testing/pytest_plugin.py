@@ -1,4 +1,4 @@
-"""Fixtures of pytest for whoever builds on Licorne. They need pytest-asyncio.
+"""Fixtures of pytest for tests with Licorne. They need pytest-asyncio.
 
 A project enables them in its topmost ``conftest.py``::
 
@@ -33,7 +33,7 @@ def licorne_config() -> str:
 
 @pytest.fixture
 def virtual_clock() -> VirtualClock:
-    """A clock that stands still. A test that asks for it has a server that runs on it."""
+    """A clock that a test moves. A test with this fixture has a server that runs on it."""
     return VirtualClock()
 
 

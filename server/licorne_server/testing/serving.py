@@ -66,7 +66,7 @@ class Served:
         )
 
     async def stop(self) -> None:
-        """Stop in order: RMs are told, and what was decided is sent. Nothing is done if down."""
+        """Stop in order: RMs are notified, and all decisions are sent. Does nothing if down."""
         server, self._server = self._server, None
         if server is not None:
             await server.stop()

@@ -1,10 +1,10 @@
-"""A clock that stands still until the test moves it."""
+"""A clock that moves only when the test moves it."""
 
 import asyncio
 from math import inf
 
 START = 1_700_000_000.0
-"""Where the clock begins unless told otherwise, in unix seconds."""
+"""Default start of the clock, in unix seconds."""
 
 
 class VirtualClock:
@@ -46,10 +46,10 @@ class VirtualClock:
             del self._sleeping[woken]
 
     async def advance(self, seconds: float) -> None:
-        """Move on by so many seconds, stopping at every time that somebody waits for.
+        """Move on by so many seconds, stopping at each time that is waited for.
 
-        Returns when what was due is done, and everybody waits again. Whoever sleeps is woken at its
-        time, and need not come back.
+        Returns when all due work is done, and all tasks wait again. A sleeper is woken at its time,
+        and need not come back.
         """
         # Who was woken by something else may not have begun yet, and knows no time to wait for.
         await self._all_back(len(self._waiting))
@@ -63,7 +63,7 @@ class VirtualClock:
         self._now = end
 
     def _nearest(self) -> float:
-        """The next time that somebody waits for or sleeps until."""
+        """The next time that a task waits for or sleeps until."""
         sleeping = (until for woken, until in self._sleeping.items() if not woken.is_set())
         return min((*self._waiting.values(), *sleeping, inf))
 

@@ -53,7 +53,7 @@ _KEPT_BYTES = 2048
 """Larger asks are not remembered."""
 
 _READ_BYTES = 400
-"""Bytes of memory reckoned for an ask, or an ask class, beside its texts, tags and amounts."""
+"""Estimated bytes of memory of an ask, or an ask class, without its texts, tags and amounts."""
 
 PLAIN_AMOUNTS = 8
 """Amounts that the reckoned size of a plain ask has room for."""
@@ -99,10 +99,10 @@ class AskReader:
     """Reads the asks of one RM, and remembers what they have in common."""
 
     time: float
-    """When the asks came in that are read now, in unix seconds; 0 where nobody measures that."""
+    """Arrival time of the asks that are read now, in unix seconds; 0 if it is not measured."""
 
     def __init__(self, rm_id: str) -> None:
-        """Know nothing yet. `rm_id` is whose asks these are."""
+        """Know nothing yet. `rm_id` is the RM of the asks."""
         self._rm_id = rm_id
         self.time = 0.0
         # The last ask with these bytes behind its key.
@@ -286,10 +286,10 @@ class AskReader:
 
 
 class AskingReader(AskReader):
-    """Reads the asks of an RM that is asked which nodes will do (spec § 8.4).
+    """Reader of asks for an RM with predicate checks (spec § 8.4).
 
-    `class_by` says which asks share the RM's answers: `BY_ASK` those with an equal predicate tag,
-    while an ask without the tag shares with none; `BY_TAG` the same, and those without the tag
+    `class_by` selects the asks that share the RM's answers: `BY_ASK` those with an equal predicate
+    tag, while an ask without the tag shares with none; `BY_TAG` the same, and those without the tag
     share with each other; `BY_ALL_TAGS` those whose tags are all equal but for `OWN_TAGS`.
     """
 
@@ -342,7 +342,7 @@ def _footprint(wire: si.Allocation, ask_class: AskClass, tags: Mapping[str, str]
 
 
 def _size(raw: bytes, entries: Sized) -> int:
-    """Bytes of memory reckoned for what was read from these bytes, with so many entries in it."""
+    """Estimated bytes of memory for an object read from these bytes, with its entries."""
     return _READ_BYTES + WIDE * len(raw) + ENTRY * len(entries)
 
 

@@ -1,17 +1,17 @@
-"""What is remembered of what somebody sent, bounded by the bytes that it takes.
+"""Caches of parsed and encoded parts, bounded by their bytes of memory.
 
-Sharing equal parts makes many messages cheap. But whoever sends parts that are never equal must not
-fill the memory with them. A bound on their number is not enough: an entry of nine bytes on the wire
-may take two hundred in memory.
+Sharing equal parts makes many messages cheap. But a sender of parts that are never equal must not
+fill the memory. A bound on their number is not enough: an entry of nine bytes on the wire may take
+two hundred in memory.
 """
 
 from typing import Generic, TypeVar
 
 ENTRY = 200
-"""Bytes reckoned for one entry of a table beside its texts: the slot, and the heads of objects."""
+"""Estimated bytes of an entry without its texts: the slot, and the heads of objects."""
 
 LARGEST = 16
-"""An entry that takes more than one part in so many of a table is not remembered."""
+"""Share of a table, as a divisor: a larger entry is not cached."""
 
 WIDE = 4
 """Bytes of memory reckoned for a byte of text on the wire: one emoji makes all others so wide."""
@@ -42,18 +42,18 @@ class BoundedCache(Generic[K, V]):
     __slots__ = ("_most", "entries", "size")
 
     entries: dict[K, V]
-    """What is remembered, to be looked into for each ask. Only `keep` changes it."""
+    """The cached values, to be looked up for each ask. Only `keep` changes it."""
     size: int
     """Bytes that the entries take, as reckoned."""
 
     def __init__(self, most: int) -> None:
-        """An empty table for so many bytes."""
+        """An empty table of at most `most` bytes."""
         self.entries = {}
         self.size = 0
         self._most = most
 
     def keep(self, key: K, value: V, size: int) -> V:
-        """Remember a value that is not there; it and its key have so many bytes beside `ENTRY`.
+        """Cache a new value; it and its key have `size` bytes in addition to `ENTRY`.
 
         Returns:
             The value, which may be too large to be remembered.

@@ -1,4 +1,4 @@
-"""How an RM takes part in checks, as its hello says (spec §§ 1.6.12, 8.4, 9.4.5)."""
+"""Callbacks for checks that an RM's hello opts into (spec §§ 1.6.12, 8.4, 9.4.5)."""
 
 from licorne.v1 import session_pb2 as sp
 from licorne_core.messages.commands import FailMode, PredicatePolicy
@@ -12,7 +12,7 @@ _FAIL_MODES = {sp.FAIL_CLOSED: FailMode.CLOSED, sp.FAIL_OPEN: FailMode.OPEN}
 
 
 def policy(callbacks: sp.Callbacks) -> PredicatePolicy | None:
-    """How the RM takes part in predicate checks; None when it does not.
+    """The RM's policy of predicate checks; None if it has opted out.
 
     Raises:
         CallError: INVALID_ARGUMENT, naming the field.

@@ -38,12 +38,12 @@ MAX_UPDATE_FIELDS = 100
 """Fields of an UpdateRequest itself: it has three that are known, and others may come to be."""
 
 ADVISED_ITEMS = 1_000
-"""What Welcome tells clients to keep to."""
+"""Items of a message that Welcome advises clients not to exceed."""
 
 MAX_ID = 512
 MAX_RM_ID = 128
 MAX_ANNOTATION = 256 * 1024
-"""What a shim takes from annotations may have as much as all annotations of an object."""
+"""Bytes of a text that shims take from annotations: as many as all annotations of an object."""
 
 MAX_QUEUE_PATH = 4096
 MAX_TYPES = bounds.MAX_RESOURCE_TYPES
@@ -52,7 +52,7 @@ MAX_EXTRA_BYTES = 3 * 1024 * 1024
 """The extra configuration: two config maps."""
 
 MAX_COMMENT_BYTES = 1_024
-"""Why a configuration is changed, in the words of whoever changes it."""
+"""Bytes of the comment on a change of configuration."""
 
 MAX_EXTRA_ENTRIES = 2_000
 """Each of them is looked at by the loop."""
@@ -74,21 +74,21 @@ MAX_STATE_DUMP = 1024 * 1024
 """Bytes of the JSON that an RM adds to a state dump."""
 
 MAX_STATE_VALUES = 100_000
-"""Commas and brackets in that JSON: so many values it has at the most."""
+"""Bound on the number of values in that JSON, by its commas and brackets."""
 
 MAX_REASON = 256
 """Characters of a reason for which an RM refuses a node; the rest is cut off."""
 
 
 def id_problem(field: str, value: str, limit: int = MAX_ID) -> str:
-    """What is wrong with an id, or the empty text. An id is a name that is not empty."""
+    """The problem of an id, or the empty text. An id is a name that is not empty."""
     if not value:
         return f"{field} is empty"
     return text_problem(field, value, limit)
 
 
 def text_problem(field: str, value: str, limit: int = MAX_ID) -> str:
-    """What is wrong with a name, or the empty text. A name may be empty, and is printable."""
+    """The problem of a name, or the empty text. A name may be empty, and is printable."""
     if len(value) > limit:
         return f"{field} has {len(value)} characters, at most {limit} are allowed: {shown(value)}"
     if not value.isprintable():
@@ -97,7 +97,7 @@ def text_problem(field: str, value: str, limit: int = MAX_ID) -> str:
 
 
 def rm_id_problem(value: str) -> str:
-    """What is wrong with an rmID, or the empty text. Brackets could forge partition names."""
+    """The problem of an rmID, or the empty text. Brackets could forge partition names."""
     problem = id_problem("rmID", value, MAX_RM_ID)
     if not problem and ("[" in value or "]" in value):
         problem = f"rmID must not hold '[' or ']': {shown(value)}"
@@ -105,36 +105,36 @@ def rm_id_problem(value: str) -> str:
 
 
 def map_problem(field: str, size: int, limit: int) -> str:
-    """What is wrong with the size of a map or list, or the empty text."""
+    """The problem of the size of a map or list, or the empty text."""
     return f"{field} has {size} entries, at most {limit} are allowed" if size > limit else ""
 
 
 def size_problem(field: str, size: int, limit: int) -> str:
-    """What is wrong with a number of bytes, or the empty text."""
+    """The problem of a number of bytes, or the empty text."""
     return f"{field} has {size} bytes, at most {limit} are allowed" if size > limit else ""
 
 
 def bytes_of(texts: Iterable[str]) -> int:
-    """How many bytes the texts have together."""
+    """Bytes of all texts together."""
     return sum(len(text.encode()) for text in texts)
 
 
 def extra_problem(field: str, extra: Mapping[str, str]) -> str:
-    """What is wrong with an extra configuration, or the empty text."""
+    """The problem of an extra configuration, or the empty text."""
     return map_problem(field, len(extra), MAX_EXTRA_ENTRIES) or size_problem(
         field, bytes_of(extra) + bytes_of(extra.values()), MAX_EXTRA_BYTES
     )
 
 
 def comment_problem(comment: str) -> str:
-    """What is wrong with a comment for the history, or the empty text."""
+    """The problem of a comment for the history, or the empty text."""
     if not comment.isprintable():
         return f"comment holds control characters: {shown(comment)}"
     return size_problem("comment", bytes_of((comment,)), MAX_COMMENT_BYTES)
 
 
 def tags_problem(field: str, tags: Iterable[str]) -> str:
-    """What is wrong with the keys of a map of texts, or the empty text."""
+    """The problem of the keys of a map of texts, or the empty text."""
     for key in tags:
         if len(key) > MAX_ID or not key.isprintable():
             return text_problem(f"{field} key", key)

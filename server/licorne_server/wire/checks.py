@@ -1,7 +1,7 @@
 """Predicate checks and their answers on the wire (spec §§ 1.6.12, 8.4).
 
-There may be a check for every ask, so both directions are made from bytes: written from pieces that
-are kept, and read without a parse where nothing is refused.
+There may be a check for every ask, so both directions work on bytes: checks are written from cached
+pieces, and answers are read without a parse where nothing is refused.
 """
 
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ _REFUSAL = 4 * FIELD
 """Work of reading one refusal."""
 
 _OTHER_FIELDS = 100
-"""Fields of an answer beside the entries of its list: it has few."""
+"""Bound on the fields of an answer outside its list."""
 
 
 class CheckEncoder:
@@ -56,9 +56,9 @@ class CheckEncoder:
         self._pieces: BoundedCache[tuple[int, str], bytes] = BoundedCache(CHECKS_BYTES)
 
     def payloads(self, asked: PredicatesAsked) -> Iterator[Payload]:
-        """PredicateChecks with so many checks, and so many bytes, as a response may have.
+        """PredicateChecks, split by the bounds on checks and bytes of a response.
 
-        A check may name many nodes. So a thousand checks may be more than a client takes at once.
+        A check may name many nodes. So a thousand checks may exceed the message size of a client.
         """
         partition = self._piece(_PARTITION, asked.partition)
         deadline = _varint_field(_DEADLINE, round(asked.deadline * 1000))
@@ -126,7 +126,7 @@ async def predicate_answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[AnswerP
 
 
 async def answers_in(raw: bytes, message: str, field: str, pace: Pace) -> list[bytes]:
-    """The bytes of each answer in a message whose field 1 holds them.
+    """The bytes of each answer in a message with answers in field 1.
 
     Raises:
         CallError: there are too many.
@@ -143,7 +143,7 @@ async def answers_in(raw: bytes, message: str, field: str, pace: Pace) -> list[b
 
 
 def check_entries(what: str, raw: bytes, number: int, most: int, field: str) -> None:
-    """Refuse an answer of more than so many entries in the field of a number, or of many fields.
+    """Refuse an answer with too many entries in the field `number`, or with too many fields.
 
     Raises:
         CallError: INVALID_ARGUMENT; `what` names the answer, `field` the path of the entries.

@@ -1,6 +1,6 @@
-"""The outer messages of `licorne.v1.Session`, which number and acknowledge.
+"""The outer messages of `licorne.v1.Session`, with numbers and acknowledgements.
 
-The request or response inside is kept as bytes, and not parsed here.
+The request or response inside stays as bytes, and is not parsed here.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ _RESPONSE_TAGS = {
         (Kind.VICTIMS, UpdateResponse.PREEMPTION_CHECKS_FIELD_NUMBER),
     )
 }
-"""How the field of a response begins that is not one already."""
+"""Head of each field of a response that is not encoded already."""
 
 
 class Envelope(NamedTuple):

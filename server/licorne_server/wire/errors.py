@@ -13,14 +13,14 @@ from licorne_core.values.errors import Problem
 
 DOMAIN = "licorne"
 MAX_VIOLATIONS = 50
-"""How many problems of a configuration go into an error; trailing metadata is bounded."""
+"""Problems of a configuration in an error, at most; trailing metadata is bounded."""
 
 MAX_MESSAGE = 2048
 """Characters of a status message; the rest is cut off."""
 
 
 class CallError(Exception):
-    """Ends a call or a stream with a status that tells its caller what was wrong."""
+    """Ends a call or a stream with a status that explains the error to its caller."""
 
     def __init__(
         self, code: grpc.StatusCode, message: str, details: Sequence[Message] = ()
@@ -95,7 +95,7 @@ def bad_request(problems: Iterable[tuple[str, str]]) -> error_details_pb2.BadReq
 
 
 def invalid_argument(message: str, field: str = "", reason: str = "", **metadata: str) -> CallError:
-    """The request itself is wrong, whatever the state; with a `reason` programs can tell why."""
+    """The request itself is wrong, whatever the state; `reason` is a code for programs."""
     details: list[Message] = [bad_request([(field, message)])] if field else []
     if reason:
         details.append(error_info(reason, **metadata))
@@ -133,12 +133,12 @@ def aborted(message: str, reason: str, **metadata: str) -> CallError:
 
 
 def out_of_range(message: str, reason: str, **metadata: str) -> CallError:
-    """What was asked for is not kept, or belongs to another instance."""
+    """The requested ids are not retained, or belong to another instance."""
     return CallError(grpc.StatusCode.OUT_OF_RANGE, message, [error_info(reason, **metadata)])
 
 
 def exhausted(message: str, reason: str, retry_after: float = 0.0) -> CallError:
-    """A cap was reached; with `retry_after` it is worth another try after so many seconds."""
+    """A cap was reached; `retry_after` is the advised pause before a retry, in seconds."""
     details: list[Message] = [error_info(reason)]
     if retry_after:
         details.append(_retry_info(retry_after))
@@ -146,7 +146,7 @@ def exhausted(message: str, reason: str, retry_after: float = 0.0) -> CallError:
 
 
 def unavailable(message: str, retry_after: float = 1.0) -> CallError:
-    """The caller should come back after so many seconds, perhaps to another server."""
+    """The caller should retry after so many seconds, perhaps at another server."""
     return CallError(grpc.StatusCode.UNAVAILABLE, message, [_retry_info(retry_after)])
 
 
@@ -157,7 +157,7 @@ def _retry_info(seconds: float) -> error_details_pb2.RetryInfo:
 
 
 def unauthenticated(message: str) -> CallError:
-    """Nobody knows who calls."""
+    """The caller is not authenticated."""
     return CallError(grpc.StatusCode.UNAUTHENTICATED, message, [error_info("NOT_AUTHENTICATED")])
 
 

@@ -1,7 +1,7 @@
-"""Events in the forms in which they are read: bytes of `si.v1` and `licorne.v1`, lines of JSON.
+"""Encodings of events: bytes of `si.v1` and `licorne.v1`, and lines of JSON.
 
-Many events are written at once, and most look alike. So their bytes are joined from pieces, some
-of which are remembered. The result is byte for byte what protobuf would have written.
+Many events are written at once, and most look alike. So their bytes are joined from pieces, some of
+which are cached. The result is byte for byte the same as protobuf's.
 """
 
 import json
@@ -159,7 +159,7 @@ class _Both:
 
 
 class _Ids:
-    """Ids in field 1. Those that follow one another differ in their first byte mostly."""
+    """Ids in field 1. Consecutive ids mostly differ in their first byte only."""
 
     __slots__ = ("_high", "_rest")
 

@@ -1,7 +1,7 @@
-"""Protobuf messages as bytes: which fields they hold, found without parsing what is in them.
+"""Protobuf framing: finds the fields of a message without parsing their contents.
 
 A request is split into the bytes of its items, and each item is parsed on its own. So memory and
-time of a step stay bounded whatever was sent, and an item that repeats is known by its bytes.
+time of a step stay bounded for any input, and a repeated item is recognised by its bytes.
 """
 
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -27,12 +27,12 @@ class Field(NamedTuple):
     """The wire type, such as `VARINT`."""
     begin: int
     value: int
-    """Where its value begins."""
+    """Offset of the value."""
     end: int
 
 
 class Layout(NamedTuple):
-    """Which fields of a request hold its rmID and its items."""
+    """Field numbers of a request's rmID and items."""
 
     message: str
     """Name of the request."""
@@ -111,14 +111,14 @@ def fields(raw: bytes) -> Iterator[Field]:
 
 
 class Skimmed(NamedTuple):
-    """What was found in a message, or in a part of it."""
+    """Fields found in a message, or in a part of it."""
 
     fields: int
-    """How many fields were looked at."""
+    """Number of fields looked at."""
     places: list[Place]
-    """Those that were wanted and hold bytes."""
+    """Wanted fields that hold bytes."""
     end: int
-    """Where the first field begins that was not looked at; the end of the message if all were."""
+    """Offset of the first field not looked at; the end of the message if all were."""
 
 
 def skim(raw: bytes, wanted: Container[int] = (), most: int = MAX_ITEMS, begin: int = 0) -> Skimmed:

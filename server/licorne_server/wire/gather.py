@@ -17,14 +17,14 @@ COMMAND_AMOUNTS = 2_000
 have the same cost the core little."""
 
 _AGAIN = 4
-"""A refused item counts for so many times its bytes: it is looked at again."""
+"""Weight of a refused item's bytes, because it is looked at again."""
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 class Sort(NamedTuple, Generic[T, R]):
-    """How items of one sort are read."""
+    """Reader functions for items of one sort."""
 
     layout: Layout
     read: Callable[[bytes], T]
@@ -38,7 +38,7 @@ class Sort(NamedTuple, Generic[T, R]):
 async def gather(
     items: Sequence[bytes], batch_size: int, sort: Sort[T, R], pace: Pace
 ) -> tuple[list[Sequence[T]], list[R]]:
-    """Read items: those that can be taken, by commands, and the refusals of the others.
+    """Read items: the accepted ones, grouped by command, and the refusals of the others.
 
     A command has at most `batch_size` items, and `COMMAND_BYTES` of them. All are read before the
     first is handled. So a malformed item ends the stream before anything of its request is done.

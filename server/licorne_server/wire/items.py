@@ -1,7 +1,7 @@
-"""Items of requests as bytes: how large they may be, and what of them can be done without.
+"""Items of requests as bytes: their size limits, and their dispensable parts.
 
 A small item is parsed as it is. A large one is walked part by part first. The entries of its map of
-texts, of which there may be very many, are read apart from the rest of it.
+texts, which may be very many, are read apart from the rest of it.
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -22,7 +22,7 @@ from licorne_server.wire.framing import Place, delimited, skim, survey, text_of
 from licorne_server.wire.pacing import FIELD, Pace
 
 SMALL = 8 * 1024
-"""Items of so many bytes are read in one go: they cannot hold many entries."""
+"""Bytes of an item that is read in one go: it cannot hold many entries."""
 
 _WALKED = 2 * MAX_ENTRIES
 """Fields of an item that are looked at in search of some; 8 MiB of labels have fewer."""
@@ -68,10 +68,10 @@ def read_texts(name: str, texts: Mapping[str, str]) -> dict[str, str]:
 
 
 class Layout(NamedTuple):
-    """Which fields of an item matter before it is parsed."""
+    """Fields of an item that matter before it is parsed."""
 
     what: str
-    """What the item is, in a reason."""
+    """Name of the kind of item, in a reason."""
     message: type[Message]
     names: Mapping[int, int]
     """The fields that a refusal names, and how many characters of each."""
@@ -98,7 +98,7 @@ class Large:
     head: bytes
     """The fields that a refusal names."""
     problem: str = ""
-    """Why it cannot be taken as it is."""
+    """Reason for refusing it as it is."""
     light: bytes = b""
     """The item without its texts; empty if it cannot be taken without them either."""
     texts: dict[str, str] = field(default_factory=dict)
@@ -123,9 +123,9 @@ def names_of(raw: bytes, limits: Mapping[int, int]) -> list[str]:
 
 
 def without_entries(raw: bytes, layout: Layout) -> bytes:
-    """A small item without its texts, but for those that mean something.
+    """A small item without its texts, except the meaningful ones.
 
-    An entry that is longer than names are goes as well.
+    An entry longer than a name is dropped as well.
     """
     found = _Found(raw, layout)
     found.see(skim(raw, found.wanted).places)
@@ -160,7 +160,7 @@ async def take_apart(raw: bytes, layout: Layout, pace: Pace) -> Large:
 
 
 class _Found:
-    """What is found while a large item is walked."""
+    """Findings of the walk through a large item."""
 
     def __init__(self, raw: bytes, layout: Layout) -> None:
         self._raw = raw
@@ -220,7 +220,7 @@ async def _count_inside(raw: bytes, places: Sequence[Place], room: int, pace: Pa
 
 
 def _read_entries(large: Large, raw: bytes, entries: Sequence[Place], layout: Layout) -> None:
-    """Read some texts of an item, or what is kept of them if there is a problem."""
+    """Read some texts of an item; with a problem, only the meaningful short ones."""
     if not large.problem:
         try:
             read = read_texts(layout.texts, _texts(raw, entries, layout)) if entries else {}

@@ -1,4 +1,4 @@
-"""Work on what somebody sent, a part at a time, so that it holds up nobody.
+"""Pacing of work on received messages: one part at a time, then a pause for others.
 
 Work is counted in bytes. A field that is looked at by itself counts as many bytes, because tiny
 fields cost far more for their bytes than long texts do.
@@ -7,7 +7,7 @@ fields cost far more for their bytes than long texts do.
 import asyncio
 
 PART = 64 * 1024
-"""So much work is done before everything else gets a turn of the loop: some milliseconds."""
+"""Bytes of work before other tasks of the loop get their turn: some milliseconds."""
 
 FIELD = 64
 """Work of looking at one field: about two microseconds where nothing is compiled."""
@@ -17,7 +17,7 @@ FIELDS = PART // FIELD
 
 
 class Pace:
-    """Counts the work on one message, and tells when to give way."""
+    """Counts the work on one message, and gives way to other tasks."""
 
     def __init__(self, lock: asyncio.Lock) -> None:
         """`lock` is shared by all messages: those with more to do go through it one by one."""
@@ -37,6 +37,6 @@ class Pace:
             await asyncio.sleep(0)
 
     async def begin(self, size: int) -> None:
-        """Wait for a turn, if a message of so many bytes may be more than one part of work."""
+        """Wait for a turn, if a message of so many bytes may take more than one part of work."""
         if size > PART:
             await self.rest()

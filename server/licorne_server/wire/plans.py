@@ -14,7 +14,7 @@ from licorne_core.whatif.plans import (
 
 
 def configuration_plan(plan: ConfigurationPlan, base: int) -> pb.PlanConfigurationResponse:
-    """What a configuration would bring about; `base` is the revision that is in force."""
+    """The effect of a configuration; `base` is the revision in force."""
     counts = plan.counts
     return pb.PlanConfigurationResponse(
         base_revision=base,
@@ -46,7 +46,7 @@ def configuration_plan(plan: ConfigurationPlan, base: int) -> pb.PlanConfigurati
 
 
 def refused_plan(refused: ConfigurationPlanRefused) -> pb.ValidateConfigurationResponse:
-    """Why a configuration would be refused."""
+    """The refusal of a configuration."""
     return pb.ValidateConfigurationResponse(
         reason=refused.reason,
         problems=[
@@ -62,7 +62,7 @@ def refused_plan(refused: ConfigurationPlanRefused) -> pb.ValidateConfigurationR
 
 
 def submission_plan(plan: SubmissionPlan) -> pb.PlanSubmissionResponse:
-    """Where an application would go."""
+    """The placement of an application."""
     return pb.PlanSubmissionResponse(
         accepted=plan.accepted,
         rejection=plan.rejection,

@@ -1,4 +1,4 @@
-"""Problems of a configuration as editors and people read them."""
+"""Problems of a configuration, formatted for editors and people."""
 
 from collections.abc import Iterable
 

@@ -1,8 +1,8 @@
 """Messages of `si.v1` into commands (spec §§ 1.2, 1.6), item by item, caps first.
 
 An item that breaks a cap or cannot be read becomes a rejection with its reason, and the others go
-on. What the core checks itself, such as unknown applications and negative amounts, is not checked
-here. The core never sees protobuf.
+on. Checks of the core, such as unknown applications and negative amounts, are not repeated here.
+The core never sees protobuf.
 """
 
 from collections.abc import Iterator, Sequence
@@ -119,15 +119,14 @@ _AMOUNTS = attrgetter("ask_class.items")
 """The amounts of an ask."""
 
 _COST_OF_ADDITION = 5
-"""An application that is added costs the core as much as so many asks: it goes through all rules,
-and may make a queue."""
+"""Cost of adding an application, in asks: it goes through all rules, and may make a queue."""
 
 R = TypeVar("R")
 
 
 @dataclass(slots=True)
 class Steps:
-    """What is to be done for one request."""
+    """Commands and refusals of one request."""
 
     steps: list[Command | Effect] = field(default_factory=list)
     """Commands for the core, and answers that need no command, in order."""
@@ -242,7 +241,7 @@ def _refused_release(names: list[str], reason: str) -> AllocationRejection:
 
 
 def _nodes_of(rm_id: RmId) -> Sort[NodeUpdate, NodeRejection]:
-    """How the nodes of an RM are read."""
+    """Reader of the nodes of an RM."""
     return Sort(
         NODE,
         partial(_node, rm_id),

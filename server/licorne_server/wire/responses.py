@@ -1,8 +1,7 @@
 """Effects into the bytes of `si.v1` responses.
 
-Allocations are the hot output path. They are joined from pieces of bytes, which are remembered for
-each application, ask class, node and partition. The result is byte for byte what protobuf would
-have written.
+Allocations are the hot output path. They are joined from pieces of bytes, cached for each
+application, ask class, node and partition. The result is byte for byte the same as protobuf's.
 """
 
 from collections.abc import Iterable, Sequence
@@ -97,7 +96,7 @@ def nanoseconds(seconds: float) -> int:
 
 
 def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
-    """The responses that tell an RM of an effect, each of one kind (spec § 1.6.8)."""
+    """The responses for an effect, each of one kind (spec § 1.6.8)."""
     match effect:
         case AllocationsMade():
             return made(effect, encoder)
@@ -139,7 +138,7 @@ def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
 
 
 def made(effect: AllocationsMade, encoder: "AllocationEncoder") -> list[Payload]:
-    """The responses that tell an RM of allocations."""
+    """The responses for allocations."""
     found = []
     for run in _runs(effect.allocations):
         data = encoder.encode(effect.partition, run)

@@ -1,4 +1,4 @@
-"""The trace context of a caller, as the W3C recommendation *Trace Context* writes it."""
+"""The trace context of a caller, in the format of the W3C recommendation *Trace Context*."""
 
 from typing import NamedTuple
 
@@ -19,14 +19,14 @@ _HEX = frozenset("0123456789abcdef")
 
 
 class TraceContext(NamedTuple):
-    """A span of somebody else."""
+    """A span of a caller."""
 
     trace_id: int
     span_id: int
     sampled: bool
-    """Whether the caller traces this, so that others should too."""
+    """True if the caller samples this trace."""
     state: str = ""
-    """What tools add to it, which is handed on."""
+    """State of tracing tools, which is passed on."""
 
 
 def read_context(parent: str, state: str = "") -> TraceContext | None:

@@ -33,7 +33,7 @@ _NEEDED = sp.PreemptionAnswer.NODES_FIELD_NUMBER
 
 
 def victim_payloads(asked: PreemptionsAsked) -> Iterator[Payload]:
-    """PreemptionChecks of about so many bytes as a response may have, and a check at least."""
+    """PreemptionChecks within the size of a response, with at least one check each."""
     parts: list[bytes] = []
     size = last = 0
     for check in asked.checks:
@@ -49,7 +49,7 @@ def victim_payloads(asked: PreemptionsAsked) -> Iterator[Payload]:
 
 
 def _check(asked: PreemptionsAsked, check: AskedPreemption) -> bytes:
-    """The nodes come best first. Those that there is no room for are as good as refused."""
+    """The nodes come best first. Those beyond the limit count as refused."""
     head = sp.PreemptionCheck(
         id=check.check,
         partition_name=asked.partition,

@@ -1,8 +1,8 @@
-"""What all viewers see, entry by entry, and what of it has changed since a viewer looked last.
+"""The board of all viewers: its entries, and their changes since a viewer's last look.
 
-There is one board for all viewers. An entry is written as JSON once, when it changes. A viewer
-remembers one number, the version of the board that it has; so a slow one keeps nothing waiting and
-takes no memory: it gets what is true when its turn comes.
+There is one board for all viewers. An entry is written as JSON once, when it changes. A viewer has
+one number, the version of the board that it has; so a slow one delays nothing and takes no memory:
+it gets the state at its turn.
 """
 
 import json
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 Visible = Callable[[str], bool]
-"""Whether a viewer may see what is of an RM."""
+"""A test of a viewer's right to see an RM."""
 
 MAX_GONE = 1_000
-"""Names of entries that are gone and are kept for viewers that have not heard of it yet."""
+"""Names of removed entries, retained for viewers that have not seen the removal yet."""
 
 PART = 256
 """Entries that are looked at before the reader may pause."""
@@ -23,7 +23,7 @@ _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 class Key(NamedTuple):
-    """Which entry: its kind, the RM and the partition that it is of, and its name."""
+    """Key of an entry: its kind, its RM, its partition and its name."""
 
     kind: str
     rm: str
@@ -73,11 +73,11 @@ class Board:
         self._gone.pop(key, None)
 
     def keep(self, partition: str) -> None:
-        """What is known of the queues of a partition is still so; none of them has to be put."""
+        """Keep the queue entries of a partition, which need not be put again."""
         self._unchanged.add(partition)
 
     def end(self) -> Iterator[None]:
-        """End the round: what was neither put nor kept is gone, and what changed is new.
+        """End the round: drop entries that were neither put nor kept, and publish changed ones.
 
         The caller walks through, and may pause at every step.
         """
@@ -96,11 +96,11 @@ class Board:
             self.version += 1
 
     def since(self, version: int, visible: Visible | None) -> Iterator[str]:
-        """What is different from a version, as the members of a JSON object, piece by piece.
+        """Changes since a version, as the members of a JSON object, piece by piece.
 
-        `visible` says what the viewer may see; None for everything. What there is when this is
-        called is told, however long the reader takes. It may pause after every piece; an empty
-        piece stands for nothing.
+        `visible` tests the viewer's rights; None for everything. The changes are those at the time
+        of the call, however long the reader takes. It may pause after every piece; an empty piece
+        stands for nothing.
         """
         whole = version == 0 or version < self._kept
         gone = () if whole else tuple(self._gone.items())

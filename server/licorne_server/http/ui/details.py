@@ -1,4 +1,4 @@
-"""What the page shows of one thing, and of all nodes in one picture."""
+"""Details of one thing for the page, and the heat map of all nodes."""
 
 from functools import partial
 
@@ -56,7 +56,7 @@ class DetailReads:
         return await send_json(request, {**detail, "refresh": maker.refresh})
 
     async def explain(self, request: web.Request) -> web.StreamResponse:
-        """Why an ask is where it is: `State.Explain` under its JSON names; `key` names the ask."""
+        """Explanation of an ask: `State.Explain` under its JSON names; `key` names the ask."""
         partition, app = self._partition(request), request.match_info["app"]
         key = request.query.get("key", "")
         maker = Maker.of(request)

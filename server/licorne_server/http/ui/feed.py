@@ -1,10 +1,10 @@
-"""What happens, live: one look for all viewers, while there are any, and server-sent events.
+"""Live feed: one look for all viewers, while there are any, and server-sent events.
 
-A look is made once a second at the most, not while nothing has happened, and so seldom that looking
-takes no more than one part in `BUDGET` of a core. A viewer has one message under way at a time. It
-holds nothing but the version that it has, so that one that is slow gets fewer messages, each with
-all that has changed since the last. A message is made in slices, once for all to whom it says the
-same (`renderings.py`), and sent in chunks.
+A look is made once a second at most, not while nothing has happened, and so seldom that looking
+takes no more than one part in `BUDGET` of a core. A viewer has one message under way at a time. Its
+only state is its version, so that a slow one gets fewer messages, each with all changes since the
+last. A message is made in slices, once for all viewers with the same rights and version
+(`renderings.py`), and sent in chunks.
 """
 
 import asyncio
@@ -28,20 +28,20 @@ from licorne_server.process.build_info import build_info
 log = structlog.get_logger("core.http.ui.feed")
 
 LOOK_SECONDS = 1.0
-"""How long it is from one look to the next at least."""
+"""Least seconds between two looks."""
 
 WHOLE_SECONDS = 5.0
-"""How long it is from one look that passes by nothing to the next at least."""
+"""Least seconds between two looks that skip nothing."""
 
 BUDGET = 125.0
-"""A look is followed by a pause that is so many times as long as the look was."""
+"""Length of the pause after a look, in durations of the look."""
 
 BEAT_SECONDS = 5.0
-"""How often a viewer hears that the server is there, while nothing changes."""
+"""Seconds between heartbeats to a viewer, while nothing changes."""
 
 MAX_VIEWERS = 64
 MAX_VIEWERS_OF_PEER = 16
-"""How many look at the same time, all together and with one token or from one host."""
+"""Viewers at the same time: in all, and with one token or from one host."""
 
 
 class TooManyViewers(Exception):
@@ -52,7 +52,7 @@ class Feed:
     """The board that all viewers see, and the task that keeps it up to date."""
 
     def __init__(self, sources: Sources) -> None:
-        """Nothing is done until somebody looks."""
+        """Idle until there is a viewer."""
         self._sources = sources
         self._instance = str(uuid.uuid4())
         self._board = Board()
@@ -85,8 +85,8 @@ class Feed:
     ) -> AsyncGenerator[bytes, None]:
         """Server-sent events for one viewer, as long as it `is_there`.
 
-        The first says what server this is, the next has everything, and those behind it have what
-        has changed. `role` tells the viewer what it may do: ``open``, ``rm`` or ``operator``.
+        The first identifies the server, the next has everything, and those behind it have changes.
+        `role` gives the viewer its rights: ``open``, ``rm`` or ``operator``.
         """
         yield self._hello(role)
         board, version = self._board, 0
@@ -107,7 +107,7 @@ class Feed:
                 yield chunk
 
     async def close(self) -> None:
-        """Tell all viewers that the server is about to stop, and look no more."""
+        """Notify all viewers that the server is about to stop, and look no more."""
         self._closed = True
         self._tell()
         if self._task is not None:
@@ -200,7 +200,7 @@ def farewell(status: int, reason: str) -> bytes:
 
 
 END = b"}\n\n"
-"""What ends an event whose data is a JSON object."""
+"""End of an event whose data is a JSON object."""
 
 
 def _event(name: str, members: str) -> bytes:

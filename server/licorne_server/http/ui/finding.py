@@ -1,4 +1,4 @@
-"""What is found by a part of its name: queues, applications, nodes and users of all partitions."""
+"""Search by a part of a name: queues, applications, nodes and users of all partitions."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Events for the page: kept ones from an id on, those that somebody looks for."""
+"""Past events for the page: from an id on, filtered by the viewer's search."""
 
 from aiohttp import web
 

@@ -1,4 +1,4 @@
-"""All nodes of a partition in one picture, made once for all who look at it."""
+"""Heat map of all nodes of a partition, made once for all viewers."""
 
 import json
 from collections import OrderedDict
@@ -19,7 +19,7 @@ from licorne_server.http.ui.renderings import PEER
 from licorne_server.http.ui.rows import heat_row
 
 MAX_HEATS = 16
-"""Partitions whose heat map is kept for a moment."""
+"""Partitions with a cached heat map, at most."""
 
 MAX_RESOURCES = 8
 """Resources that a heat map shows at most."""
@@ -38,7 +38,7 @@ class _Heat(NamedTuple):
 
 
 class Heats:
-    """The heat maps of partitions, each kept for as long as its cost says (`Maker.refresh`)."""
+    """The heat maps of partitions, each cached for a time by its cost (`Maker.refresh`)."""
 
     def __init__(self, views: Views, time_slices: TimeSlices) -> None:
         """Of these partitions, made in time slices."""
@@ -50,7 +50,7 @@ class Heats:
     async def of(self, partition: PartitionName) -> bytes:
         """The heat map of a partition; it is made unless there is a fresh one.
 
-        It takes slices of its own, so that nobody waits longer because of who has asked first.
+        It takes slices of its own, so that its first caller delays no other.
         """
         made = self._made.get(partition)
         if made is None or made.until <= monotonic():

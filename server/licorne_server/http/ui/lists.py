@@ -198,7 +198,7 @@ async def _by_place(
     offset = min(MAX_OFFSET, number(request, "offset", 0))
 
     def behind() -> Iterator[T | None]:
-        """What is on the page, with a None wherever the reader may pause."""
+        """Items of the page, with a None wherever the reader may pause."""
         before = offset
         for item in items:
             if item is None or not fits(item):

@@ -1,4 +1,4 @@
-"""Looks at everything that the page shows live: RMs, partitions and queues (spec § 12.4)."""
+"""Looks at the live part of the page: RMs, partitions and queues (spec § 12.4)."""
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,16 +18,16 @@ does not need others have. Beyond it the deepest queues of an RM are left out.""
 
 
 class _Seen(NamedTuple):
-    """How many queues of a partition are shown, and whether these are not all."""
+    """Number of shown queues of a partition, and a flag for having left some out."""
 
     queues: int
     cut: bool
 
 
 def shares(wanted: Mapping[RmId, int], room: int) -> dict[RmId, int]:
-    """How much of the room each gets: what it wants, or as much as others who get less than that.
+    """Share of the room for each: its demand, or an equal part of the rest.
 
-    Those who want least come first, so that what they leave is shared by the others.
+    The smallest demands come first, so that their surplus is shared by the others.
     """
     given: dict[RmId, int] = {}
     for rm_id in sorted(wanted, key=lambda rm_id: wanted[rm_id]):
@@ -49,8 +49,8 @@ class Looker:
     def look(self, rms: Sequence[RmFigures], *, whole: bool) -> Iterator[None]:
         """Look once, with a stop wherever the reader may pause; `rms` are the figures of now.
 
-        Counters tell whether a partition was idle. Some changes are not counted, such as that a
-        queue was stopped: a `whole` look passes by nothing.
+        Counters show an idle partition. Some changes are not counted, such as a stopped queue: a
+        `whole` look skips nothing.
         """
         sources, board = self._sources, self._board
         board.begin()
@@ -74,7 +74,7 @@ class Looker:
         yield from board.end()
 
     def _put_events(self, rm_id: RmId) -> None:
-        """Which events there are: viewers that show them fetch what is new."""
+        """Put the range of events: viewers that show them fetch the new ones."""
         with suppress(NotFound):
             log = self._sources.events.get(rm_id)
             row = {"rm": rm_id, "instance": log.instance, "next": log.next_id}

@@ -91,7 +91,7 @@ class Page:
         return web.Response(body=file.plain, headers=headers)
 
     async def feed(self, request: web.Request) -> web.StreamResponse:
-        """What happens, as server-sent events, for as long as the viewer is there."""
+        """Server-sent events of the feed, for as long as the viewer is there."""
 
         def is_there() -> bool:
             return request.transport is not None and not request.transport.is_closing()

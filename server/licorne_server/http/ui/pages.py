@@ -1,4 +1,4 @@
-"""Lists in pages, for what is on the screen, made in slices with a bound on what is looked at."""
+"""Lists in pages for the screen, made in slices with a bound on the items looked at."""
 
 from collections.abc import Callable, Iterable, Iterator
 from time import thread_time
@@ -23,7 +23,7 @@ MAX_TEXT = 256
 
 REFRESH_SECONDS = 2.0
 REFRESH_BUDGET = 400.0
-"""A viewer may ask for the same page again after so long, or so many times as long as it took."""
+"""Least pause before the same page is requested again, in durations of making it."""
 
 T = TypeVar("T")
 
@@ -88,11 +88,11 @@ class Maker:
 
     @classmethod
     def of(cls, request: web.Request) -> "Maker":
-        """For a request, in slices of whoever sent it."""
+        """A maker for a request, in slices of its sender."""
         return cls(request.app[TIME_SLICES], reader_of(request))
 
     async def once(self, work: Callable[[], T]) -> T:
-        """What is made in one piece."""
+        """Run work in one slice."""
         async with self._time_slices.slice(self._peer):
             begin = thread_time()
             try:
@@ -101,7 +101,7 @@ class Maker:
                 self._spent += thread_time() - begin
 
     async def all(self, go_on: Callable[[Callable[[], bool]], bool]) -> None:
-        """What goes on, slice after slice, until it says that there is no more to do."""
+        """Run work slice after slice, until it has no more to do."""
         more = True
         while more:
             async with self._time_slices.slice(self._peer) as over:
@@ -116,7 +116,7 @@ class Maker:
 
 
 def limit_of(request: web.Request) -> int:
-    """How many rows a page is to have."""
+    """Number of rows of a page."""
     return max(1, min(MAX_PAGE, number(request, "limit", PAGE)))
 
 
@@ -135,7 +135,7 @@ def number(request: web.Request, name: str, default: int) -> int:
 
 
 def wanted(request: web.Request, name: str = "q") -> str:
-    """What is searched for, in lower case; empty for everything.
+    """The search text, in lower case; empty for everything.
 
     Raises:
         HTTPBadRequest: the text is too long.

@@ -1,4 +1,4 @@
-"""Which paths the page has, for those who decide who may read them. It imports nothing of ours."""
+"""Paths of the page, for authorization. It imports nothing of ours."""
 
 from importlib.resources import files
 

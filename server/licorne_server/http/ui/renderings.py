@@ -1,4 +1,4 @@
-"""What viewers are told, made once for all of them that have and may see the same."""
+"""Messages to viewers, made once for all of them with the same version and rights."""
 
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -10,10 +10,10 @@ from licorne_server.http.together import Together
 from licorne_server.http.ui.board import Board, Visible
 
 KEPT = 8
-"""Renderings that are kept for viewers that come a little later."""
+"""Cached renderings for viewers that come a little later."""
 
 PEER = "page"
-"""Whose slices those take that are the same for everybody."""
+"""Peer of the slices for a rendering that is the same for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,13 @@ class Audience:
 
     identity: Hashable = None
     peer: str = field(default=PEER, compare=False)
-    """Whose slices are taken to make what they are told."""
+    """Peer whose slices make the messages."""
     visible: Visible | None = field(default=None, compare=False)
-    """Whether they may see what is of an RM; None if they may see everything."""
+    """A test of their right to see an RM; None if they may see everything."""
 
 
 EVERYBODY = Audience()
-"""Those who may see everything."""
+"""Viewers with the right to everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Rendering:
 
 
 class Renderings:
-    """Makes what viewers are told in slices, and keeps it for as long as it is the latest."""
+    """Makes messages to viewers in slices, and caches the latest."""
 
     def __init__(self, time_slices: TimeSlices) -> None:
         """Made in these time slices."""
@@ -50,7 +50,7 @@ class Renderings:
         self._kept: OrderedDict[Hashable, Rendering] = OrderedDict()
 
     async def since(self, board: Board, version: int, audience: Audience) -> Rendering:
-        """What an audience with that version of the board is to be told."""
+        """The message to an audience with that version of the board."""
         key = (board, version, board.version, audience)
         found = self._kept.get(key)
         if found is None:
@@ -62,7 +62,7 @@ class Renderings:
         return found
 
     def forget(self) -> None:
-        """There is something new, so nobody needs what is kept."""
+        """Drop the cached renderings, which are out of date."""
         self._kept.clear()
 
     async def _make(self, board: Board, version: int, audience: Audience) -> Rendering:

@@ -1,4 +1,4 @@
-"""What the page shows, as JSON: short rows for the lists, in the units of REST.
+"""Rows of the page's lists, as short JSON, in the units of REST.
 
 Times are in milliseconds since 1970, which JavaScript holds exactly; 0 stands for none.
 """
@@ -52,7 +52,7 @@ def _amounts(amounts: RmCounts | RmCaps) -> JsonObject:
 
 
 def partition_row(partition: PartitionReport, *, cut: bool) -> JsonObject:
-    """One partition; `cut` tells that not all of its queues are shown."""
+    """One partition; `cut` is True if not all of its queues are shown."""
     return {
         "name": partition.name,
         "bare": partition.bare_name,
@@ -151,7 +151,7 @@ def application_detail(
 
 
 def reservation_row(reservation: ReservationReport) -> JsonObject:
-    """Which node is reserved for which ask, what is kept for it, and why it does not run."""
+    """A reservation: its node, its ask, its amounts, and the ask's blocker."""
     return {
         "node": reservation.node_id,
         "application": reservation.app_id,
@@ -228,7 +228,7 @@ def _pairs(groups: Mapping[AppId, str]) -> Iterator[str]:
 
 
 def _queues_of(usage: QueueUsage) -> Iterator[JsonObject]:
-    """What there is in a queue, and in each below it."""
+    """Usage in a queue, and in each below it."""
     yield {
         "queue": usage.path,
         "allocated": dict(usage.allocated),

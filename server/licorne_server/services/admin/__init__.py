@@ -1,7 +1,7 @@
-"""`licorne.v1.Admin`: the calls that change what the core does.
+"""`licorne.v1.Admin`: the calls by which operators change the core's state.
 
 Each subject has a module, with a class that gives its methods by name. A method that changes
-something is handed to `Audit`, which lets operators through and leaves a line in the log.
+something is wrapped by `Audit`, which admits operators and leaves a line in the log.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ class Part(Protocol):
 
 
 class AdminService:
-    """The calls of those who administer RMs."""
+    """The calls of administrators."""
 
     name = "licorne.v1.Admin"
 
@@ -60,10 +60,9 @@ class AdminService:
     ) -> None:
         """Over the engine, its RMs and the reports of its core.
 
-        `thread` parses configurations; `eviction` forgets RMs; `dumps` makes state dumps;
-        `changes` are those of the configurations; plans are made on
-        `copies`; what reads much takes `time_slices`;
-        `log_levels` are those that RMs want.
+        `thread` parses configurations; `eviction` evicts RMs; `dumps` makes state dumps; `changes`
+        change configurations; plans are made on `copies`; long reads take `time_slices`;
+        `log_levels` are those requested by RMs.
         """
         names = Names(views, access, changes.configurations)
         audit = Audit(access)

@@ -1,8 +1,8 @@
-"""Who may change what, and the line in the log that each attempt leaves.
+"""Authorization of changes, and one audit line in the log for each attempt.
 
-The one place for both: what an operator did, or was not allowed to do, is found in the log under
-one event, with the caller's name as its certificate or its token has it. The line is written at any
-level of the log. Each caller has an allowance of such lines, so that nobody floods those of others.
+Every action of an operator, refused ones included, is logged as one event, with the caller's name
+from its certificate or token. The line is written at any level of the log. Each caller has an
+allowance of such lines, so that no caller crowds out another's.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ log = structlog.get_logger("core.admin.audit")
 EVENT = "asked for"
 
 _OF_THE_LINE = frozenset({"event", "level", "logger", "timestamp"})
-"""Fields that every line has: those of a request are told as ``asked_level`` and so on."""
+"""Fields that every line has: those of a request are logged as ``asked_level`` and so on."""
 DONE = "done"
 
 Request = TypeVar("Request", bound=Message)
@@ -30,7 +30,7 @@ Answer = TypeVar("Answer", bound=Message | None)
 
 
 class Audit:
-    """Lets operators through, and writes down who has asked for what, and what came of it."""
+    """Admits operators, and logs the caller, the request and the outcome."""
 
     def __init__(self, access: Access) -> None:
         """`access` knows who calls."""
@@ -43,10 +43,10 @@ class Audit:
         *told: str,
         by_rm: bool = False,
     ) -> Callable[[Request, Any], Awaitable[Answer]]:
-        """The same method, for operators only, with a line for each call.
+        """Wrap a method: operators only, with one audit line for each call.
 
-        The line has the request's fields of the names `told`, beside its RM, and the plain fields
-        of the answer. With `by_rm` an RM may call it about itself; `serve` checks which RM it is.
+        The line has the request fields listed in `told`, its RM, and the plain fields of the
+        answer. With `by_rm` an RM may call it about itself; `serve` checks the RM.
         """
 
         async def audited(request: Request, context: Any) -> Answer:
@@ -85,7 +85,7 @@ class Audit:
             note_lost(EVENT)
 
     def _by(self, context: Any) -> str:
-        """The caller as its certificate, token or address names it; empty for nobody known."""
+        """The caller's name from its certificate, token or address; empty if unknown."""
         try:
             return self._access.caller(context).peer
         except CallError:

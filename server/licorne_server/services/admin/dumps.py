@@ -12,7 +12,7 @@ from licorne_server.services.statuses import Method, watch_handler
 from licorne_server.wire.errors import aborted, exhausted
 
 STALL_SECONDS = 30.0
-"""How long a reader may take nothing before it is cut off."""
+"""Seconds without progress after which a reader is cut off."""
 
 
 class DumpMethods:

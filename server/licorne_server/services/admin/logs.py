@@ -23,7 +23,7 @@ class LogMethods:
     def __init__(
         self, access: Access, audit: Audit, time_slices: TimeSlices, wanted: RmLogLevels
     ) -> None:
-        """The levels are the process's; `wanted` are those that RMs want.
+        """The levels are the process's; `wanted` are those requested by RMs.
 
         Lists of them are made in `time_slices`.
         """

@@ -1,4 +1,4 @@
-"""What a request of an administrator names: an RM that the caller may see."""
+"""The RM of an administrator's request: one that the caller may see."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ class Names:
         self._access.check_read(context, rm_id)
 
     def _unnamed(self, context: Any) -> CallError:
-        """The refusal of a request that names no RM, with those that the caller may name."""
+        """The refusal of a request without an RM, listing those that the caller may name."""
         caller = self._access.caller(context)
         known = dict.fromkeys(map(rm_of, self._views.partition_names()))
         rm_ids = [rm_id for rm_id in known if self._access.may_read(caller, rm_id)]

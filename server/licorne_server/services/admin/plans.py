@@ -1,4 +1,4 @@
-"""What would happen if …: plans of a configuration and of a submission, made on copies."""
+"""What-if plans of a configuration and of a submission, made on copies."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -43,7 +43,7 @@ MAX_ASKS = 1_000
 """Asks of a submission that is planned."""
 
 FIELDS_OF_ASK = 32
-"""An ask counts for so many fields beside its bytes, whatever it has."""
+"""Fields that an ask counts for in addition to its bytes."""
 
 _PLANNED = b"+"
 _REFUSED = b"-"

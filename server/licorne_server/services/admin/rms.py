@@ -1,4 +1,4 @@
-"""RMs that are to be forgotten."""
+"""Eviction of RMs on an operator's request."""
 
 from typing import Any
 

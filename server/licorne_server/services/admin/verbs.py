@@ -1,4 +1,4 @@
-"""What operators do to nodes, applications and queues."""
+"""Operations on nodes, applications and queues."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -38,7 +38,7 @@ from licorne_server.wire.errors import CallError, failed_precondition, invalid_a
 T = TypeVar("T", bound=Effect)
 
 MAX_REASON_BYTES = 1024
-"""Of the reason for which an application is ended; it is kept with the application."""
+"""Bytes of the reason for ending an application; it is stored with the application."""
 
 
 class VerbMethods:

@@ -1,4 +1,4 @@
-"""Lines as a person reads them on a terminal; programs get JSON."""
+"""Formatting of log lines for a terminal; programs get JSON."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""How many log lines were dropped, and why."""
+"""Counts of dropped log lines, by reason."""
 
 import threading
 from collections import Counter
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Reason(StrEnum):
-    """Why a line was dropped."""
+    """Reason for dropping a line."""
 
     RATE = "rate"
     """There were too many of its kind."""
@@ -16,7 +16,7 @@ class Reason(StrEnum):
     NO_SPACE = "no_space"
     """Stderr is a file on a full disk."""
     CLOSED = "closed"
-    """There is no stderr, or nobody reads it any more."""
+    """stderr is missing, or its reader has gone."""
     WRITE_FAILED = "write_failed"
     """The system refused for another reason."""
     UNPRINTABLE = "unprintable"
@@ -48,18 +48,18 @@ class Drops:
             self._untold[kind, reason] += count
 
     def totals(self) -> dict[str, int]:
-        """How many lines were dropped since the start, for every reason there is."""
+        """Lines dropped since the start, for every reason."""
         with self._lock:
             return {reason.value: count for reason, count in self._totals.items()}
 
     def take_untold(self) -> list[Dropped]:
-        """What the log does not tell of yet; from now on it counts as told."""
+        """Take the drops that are not logged yet; they count as logged from now on."""
         with self._lock:
             untold = [Dropped(*key, count) for key, count in self._untold.items()]
             self._untold.clear()
         return untold
 
     def tell_later(self, dropped: Dropped) -> None:
-        """Take back that the log tells of these."""
+        """Put drops back that could not be logged."""
         with self._lock:
             self._untold[dropped.kind, dropped.reason] += dropped.number

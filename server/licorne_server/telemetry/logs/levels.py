@@ -1,13 +1,11 @@
-"""Which of the server's own lines are written: a level for each logger, changed while it runs.
+"""Levels of the server's loggers, changed while it runs.
 
-The name of a logger says which part of the server speaks: `core.engine`, `core.http.stream`. A
-level that is given for a name is for all loggers below it as well; the most specific name counts
-(spec § 12.5).
+The name of a logger is a part of the server: `core.engine`, `core.http.stream`. A level that is
+given for a name is for all loggers below it as well; the most specific name counts (spec § 12.5).
 
-An operator gives levels, and RMs want some (spec § 2.8). What an operator has given counts,
-whatever RMs want. Where none is given, the most talkative counts of what the RMs want and of the
-level that the server was started with. So an RM takes nobody's lines away, and an operator may
-silence it.
+An operator gives levels, and RMs request some (spec § 2.8). An operator's level counts before all
+requests. Where none is given, the most talkative counts of the RMs' requests and of the level at
+the server's start. So an RM suppresses no lines of others, and an operator may silence it.
 """
 
 import logging
@@ -24,14 +22,14 @@ _NUMBERS = {name: logging.getLevelNamesMapping()[name.upper()] for name in LEVEL
 
 
 class LevelProblem(NamedTuple):
-    """Why a level cannot be set."""
+    """A reason against setting a level."""
 
     field: str
     text: str
 
 
 class Threshold:
-    """From which level on the lines of a logger are written; whoever holds it sees it change."""
+    """The least level of a logger's lines; holders see it change."""
 
     __slots__ = ("number",)
 
@@ -41,7 +39,7 @@ class Threshold:
 
     @property
     def debugs(self) -> bool:
-        """Whether lines of `debug` are written: it is asked before one is made of much."""
+        """True if lines of `debug` are written; checked before an expensive one is made."""
         return self.number <= logging.DEBUG
 
     @property
@@ -51,7 +49,7 @@ class Threshold:
 
 
 class Logger:
-    """What structlog hands finished lines to, and the level from which on it wants them."""
+    """The sink of structlog's finished lines, with their least level."""
 
     def __init__(self, name: str, threshold: Threshold, write: Callable[[str], None]) -> None:
         """Write all lines that come."""
@@ -69,7 +67,7 @@ class Levels:
     """The levels of all loggers of the process. Any thread may log; one thread changes levels."""
 
     changes: int
-    """How often levels have changed: who has asked for some need not ask again before."""
+    """Number of changes of levels, by which holders of cached levels notice one."""
 
     def __init__(self) -> None:
         """All loggers begin with `info`."""
@@ -108,11 +106,11 @@ class Levels:
         return {"": self._usual, **dict(sorted(self._given.items()))}
 
     def of_others(self) -> str:
-        """The level of all loggers that nobody has named."""
+        """The level of all unnamed loggers."""
         return self._level_of("")
 
     def problem(self, name: str, level: str) -> LevelProblem | None:
-        """Why the level cannot be given for the name, if it cannot."""
+        """The problem with giving the level to the name, if there is one."""
         if level and level not in LEVELS:
             wanted = ", ".join(LEVELS)
             return LevelProblem("level", f"level {shown(level)} is none of {wanted}")
@@ -177,7 +175,7 @@ def _level_in(levels: Mapping[str, str], name: str) -> str:
 
 
 def number_of(method: str) -> int:
-    """How important a line is, from the name of the method that wrote it."""
+    """Severity of a line, from the name of its log method."""
     return _NUMBERS.get(method, logging.ERROR)
 
 

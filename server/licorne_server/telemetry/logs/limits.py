@@ -1,7 +1,7 @@
-"""How many lines of a kind are written, so that nobody fills a disk with lines of one kind.
+"""Rate limits of log lines by kind, so that no kind fills a disk.
 
-Lines that somebody causes, an RM or a caller, are limited for each of them as well. So a flood of
-one leaves the lines of the others where they are.
+Lines caused by an RM or a caller are also limited for each of them. So a flood of one does not
+crowd out the lines of the others.
 """
 
 import threading
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 MAX_KINDS = 256
-"""Kinds that are told apart; all further ones share an allowance."""
+"""Distinct kinds; all further ones share an allowance."""
 
 MAX_CAUSES = 4096
-"""Causes that are told apart, over all kinds; all further ones of a kind share an allowance."""
+"""Distinct causes, over all kinds; all further ones of a kind share an allowance."""
 
 OTHER = "other"
 
@@ -21,7 +21,7 @@ K = TypeVar("K")
 
 
 class Allowance(NamedTuple):
-    """So many lines at once, and so many a second when they are used up."""
+    """A token bucket of lines: its burst, and its refill per second."""
 
     burst: int
     per_second: float
@@ -31,7 +31,7 @@ OWN = Allowance(burst=1000, per_second=20.0)
 """For lines of the server itself, for each event."""
 
 OF_ONE = Allowance(burst=200, per_second=5.0)
-"""For lines that somebody causes, for each event and each who causes it."""
+"""Allowance of lines for each event and each cause of it."""
 
 OF_ALL = Allowance(burst=4000, per_second=100.0)
 """For the same lines of all who cause them together."""
@@ -47,7 +47,7 @@ class _Bucket:
     seen: float
 
     def fill(self, now: float) -> float:
-        """What comes back with time; how much there is then."""
+        """Refill with time; returns the lines left."""
         burst, per_second = self.allowance
         self.left = min(burst, self.left + (now - self.seen) * per_second)
         self.seen = now
@@ -67,12 +67,12 @@ class Limits:
         self._swept = now()
 
     def admits(self, kind: str, allowance: Allowance) -> bool:
-        """Whether one more line of the kind may be written; if so it counts."""
+        """True if one more line of the kind may be written; it counts then."""
         with self._lock:
             return _take(self._of_kind(kind, allowance))
 
     def admits_from(self, cause: str, kind: str, one: Allowance, every: Allowance | None) -> bool:
-        """The same of a line that somebody causes, whose allowance is `one`.
+        """The same for a line with a cause, whose allowance is `one`.
 
         `every` is the allowance of all causes together; None for none.
         """
@@ -93,7 +93,7 @@ class Limits:
         return self._filled(self._causes, (kind, cause), allowance)
 
     def _forget_quiet(self) -> None:
-        """Forget the causes whose whole allowance is there, at the most once in a second."""
+        """Forget the causes with a full allowance, at most once in a second."""
         now = self._now()
         if now - self._swept < 1.0:
             return

@@ -1,4 +1,4 @@
-"""From what is to be said to one line: limited in number, bounded in length, escaped."""
+"""Log entries into lines: limited in number, bounded in length, escaped."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -20,19 +20,19 @@ MAX_LINE = 16_384
 
 MAX_KIND = 100
 MAX_TEXT = 4096
-"""Characters of a text that are kept."""
+"""Characters of a text, at most."""
 
 ROOMS = (MAX_LINE, MAX_LINE // 4, MAX_LINE // 16)
 """Characters that all values together may have, tried in turn: escaped they take up to six times as
 much."""
 
 VALUE_COST = 8
-"""What a value takes beside its own characters: quotes, commas, brackets."""
+"""Characters of a value in addition to its own: quotes, commas, brackets."""
 
 MAX_NUMBER = 10**18
 MAX_DEPTH = 8
 FIRST = ("event", "level", "timestamp")
-"""What stands first in a line, and so is never left out of it."""
+"""Leading fields of a line, which are never left out of it."""
 
 MAX_FRAMES = 20
 
@@ -107,7 +107,7 @@ class Lines:
 
 
 def _cause_of(entry: EventDict) -> str:
-    """Who causes a line: an RM, a caller, or the host of one; empty for the server itself."""
+    """The cause of a line: an RM, a caller, or the host of one; empty for the server itself."""
     for field in CAUSES:
         if cause := entry.get(field):
             return str(cause)[:MAX_KIND]

@@ -1,7 +1,7 @@
-"""The loggers that there are: which part of the server speaks under which name.
+"""The names of all loggers, by the parts of the server.
 
-Names are published: operators give levels to them, so they stay when code moves. What the
-scheduling of one server says in detail is below `core.scheduler`, as in the older core (spec § 12.5).
+Names are published: operators give levels to them, so they stay when code moves. The details of one
+server's scheduling are below `core.scheduler`, as in the older core (spec § 12.5).
 """
 
 from licorne_core.config.similar import Similar
@@ -91,14 +91,14 @@ _BY_LAST = {name.rpartition(".")[2]: name for name in reversed(NAMES)}
 
 
 def takes_level(name: str) -> bool:
-    """Whether a level can be given for a name, the empty one being for all others."""
+    """True if a level can be given for a name, the empty one being for all others."""
     return not name or (name in _KNOWN and name != AUDIT)
 
 
 def level_problem(name: str, level: str) -> str:
-    """Why a level cannot be given for a name, or taken away, or the empty text.
+    """The problem with giving or taking away a level for a name, or the empty text.
 
-    A name that is not known is compared with those that are, which takes up to a millisecond.
+    An unknown name is compared with the known ones, which takes up to a millisecond.
     """
     if name == AUDIT and level:
         return f"logger {AUDIT} has no level: all its lines are written"
@@ -106,7 +106,7 @@ def level_problem(name: str, level: str) -> str:
 
 
 def _missing(name: str) -> str:
-    """What is said of a name that is not there, with the name that may be meant."""
+    """The error about a missing name, with the name probably meant."""
     meant = _BY_LAST.get(name.rpartition(".")[2].lower())
     if meant is None:
         similar = Similar().to(name.removeprefix(f"{TOP}."), _BELOW)

@@ -1,4 +1,4 @@
-"""The logs of a whole process: everything that would go to stderr goes through one writer."""
+"""The logs of a whole process: all output for stderr goes through one writer."""
 
 import faulthandler
 import logging
@@ -16,27 +16,27 @@ from licorne_server.telemetry.logs.strays import Strays
 from licorne_server.telemetry.logs.writer import Writer
 
 FORMATS = ("auto", "console", "json")
-"""How lines look: `auto` is `console` where stderr is a terminal, and `json` elsewhere."""
+"""Formats of lines: `auto` is `console` where stderr is a terminal, and `json` elsewhere."""
 
 FLUSH_SECONDS = 2.0
-"""How long the process waits in the end for lines that are not written yet."""
+"""Seconds that the process waits in the end for unwritten lines."""
 
 # A process has one stderr, and so one count.
 _drops = Drops()
 
 
 def dropped() -> Mapping[str, int]:
-    """How many log lines of this process were dropped, by reason; 0 where nobody took its logs."""
+    """Dropped log lines of this process, by reason; 0 before its logs are taken over."""
     return _drops.totals()
 
 
 def note_lost(kind: str) -> None:
-    """Count a line that failed before it could be written: the log tells of it later."""
+    """Count a line that failed before it could be written: it is logged later."""
     _drops.add(kind, Reason.WRITE_FAILED)
 
 
 class ProcessLogs:
-    """What has taken the logs of the process over."""
+    """The owner of the process's logs."""
 
     def __init__(self, level: str, form: str = "json") -> None:
         """Nothing is taken over before `begin`. `form` is one of `FORMATS`."""
@@ -91,7 +91,7 @@ def process_logs(level: str, form: str = "json") -> Iterator[ProcessLogs]:
 
 
 def _console(form: str) -> Console | None:
-    """What renders lines for a person, None where they are for programs."""
+    """The renderer of lines for a person, None where they are for programs."""
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
     if form == "json" or (form == "auto" and not is_terminal):
         return None

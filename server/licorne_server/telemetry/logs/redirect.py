@@ -1,4 +1,4 @@
-"""Takes what libraries in C write to stderr, so that it becomes lines like all others.
+"""Redirects the stderr of C libraries into log lines.
 
 The core of gRPC writes its messages to file descriptor 2. Texts of peers are in them, with line
 breaks. So descriptor 2 becomes a pipe of this process, and a thread makes one line of each message.
@@ -18,10 +18,10 @@ KIND = "grpc core"
 PIPE_BYTES = 1 << 20
 READ_BYTES = 1 << 16
 PAUSE_SECONDS = 0.01
-"""How long the thread rests after each message that there is no allowance for."""
+"""Seconds that the thread pauses after each message beyond its allowance."""
 
 END_SECONDS = 1.0
-"""How long the thread may take to read what is left in the end."""
+"""Seconds that the thread may take to read the rest in the end."""
 
 _LEVELS = {"I": "info", "W": "warning", "E": "error", "F": "critical"}
 _HEAD = re.compile(r"([IWEF])\d{4} ")

@@ -1,4 +1,4 @@
-"""How the server's own log calls become lines."""
+"""Configuration of structlog: from log calls to lines."""
 
 import logging
 import sys
@@ -14,7 +14,7 @@ from licorne_server.telemetry.logs.lines import Lines
 from licorne_server.telemetry.logs.names import AUDIT
 
 _ANY = "core"
-"""Whose lines those are that nobody has named."""
+"""Logger of lines without a name."""
 
 
 def set_up(

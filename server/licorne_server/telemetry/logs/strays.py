@@ -1,4 +1,4 @@
-"""What the interpreter and the libraries say: tracebacks, warnings, and Python's own logging.
+"""Messages of the interpreter and of libraries: tracebacks, warnings, and Python's own logging.
 
 They would write to stderr in forms of their own, with texts of peers in them.
 """
@@ -86,6 +86,6 @@ class Strays(logging.Handler):
 
 
 def _exc_info(args: "threading.ExceptHookArgs | UnraisableHookArgs") -> object:
-    """What a traceback is made of; None if Python has not kept the exception."""
+    """Exception info for a traceback; None if Python has dropped the exception."""
     value = args.exc_value
     return None if value is None else (args.exc_type, value, args.exc_traceback)

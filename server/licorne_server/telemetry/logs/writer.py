@@ -1,4 +1,4 @@
-"""Writes lines to a file descriptor from a thread of its own, so that nobody else waits for it."""
+"""A thread that writes lines to a file descriptor, so that no caller waits for it."""
 
 import errno
 import os
@@ -12,10 +12,10 @@ from licorne_server.telemetry.logs.drops import Dropped, Drops, Reason
 
 MAX_LINES = 10_000
 MAX_BYTES = 4 << 20
-"""What may wait at the most. What comes on top of it is dropped."""
+"""Bytes of waiting lines. Lines above it are dropped."""
 
 TELL_SECONDS = 5.0
-"""How often the log tells of dropped lines, while there are any."""
+"""Seconds between two log lines about dropped lines."""
 
 ALL = "all"
 """The kind of lines that are dropped whatever they say."""
@@ -40,7 +40,7 @@ class Writer:
         max_lines: int = MAX_LINES,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        """Write to `fd`; None drops everything. `of_drops` makes the lines that tell of drops."""
+        """Write to `fd`; None drops everything. `of_drops` makes the lines about drops."""
         self._fd = fd
         self._drops = drops
         self._of_drops = of_drops
@@ -84,7 +84,7 @@ class Writer:
         self._drops.add(ALL, reason)
 
     def close(self, seconds: float) -> None:
-        """Take no more lines, and wait so long at the most for those that wait to be written."""
+        """Take no more lines, and wait at most `seconds` for the queued ones."""
         with self._changed:
             self._closing = True
             self._changed.notify()

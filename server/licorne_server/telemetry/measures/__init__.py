@@ -1,4 +1,4 @@
-"""What is measured while the server works: numbers only, which a scrape writes down later."""
+"""Measures of a running server: numbers only, which a scrape writes down later."""
 
 from licorne_server.telemetry.measures.calls import Calls
 from licorne_server.telemetry.measures.checks import CheckTimes

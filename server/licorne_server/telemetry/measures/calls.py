@@ -1,4 +1,4 @@
-"""gRPC calls by method and status, for the names that dashboards of gRPC servers know."""
+"""gRPC calls by method and status, under the names of common gRPC dashboards."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -30,7 +30,7 @@ class Calls:
         self.handled: Counter[tuple[Method, str]] = Counter()
         """Calls that are over, by the name of their status."""
         self.seconds: dict[Method, Histogram] = {}
-        """How long unary calls took."""
+        """Durations of unary calls."""
 
     def begin(self, method: Method) -> None:
         """A call has come in."""

@@ -1,15 +1,15 @@
-"""How long an RM takes to answer checks: from when the question was written to when it was read."""
+"""Response times of an RM to checks: from the question's write to the answer's read."""
 
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 
 KEPT = 1_024
-"""Messages with checks that are remembered at least; the oldest go if nobody answers them."""
+"""Messages with checks retained at least; the oldest go if they get no answers."""
 
 
 class CheckTimes:
-    """When the messages with checks of one registration were written."""
+    """Write times of the messages with checks of one registration."""
 
     def __init__(self) -> None:
         """None was."""
@@ -17,7 +17,7 @@ class CheckTimes:
         self._written: list[tuple[int, float]] = []
 
     def written(self, last: int, now: float) -> None:
-        """A message was written whose last check has that number; a repeated one counts once.
+        """Record a message by the number of its last check; a repeated one counts once.
 
         `now` is in unix seconds.
         """
@@ -28,9 +28,9 @@ class CheckTimes:
             del self._written[:KEPT]
 
     def answered(self, checks: Iterable[int], now: float) -> list[tuple[float, int]]:
-        """How many of the answers that were read now took how many seconds, by their messages.
+        """Response times of the answers read now, as pairs of seconds and count, by message.
 
-        One to a check that was never written is left out.
+        An answer to a check that was never written is left out.
         """
         written = self._written
         counts: Counter[int] = Counter()

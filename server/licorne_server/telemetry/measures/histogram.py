@@ -1,4 +1,4 @@
-"""Counts of values by size. To count one costs a search among some bounds, and no more."""
+"""Histograms. Counting a value costs a search among some bounds, and no more."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ WAITS = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
     *(60.0, 300.0, 900.0, 3600.0),
 )
-"""Bounds for what somebody waits for, in seconds."""
+"""Bounds for waiting times, in seconds."""
 
 
 class Histogram:
-    """How many values there were up to each bound, and what they come to together."""
+    """Number of values up to each bound, and their sum."""
 
     __slots__ = ("_counts", "bounds", "total")
 
@@ -32,17 +32,17 @@ class Histogram:
         self._counts = [0] * (len(self.bounds) + 1)
 
     def observe(self, value: float, times: int = 1) -> None:
-        """There was such a value, or so many of them."""
+        """Count a value, `times` times."""
         self._counts[bisect_left(self.bounds, value)] += times
         self.total += value * times
 
     @property
     def count(self) -> int:
-        """How many values there were."""
+        """Number of values."""
         return sum(self._counts)
 
     def cumulative(self) -> list[int]:
-        """How many values there were up to each bound, and how many in all."""
+        """Number of values up to each bound, and in all."""
         return list(accumulate(self._counts))
 
     def add(self, other: "Histogram") -> None:

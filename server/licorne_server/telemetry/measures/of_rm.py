@@ -1,4 +1,4 @@
-"""What is measured for one RM. It goes with the RM, and outlives its registrations."""
+"""Measures of one RM. They go with the RM, and outlive its registrations."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -25,14 +25,14 @@ ITEMS = ("node", "application", "allocation")
 """The kinds of items that may be rejected; asks are allocations without a node."""
 
 RESULTS = ("changed", "unchanged", "refused")
-"""What may come of a new configuration."""
+"""Results of a new configuration."""
 
 
 _Rejection = NodeRejection | ApplicationRejection | AllocationRejection
 
 
 class Effort:
-    """How far the counters of a partition were when its last turn ended."""
+    """Counters of a partition at the end of its last turn."""
 
     __slots__ = ("searching", "tried", "work")
 
@@ -55,7 +55,7 @@ class RmMeasures:
     answers: Histogram
     """From when a check was written to when its answer was read."""
     sending: Histogram
-    """How long messages waited in the outbox until they were written, the oldest of each batch."""
+    """Waiting times in the outbox, of the oldest message of each batch."""
     configuring: Histogram
     """From when a configuration was read to when it was in force or refused."""
     rejections: Counter[tuple[str, Refusal]]
@@ -63,11 +63,11 @@ class RmMeasures:
     configurations: Counter[str]
     """Configurations by what came of them."""
     is_refused: bool
-    """Whether the last configuration was refused, so that another one is in force than wanted."""
+    """True if the last configuration was refused, and an older one is in force."""
     connections: int
-    """How often the RM connected, having had no stream."""
+    """Number of connections from a state without streams."""
     checks: CheckTimes
-    """When this registration's checks were written."""
+    """Write times of this registration's checks."""
 
     def __init__(self) -> None:
         """Nothing has happened yet."""
@@ -92,7 +92,7 @@ class RmMeasures:
         self._efforts.clear()
 
     def allocated(self, allocations: Sequence[Allocation], now: float) -> None:
-        """Allocations go into the outbox; those that the RM had made itself do not count.
+        """Record allocations put into the outbox; those made by the RM itself do not count.
 
         Asks of one message were read at one time, so that most of them come in runs.
         """
@@ -110,10 +110,10 @@ class RmMeasures:
             self.allocation.observe(max(0.0, now - last), times)
 
     def turned(self, partition: PartitionName, counters: Counters, spent: float) -> None:
-        """A turn of the partition took so many seconds; its counters are those at the end of it.
+        """Record a turn of the partition of `spent` seconds, with its counters at the end.
 
-        The core reads no clock. So a try, and the searches for victims, are given their share of
-        the turn, by what they count as in its work.
+        The core reads no clock. So a try, and the searches for victims, get a share of the turn, in
+        proportion to their work.
         """
         self.turn.observe(spent)
         before = self._efforts.get(partition)
@@ -130,7 +130,7 @@ class RmMeasures:
             self.searching.observe(spent * searching / work)
 
     def told(self, effect: Effect, now: float) -> None:
-        """The RM is told of an effect now, in unix seconds."""
+        """Record an effect sent to the RM now, in unix seconds."""
         match effect:
             case NodesAnswered():
                 self._rejected("node", effect.rejected)

@@ -1,4 +1,4 @@
-"""Begins the spans of asks: of those that are to be traced, from when they were read."""
+"""Begins the spans of sampled asks, from the time at which they were read."""
 
 from collections.abc import Iterable, Iterator, Mapping
 

@@ -51,7 +51,7 @@ class AskEnds:
         self._placed: dict[tuple[RmId, Key], SpanContext] = {}
 
     def told(self, effect: Effect) -> None:
-        """The RM is told of an effect: this may be the end of asks."""
+        """End the asks that this effect ends."""
         rm_id = effect.rm_id
         match effect:
             case AllocationsMade(allocations=made):
@@ -101,7 +101,7 @@ class AskEnds:
                 found.release = release
 
     def released(self, rm_id: RmId, releases: Iterable[ReleaseRequest]) -> None:
-        """The core has heard of these; the RM is told nothing of those that waited."""
+        """End the waiting asks of these releases, which the core has carried out."""
         for release in releases:
             key = (release.app_id, release.key)
             found = self._followed.of(rm_id).get(key)
@@ -112,7 +112,7 @@ class AskEnds:
                     self.gone(rm_id, key)
 
     def gone(self, rm_id: RmId, key: Key) -> None:
-        """The core does not have this ask, and nobody was told why."""
+        """End an ask that the core does not have, without an effect about it."""
         found = self._followed.take(rm_id, key)
         if found is None:
             return

@@ -1,7 +1,6 @@
-"""Looks at one followed ask after another: whether it is there still, and what is in its way.
+"""Checks of followed asks, one after another: their presence, and their blockers.
 
-`looking.py` says when. An event is added to the span of an ask whenever something else than before
-is in the way.
+`looking.py` schedules them. An event is added to the span of an ask whenever its blocker changes.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +11,7 @@ from licorne_server.telemetry.tracing.followed import FollowedAsk, FollowedAsks,
 from licorne_server.telemetry.tracing.spans import Spans, nanoseconds
 
 UNKNOWN_SECONDS = 10.0
-"""For so long an ask may be on its way to the core; then it is taken for gone."""
+"""Seconds that an ask may be on its way to the core; then it is taken for gone."""
 
 REASON_EVENT = "reason"
 
@@ -21,7 +20,7 @@ class AskLooks:
     """Looks at asks that are followed."""
 
     def __init__(self, spans: Spans, followed: FollowedAsks, stands: Stands, ends: AskEnds) -> None:
-        """`stands` says what is in the way of an ask, and `ends` hears of those that are gone."""
+        """`stands` gives the blocker of an ask, and `ends` ends those that are gone."""
         self._spans = spans
         self._followed = followed
         self._stands = stands

@@ -1,7 +1,6 @@
 """The trace context of the gRPC call that is under way.
 
-It is kept as a context variable: each call has a task of its own, and tasks that it starts have the
-same.
+It is a context variable: each call has a task of its own, and tasks that it starts have the same.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""The spans of predicate checks: the RM is asked about an ask, until it answers or nobody waits."""
+"""Spans of predicate checks: from the question to the RM to its answer or its end."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -70,7 +70,7 @@ class CheckSpans:
             self._write(rm_id, found, found.check, NO_ANSWER, time)
 
     def _end(self, rm_id: RmId, found: FollowedAsk, outcome: str) -> None:
-        """What an RM is asked about an ask is over, if it is asked anything."""
+        """End the RM's open check of an ask, if there is one."""
         self.drop(rm_id, found)
         check, found.check = found.check, None
         if check is not None:

@@ -1,7 +1,7 @@
 """The spans of new configurations and of reloads, around the blocks in which they happen.
 
-They are always traced, unless a caller says that they are not to be. Whatever fails in here ends
-the traces, and is nothing to those who are inside the blocks.
+They are always traced, unless a caller's context is not sampled. A failure in here ends the traces,
+and does not affect the blocks.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from licorne_server.wire.trace_context import TraceContext
 
 
 class ConfigurationSpans:
-    """What RMs get as configurations, and readings of the file with the default one."""
+    """Spans of RMs' configurations, and of reloads of the default's file."""
 
     defects: Defects
 
@@ -51,7 +51,7 @@ class ConfigurationSpans:
 
     @harmless
     def _expect(self, rm_id: RmId) -> None:
-        """What the RM was told of before the block is not of it."""
+        """Drop the outcome from before the block."""
         self._outcomes.pop(rm_id, None)
 
     @harmless

@@ -1,10 +1,10 @@
-"""What a scrape shows of traces."""
+"""Figures of traces for a scrape."""
 
 from collections import Counter
 from dataclasses import dataclass, field
 
 TOO_MANY_ASKS = "too_many_asks"
-"""An ask is not followed, as so many are already."""
+"""The ask is not followed, as too many are already."""
 QUEUE_FULL = "queue_full"
 """A span has ended, and too many wait to be sent."""
 EXPORT_FAILED = "export_failed"
@@ -13,7 +13,7 @@ SHUTDOWN = "shutdown"
 """The server has stopped before it was sent."""
 
 REASONS = (TOO_MANY_ASKS, QUEUE_FULL, EXPORT_FAILED, SHUTDOWN)
-"""Why a span is dropped."""
+"""Reasons for dropping a span."""
 
 
 @dataclass(slots=True)
@@ -23,8 +23,8 @@ class TraceCounts:
     exported: int = 0
     """Spans that the collector has taken."""
     dropped: Counter[str] = field(default_factory=Counter)
-    """Spans that nobody will see, by reason."""
+    """Dropped spans, by reason."""
     malformed: int = 0
     """Trace contexts that were sent and could not be read."""
     followed: int = 0
-    """Asks whose spans are open now."""
+    """Asks with open spans."""

@@ -1,4 +1,4 @@
-"""Keeps defects of the traces from the rest of the server: they end the traces and nothing else."""
+"""Shields the server from defects of the traces: they end the traces and nothing else."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -6,7 +6,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 
 class Defects:
-    """Whether a defect has ended the traces of a server."""
+    """The first defect of a server's traces, which ends them."""
 
     failed: bool
 
@@ -16,14 +16,14 @@ class Defects:
         self._tell = tell
 
     def fail(self) -> None:
-        """Make no traces any more, and tell of the first defect: the exception that is handled."""
+        """End the traces, and report the first defect: the exception that is handled."""
         if not self.failed:
             self.failed = True
             self._tell()
 
 
 class Guarded(Protocol):
-    """What has methods that are `harmless`."""
+    """Owner of `harmless` methods."""
 
     defects: Defects
 
@@ -34,7 +34,7 @@ R = TypeVar("R")
 
 
 def harmless(work: Callable[Concatenate[G, P], R]) -> Callable[Concatenate[G, P], R | None]:
-    """What fails in there is told, and is the last that is traced; None comes back then."""
+    """Decorate a method: a failure is reported, ends the traces, and returns None."""
 
     @wraps(work)
     def guarded(one: G, /, *args: P.args, **kwargs: P.kwargs) -> R | None:

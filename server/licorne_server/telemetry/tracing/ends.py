@@ -1,8 +1,8 @@
 """Ends spans, many of them little by little.
 
-One request, or one turn, may bring thousands of asks to an end. In each round of the loop a few
-spans are ended at once. The others wait, in order, for a time slice among
-readers. Whoever adds an end notes the time, so that no span is longer for having waited.
+One request, or one turn, may end thousands of asks. In each round of the loop a few spans are ended
+at once. The others wait, in order, for a time slice among readers. An end has the time of its call,
+so that no span is longer for having waited.
 """
 
 import asyncio

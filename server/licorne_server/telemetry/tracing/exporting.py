@@ -1,8 +1,9 @@
-"""Sends spans that have ended, from a thread of its own.
+"""Exports ended spans, from a thread of its own.
 
-It does what the SDK's batch processor does, and is not that one for three reasons. That one starts
-a thread in every fork, and copies of the process must have none (`engine/copied_process.py`). It takes up
-to half a minute to stop. And what it drops it logs, span by span, and does not count.
+It does the work of the SDK's batch processor, and is not that one for three reasons. That one
+starts a thread in every fork, and copies of the process must have none
+(`engine/copied_process.py`). It takes up to half a minute to stop. And it logs dropped spans one by
+one, without a count.
 """
 
 import asyncio
@@ -31,13 +32,13 @@ BATCH = 512
 """Spans that are sent at a time."""
 
 BATCH_SECONDS = 2.0
-"""After so long what waits is sent, however little it is."""
+"""Seconds after which a batch is sent, however small it is."""
 
 FLUSH_SECONDS = 3.0
-"""How long what waits may take to be sent when the server stops."""
+"""Seconds for sending the queue when the server stops."""
 
 TELL_SECONDS = 60.0
-"""The log tells of failures so often at the most."""
+"""Seconds between two log lines about failures, at least."""
 
 _LIBRARY = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 """The logger of the exporter, which says something with every try."""
@@ -111,7 +112,7 @@ class Exporting(SpanProcessor):
                 loop.call_soon_threadsafe(done.set)
 
     def _take(self) -> list[ReadableSpan]:
-        """What is sent next, in the order in which it came; empty if nothing waits."""
+        """The next batch, in order of arrival; empty if the queue is."""
         with self._lock:
             batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
             for span in batch:
@@ -140,7 +141,7 @@ class Exporting(SpanProcessor):
 
 
 def _rm_id(span: ReadableSpan) -> object:
-    """Whose a span is; None for nobody's."""
+    """The RM of a span; None for one of the server."""
     return (span.attributes or {}).get(RM_ID)
 
 

@@ -1,4 +1,4 @@
-"""Asks that are followed: those whose spans are open and that have not ended yet."""
+"""Followed asks: those with open spans."""
 
 from collections.abc import Callable, Mapping
 
@@ -11,13 +11,13 @@ from licorne_core.views import Standing
 from licorne_server.telemetry.tracing.counts import TOO_MANY_ASKS, TraceCounts
 
 MAX_FOLLOWED = 10_000
-"""Asks of a server whose spans are open at a time."""
+"""Asks of a server with open spans, at most."""
 
 MAX_OF_RM = MAX_FOLLOWED // 2
 """Asks of one RM, so that none leaves no room for the others."""
 
 Key = tuple[AppId, AllocationKey]
-"""What an ask is known by in what its RM has."""
+"""Key of an ask within its RM."""
 
 Stands = Callable[[RmId, str, str, str], Standing | None]
 """`Views.standing`."""
@@ -29,7 +29,7 @@ class OpenCheck:
     __slots__ = ("nodes", "number", "partition", "time")
 
     def __init__(self, number: int, partition: PartitionName, nodes: int, time: float) -> None:
-        """The RM was asked about so many nodes at that time, in unix seconds."""
+        """A question to the RM about so many nodes at that time, in unix seconds."""
         self.number = number
         self.partition = partition
         self.nodes = nodes
@@ -47,14 +47,14 @@ class FollowedAsk:
         self.span = span
         self.time = time
         self.known = False
-        """Whether the core has it, or had."""
+        """True if the core has it, or had."""
         self.reason = ""
-        """What was in its way when it was looked at last."""
+        """Its blocker at the last look."""
         self.queue = ""
         self.check: OpenCheck | None = None
-        """What the RM is being asked about it; one question at the most."""
+        """The open question to the RM about it; one at most."""
         self.release: ReleaseRequest | None = None
-        """How its RM gives it back, while the core has not said what becomes of that."""
+        """Its release by its RM, until the core has carried that out."""
 
     def note_queue(self, stands: Standing) -> None:
         """Note in which queue it is, for its span too."""
@@ -75,11 +75,11 @@ class FollowedAsks:
         self._open: dict[RmId, int] = {}
 
     def has(self, rm_id: RmId) -> bool:
-        """Whether asks of the RM are followed."""
+        """True if asks of the RM are followed."""
         return rm_id in self._of_rms
 
     def rm_ids(self) -> list[RmId]:
-        """The RMs whose asks are followed."""
+        """The RMs with followed asks."""
         return list(self._of_rms)
 
     def of(self, rm_id: RmId) -> Mapping[Key, FollowedAsk]:
@@ -87,7 +87,7 @@ class FollowedAsks:
         return self._of_rms.get(rm_id, {})
 
     def admit(self, rm_id: RmId, key: Key) -> bool:
-        """Whether to follow an ask: if it is not followed already, and there is room for it.
+        """True if an ask is to be followed: it is not yet, and there is room for it.
 
         Where there is no room it is counted as dropped.
         """

@@ -1,4 +1,4 @@
-"""Says when followed asks are looked at: in time slices among readers."""
+"""Schedule of the looks at followed asks: in time slices among readers."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ LOOK_SECONDS = 1.0
 """All asks that are followed are looked at this often, also where nothing seems to happen."""
 
 PAUSE_FACTOR = 50.0
-"""How many times as long as the looks took no ask is looked at again."""
+"""Pause between two looks at an ask, in durations of all looks."""
 
 MAX_PAUSE = 2.0
 """Seconds of such a pause at the most."""

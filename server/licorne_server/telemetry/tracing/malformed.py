@@ -1,4 +1,4 @@
-"""The log's line about trace contexts that cannot be read."""
+"""Log line about malformed trace contexts."""
 
 from collections.abc import Callable
 
@@ -13,10 +13,10 @@ TELL_SECONDS = 60.0
 
 
 class MalformedLog:
-    """Tells how many there were."""
+    """Logs the number of malformed trace contexts."""
 
     def __init__(self, counts: TraceCounts, now: Callable[[], float]) -> None:
-        """None is told of yet; `now` is in unix seconds."""
+        """None is logged yet; `now` is in unix seconds."""
         self._counts = counts
         self._now = now
         self._from = 0.0

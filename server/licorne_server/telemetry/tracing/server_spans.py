@@ -1,7 +1,7 @@
 """The spans of turns and of replays.
 
-Turns are drawn, and those that have placed an ask that is traced are traced too. Replays are always
-traced, unless a caller says that they are not to be.
+Turns are sampled, and those that have placed a traced ask are traced too. Replays are always
+traced, unless a caller's context is not sampled.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ MAX_LINKS = 128
 
 
 class _Replay:
-    """What an RM tells after its registration."""
+    """Messages of an RM after its registration, until its replay ends."""
 
     __slots__ = ("session", "span", "time")
 
@@ -48,7 +48,7 @@ class ServerSpans:
         effects: Sequence[Effect],
         placed: Sequence[SpanContext],
     ) -> None:
-        """A turn has ended that took so many seconds; it has placed the asks with these spans."""
+        """Record a turn of so many seconds, which has placed the asks with these spans."""
         if not placed and not (effects and self._spans.wanted(None)):
             return
         made = sum(len(e.allocations) for e in effects if isinstance(e, AllocationsMade))

@@ -1,4 +1,4 @@
-"""Whether a server makes traces, how many, and where they go."""
+"""Settings of traces: their sampling and their collector."""
 
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 USUAL_SAMPLE = 0.01
-"""The share of what nobody has decided about that is traced unless the server was told."""
+"""Default share of traced work without a sampling decision of a caller."""
 
 PATH = "/v1/traces"
-"""Where a collector takes spans, below its own address."""
+"""Path of a collector for spans, below its own address."""
 
 _NEEDED = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
 
@@ -33,12 +33,12 @@ class TraceSettings:
 
     @property
     def url(self) -> str:
-        """Where spans are sent to."""
+        """Full URL of the collector."""
         base = self.endpoint.rstrip("/")
         return base if base.endswith(PATH) else base + PATH
 
     def problem(self) -> str:
-        """Why no server can have these, and what to do about it; empty if one can."""
+        """The problem with the settings, and its remedy; empty for none."""
         if not 0 <= self.sample <= 1:
             return f"--trace-sample must be a number from 0 to 1: {self.sample}"
         if not _installed():
@@ -64,7 +64,7 @@ def _is_address(text: str) -> bool:
 
 
 def _installed() -> bool:
-    """Whether the extra is installed; nothing of the SDK is run for that."""
+    """True if the extra is installed; nothing of the SDK is run for that."""
     try:
         return all(find_spec(name) is not None for name in _NEEDED)
     except ModuleNotFoundError:

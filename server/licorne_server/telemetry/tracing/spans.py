@@ -1,4 +1,4 @@
-"""Begins spans, for those who know when, why and under which parent."""
+"""Begins spans with a given start, name and parent."""
 
 from collections.abc import Callable, Mapping, Sequence
 from random import random
@@ -22,10 +22,10 @@ from licorne_server.wire.trace_context import TraceContext
 Attributes = Mapping[str, AttributeValue]
 
 RM_ID = "licorne.rm_id"
-"""The attribute that says whose a span is; spans of the server alone have none."""
+"""Attribute with the RM of a span; spans of the server alone have none."""
 
 _ROOT = Context()
-"""No span around: whatever the process does beside serving is not the parent of anything here."""
+"""An empty context: other work of the process is not the parent of anything here."""
 
 
 def nanoseconds(time: float) -> int:
@@ -53,7 +53,7 @@ class Spans:
         self.now = now
 
     def wanted(self, parent: TraceContext | None) -> bool:
-        """Whether something is to be traced: as its caller says, or else by chance."""
+        """True if work is sampled: by its caller's decision, or else by chance."""
         return self._draw() < self._sample if parent is None else parent.sampled
 
     def begin(
@@ -85,7 +85,7 @@ class Spans:
 
 
 def context_of(span: Span) -> TraceContext:
-    """What those below one of our spans are begun with."""
+    """Trace context for children of one of our spans."""
     own = span.get_span_context()
     return TraceContext(own.trace_id, own.span_id, own.trace_flags.sampled)
 

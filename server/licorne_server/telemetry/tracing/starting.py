@@ -1,4 +1,4 @@
-"""Begins with traces, if a server was told to make any."""
+"""Start of traces, if the settings have a collector."""
 
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ def tracing_of(
     time_slices: TimeSlices,
     views: Views,
 ) -> "Tracing | None":
-    """What makes traces; None without settings. OpenTelemetry is loaded only if there are some."""
+    """The tracing of a server; None without settings, and OpenTelemetry is not loaded then."""
     if settings is None:
         return None
     from licorne_server.telemetry.tracing.tracing import Tracing

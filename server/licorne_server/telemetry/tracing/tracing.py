@@ -1,6 +1,6 @@
-"""What the rest of the server tells of what it does, for traces.
+"""Interface of traces for the rest of the server.
 
-Whatever fails in here ends the traces and nothing else.
+A failure in here ends the traces and nothing else.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ class Tracing:
     defects: Defects
     followed: FollowedAsks
     configurations: ConfigurationSpans
-    """Blocks for those who configure RMs."""
+    """Spans around changes of configurations."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class Tracing:
             self._malformed.tell()
 
     async def asked(self, rm_id: RmId, command: UpdateAllocations) -> None:
-        """What the call that is under way has brought goes to the core after this.
+        """Begin the spans of a command's asks, before it goes to the core.
 
         Where many asks are traced the loop has a round between parts of them.
         """
@@ -134,7 +134,7 @@ class Tracing:
 
     @harmless
     def _releasing(self, rm_id: RmId, command: UpdateAllocations) -> None:
-        """Note what is given back: a look may find it gone before `carried_out` is told."""
+        """Note releases: a look may find their asks gone before `carried_out` is called."""
         if command.releases and self.followed.has(rm_id):
             self._ask_ends.releasing(rm_id, command.releases)
 
@@ -148,14 +148,14 @@ class Tracing:
 
     @harmless
     def carried_out(self, rm_id: RmId, command: Command) -> None:
-        """The core has done what an RM wanted, or has failed, or nobody waits for it any more."""
+        """Note that a command has ended: carried out, failed, or without a waiting caller."""
         if isinstance(command, UpdateAllocations) and command.releases and self.followed.has(rm_id):
             self._ask_ends.released(rm_id, command.releases)
         self._looking.changed(rm_id)
 
     @harmless
     def told(self, effects: Sequence[Effect]) -> None:
-        """RMs are told of these effects."""
+        """Record effects that are sent to RMs."""
         for effect in effects:
             rm_id = effect.rm_id
             match effect:
@@ -178,7 +178,7 @@ class Tracing:
 
     @harmless
     def turned(self, partition: PartitionName, spent: float, effects: Sequence[Effect]) -> None:
-        """A turn has ended that took so many seconds; RMs were told of its effects."""
+        """Record a turn of so many seconds; its effects were sent to RMs."""
         self._server.turned(partition, spent, effects, self._ask_ends.take_placed(effects))
         self._looking.changed(rm_of(partition))
 
@@ -205,7 +205,7 @@ def _tell_of_defect() -> None:
 
 
 def _tracer(processor: SpanProcessor, version: str) -> Tracer:
-    """What makes spans, and gives those that have ended to the processor."""
+    """The tracer, which gives ended spans to the processor."""
     provider = TracerProvider(
         # What is to be traced is decided before a span is begun (`Spans.wanted`).
         sampler=ALWAYS_ON,
@@ -218,6 +218,6 @@ def _tracer(processor: SpanProcessor, version: str) -> Tracer:
 
 
 def _resource(version: str) -> Resource:
-    """What says whose spans these are; the standard variables of the environment go first."""
+    """Resource attributes of all spans; the standard variables of the environment go first."""
     said = OTELResourceDetector().detect().attributes
     return Resource.create({"service.name": "licorne", "service.version": version, **said})
