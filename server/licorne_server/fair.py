@@ -239,12 +239,12 @@ class FairLock:
 
 
 class TimeSlices:
-    """Deals out slices of the loop's time to all who read what the core knows.
+    """Time slices of the loop for all readers of the core's state.
 
     An answer is made in slices, one slice of all readers at a time. While there is scheduling to do
     no slice begins for three times as long as the last one took, so that all readers together take
     at most a quarter of the loop's time, however many they are. Peers take turns, and the readers
-    of one peer in the order in which they came. After a slice that took far too long there is a
+    of one peer are served in the order of arrival. After a slice that took far too long there is a
     pause in any case.
     """
 
@@ -304,9 +304,9 @@ class TimeSlices:
     def _length(self, gap: float) -> float:
         """Length of a slice that begins so many seconds after the last one.
 
-        A slice begins between two rounds of the engine only. Where these are long, as with one RM
-        alone, a longer slice gives the readers their quarter of the time, and a watcher keeps up
-        with what is decided. An engine that rests may be needed at once.
+        A slice begins between two rounds of the engine only. Where these are long, as with a single
+        RM, a longer slice gives the readers their quarter of the time, and a subscriber keeps up
+        with the decisions. An idle engine may be needed at once.
         """
         if not self._busy():
             return SLICE_SECONDS

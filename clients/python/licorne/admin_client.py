@@ -28,16 +28,16 @@ def _stub(channel: aio.Channel) -> "AdminAsyncStub":
 
 
 class AdminCalls(OfOneRm):
-    """Does what operators do. `Client.admin` is one, and `Admin` is used alone.
+    """Operators' calls. `Client.admin` is one, and `Admin` is used alone.
 
-    Answers are the messages of ``licorne/v1/admin.proto``, where every field is described. What is
-    about one RM raises ValueError if none was named. A partition is that of this RM, by its bare
-    name or ``[rm1]default``.
+    Answers are the messages of ``licorne/v1/admin.proto``, where every field is described. Calls
+    about one RM raise ValueError without one. A partition is that of this RM, by its bare name or
+    ``[rm1]default``.
 
-    Every method raises `NotFound` for what is not there, `Unauthorized` for who may not do it,
-    `ConnectionLost` without an answer in time, after which it may have been done or not,
-    `CallFailed` for anything else that the server refuses, and `Closed`. An argument of another
-    type is a TypeError, and a number out of its range a ValueError.
+    Every method raises `NotFound` for a missing subject, `Unauthorized` for a caller without the
+    right, `ConnectionLost` without an answer in time, after which it may have been done or not,
+    `CallFailed` for any other refusal of the server, and `Closed`. An argument of another type is a
+    TypeError, and a number out of its range a ValueError.
     """
 
     async def configuration(self) -> pb.GetConfigurationResponse:
@@ -263,8 +263,8 @@ class Admin(Standalone, AdminCalls):
     ) -> None:
         """Connect with the first call; `target` is ``host:port``.
 
-        `rm_id` names the RM that the calls are about. `timeout` is in seconds, for each call; plans
-        and what is about configurations may take 90 s in any case.
+        `rm_id` names the RM of the calls. `timeout` is in seconds, for each call; plans and
+        configuration calls may take 90 s in any case.
 
         Raises ValueError for a token that would travel without TLS, and for a bad timeout.
         """

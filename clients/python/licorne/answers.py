@@ -4,8 +4,8 @@ A replay makes the server answer for everything once more: it accepts nodes and 
 reports their states and echoes allocations. The caller has had these events before. So a replay
 makes events only of answers that differ.
 
-A rejection of something accepted is about a repetition or a change of it, and what was accepted
-stays. Only in a replay can the server reject what it had accepted before, as its books are new.
+A rejection of an accepted item is about a repetition or a change of it, and the item stays. Only in
+a replay can the server reject an item that it had accepted before, as its books are new.
 """
 
 import logging
@@ -39,7 +39,7 @@ class Answers:
     def __init__(
         self, cache: Cache, options: GangOptions | None = None, queue: Queue = nowhere
     ) -> None:
-        """Apply the answers to `cache`. What the client says by itself to some is queued."""
+        """Apply the answers to `cache`. The client's own replies to some are queued."""
         self._cache = cache
         self._endings = Endings(cache, options or GangOptions(), queue)
         self.replaying = False
@@ -175,7 +175,7 @@ class Answers:
             known.heard = heard
             if not self.replaying:
                 known.told_state = heard.state
-            # With namesakes nobody knows which of them has ended. An application that is not
+            # With namesakes it is unknown which of them has ended. An application that is not
             # accepted yet was submitted again, and the end is that of its predecessor.
             if heard.state in ENDED and known.accepted and len(matching) == 1:
                 self._forget_application(key)

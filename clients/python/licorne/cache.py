@@ -208,7 +208,7 @@ class Cache:
         self.by_application[ask.partition, ask.application_id].add(ask.key)
 
     def ask_again(self, dropped: Iterable[KnownAsk]) -> list[si.Allocation]:
-        """Ask for what the server has dropped. The asks keep their age."""
+        """Ask again for asks that the server has dropped. They keep their age."""
         messages = []
         for known in dropped:
             self._add(known)
@@ -271,8 +271,8 @@ class Cache:
     def begin_replay(self) -> list[Released]:
         """Note that the server has dropped everything of this RM.
 
-        Returns the releases that were due: they have happened. No application is accepted any
-        more, and no earlier change can be refused any more. What was dropped is asked for again.
+        Returns the releases that were due: they have happened. No application is accepted any more,
+        and no earlier change can be refused any more. Dropped asks are asked for again.
         """
         self.ask_again(self.dropped.take_all())
         self._before.clear()

@@ -181,7 +181,7 @@ class Calls:
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and not task.cancelling():
-                # Nobody has cancelled the caller: the channel was closed under the call.
+                # The caller was not cancelled: the channel was closed under the call.
                 self._check()
             raise
         finally:
@@ -238,7 +238,7 @@ def _too_late(limit: float) -> str:
 
 
 def _number(text: str) -> int:
-    """A number of the server; 0 for what is none."""
+    """A number of the server; 0 for a malformed one."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else 0
 
 
@@ -248,7 +248,7 @@ class OfOneRm:
     def __init__(self, calls: Calls, rm_id: str = "") -> None:
         """Without `rm_id` partitions need their whole names, ``[rm1]default``.
 
-        Raises TypeError for what is no text.
+        Raises TypeError for a value that is no text.
         """
         check_arguments(rm_id=rm_id)
         self._calls = calls

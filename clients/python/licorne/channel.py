@@ -62,7 +62,7 @@ def open_channel(target: str, tls: TlsConfig | None) -> aio.Channel:
 
 
 class Dialer:
-    """Opens channels to one address, and says who calls there."""
+    """Opens channels to one address, with the credentials of the caller."""
 
     def __init__(self, target: str, tls: TlsConfig | None, token: Token | None) -> None:
         """Connect nothing. Raises ValueError for a token without TLS."""
@@ -141,7 +141,7 @@ def wanted_wait(error: aio.AioRpcError) -> float | None:
 
 
 def reason_of(error: aio.AioRpcError) -> tuple[str, dict[str, str]]:
-    """The reason code of the server and what it adds to it; the name of the status without one."""
+    """The reason code of the server and its metadata; the name of the status without one."""
     for info in _details(error, ErrorInfo):
         return info.reason, dict(info.metadata)
     return error.code().name, {}

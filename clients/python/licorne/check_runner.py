@@ -35,7 +35,7 @@ R = TypeVar("R")
 W = TypeVar("W")
 
 Judged = tuple[C, R | Awaitable[R] | Exception]
-"""A check, and what the function made of it."""
+"""A check, and the function's result."""
 
 
 class JudgeThread:
@@ -74,7 +74,7 @@ class _Batch(Generic[C, R]):
         checks: Sequence[C],
         take: Callable[[Sequence[Judged[C, R]]], None],
     ) -> None:
-        """`take` is called in the loop with what the function is through with, in order."""
+        """`take` is called in the loop with the function's results, in order."""
         self._function = function
         self._checks = checks
         self._take = take
@@ -112,7 +112,7 @@ class _Batch(Generic[C, R]):
         return len(self._checks) - self._taken
 
     def _take_soon(self) -> None:
-        """However long the next check takes, what is there does not wait for it."""
+        """Schedule the hand-over of the results so far, however long the next check takes."""
         self._loop.call_later(HAND_OVER_SECONDS, self._take_late)
 
     def _take_late(self) -> None:
@@ -136,9 +136,8 @@ class CheckRunner(Generic[C, R, W]):
         stats: Stats,
         thread: JudgeThread | None = None,
     ) -> None:
-        """Make answers of what the function returns, and give them to `send`, each with the stamp
-        of the session that asked. A plain function runs in `thread`, or in one of its own.
-        """
+        """Make answers of the function's results, and give them to `send`, each with the stamp of
+        the session that asked. A plain function runs in `thread`, or in one of its own."""
         self._function = function
         self._answer = answer
         self._is_async = inspect.iscoroutinefunction(function)
@@ -182,7 +181,7 @@ class CheckRunner(Generic[C, R, W]):
             LOG.warning("no answer to %d checks within %.3f s", late, checks[0].deadline)
 
     def _take(self, stamp: Stamp, judged: Sequence[Judged[C, R]]) -> None:
-        """Send what the function has come to; what it is still to come to when that is there."""
+        """Send the results so far, and each later one when it is there."""
         for check, result in judged:
             if isinstance(result, Exception):
                 self._failed(check, result)

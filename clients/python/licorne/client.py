@@ -189,11 +189,11 @@ class Client:
         await self.close()
 
     async def close(self, *, unregister: bool = False) -> None:
-        """Send what is queued, say goodbye and end; it takes 10 seconds at most.
+        """Send the queue, say goodbye and end; it takes 10 seconds at most.
 
         Nothing is sent without a connection, so await `ready` before if it matters. The server
-        keeps the books of this RM for its next instance. With `unregister` it forgets the RM
-        and everything that the RM has.
+        keeps the books of this RM for its next instance. With `unregister` it forgets the RM and
+        all its items.
         """
         await self._connection.close(unregister=unregister)
         await self._calls.close()
@@ -339,7 +339,7 @@ class Client:
 
 
 def _of_update(error: CallFailed | NotFound) -> LicorneError:
-    """The error of `Client.update_configuration` for what the server has refused."""
+    """The error of `Client.update_configuration` for a refusal of the server."""
     if isinstance(error, NotFound):
         return NotFound(f"{error}; the client registers when it connects: await `ready` first")
     return RegistrationInvalid(str(error)) if error.reason == "INVALID_ARGUMENT" else error

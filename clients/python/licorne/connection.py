@@ -57,7 +57,7 @@ class Connection:
             self._task = asyncio.create_task(self._run())
 
     async def close(self, *, unregister: bool) -> None:
-        """Send what is queued, say goodbye and end. Without a stream nothing is sent."""
+        """Send the queue, say goodbye and end. Without a stream nothing is sent."""
         self._context.leave(unregister=unregister)
         if self._task is not None:
             if self._context.outgoing.streaming:

@@ -30,7 +30,7 @@ class StateDumper:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, stamp: Stamp, wanted: StateDumpWanted) -> None:
-        """Begin to answer; what is still being made for an earlier question is given up."""
+        """Begin to answer; an unfinished answer to an earlier question is dropped."""
         self.stop()
         self._task = asyncio.create_task(self._answer(stamp, wanted))
 

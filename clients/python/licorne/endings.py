@@ -43,7 +43,7 @@ class Endings:
     """Applies releases to a cache, and queues what follows from them."""
 
     def __init__(self, cache: Cache, options: GangOptions, queue: Queue) -> None:
-        """Follow the options in what the client does by itself."""
+        """Follow the options in the client's automatic actions."""
         self._cache = cache
         self._options = options
         self._queue = queue
@@ -112,7 +112,7 @@ class Endings:
         )
 
     def accepted(self, application: AppKey) -> None:
-        """An application is Accepted, so that what was dropped of it can be scheduled again."""
+        """Note that an application is Accepted, so that its dropped asks can be scheduled again."""
         dropped = self._cache.dropped.take(application)
         if dropped:
             self._queue(Packer.allocations, self._cache.ask_again(dropped))

@@ -20,7 +20,7 @@ class SessionFenced(LicorneError):
 
 
 class Unauthorized(LicorneError):
-    """The server does not know who we are, or does not let us act as this resource manager."""
+    """The server does not know this client, or does not let it act as this resource manager."""
 
 
 class ProtocolError(LicorneError):

@@ -21,7 +21,7 @@ MAX_SHOWN = 64
 """Characters of a value that an error repeats."""
 
 Check = Callable[[str, object], str]
-"""Takes the name of a field and its value; returns what is wrong, or the empty text."""
+"""Takes the name of a field and its value; returns the problem, or the empty text."""
 
 T = TypeVar("T")
 
@@ -275,7 +275,7 @@ _REGISTRATION: Mapping[str, Check] = {
 
 
 def nodes(given: Iterable[Node]) -> list[Node]:
-    """The nodes. Raises TypeError for what is no list of them, Rejected for a bad field."""
+    """The nodes. Raises TypeError if they are no list of nodes, Rejected for a bad field."""
     taken = _listed("nodes", "Node", Node, given)
     for item in taken:
         _check(item, _NODE, item.node_id)
@@ -327,12 +327,12 @@ def allocations(given: Iterable[Allocation]) -> list[Allocation]:
 
 
 def keys(given: Iterable[str]) -> list[str]:
-    """The keys of asks. Raises TypeError for what is no list of them."""
+    """The keys of asks. Raises TypeError if they are no list of keys."""
     return _listed("keys", "keys", str, given)
 
 
 def identifier(name: str, given: str) -> str:
-    """The id that a method was given. Raises TypeError for what is no text."""
+    """The id in a method's argument. Raises TypeError if it is no text."""
     if not isinstance(given, str):
         raise TypeError(f"{name} is {shown(given)}: it must be a text")
     return given

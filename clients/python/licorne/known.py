@@ -13,7 +13,7 @@ AppKey = tuple[str, str]
 
 @dataclass(slots=True)
 class KnownNode:
-    """A node, and what the server has said about it."""
+    """A node, and the server's answers about it."""
 
     node: Node
     """The node as the caller described it last."""
@@ -23,7 +23,7 @@ class KnownNode:
 
 @dataclass(slots=True)
 class KnownApplication:
-    """An application, and what the server has said about it."""
+    """An application, and the server's answers about it."""
 
     application: Application
     number: int

@@ -45,7 +45,7 @@ stream, so it can be renewed. The function must not block."""
 def authorization(token: Token | None) -> tuple[tuple[str, str], ...]:
     """The metadata of a call that bears the token.
 
-    Raises OSError when the file cannot be read, and Unauthorized for what is no token.
+    Raises OSError when the file cannot be read, and Unauthorized for a malformed token.
     """
     if token is None:
         return ()
@@ -57,10 +57,10 @@ def authorization(token: Token | None) -> tuple[tuple[str, str], ...]:
 
 
 def check_token(token: object, tls: TlsConfig | None, target: str) -> None:
-    """Refuse to send a token where anybody on the way could read it.
+    """Refuse to send a token over an unencrypted network.
 
-    Raises TypeError for what is neither a file nor a function, and ValueError for a target that
-    is not on this machine if there is no TLS.
+    Raises TypeError if it is neither a file nor a function, and ValueError for a target that is not
+    on this machine if there is no TLS.
     """
     if token is None:
         return

@@ -141,13 +141,12 @@ class Session:
         return goodbye
 
     def accepts(self, response: UpdateResponse) -> bool:
-        """True if a response is to be applied. Repeats and responses of an older session are
-        dropped.
+        """True to apply a response. Repeats and responses of an older session are dropped.
 
-        Raises ConnectionLost if a response is missing before it, or if it acknowledges what was
-        never sent. It makes the next hello ask for a new session then, as only a replay can make
-        that good. Raises it too for a stamp above that of the welcome, which no server sends: such
-        a response was changed on the way, and is repeated when the session is resumed.
+        Raises ConnectionLost if a response is missing before it, or if it acknowledges a message
+        that was never sent. It makes the next hello ask for a new session then, as only a replay
+        can make that good. Raises it too for a stamp above that of the welcome, which no server
+        sends: such a response was changed on the way, and is repeated when the session is resumed.
         """
         stamp = (response.epoch, response.session)
         if stamp < self.stamp:

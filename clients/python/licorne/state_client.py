@@ -32,18 +32,18 @@ def _stub(channel: aio.Channel) -> "StateAsyncStub":
 
 
 class StateCalls(OfOneRm):
-    """Reads what the scheduler knows. `Client.state` is one, and `State` is used alone.
+    """Reads of the scheduler's state. `Client.state` is one, and `State` is used alone.
 
     Answers are the messages of ``licorne/v1/state.proto``, where every field is described: amounts
     are bytes, milli-cores or counts, times are nanoseconds since 1970. Lists are whole: the client
-    asks for page after page. A list shows each item as it was when the server looked at it.
+    asks for page after page. A list shows each item as it was when the server read it.
 
-    A partition is that of the RM which was named, or ``[rm1]default``. Where no RM was named a bare
-    name means the partition of the RM that registered first.
+    A partition is that of the named RM, or ``[rm1]default``. Without an RM a bare name means the
+    partition of the RM that registered first.
 
-    Every method raises `NotFound` for what is not there, `Unauthorized`, `ConnectionLost` without
-    an answer in time, `CallFailed` for anything else that the server refuses, and `Closed`.
-    An argument of another type is a TypeError, and a number out of its range a ValueError.
+    Every method raises `NotFound` for a missing subject, `Unauthorized`, `ConnectionLost` without
+    an answer in time, `CallFailed` for any other refusal of the server, and `Closed`. An argument
+    of another type is a TypeError, and a number out of its range a ValueError.
     """
 
     def __init__(

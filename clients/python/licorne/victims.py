@@ -19,7 +19,7 @@ class Victim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeVictims:
-    """A node, and who would go there."""
+    """A node, and its victims."""
 
     node_id: str
     victims: tuple[Victim, ...]

@@ -33,7 +33,7 @@ CheckConfiguration = Callable[[RmId, SubmittedConfig], ConfigurationRefused | No
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A configuration for an RM, who brings it and why. None stands for the server's default."""
+    """A configuration for an RM, with its author and comment. None is the server's default."""
 
     rm_id: RmId
     config: SubmittedConfig
@@ -64,9 +64,9 @@ class Applier:
     def __init__(
         self, engine: Engine, configurations: Configurations, check: CheckConfiguration
     ) -> None:
-        """Over the engine, and what is in force in it.
+        """Over the engine, and the configurations in force.
 
-        `check` finds what is wrong with a configuration of an RM that is not registered.
+        `check` finds the problem of a configuration of an RM that is not registered.
         """
         self._engine = engine
         self._check = check

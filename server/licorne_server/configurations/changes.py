@@ -25,7 +25,7 @@ class Changes:
     ) -> None:
         """Over the engine and its RMs; `thread` parses configurations.
 
-        `check` finds what is wrong with a configuration, as far as the core has to know the RM.
+        `check` finds the problem of a configuration, as far as the core has to know the RM.
         """
         self.configurations = configurations
         self.check = check

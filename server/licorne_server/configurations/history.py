@@ -137,10 +137,10 @@ class Configurations:
         comment: str = "",
         extra: str = "",
     ) -> Revisions:
-        """What is in force after the configuration came, with an extra one unless that is empty.
+        """The revisions after the configuration came, with an extra one unless that is empty.
 
-        There is no new revision if nothing is new. That somebody has applied what ran already is
-        new: it stays in force from then on, whatever the RM goes on to say.
+        There is no new revision if nothing is new. Applying the configuration in force is new: it
+        stays in force from then on, whatever the RM sends later.
         """
         current = before.current
         extra = extra or current.extra
@@ -171,7 +171,7 @@ class Configurations:
             self._expected.pop(revisions.rm_id, None)
 
     def in_force(self, rm_id: RmId) -> None:
-        """The core has put into force what was expected for the RM."""
+        """Note that the core has put the expected revisions of the RM into force."""
         expected = self._expected.pop(rm_id, None)
         if expected is not None:
             self._gone.pop(rm_id, None)
@@ -191,7 +191,7 @@ class Configurations:
     def gone(self, rm_id: RmId) -> None:
         """Note that the RM is not registered any more. Its revisions stay for its return."""
         if rm_id in self._of:
-            # Whoever was changed last is dropped last.
+            # The last one changed is dropped last.
             self._gone.pop(rm_id, None)
             self._gone[rm_id] = None
             self._drop_too_many()

@@ -38,7 +38,7 @@ class Keeper:
         return self._dir is not None
 
     def open(self) -> list[Revisions]:
-        """Take the directory for this process alone; the revisions in it.
+        """Take the directory for this process alone; returns its revisions.
 
         Raises:
             SettingsError: another server has it, or what is in it cannot be used.

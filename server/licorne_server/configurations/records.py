@@ -16,7 +16,7 @@ FORMAT = 1
 
 
 class Damaged(Exception):
-    """A record is not what was written; the text says in what way."""
+    """A record is damaged; the text gives the damage."""
 
 
 def digest_of(data: bytes) -> str:

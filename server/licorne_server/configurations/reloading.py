@@ -206,7 +206,7 @@ class Reloader:
         except CallError as error:
             log.error("default configuration not read", reason=str(error))
         except Exception:
-            # Whoever looks at the file goes on to look at it.
+            # The looks at the file go on.
             log.exception("default configuration not read")
 
     async def _look(self, file: Path) -> None:

@@ -35,10 +35,10 @@ APPLIED = frozenset({Source.OPERATOR, Source.ROLLBACK})
 class Revision:
     """A configuration that came into force for an RM.
 
-    `number` counts from 1. `time` is when it came into force, in nanoseconds since 1970. `by` is
-    who brought it, as far as that is known. `size` is that of the text in bytes of UTF-8.
-    `extra` is the extra configuration that was in force with it, as `extra_text` writes it.
-    `instead_of` is the number of an applied revision that could not be used any more; 0 for none.
+    `number` counts from 1. `time` is the time of coming into force, in nanoseconds since 1970. `by`
+    is its author, as far as that is known. `size` is that of the text in bytes of UTF-8. `extra` is
+    the extra configuration that was in force with it, as `extra_text` writes it. `instead_of` is
+    the number of an applied revision that could not be used any more; 0 for none.
     """
 
     number: int

@@ -110,7 +110,7 @@ class StateDir:
             _prepare(database, revisions)
 
     def commit(self, revisions: Revisions) -> None:
-        """Let what was prepared count, and remove texts that nothing needs any more.
+        """Make the prepared record the current one, and remove unreferenced texts.
 
         Raises:
             OSError: it cannot be written; what counted does so still.
@@ -169,7 +169,7 @@ class StateDir:
             )
 
     def _make(self) -> None:
-        """Make the database with what an earlier version has written, whole or not at all.
+        """Make the database from the files of an earlier version, whole or not at all.
 
         Raises:
             OSError: it cannot be written.
@@ -200,7 +200,7 @@ class StateDir:
             log.info("files of an earlier version moved into the database", rms=len(found))
 
     def _read(self) -> list[Revisions]:
-        """Open the database; what is in force in it.
+        """Open the database; returns the revisions in force.
 
         Raises:
             OSError: it cannot be written.
@@ -272,7 +272,7 @@ def _check(database: sqlite3.Connection) -> None:
 
 
 def _decoded(database: sqlite3.Connection, rm_id: str, record: bytes) -> Revisions:
-    """The revisions of an RM. SQLite does not notice all that has changed in a row.
+    """The revisions of an RM. SQLite does not notice all changes of a row.
 
     Raises:
         Damaged: something is not what was written.
@@ -319,7 +319,7 @@ def _remove_others(database: sqlite3.Connection, rm_id: RmId, needed: Collection
 
 @contextmanager
 def _as_os_error(file: Path) -> Iterator[None]:
-    """Raise what SQLite says of a file as what the system says of others."""
+    """Raise SQLite's errors on a file as OSError."""
     try:
         yield
     except sqlite3.Error as error:
@@ -327,7 +327,7 @@ def _as_os_error(file: Path) -> Iterator[None]:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Let what was moved in a folder last."""
+    """Make moves in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

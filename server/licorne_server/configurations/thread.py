@@ -62,8 +62,8 @@ class ConfigThread:
     works for one peer after the other, and for one peer in the order in which work came. Work
     that its caller gave up on is not begun; what was begun is finished before the next.
 
-    What waits for commands and what waits for questions are bounded apart. So no number of
-    questions keeps an RM from registering.
+    Commands and questions have separate bounds. So no number of questions keeps an RM from
+    registering.
     """
 
     def __init__(self) -> None:
@@ -74,9 +74,9 @@ class ConfigThread:
         self._stopped = False
 
     async def run(self, origin: Origin, work: Callable[[], T], size: int = 0) -> T:
-        """Do the work of a question in the thread; what it returns or raises.
+        """Do the work of a question in the thread; returns or raises its result.
 
-        `size` is how many bytes of memory the text takes that is worked on.
+        `size` is the memory of the text to work on, in bytes.
 
         Raises:
             CallError: RESOURCE_EXHAUSTED: too much of the same origin waits already.
@@ -146,7 +146,7 @@ class ConfigThread:
         if running.cancelled():
             done.cancel()
         elif done.done():
-            running.exception()  # nobody waits for it any more: it is not to be logged as lost
+            running.exception()  # its caller has left: it is not to be logged as lost
         elif (error := running.exception()) is not None:
             done.set_exception(error)
         else:

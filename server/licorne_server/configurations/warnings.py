@@ -12,7 +12,7 @@ MOST_TOLD = 10
 
 
 def tell_warnings(rm_id: str, config: SubmittedConfig) -> None:
-    """Say what is dubious in a configuration that has come into force; nothing if nothing is."""
+    """Log the dubious parts of a configuration that has come into force, if any."""
     if isinstance(config, Configuration) and config.warnings:
         log.warning(
             "configuration has warnings",

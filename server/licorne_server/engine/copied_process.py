@@ -1,22 +1,21 @@
 """A forked copy of this process that computes one answer and sends it through a pipe.
 
-The copy is made by `os.fork`. This process stands still for about 40 ms for each gigabyte that it
-has, and 4 ms for 100,000 asks: the tables of its pages are copied. The pages themselves are copied
-when one of both writes to them, so that memory is needed for what the plan changes or looks at. The
-copy has all that this process has, but one thread only.
+The copy is made by `os.fork`. This process pauses for about 40 ms for each gigabyte that it has,
+and 4 ms for 100,000 asks: its page tables are copied. A page is copied when one of both writes to
+it, so memory is needed for the parts that the plan changes or looks at. The copy has everything of
+this process, but one thread only.
 
-Why this is safe, although gRPC and others have threads. What a thread held in the moment of the
-fork, it holds for ever in the copy: a lock of gRPC, of the log, of an executor. So the copy takes
-none of them. It runs one function of the core, which is pure, and then `os._exit`, by which nothing
-is cleaned up that belongs to the parent. It neither returns into the event loop, nor logs, nor
-imports. The locks that it cannot do without are those of the interpreter, of the import system and
-of the C library's memory, and these see to themselves in a fork. gRPC's own handlers of forks are
-switched off (`process/grpc_forks.py`). Protobuf, which writes the answer, has neither threads nor locks.
+Threads of gRPC and others make a fork dangerous: a lock that a thread holds at the fork stays held
+for ever in the copy. So the copy takes none of their locks: of gRPC, of the log, of an executor. It
+runs one function of the core, which is pure, and then `os._exit`, which cleans up nothing of the
+parent. It neither returns into the event loop, nor logs, nor imports. The locks that it needs are
+those of the interpreter, of the import system and of the C library's memory, which handle forks
+themselves. gRPC's own handlers of forks are switched off (`process/grpc_forks.py`). Protobuf, which
+writes the answer, has neither threads nor locks.
 
-The first thing that the copy does is to close all files but its pipe, so that no port stays taken
-and no stream stays open because of it. It ends with its parent (`PR_SET_PDEATHSIG`), has so
-much of the processor's time and no more, lets others go first on a busy processor, writes no core
-file, and is the first to go if the kernel wants memory.
+The copy first closes all files but its pipe, so that it holds no port and no stream open. It ends
+with its parent (`PR_SET_PDEATHSIG`), has a limit of CPU time and a low priority, writes no core
+file, and is the kernel's first victim if memory runs out.
 """
 
 import ctypes

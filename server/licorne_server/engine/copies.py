@@ -77,9 +77,8 @@ class Copies:
     ) -> None:
         """Of the engine's scheduler; making one takes one of `time_slices`.
 
-        `shortage` says in words why there is no memory for a copy, given the bytes that are
-        reckoned for its RM; while it is not empty no copy is made. `pauses` says when the next one
-        may be made.
+        `shortage` gives the reason if there is no memory for a copy, given the estimated bytes of
+        its RM, else the empty text. `pauses` gives the time of the next copy.
         """
         self._pauses = pauses
         self.made = 0
@@ -124,13 +123,13 @@ class Copies:
             return self._answer(told, how)
 
     async def stop(self) -> None:
-        """End the copy. Who waits for an answer gets `Stopped`."""
+        """End the copy. Waiting callers get `Stopped`."""
         self._stopped.set()
         self._lock.close(Stopped())
         for child in self._children:
             _kill(child)
         async with self._lock.turn("stop"):
-            # Whoever had the copy has reaped it.
+            # The copy's caller has reaped it.
             pass
         if self._ending:
             await asyncio.wait(self._ending)
@@ -175,7 +174,7 @@ class Copies:
             CallError: ABORTED, one large command of the RM follows the other.
         """
         for _ in range(MOST_TRIES):
-            # It is handled by nobody: it stands for its place among the RM's commands.
+            # It is never handled: it stands for its place among the RM's commands.
             place = UpdateNodes(rm_id=rm_id, nodes=())
             await self._engine.submit(place, is_current=lambda: False)
             async with self._time_slices.slice(peer, whole=True):

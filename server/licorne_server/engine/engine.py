@@ -169,7 +169,7 @@ class Engine:
         future = asyncio.get_running_loop().create_future()
         entry = Entry(command, future, is_current)
         if self._is_idle and not self._inbox.size:
-            # Nobody is before it: the round that comes next has its turn only.
+            # The inbox is empty: the next round has this command's turn only.
             self._is_idle, self._due = False, -inf
             self._handle(entry)
         else:
@@ -266,7 +266,7 @@ class Engine:
             self.witness.saw(command, [*new, last] if last else new, spent)
         effects = [*told, *new] if future is not None else []
         if isinstance(last, Unfinished):
-            # It has begun: whoever asked for it may be gone, but it is done to its end.
+            # It has begun: it is carried out to its end, even if its caller is gone.
             self._inbox.put_first(Entry(last.rest, future, told=effects))
         elif future is not None and not future.done():
             future.set_result(effects)

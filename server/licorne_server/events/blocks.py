@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from licorne_core.events.journal import EventRecord, Fact
 
 LOOK_FACTS = 8
-"""Facts that are written before anybody asks whether the slice is over. To ask takes as long as to
-write an event of a fact."""
+"""Facts that are written between two checks for the end of the slice. A check takes as long as
+writing an event of a fact."""
 
 LOOK_BYTES = 16 * 1024
-"""Bytes that are written before anybody asks. A fact with thousands of resource types has many."""
+"""Bytes that are written between two checks. A fact with thousands of resource types has many."""
 
 Encode = Callable[[int, EventRecord], bytes]
 """Turns an event and its id into the bytes that a reader wants."""
@@ -32,7 +32,7 @@ class Block:
         self.time = 0.0
         """Time of the last fact, in unix seconds."""
         self.size = 0
-        """Memory of the facts in bytes, as reckoned."""
+        """Estimated memory of the facts in bytes."""
         self.forms: dict[Encode, Written] = {}
         """Encoded events in each form that is being read."""
 

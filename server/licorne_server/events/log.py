@@ -22,7 +22,7 @@ from licorne_server.fair import PeerQuota
 from licorne_server.process.rm_bounds import EventBounds
 
 FACT_BYTES = 300
-"""Memory of a fact without the ask that it is about, as reckoned."""
+"""Estimated memory of a fact without its ask."""
 
 BLOCK_FACTS = 512
 """Facts of a block, or more if they came together."""
@@ -73,7 +73,7 @@ class EventLog:
     next_id: int
     """Id that the next event will get."""
     memory: int
-    """Bytes that the events take, as reckoned."""
+    """Estimated bytes of the events."""
 
     def __init__(self, rm_id: RmId, settings: ExtraConfig, bounds: EventBounds = USUAL) -> None:
         """Empty; the first id will be 0."""
@@ -95,7 +95,7 @@ class EventLog:
         self._readers = 0
         # What was written for readers, and its block; the one that was read last comes last.
         self._written: dict[Written, Block] = {}
-        # Set, and forgotten, when something comes in; None while nobody waits for it.
+        # Set, and dropped, when facts come in; None while no reader waits.
         self._news: asyncio.Event | None = None
         self._watchers = PeerQuota(
             settings.event_max_streams, settings.event_max_streams_per_host, self._too_many
@@ -207,7 +207,7 @@ class EventLog:
         return bisect_right(self._blocks, event_id, self._begin, key=_first_id) - 1
 
     def _trim(self) -> None:
-        """Drop what is too old by number and by age, or has no room, a few blocks at a time."""
+        """Drop events above the bounds of number, age or memory, a few blocks at a time."""
         if not self._blocks:
             return
         lowest = self.next_id - self.settings.event_ring_capacity
@@ -250,9 +250,9 @@ class EventLog:
         self.lowest_id = max(self.lowest_id, self._first_id_at(self._begin))
 
     def _forget_written(self, most: int) -> None:
-        """Forget what was not read for longest, until the rest has no more bytes than `most`.
+        """Drop the least recently read encodings, until at most `most` bytes are left.
 
-        What was read last stays, or a long block would be written anew for each look at it.
+        The block read last stays, or a long block would be written anew for each look at it.
         """
         size = sum(map(len, self._written))
         while size > most and len(self._written) > 1:

@@ -113,7 +113,7 @@ class Watch:
     ) -> tuple[int, int]:
         """Take parts, block by block, until the slice is over.
 
-        Returns the id behind what was taken, and the bytes that are left; none if the next event
+        Returns the id behind the taken events, and the bytes that are left; none if the next event
         is lost.
 
         Raises:

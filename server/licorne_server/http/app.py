@@ -86,7 +86,7 @@ class HttpServer:
     ) -> tuple[str, int]:
         """Serve everything; returns host and port. For port 0 it is any free one.
 
-        With certificates all that is said is encrypted.
+        With certificates the connections are encrypted.
 
         Raises:
             OSError: nobody may listen on the address.

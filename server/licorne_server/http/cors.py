@@ -1,8 +1,8 @@
-"""Which pages of other origins a browser lets read the answers.
+"""CORS: the other origins whose pages may read the answers.
 
-The older core lets the pages of any origin do so. Here nobody does unless the operator names the
-origins: a page that a user happens to look at must not read, with the user's place in the network,
-what runs in the cluster. Cookies and certificates of the browser are never used for another origin.
+The older core lets the pages of any origin do so. Here none may unless the operator names its
+origin: an arbitrary web page must not read the cluster's state from the network place of its
+viewer. Cookies and certificates of the browser are never used for another origin.
 """
 
 from aiohttp import web
@@ -24,7 +24,7 @@ class Cors:
 
     @web.middleware
     async def answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer a browser that asks what it may send (a preflight); it has no identity then."""
+        """Answer a browser's preflight request; it has no identity then."""
         asks = request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers
         if not (asks and self._allows(request)):
             return await handler(request)

@@ -33,7 +33,7 @@ class Family:
 
 
 class Families:
-    """Metrics by name. The first who adds to a name decides its kind, text and labels."""
+    """Metrics by name. The first addition to a name decides its kind, text and labels."""
 
     def __init__(self) -> None:
         """Start with none."""

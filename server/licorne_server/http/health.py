@@ -73,7 +73,7 @@ class Found:
 
 
 class Check(NamedTuple):
-    """One check and what it found."""
+    """One check and its findings."""
 
     name: str
     description: str

@@ -34,7 +34,7 @@ class Hosts:
 
     @web.middleware
     async def known(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer what is asked under a name of this server, or under none at all.
+        """Answer requests under a name of this server, or under none at all.
 
         Raises:
             HTTPMisdirectedRequest: it is asked under another name.

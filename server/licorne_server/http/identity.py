@@ -36,7 +36,7 @@ OPEN_TO_ALL = PROBES | paths.PUBLIC
 """Probes have no identity, and the files of the page show nothing."""
 
 OPEN_TO_RMS = frozenset({"/ws/v1/validate-conf", *paths.FILTERED})
-"""Nothing of any RM is shown there, or only what is `visible_to` the caller."""
+"""Paths that show nothing of any RM, or only what is `visible_to` the caller."""
 
 OF_ONE_RM = frozenset(
     {

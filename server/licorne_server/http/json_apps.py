@@ -31,7 +31,7 @@ def applications(
 
 
 def application_json(views: Views, name: str, app: AppReport) -> JsonObject:
-    """An application, found by that name, and what it has: each ask is read in its turn."""
+    """An application by name, with its asks and allocations: each ask is read in its turn."""
     partition = rest_name(views, app.partition)
     common: JsonObject = {"partition": partition, "queueName": app.queue}
 

@@ -28,7 +28,7 @@ def nodes(views: Views, partition: PartitionName) -> Rows:
 
 
 def single_node(views: Views, partition: PartitionName, node_id: str) -> JsonObject:
-    """A node and what is on it; raises NotFound."""
+    """A node and its allocations; raises NotFound."""
     queues = _Queues(views, partition)
     return _node_json(views, queues, views.node(partition, node_id, detail=False))
 

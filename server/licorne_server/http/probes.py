@@ -15,7 +15,7 @@ from licorne_server.telemetry.measures.histogram import WORK, Histogram
 BEAT_SECONDS = 0.25
 
 PROBES = frozenset({"/livez", "/readyz"})
-"""The paths that supervisors ask, who have no identity."""
+"""Paths of the probes, which need no identity."""
 
 
 class Heartbeat:
@@ -79,7 +79,7 @@ def unready(status: Status) -> str:
 
 
 class Probes:
-    """``/livez`` and ``/readyz``: 200 and ``ok``, or 503 and what is wrong."""
+    """``/livez`` and ``/readyz``: 200 and ``ok``, or 503 and the problem."""
 
     def __init__(self, status: Status) -> None:
         """Answer from it."""

@@ -57,7 +57,7 @@ class QueueMetrics:
     def __init__(
         self, views: Views, families: Families, report: PartitionReport, census: Census
     ) -> None:
-        """`census` is what the applications come to."""
+        """`census` has the sums over the applications."""
         self._views = views
         self._families = families
         self._report = report
@@ -168,7 +168,7 @@ class QueueMetrics:
         return states, containers
 
     def _pending(self, seen: set[str]) -> Iterator[None]:
-        """Asks by queue and by what is in their way. Their sum is the number that wait."""
+        """Pending asks by queue and blocker. Their sum is the number of pending asks."""
         values: dict[Labels, float] = {}
         for part in parts(self._census.pending.items()):
             yield

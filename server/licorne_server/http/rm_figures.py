@@ -7,7 +7,7 @@ from licorne_server.rms.rm import Rm
 
 
 def rm_figures(rm: Rm, logs: EventLogs) -> RmFigures:
-    """The RM's connection, its outbox, its events and what is measured for it."""
+    """The RM's connection, its outbox, its events and its measures."""
     return RmFigures(
         rm_id=rm.rm_id,
         connected=rm.connected,

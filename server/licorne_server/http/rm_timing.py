@@ -40,7 +40,7 @@ HISTOGRAMS = {
         "From when a new configuration was read to when it was in force or refused.",
     ),
 }
-"""Name and text of each, by what it is called in `RmMeasures`."""
+"""Name and text of each, by its attribute of `RmMeasures`."""
 
 _SCHEDULER = "yunikorn_scheduler_"
 OLDER_HISTOGRAMS = (
@@ -56,7 +56,7 @@ SORTING = f"{_SCHEDULER}node_sorting_latency_milliseconds"
 
 
 def gather_timing(rms: Sequence[RmFigures], families: Families) -> Iterator[None]:
-    """Add what is measured for all RMs, one at a step."""
+    """Add the measures of all RMs, one at a step."""
     for rm in rms:
         yield
         _counts(str(rm.rm_id), rm.measures, families)

@@ -128,7 +128,7 @@ class Reads:
         return await send_json(request, rows)
 
     async def nodes(self, request: web.Request) -> web.StreamResponse:
-        """All nodes with what is on them."""
+        """All nodes with their allocations."""
         partition = self._partition(request)
         async with slice_for(request):
             rows = json_nodes.nodes(self._views, partition)

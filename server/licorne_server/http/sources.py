@@ -79,7 +79,7 @@ class Figures:
     collection_seconds: float = 0.0
     """Seconds spent in collections."""
     slow: SlowSteps = field(default_factory=SlowSteps)
-    """Steps during which the loop stood still."""
+    """Steps that blocked the loop."""
     memory: int = 0
     """Bytes of resident memory now."""
     memory_limit: int = 0

@@ -140,7 +140,7 @@ def reader_of(request: web.Request) -> str:
 
 
 def slice_for(request: web.Request) -> AbstractAsyncContextManager[Callable[[], bool]]:
-    """A slice for what is read in one piece, before an answer is sent."""
+    """A slice for a read in one piece, before an answer is sent."""
     return request.app[TIME_SLICES].slice(reader_of(request))
 
 
@@ -172,7 +172,7 @@ def _take(
 
 
 def made(steps: Iterable[T | None], to_json: Callable[[T], JsonObject | Rows]) -> Verbatim:
-    """The JSON of what is made in steps: a None stands for each, and the value for the last."""
+    """The JSON of a value made in steps: a None stands for each, and the value for the last."""
 
     def pieces() -> Iterator[str]:
         for value in steps:
@@ -311,7 +311,7 @@ async def _send_rest(
 
 
 def _cut_off(request: web.Request) -> None:
-    """End the connection at once, and drop what the kernel still holds for it."""
+    """End the connection at once, and drop the kernel's send buffer."""
     if request.transport is not None:
         connection = request.transport.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

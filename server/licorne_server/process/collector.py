@@ -65,7 +65,7 @@ class Collector:
         self.passes = 0
         """Full passes that were made."""
         self.seconds = 0.0
-        """Seconds that they took, during which the loop stood still."""
+        """Duration of the passes, which block the loop, in seconds."""
 
     def start(self) -> None:
         """Exempt what start-up has made from all passes, and leave full ones to `idle`.

@@ -101,10 +101,10 @@ def _number(file: Path) -> int | None:
 
 
 def give_back() -> None:
-    """Give memory that was freed back to the system.
+    """Return freed memory to the system.
 
-    The C library keeps what was freed for later. Other threads wait if they want memory from it
-    meanwhile. Where it has no `malloc_trim` nothing is done.
+    The C library caches freed memory. Other threads wait if they want memory from it meanwhile.
+    Where it has no `malloc_trim` nothing is done.
     """
     trim = _trim()
     if trim is not None:

@@ -55,7 +55,7 @@ class System(Protocol):
         ...
 
     def give_back(self) -> None:
-        """Give back what was freed."""
+        """Return freed memory."""
         ...
 
 

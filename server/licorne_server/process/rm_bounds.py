@@ -17,7 +17,7 @@ class EventBounds:
     seconds: float = 10.0
     """Seconds for which events are retained for readers, at any number; 0 for not at all."""
     memory: int = 512 * 1024**2
-    """Bytes, as reckoned, beyond which the oldest go, however young and however few they are."""
+    """Estimated bytes beyond which the oldest go, however young and however few they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ class RunToCompletion:
         self._begun: set[asyncio.Task[Any]] = set()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Carry out the work to its end; what it returns or raises.
+        """Carry out the work to its end; returns or raises its result.
 
         Raises:
             CancelledError: the caller was cancelled meanwhile.

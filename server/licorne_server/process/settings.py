@@ -146,7 +146,7 @@ class Settings:
     """Tune Python's garbage collector, which belongs to the whole process."""
 
     def check(self) -> None:
-        """Refuse what is not safe.
+        """Refuse unsafe settings.
 
         Raises:
             SettingsError: with what to do about it.

@@ -166,7 +166,7 @@ class Eviction:
     async def _look(self) -> float:
         """Evict RMs that are gone long enough; returns the next time to look, in unix seconds."""
         now = self._clock.now()
-        # Whoever goes from now on is due later than this.
+        # RMs that go from now on are due later than this.
         due = now + self._after
         for rm in self._rms.all():
             end = rm.since + self._after

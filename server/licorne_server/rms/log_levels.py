@@ -74,7 +74,7 @@ class RmLogLevels:
         return self._wanted
 
     def forget(self, rm_id: RmId) -> None:
-        """The RM is gone, and what it wanted with it."""
+        """Drop the requests of an RM that is gone."""
         self._want(rm_id, {})
 
     def forget_all(self) -> None:
@@ -101,7 +101,7 @@ def _named(wanted: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _tell(rm_id: RmId, given: Mapping[str, str], ignored: list[Ignored]) -> None:
-    # What is in the way is looked for only where it is told: that takes a while for each name.
+    # Reasons are looked up only for logged levels: each takes a while.
     for key, logger, level in ignored[:MOST_TOLD]:
         reason = level_problem(logger, level) if level else "it is no level"
         about = {"key": shown(key), "value": shown(given[key]), "reason": reason}

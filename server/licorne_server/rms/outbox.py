@@ -89,7 +89,7 @@ class Outbox:
         # Bytes of the messages that wait, and of those that are not acknowledged.
         self._waiting = 0
         self._unacknowledged = 0
-        # What `on_hold` was told last.
+        # The last argument of `on_hold`.
         self._held = False
         # Set when a message of these kinds comes in, or by `wake`. Each stream waits for its own:
         # the writers of the others have nothing to look for.
@@ -207,7 +207,7 @@ class Outbox:
         self.sent(batch)
 
     def acknowledge(self, number: int) -> None:
-        """Drop what was sent up to the number: the RM has dealt with it."""
+        """Drop sent messages up to the number: the RM has processed them."""
         self.forgotten = max(self.forgotten, number)
         while self._sent and self._sent[0].number <= number:
             self._unacknowledged -= len(self._sent.popleft().data) + ENTRY_COST

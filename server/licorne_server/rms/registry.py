@@ -86,7 +86,7 @@ class Rms:
         self._rms: dict[RmId, Rm] = {}
         # Who registers an RM just now, by RM.
         self._arriving: dict[RmId, str] = {}
-        # What the session of an RM is told that gives way to a registration just now, by RM.
+        # The last message of a session that gives way to a registration just now, by RM.
         self._farewells: dict[str, CallError] = {}
         self._locks: WeakValueDictionary[str, FairLock] = WeakValueDictionary()
         # Messages with much in them go through it one by one.
@@ -119,11 +119,11 @@ class Rms:
 
     @contextmanager
     def unsettled(self, rm_id: str, farewell: CallError) -> Iterator[None]:
-        """Let requests on the RM's streams of `si.v1` wait while it is registered anew.
+        """Suspend requests on the RM's streams of `si.v1` while it is registered anew.
 
-        These streams outlive a registration. What they bring meanwhile is for the new books; if
-        the registration is refused it is for the old ones, and nothing is lost. The stream of a
-        session ends with `farewell` as soon as the new registration counts, and not before.
+        These streams outlive a registration. Requests that arrive meanwhile are for the new books;
+        if the registration is refused they are for the old ones, and nothing is lost. The stream of
+        a session ends with `farewell` as soon as the new registration counts, and not before.
         """
         rm = self.find(rm_id)
         if rm is not None:

@@ -83,10 +83,10 @@ def _named(rejection: _Rejection) -> tuple[str, dict[str, str]]:
 
 @contextmanager
 def telling_refusal(what: str, rm_id: str, access: Access, context: Any) -> Iterator[None]:
-    """Say why an RM is refused inside the block; `what` is ``registration``, ``stream`` or
-    ``session``.
+    """Log the reason if an RM is refused inside the block; `what` is ``registration``, ``stream``
+    or ``session``.
 
-    Anybody may name any RM, so the line counts for the caller and not for the RM.
+    Any caller may name any RM, so the line counts for the caller and not for the RM.
     """
     try:
         yield

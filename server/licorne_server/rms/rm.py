@@ -50,7 +50,7 @@ class Rm:
     session: Session | None
     """The session that the RM is served over; None while it is served over `si.v1`."""
     state: RmState
-    """The question for what the RM adds to a state dump."""
+    """The request for the RM's part of a state dump."""
     streams: dict[Kind, Stream]
     """The open streams."""
     halted: str

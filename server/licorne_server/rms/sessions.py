@@ -52,7 +52,7 @@ class Session:
         return self._sent
 
     def check_acknowledged(self, number: int) -> None:
-        """Refuse an acknowledgement of what was not sent.
+        """Refuse an acknowledgement of a message that was not sent.
 
         Raises:
             CallError: INVALID_ARGUMENT.

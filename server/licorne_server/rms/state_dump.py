@@ -63,7 +63,7 @@ def _question(number: int, deadline: float) -> Payload:
 
 
 def _document(answer: StateDump) -> str:
-    """The RM's document, or what is wrong with it."""
+    """The RM's document, or the problem with it."""
     if answer.error:
         return problem(answer.error[:MAX_STATE_DUMP])
     wrong = size_problem("json", len(answer.json.encode()), MAX_STATE_DUMP)

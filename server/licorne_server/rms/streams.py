@@ -139,7 +139,7 @@ class Stream:
 
     @contextmanager
     def to_completion(self) -> Iterator[None]:
-        """Let what is carried out inside come to its end, whatever becomes of the stream."""
+        """Let the work inside come to its end, even if the stream ends first."""
         self._finishing_request = True
         try:
             yield
@@ -181,10 +181,10 @@ class Stream:
         write: Coroutine[Any, Any, None],
         wake: Callable[[], None],
     ) -> None:
-        """Run all until what was read is carried out and the writer has written, or one fails.
+        """Run all until all requests are carried out and the writer is done, or one fails.
 
-        `carry_out` ends behind `read`: it does what that one hands to it. `wake` makes a waiting
-        writer look around.
+        `carry_out` ends after `read`, whose requests it handles. `wake` makes a waiting writer look
+        again.
 
         Raises:
             CallError: the call was ended from outside, or by one of the three.

@@ -117,7 +117,7 @@ class Link:
 
 
 class Connection:
-    """One connection, and what it was found to have done up to the last sweep."""
+    """One connection, and its counts up to the last sweep."""
 
     address: Address
     """The peer's."""

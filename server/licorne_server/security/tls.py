@@ -111,7 +111,7 @@ class GrpcCertificates:
         )
 
     def _fetch(self) -> grpc.ServerCertificateConfiguration | None:
-        """The changed files; None to keep what is in use. Called on a thread of grpc's."""
+        """The changed files; None to stay with the current ones. Called on a thread of grpc's."""
         if not self._files.have_changed():
             return None
         try:

@@ -66,7 +66,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
         )
 
     def stream(self, context: Any) -> Stream:
-        """A call that an RM has opened; `first` reads what it says first."""
+        """A call that an RM has opened; `first` reads its first message."""
         return Stream(context, self._connections.link(context.peer()))
 
     async def first(self, stream: Stream, context: Any) -> bytes | None:

@@ -131,10 +131,10 @@ class Conversation:
         session.begin_stream()
 
     async def read(self) -> None:
-        """Read requests until the RM's side ends, it says goodbye or something makes no sense.
+        """Read requests until the RM's side ends, it says goodbye or a message is malformed.
 
-        What the RM answers goes to the engine at once, ahead of what waits: it has a deadline. Only
-        while the intake is full nothing is read at all.
+        The RM's answers go to the engine at once, ahead of queued requests: they have a deadline.
+        Only while the intake is full nothing is read at all.
         """
         try:
             while (raw := await self._stream.read()) is not None:
@@ -152,7 +152,7 @@ class Conversation:
             self._intake.end()
 
     async def _take(self, envelope: Envelope) -> None:
-        """Acknowledge what the RM has dealt with, and let its request wait for its turn."""
+        """Note the RM's acknowledgement, and queue its request."""
         session, now = self._session, self._engine.now()
         session.check_acknowledged(envelope.acknowledged)
         self._rm.outbox.acknowledge(envelope.acknowledged)
@@ -182,7 +182,7 @@ class Conversation:
             self._intake.put(Entry(Kind.SESSION, number, field=message, payload=payload, size=size))
 
     async def _answer(self, read: ReadAnswers, payload: bytes) -> None:
-        """Hand over what the RM answers, all of it or nothing, part by part."""
+        """Hand over the RM's answers, all of them or none, part by part."""
         now = self._engine.now()
         parts = await read(self._rm.rm_id, payload, self._reading)
         for index, answers in enumerate(parts):
@@ -203,13 +203,13 @@ class Conversation:
         return request
 
     async def carry_out(self) -> None:
-        """Carry out what was read, until there is nothing more or the stream has ended."""
+        """Carry out the read requests, until there is nothing more or the stream has ended."""
         session = self._session
         while not self._stream.over and (entry := await self._intake.take()) is not None:
             if entry.kind in LAYOUTS:
                 await self._rm.outbox.room.wait()
                 self._rm.check()
-            # An RM that resumes is told the last request that was handled, and sends the next one
+            # An RM that resumes gets the number of the last handled request, and sends the next one
             # again. So a request is handled and counted, or neither.
             with self._stream.to_completion():
                 if entry.request is not None:
@@ -243,7 +243,7 @@ class Conversation:
                     await self._unregister()
 
     async def _submit(self, command: Command, message: str) -> None:
-        """Have a command of this registration handled; `message` is what the RM sent.
+        """Have a command of this registration handled; `message` is the RM's request.
 
         Raises:
             CallError: the RM is not registered any more.

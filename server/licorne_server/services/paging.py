@@ -93,7 +93,7 @@ async def filled(page: Page[T, M], time_slices: TimeSlices, peer: str) -> Page[T
 async def gathered(
     items: Iterable[T], to_row: Callable[[T], R], time_slices: TimeSlices, peer: str
 ) -> list[R]:
-    """A list that has no pages, made in slices of a peer; what is gone by then is left out."""
+    """A list without pages, made in slices of a peer; items gone by then are left out."""
     rest, rows, more = iter(items), list[R](), True
     while more:
         async with time_slices.slice(peer) as over:

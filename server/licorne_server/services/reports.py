@@ -42,7 +42,7 @@ from licorne_server.wire.responses import nanoseconds
 
 
 def amounts(size: Resources | None) -> Mapping[str, int]:
-    """A resource, its amounts clamped to what the wire can hold."""
+    """A resource, its amounts clamped to the range of the wire."""
     return {name: clamp(value) for name, value in size.items()} if size else {}
 
 
@@ -183,7 +183,7 @@ def allocation_message(allocation: Allocation, stopping: str) -> pb.Allocation:
 
 
 def preemption_message(partition: PartitionName, record: PreemptionRecord) -> pb.Preemption:
-    """One victim of preemption, and for whom or what it had to go."""
+    """One victim of preemption, with its preemptor or the reason."""
     queue = record.beneficiary_queue
     return pb.Preemption(
         partition=partition,
@@ -215,7 +215,7 @@ def _preemption_queue_message(numbers: QueueNumbers) -> pb.PreemptionQueue:
 
 
 def node_message(report: NodeReport, reservations: Iterable[ReservationReport]) -> pb.Node:
-    """One node, without what is on it, and the first of its reservations."""
+    """One node, without its allocations, and the first of its reservations."""
     return pb.Node(
         node_id=report.node_id,
         partition=report.partition,

@@ -165,7 +165,7 @@ class SchedulerService:
             intake.end()
 
     async def _carry_out(self, rm: Rm, kind: Kind, stream: Stream, intake: Intake) -> None:
-        """Carry out what was read, until there is nothing more or the stream has ended."""
+        """Carry out the read requests, until there is nothing more or the stream has ended."""
         pace = self._rms.pace()
         while not stream.over and (entry := await intake.take()) is not None:
             await rm.outbox.room.wait()

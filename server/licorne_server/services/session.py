@@ -113,7 +113,7 @@ class SessionService:
     async def _open(
         self, hello: Hello, stream: Stream, context: Any
     ) -> tuple[Rm, Session, list[Sent] | None]:
-        """The RM and its session, which goes on over the stream, and what is to be sent again.
+        """The RM, its session on the stream, and the messages to send again.
 
         That is None for a session that begins.
 
@@ -158,7 +158,7 @@ class SessionService:
         return aborted(reason, "STREAM_REPLACED")
 
     def _resumable(self, hello: Hello) -> tuple[Rm, Session, list[Sent]] | None:
-        """The RM and the session that go on with this hello, and what is to be sent again.
+        """The RM and the session that go on with this hello, and the messages to send again.
 
         None if the RM has to register.
         """

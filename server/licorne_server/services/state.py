@@ -278,7 +278,7 @@ class StateService:
         if shapes is None:
             making = asyncio.create_task(self._make_shapes(partition, self._peer(context)))
             shapes = self._shapes[partition] = _Shapes(now, making)
-        # Whoever asks may go away, and others may wait for the same answer.
+        # This caller may leave while others wait for the same answer.
         return await asyncio.shield(shapes.making)
 
     async def _make_shapes(self, partition: PartitionName, peer: str) -> pb.ListOutstandingResponse:
@@ -291,7 +291,7 @@ class StateService:
         return self._access.caller(context).peer
 
     def _slice(self, context: Any) -> AbstractAsyncContextManager[Callable[[], bool]]:
-        """A slice of the caller, for what is read in one piece."""
+        """A slice of the caller, for a read in one piece."""
         return self._time_slices.slice(self._peer(context))
 
     async def _filled(self, page: Page[T, M], context: Any) -> Page[T, M]:
@@ -299,10 +299,10 @@ class StateService:
         return await filled(page, self._time_slices, self._peer(context))
 
     def _partition(self, name: str, context: Any) -> PartitionName:
-        """The partition that a request names.
+        """The partition of a request.
 
-        A bare name means that of the first RM that has one so called. To a caller who may not see
-        all RMs it means that of its own RM.
+        A bare name means the first RM's partition of that name. To a caller who may not see all RMs
+        it means that of its own RM.
 
         Raises:
             NotFound: there is no such partition.

@@ -231,7 +231,7 @@ class Server:
             log.info("stopped")
 
     async def _drain(self) -> None:
-        """Stop scheduling, send what was decided, and wait until the streams have ended."""
+        """Stop scheduling, send all decisions, and wait until the streams have ended."""
         with suppress(Stopped):  # the engine may end in the middle
             for rm in self.rms.all():
                 await self.engine.submit(SetHold(rm_id=rm.rm_id, hold=Hold.DRAINING, on=True))

@@ -16,7 +16,7 @@ Confirm = Callable[[str, Termination], Awaitable[None]]
 
 
 class Containers:
-    """Starts what was allocated and stops what the scheduler wants to end, each in its time."""
+    """Starts allocated containers and stops those that the scheduler ends, each in its time."""
 
     def __init__(
         self,
@@ -30,14 +30,14 @@ class Containers:
         self.running: set[str] = set()
         """The keys of what has started and not stopped."""
         self.stopping: dict[str, Termination] = {}
-        """The keys of what the scheduler wants to end and that has not stopped, each with why."""
+        """The keys of running containers that the scheduler wants to end, each with the reason."""
         self._start_after = start_after
         self._stop_after = stop_after
         self._confirm = confirm
         self._changed = changed
         self._clock = clock or SystemClock()
         self._due: list[tuple[float, int, str, bool]] = []
-        """Heap of what is due: when, a number that keeps the order, the key, whether to stop it."""
+        """Heap of actions: due time, a number that keeps the order, key, and True to stop it."""
         self._numbers = count()
         self._news = asyncio.Event()
         self._allocated: set[str] = set()
@@ -63,14 +63,14 @@ class Containers:
         self.stopping.pop(key, None)
 
     async def stop(self, key: str) -> None:
-        """Stop now what the scheduler wants to end, and confirm it."""
+        """Stop now the containers that the scheduler wants to end, and confirm it."""
         wanted = self.stopping.get(key)
         if wanted is not None:
             self.gone(key)
             await self._confirm(key, wanted)
 
     async def run(self) -> None:
-        """Start and stop what is due, until it is cancelled."""
+        """Start and stop due containers, until it is cancelled."""
         while True:
             self._news.clear()
             await self._clock.wait(self._due[0][0] if self._due else None, self._news)

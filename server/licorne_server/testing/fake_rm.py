@@ -64,14 +64,14 @@ class FakeRM:
     ) -> None:
         """Connects nothing yet; `config` is the YAML text of the queues.
 
-        With `predicates` the server asks which nodes will do, and this function says it for each.
-        With `judge_victims` it asks which victims of preemption have to go as well.
+        `predicates` answers the server's predicate checks. `judge_victims` answers its preemption
+        checks as well.
 
-        What was allocated runs `start_after` seconds later. What the scheduler wants to end stops
-        `stop_after` seconds later, and is confirmed then. Either may be a function of the event,
-        and None means never. The seconds are those of `clock`: give it that of the server.
-        With `resubmit` members of a gang that the server drops are asked for again.
-        `limits` and `token` are those of the client.
+        A container starts `start_after` seconds after its allocation. It stops `stop_after` seconds
+        after the scheduler's request, and is confirmed then. Either may be a function of the event,
+        and None means never. The seconds are those of `clock`: give it that of the server. With
+        `resubmit` members of a gang that the server drops are asked for again. `limits` and `token`
+        are those of the client.
         """
         self.judge = Judge(predicates, judge_victims, self._notify, clock)
         """Answers the checks: see its `refusing`, `delay` and `answering`."""
@@ -296,10 +296,10 @@ class FakeRM:
             await self.containers.stop(key)
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait until something is so; `what` names it for the error when it does not come.
+        """Wait until a condition holds; `what` names it in the error if it does not.
 
-        The error says what there is instead, which asks are pending, and what the server says of
-        the first of them.
+        The error gives the messages received instead, the pending asks, and the server's
+        explanation of the first of them.
         """
         try:
             async with asyncio.timeout(self.patience):

@@ -99,7 +99,7 @@ class Relay:
 
 
 class Proxy(Relay):
-    """A relay that can be held, and cut in the middle of what it carries.
+    """A relay that can be held, and cut in the middle of its traffic.
 
     Give its `target` to the RM in place of the server's.
     """

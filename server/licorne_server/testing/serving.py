@@ -26,7 +26,7 @@ TICK = 0.001
 
 
 class Served:
-    """A running server: where it is, what it knows, and how it fails."""
+    """A running server: its addresses, its state, and its crash."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         """Nothing runs before `start`."""
@@ -72,7 +72,7 @@ class Served:
             await server.stop()
 
     async def crash(self) -> None:
-        """Stop without a word to anybody, as if the process was killed. Nothing is done if down."""
+        """Stop without a goodbye, as if the process was killed. Does nothing if down."""
         server, self._server = self._server, None
         if server is not None:
             await server.stop(at_once=True)

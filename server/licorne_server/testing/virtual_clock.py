@@ -8,7 +8,7 @@ START = 1_700_000_000.0
 
 
 class VirtualClock:
-    """A clock that a test moves. What is due at a time is done at exactly that time.
+    """A clock that a test moves. Work due at a time is done at exactly that time.
 
     The epoch of a server is the time at which it starts. So move the clock between two servers that
     follow on one another, or a client takes the second for a server of the past.
@@ -68,7 +68,7 @@ class VirtualClock:
         return min((*self._waiting.values(), *sleeping, inf))
 
     async def _all_back(self, count: int) -> None:
-        """Wait until all who were woken wait again, `count` in all."""
+        """Wait until all woken tasks wait again, `count` in all."""
         while True:
             self._came.clear()
             await asyncio.sleep(0)

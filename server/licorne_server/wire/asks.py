@@ -56,7 +56,7 @@ _READ_BYTES = 400
 """Estimated bytes of memory of an ask, or an ask class, without its texts, tags and amounts."""
 
 PLAIN_AMOUNTS = 8
-"""Amounts that the reckoned size of a plain ask has room for."""
+"""Amounts that the estimated size of a plain ask has room for."""
 
 CREATION_TIME = "creationtime"
 REQUIRED_NODE = "yunikorn.apache.org/requirednode"
@@ -96,7 +96,7 @@ def read_resources(field: str, resource: si.Resource) -> dict[str, int]:
 
 
 class AskReader:
-    """Reads the asks of one RM, and remembers what they have in common."""
+    """Reads the asks of one RM, and caches their common parts."""
 
     time: float
     """Arrival time of the asks that are read now, in unix seconds; 0 if it is not measured."""

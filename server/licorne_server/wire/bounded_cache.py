@@ -14,7 +14,7 @@ LARGEST = 16
 """Share of a table, as a divisor: a larger entry is not cached."""
 
 WIDE = 4
-"""Bytes of memory reckoned for a byte of text on the wire: one emoji makes all others so wide."""
+"""Estimated bytes of memory for a byte of text on the wire: one emoji makes all others so wide."""
 
 KIB = 1024
 
@@ -37,14 +37,14 @@ V = TypeVar("V")
 
 
 class BoundedCache(Generic[K, V]):
-    """A table that forgets everything once it is full. What is in use is soon there again."""
+    """A table that drops all entries once it is full. Entries in use are soon back."""
 
     __slots__ = ("_most", "entries", "size")
 
     entries: dict[K, V]
     """The cached values, to be looked up for each ask. Only `keep` changes it."""
     size: int
-    """Bytes that the entries take, as reckoned."""
+    """Estimated bytes of the entries."""
 
     def __init__(self, most: int) -> None:
         """An empty table of at most `most` bytes."""

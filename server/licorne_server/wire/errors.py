@@ -85,7 +85,7 @@ def error_info(reason: str, **metadata: str) -> error_details_pb2.ErrorInfo:
 
 
 def bad_request(problems: Iterable[tuple[str, str]]) -> error_details_pb2.BadRequest:
-    """Field paths and what is wrong there."""
+    """Field paths and their problems."""
     return error_details_pb2.BadRequest(
         field_violations=[
             error_details_pb2.BadRequest.FieldViolation(field=field, description=shown_text)

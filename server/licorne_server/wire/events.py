@@ -119,7 +119,7 @@ def _add_text(parts: list[bytes], heads: list[bytes], text: str) -> int:
 
 
 def _head(heads: list[bytes], size: int) -> bytes:
-    """The tag of a field and the size of what is in it."""
+    """The tag of a field and the size of its contents."""
     return heads[size] if size < len(heads) else heads[0][:1] + encode_varint(size)
 
 
@@ -200,7 +200,7 @@ class _Times:
 
 
 class _Amounts:
-    """The resource in field 10, remembered by what it holds."""
+    """The resource in field 10, cached by its amounts."""
 
     __slots__ = ("_by_value",)
 

@@ -160,8 +160,8 @@ async def survey(
 ) -> tuple[int, int]:
     """The same as `skim`, part by part, with everything else in between.
 
-    What was found in each part is shown to `see`. Returns the number of fields that were looked at,
-    and where the first one begins that was not.
+    The findings of each part are passed to `see`. Returns the number of fields looked at, and the
+    offset of the next one.
     """
     count, end = 0, 0
     while end < len(raw) and count <= most:

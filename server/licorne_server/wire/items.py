@@ -179,7 +179,7 @@ class _Found:
         self.count = self.size = 0
 
     def see(self, places: Sequence[Place]) -> None:
-        """Sort what was found in a part."""
+        """Sort the findings of a part."""
         texts: list[Place] = []
         for place in places:
             number, begin, _, end = place

@@ -129,7 +129,7 @@ def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
             | PreemptionsAsked()
             | Unfinished()
         ):
-            # Whoever submitted the command has the first five from the engine and answers the call
+            # The command's caller has the first five from the engine and answers the call
             # with them. Facts are published as events. Checks have encoders of their own. What is
             # left of a command stays with the engine.
             return ()

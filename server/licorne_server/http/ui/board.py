@@ -49,7 +49,7 @@ class Board:
         self._entries: dict[Key, _Entry] = {}
         # Partitions whose queues are what they were in the round before.
         self._unchanged: set[str] = set()
-        # When each of those that are gone went. Whoever has an older version than `_kept` of it
+        # The version at which each entry was removed. A viewer with an older version than `_kept`
         # needs everything anew.
         self._gone: dict[Key, int] = {}
         self._kept = 0

@@ -75,7 +75,7 @@ class DetailReads:
         return await send_json(request, {**shown, "refresh": maker.refresh})
 
     async def node(self, request: web.Request) -> web.StreamResponse:
-        """One node as REST shows it, with what is on it."""
+        """One node in its REST form, with its allocations."""
         partition, node = self._partition(request), request.match_info["node"]
         maker = Maker.of(request)
         shown = await maker.once(partial(json_nodes.single_node, self._views, partition, node))

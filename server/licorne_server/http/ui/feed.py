@@ -150,7 +150,7 @@ class Feed:
             self._tell()
 
     async def _look_again_and_again(self) -> None:
-        """Look when something has happened, and later once more at what was passed by."""
+        """Look after each change, and later once more at the skipped parts."""
         looker = Looker(self._sources, self._board)
         loop = asyncio.get_running_loop()
         looked: object = None
@@ -195,7 +195,7 @@ def _go_on(stops: Iterator[None], over: Callable[[], bool]) -> bool:
 
 
 def farewell(status: int, reason: str) -> bytes:
-    """The last event for a viewer who may not go on."""
+    """The last event for a viewer whose feed ends."""
     return _event("bye", f'"status":{status},"reason":{json.dumps(reason)}')
 
 

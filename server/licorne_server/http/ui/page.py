@@ -43,7 +43,7 @@ class _File(NamedTuple):
 
 
 class Page:
-    """Serves the page and what it asks for."""
+    """Serves the page and its requests."""
 
     def __init__(self, sources: Sources) -> None:
         """Over these; the files are read once."""

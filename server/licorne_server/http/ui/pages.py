@@ -19,7 +19,7 @@ MAX_LOOKED_AT = 20_000
 
 MAX_OFFSET = 10_000_000
 MAX_TEXT = 256
-"""Characters of what is searched for."""
+"""Characters of a search text, at most."""
 
 REFRESH_SECONDS = 2.0
 REFRESH_BUDGET = 400.0
@@ -78,7 +78,7 @@ class Found(Generic[T]):
 
 
 class Maker:
-    """Makes one answer in slices, and knows what it has cost so far."""
+    """Makes one answer in slices, and measures its cost."""
 
     def __init__(self, time_slices: TimeSlices, peer: str) -> None:
         """In slices of that peer."""

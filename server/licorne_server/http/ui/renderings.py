@@ -18,7 +18,7 @@ PEER = "page"
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Viewers who may see the same: those with the same `identity`."""
+    """Viewers with the same rights: those with the same `identity`."""
 
     identity: Hashable = None
     peer: str = field(default=PEER, compare=False)

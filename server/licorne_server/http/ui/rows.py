@@ -24,7 +24,7 @@ from licorne_server.http.units import milliseconds
 
 
 def rm_row(rm: RmReport, connected: bool, since: float, caps: RmCaps) -> JsonObject:
-    """One RM: whether it is connected and since when, what it has and may have."""
+    """One RM: its connection and since when, its usage and its limits."""
     return {
         "id": rm.rm_id,
         "version": rm.version,
@@ -182,7 +182,7 @@ def node_row(node: NodeReport, reservations: Iterable[ReservationReport]) -> Jso
 
 
 def heat_row(node: NodeReport, resources: tuple[str, ...]) -> list[object]:
-    """One cell of the heat map: the node's id, its state, and of each resource what is used.
+    """One cell of the heat map: the node's id, its state, and the usage of each resource.
 
     The state is 0 for schedulable, 1 for drained, 2 for reserved. Usage is in thousandths of the
     capacity, -1 for a resource that the node does not have. What others run there counts as used.
@@ -197,7 +197,7 @@ def heat_row(node: NodeReport, resources: tuple[str, ...]) -> list[object]:
 
 
 def usage_row(usage: UsageReport) -> JsonObject:
-    """A user or a group in a list: what it has in all queues together."""
+    """A user or a group in a list: its usage in all queues together."""
     root = usage.queues
     return {
         "name": usage.name,
@@ -241,7 +241,7 @@ def _queues_of(usage: QueueUsage) -> Iterator[JsonObject]:
 
 
 def preemption_row(record: PreemptionRecord) -> JsonObject:
-    """A victim of preemption, and for whom or what it had to go."""
+    """A victim of preemption, with its preemptor or the reason."""
     queue = record.beneficiary_queue
     return {
         "number": record.number,

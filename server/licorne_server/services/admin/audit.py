@@ -33,7 +33,7 @@ class Audit:
     """Admits operators, and logs the caller, the request and the outcome."""
 
     def __init__(self, access: Access) -> None:
-        """`access` knows who calls."""
+        """`access` identifies the caller."""
         self._access = access
 
     def of(
@@ -77,7 +77,7 @@ class Audit:
     def _note(
         self, action: str, outcome: str, request: Message, context: Any, about: dict[str, object]
     ) -> None:
-        """Write the line. What was done was done, whatever becomes of the line."""
+        """Write the line. A failure of the line does not undo the action."""
         try:
             known = {"rm_id": shown(getattr(request, "rm_id", "")), **about, "outcome": outcome}
             log.info(EVENT, action=action, by=self._by(context), peer=context.peer(), **known)

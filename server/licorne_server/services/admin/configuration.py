@@ -37,7 +37,7 @@ class ConfigurationMethods:
         thread: ConfigThread,
         changes: Changes,
     ) -> None:
-        """Over what is in force for RMs; `thread` parses configurations."""
+        """Over the configurations of RMs; `thread` parses configurations."""
         self._thread = thread
         self._access = access
         self._names = names

@@ -16,10 +16,10 @@ MOST_NAMED = 20
 
 
 class Names:
-    """Finds what is named, and checks first that the caller may know of it."""
+    """Finds the subject of a request, after checking the caller's right to know of it."""
 
     def __init__(self, views: Views, access: Access, configurations: Configurations) -> None:
-        """Over the reports of the core, and who may see what.
+        """Over the reports of the core, and the rights of callers.
 
         `configurations` know RMs that are not registered now.
         """
@@ -56,7 +56,7 @@ class Names:
         return self._find(rm_id)
 
     def _check(self, rm_id: str, context: Any) -> None:
-        """Refuse what is no name of an RM, and callers that may not know of it."""
+        """Refuse malformed names of RMs, and callers that may not know of the RM."""
         if not rm_id:
             raise self._unnamed(context)
         problem = rm_id_problem(rm_id)

@@ -64,7 +64,7 @@ class PlanMethods:
     ) -> None:
         """Answered on `copies`; `thread` parses configurations, and `changes` know their bases.
 
-        What is worked out in the loop takes `time_slices`.
+        Work in the loop takes `time_slices`.
         """
         self._rms = rms
         self._time_slices = time_slices

@@ -37,7 +37,7 @@ class RevisionMethods:
         thread: ConfigThread,
         changes: Changes,
     ) -> None:
-        """Over what was in force for RMs; `thread` parses configurations."""
+        """Over the revisions of RMs; `thread` parses configurations."""
         self._access = access
         self._names = names
         self._audit = audit

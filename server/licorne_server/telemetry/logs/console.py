@@ -12,7 +12,7 @@ HEAD = ("timestamp", "level", "event")
 TRACE = "exception"
 EVENT_WIDTH = 28
 LEVEL_WIDTH = 8
-# From the time of day on: whoever watches a terminal knows the date.
+# From the time of day on: a terminal's reader knows the date.
 _CLOCK = slice(11, 23)
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/[]@%+#")
 

@@ -129,9 +129,9 @@ class Levels:
         self._derive()
 
     def want(self, owner: Hashable, levels: Mapping[str, str]) -> None:
-        """An RM wants these levels from now on, by names of loggers; all are known, and levels.
+        """Set the levels requested by an RM, by names of loggers; all names and levels are known.
 
-        What it has wanted before is forgotten. The cost does not depend on how many RMs want any.
+        Its earlier requests are dropped. The cost does not depend on the number of requesting RMs.
         """
         self.changes += 1
         before = self._wanted.pop(owner, {})

@@ -34,7 +34,7 @@ OF_ONE = Allowance(burst=200, per_second=5.0)
 """Allowance of lines for each event and each cause of it."""
 
 OF_ALL = Allowance(burst=4000, per_second=100.0)
-"""For the same lines of all who cause them together."""
+"""Allowance of the same lines for all causes together."""
 
 FOREIGN = Allowance(burst=20, per_second=1.0)
 """For what libraries say, for each kind: peers may choose how often, and what."""

@@ -68,7 +68,7 @@ class Lines:
             # Only the allowance of each caller counts.
             is_admitted = self._limits.admits_from(cause, kind, OWN, None)
         elif cause:
-            # Somebody has asked for details.
+            # Details are written on request: `debug` has a larger allowance.
             one = OWN if method == "debug" else OF_ONE
             is_admitted = self._limits.admits_from(cause, kind, one, OF_ALL)
         else:
@@ -78,9 +78,9 @@ class Lines:
         return self._make(kind, entry)
 
     def foreign(self, kind: str, level: str, event: str, **fields: Any) -> str:
-        """The line for what a library says, or the interpreter; empty if it is not to be written.
+        """The line for a message of a library or the interpreter; empty if it is not to be written.
 
-        `kind` is what the number of lines is limited by, and must not be up to any peer.
+        `kind` is the key of the rate limit, and must not be up to any peer.
         """
         try:
             if not self._limits.admits(kind, FOREIGN):
@@ -98,7 +98,7 @@ class Lines:
         try:
             return self._render(_render_exceptions(None, "", _stamp(None, "", entry)))
         except Exception:
-            # Whoever logs must not fail because a value has no text.
+            # The caller must not fail because a value has no text.
             self._drop(kind, Reason.UNPRINTABLE)
 
     def _drop(self, kind: str, reason: Reason) -> NoReturn:

@@ -56,22 +56,22 @@ class ProcessLogs:
         self._writer.start()
         set_up(self._level, self._lines, self._writer.write, self._writer.write_audit)
         self._strays = Strays(self._lines, self._writer.write)
-        # What libraries say of themselves at `debug` is for those who write them.
+        # Messages of libraries at `debug` are for their authors.
         self._strays.begin(logging.INFO if self._level == "debug" else logging.WARNING)
         self._redirect = Redirect(self._lines, self._writer.write)
         self._redirect.begin(saved)
-        # If the process crashes there is nobody left to make lines.
+        # In a crash of the process no thread is left to make lines.
         faulthandler.enable(file=saved)
 
     def end(self) -> None:
-        """Give everything back, and wait a bounded time for what is not written yet."""
+        """Undo the redirections, and wait a bounded time for unwritten lines."""
         faulthandler.disable()
         self._redirect.end()
         self._strays.end()
         self.flush()
 
     def flush(self) -> None:
-        """Wait a bounded time for what is not written yet. Nothing is logged any more after it."""
+        """Wait a bounded time for unwritten lines. Nothing is logged any more after it."""
         self._writer.close(FLUSH_SECONDS)
 
 

@@ -40,7 +40,7 @@ class Redirect:
         self._thread = threading.Thread(target=self._drain, name="stderr reader", daemon=True)
 
     def begin(self, saved: int) -> None:
-        """Redirect it. `saved` is a descriptor of what it is to be in the end."""
+        """Redirect it. `saved` is a descriptor of its final target."""
         self._saved = saved
         self._read, write = _pipe()
         os.dup2(write, STDERR)
@@ -48,7 +48,7 @@ class Redirect:
         self._thread.start()
 
     def end(self) -> None:
-        """Lead it to where it was before, and read what is left."""
+        """Undo the redirection, and read the rest."""
         os.dup2(self._saved, STDERR)
         self._ending.set()
         self._thread.join(END_SECONDS)

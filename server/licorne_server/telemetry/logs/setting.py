@@ -48,7 +48,7 @@ def set_up(
 
 
 def _wanted(logger: Logger, method: str, entry: EventDict) -> EventDict:
-    """Drop what is below the level of its logger, and name the logger."""
+    """Drop lines below the level of their logger, and name the logger."""
     if number_of(method) < logger.threshold:
         raise structlog.DropEvent
     entry["logger"] = logger.name
@@ -57,5 +57,5 @@ def _wanted(logger: Logger, method: str, entry: EventDict) -> EventDict:
 
 def _to_stderr(line: str) -> None:
     if sys.stderr is not None:
-        with suppress(OSError, ValueError):  # nobody reads it, or it is closed
+        with suppress(OSError, ValueError):  # it has no reader, or it is closed
             print(line, file=sys.stderr)

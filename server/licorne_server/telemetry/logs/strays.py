@@ -35,7 +35,7 @@ class Strays(logging.Handler):
         self._hooks = (sys.excepthook, threading.excepthook, sys.unraisablehook)
 
     def begin(self, level: int) -> None:
-        """Take everything over; loggers of Python say what is of this level or above."""
+        """Redirect everything; loggers of Python log at this level or above."""
         self._root.handlers[:] = [self]
         self._root.setLevel(level)
         logging.captureWarnings(True)

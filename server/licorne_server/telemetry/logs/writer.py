@@ -132,11 +132,11 @@ class Writer:
         return None
 
     def _write_some(self, fd: int, data: memoryview) -> memoryview:
-        """Write what the system takes now; what is left."""
+        """Write as much as the system takes now; returns the rest."""
         while True:
             try:
                 return data[os.write(fd, data) :]
-            except BlockingIOError:  # whoever shares the descriptor has made it so
+            except BlockingIOError:  # another owner of the descriptor has made it so
                 ready = select.poll()
                 ready.register(fd, select.POLLOUT)
                 ready.poll()

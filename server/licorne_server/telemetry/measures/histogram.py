@@ -8,7 +8,7 @@ OLDER = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 """The bounds that the older core's histograms have, in seconds."""
 
 WORK = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, *OLDER[4:])
-"""Bounds for what the server does at a time, in seconds; those of the older core are among them."""
+"""Bounds for durations of the server's work, in seconds; those of the older core are among them."""
 
 WAITS = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),

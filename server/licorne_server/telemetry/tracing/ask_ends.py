@@ -122,7 +122,7 @@ class AskEnds:
             self._end(rm_id, found, GONE)
 
     def forget(self, rm_id: RmId) -> None:
-        """The RM is gone, or starts anew: its asks went with what it had."""
+        """End all asks of an RM that is gone, or starts anew."""
         gone, time = self._followed.take_all(rm_id), self._spans.now()
 
         def end_one() -> bool:

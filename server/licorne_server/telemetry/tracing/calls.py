@@ -25,7 +25,7 @@ def current_context() -> TraceContext | None:
 
 
 def note_call(metadata: Metadata) -> bool:
-    """Take the context out of the metadata of a call; whether what it has can be read."""
+    """Take the context out of a call's metadata; returns False if it is malformed."""
     found: dict[str, list[str]] = {TRACEPARENT: [], TRACESTATE: []}
     for name, value in metadata:
         if name in found and isinstance(value, str):
@@ -41,7 +41,7 @@ def note_call(metadata: Metadata) -> bool:
 
 @contextmanager
 def inside(context: TraceContext) -> Iterator[None]:
-    """Inside the block what is begun belongs to this span."""
+    """Make this span the parent of all work inside the block."""
     token = _current.set(context)
     try:
         yield

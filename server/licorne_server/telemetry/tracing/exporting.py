@@ -108,7 +108,7 @@ class Exporting(SpanProcessor):
                 break
         if self._on_end is not None:
             loop, done = self._on_end
-            with suppress(RuntimeError):  # nobody waited so long, and the loop is gone
+            with suppress(RuntimeError):  # the wait timed out, and the loop is gone
                 loop.call_soon_threadsafe(done.set)
 
     def _take(self) -> list[ReadableSpan]:
@@ -146,7 +146,7 @@ def _rm_id(span: ReadableSpan) -> object:
 
 
 class _Overheard(logging.Filter):
-    """Keeps what the exporter would log, for the one line that the server's log has."""
+    """Collects the exporter's log messages, for the one line of the server's log."""
 
     said = ""
 

@@ -83,7 +83,7 @@ class FollowedAsks:
         return list(self._of_rms)
 
     def of(self, rm_id: RmId) -> Mapping[Key, FollowedAsk]:
-        """The asks of the RM that are followed now; who adds or takes some needs a copy."""
+        """The followed asks of the RM; copy them before adding or removing any."""
         return self._of_rms.get(rm_id, {})
 
     def admit(self, rm_id: RmId, key: Key) -> bool:

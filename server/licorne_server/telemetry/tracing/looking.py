@@ -61,7 +61,7 @@ class Looking:
             self._news.set()
 
     def changed(self, rm_id: RmId) -> None:
-        """Something has happened to what the RM has."""
+        """Note a change of the RM's books."""
         if self._followed.has(rm_id):
             self._changed[rm_id] = None
             self._news.set()

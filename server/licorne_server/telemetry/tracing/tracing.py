@@ -47,7 +47,7 @@ from licorne_server.telemetry.tracing.spans import Spans
 log = structlog.get_logger("core.tracing.tracing")
 
 MAX_ATTRIBUTE = 1024
-"""Characters of a text in a span; what is behind them is left out."""
+"""Characters of a text in a span; the rest is left out."""
 
 MAX_EVENTS = 16
 """Events of a span, as an ask may wait for days; of more than that these are the last ones. Each
@@ -115,7 +115,7 @@ class Tracing:
 
     @harmless
     def called(self, metadata: Metadata) -> None:
-        """A call came with this metadata: what it brings belongs to the caller's trace."""
+        """Note a call with this metadata: its work belongs to the caller's trace."""
         if not note_call(metadata):
             self.counts.malformed += 1
             self._malformed.tell()
