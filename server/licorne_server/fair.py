@@ -42,13 +42,13 @@ class RoundRobin(Generic[K, T]):
     """A line for each key. The keys take turns; a line is served in the order of arrival."""
 
     def __init__(self) -> None:
-        """All lines are empty."""
+        """Make empty lines."""
         # The first key is the next. A key whose line is empty is not there.
         self._lines: dict[K, deque[T]] = {}
         self._size = 0
 
     def __len__(self) -> int:
-        """The items of all lines."""
+        """Number of items of all lines."""
         return self._size
 
     def line(self, key: K) -> Sequence[T]:
@@ -94,7 +94,7 @@ class PeerQuota:
     each: int
 
     def __init__(self, total: int, each: int, refusal: Refusal) -> None:
-        """All places are free; `refusal` makes the error for one too many."""
+        """Make all places free; `refusal` makes the error for one too many."""
         self.total = total
         self.each = each
         self._refusal = refusal
@@ -128,7 +128,7 @@ class Turns:
     """One peer has the turn at a time; then the next peer has it."""
 
     def __init__(self) -> None:
-        """The turn is free."""
+        """Make the turn free."""
         self.taken = False
         self._waiting: RoundRobin[str, asyncio.Future[None]] = RoundRobin()
 

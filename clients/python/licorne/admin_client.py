@@ -225,7 +225,7 @@ class AdminCalls(OfOneRm):
         return dict(answer.levels)
 
     async def dump_state(self) -> AsyncGenerator[bytes, None]:
-        """All that the server knows of the RM, or of all RMs: one JSON document, in pieces."""
+        """The server's state of the RM, or of all RMs: one JSON document, in pieces."""
         request = pb.DumpStateRequest(rm_id=self.rm_id)
         pieces = self._calls.stream(lambda channel: _stub(channel).DumpState, request)
         async with aclosing(pieces):

@@ -38,7 +38,7 @@ class Backoff:
             self.reset()
 
     def reset(self) -> None:
-        """Take the ceiling back to the start, as after a connection that did not fail."""
+        """Reset the ceiling, as after a connection that did not fail."""
         self._ceiling = self._retry.initial
 
     def next(self, *, exhausted: bool = False) -> float:

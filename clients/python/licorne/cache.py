@@ -35,7 +35,7 @@ class Cache:
     """Nodes, applications, asks and allocations, each in the order in which they were added."""
 
     def __init__(self) -> None:
-        """Start with nothing."""
+        """Make an empty cache."""
         self.nodes: dict[str, KnownNode] = {}
         """The nodes, by id."""
         self.applications: dict[AppKey, KnownApplication] = {}
@@ -255,7 +255,7 @@ class Cache:
         self.by_node[node_id].add(key)
 
     def undo(self, key: str) -> bool:
-        """Take back the last change of a known ask, because it was refused.
+        """Undo the last change of a known ask, because it was refused.
 
         Returns False if there was no change, so that the ask itself was refused.
         """

@@ -96,7 +96,7 @@ class ContainerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRecord:
-    """Something that happened in the partitions of this resource manager.
+    """An event of the partitions of this resource manager.
 
     What `object_id` and `reference_id` are the ids of depends on the type.
     """

@@ -29,7 +29,7 @@ class ClientContext:
     def __init__(
         self, session: Session, limits: Limits, callbacks: Callbacks, gangs: GangOptions
     ) -> None:
-        """Start with nothing."""
+        """Start without state."""
         self.session = session
         self.cache = Cache()
         self.answers = Answers(self.cache, gangs, self.queue)
@@ -64,7 +64,7 @@ class ClientContext:
         self.wake.set()
 
     def end(self, failure: LicorneError | None) -> None:
-        """There will be no further stream. The first call counts, with its reason."""
+        """End the client for good. The first call counts, with its reason."""
         if self.failure is not None:
             return
         self.failure = failure or Closed("the client was closed")

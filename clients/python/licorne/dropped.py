@@ -14,20 +14,20 @@ class Dropped:
     """Dropped asks by application. Each is taken once, or forgotten."""
 
     def __init__(self) -> None:
-        """Start with none."""
+        """Start without asks."""
         self._by_application: dict[AppKey, dict[str, KnownAsk]] = {}
         self._application_of: dict[str, AppKey] = {}
         """By key: where each of them is."""
 
     def add(self, known: KnownAsk) -> None:
-        """Keep an ask behind those of its application that were dropped before."""
+        """Add an ask behind those of its application that were dropped before."""
         ask = known.ask
         application = ask.partition, ask.application_id
         self._by_application.setdefault(application, {})[ask.key] = known
         self._application_of[ask.key] = application
 
     def forget(self, keys: Iterable[str]) -> None:
-        """These asks were released, or are asked for by the caller."""
+        """Remove asks that were released, or are asked for by the caller."""
         if not self._application_of:
             return
         for key in keys:
@@ -36,14 +36,14 @@ class Dropped:
                 del self._by_application[application][key]
 
     def take(self, application: AppKey) -> list[KnownAsk]:
-        """Take those of an application, in the order in which they were dropped."""
+        """Take the asks of an application, in the order in which they were dropped."""
         taken = self._by_application.pop(application, {})
         for key in taken:
             del self._application_of[key]
         return list(taken.values())
 
     def take_all(self) -> list[KnownAsk]:
-        """Take those of all applications."""
+        """Take the asks of all applications."""
         return [
             known for application in list(self._by_application) for known in self.take(application)
         ]

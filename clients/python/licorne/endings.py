@@ -49,7 +49,7 @@ class Endings:
         self._queue = queue
 
     def released(self, released: si.AllocationRelease) -> Iterator[Event]:
-        """One end that was reported, or that is wanted."""
+        """Apply one end, reported or wanted by the server."""
         cache = self._cache
         key = released.allocationKey
         known = cache.asks.get(key)

@@ -42,7 +42,7 @@ class ConfigInvalid(LicorneError):
     """The server refused the queue configuration. `problems` are all that it found there."""
 
     def __init__(self, text: str, problems: Sequence[str]) -> None:
-        """Keep the problems, one text each, as the server worded them."""
+        """Store the problems, one text each, as the server worded them."""
         super().__init__(text)
         self.problems = tuple(problems)
 
@@ -58,7 +58,7 @@ class StaleRevision(LicorneError):
     """
 
     def __init__(self, text: str, revision: int) -> None:
-        """Keep the number."""
+        """Store the number."""
         super().__init__(text)
         self.revision = revision
 
@@ -70,7 +70,7 @@ class EventsMissed(LicorneError):
     """
 
     def __init__(self, text: str, instance: str, next_id: int) -> None:
-        """Keep where to go on."""
+        """Store the point to go on from."""
         super().__init__(text)
         self.instance = instance
         self.next_id = next_id
@@ -84,16 +84,16 @@ class CallFailed(LicorneError):
     """
 
     def __init__(self, text: str, reason: str) -> None:
-        """Keep the reason."""
+        """Store the reason."""
         super().__init__(text)
         self.reason = reason
 
 
 class Rejected(LicorneError):
-    """One item cannot be sent: `key` is that of the node, application or ask, `reason` says why."""
+    """One item cannot be sent: `key` names the node, application or ask."""
 
     def __init__(self, key: str, reason: str) -> None:
-        """Keep both; the error's text is ``key: reason``."""
+        """Store both; the error's text is ``key: reason``."""
         super().__init__(f"{key}: {reason}")
         self.key = key
         self.reason = reason

@@ -26,7 +26,7 @@ class Handlers:
     """
 
     def __init__(self) -> None:
-        """Start with none."""
+        """Start without handlers."""
         self._handlers: defaultdict[type, list[Handler[Any]]] = defaultdict(list)
 
     def on(self, kind: type[E]) -> Callable[[Handler[E]], Handler[E]]:

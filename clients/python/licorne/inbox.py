@@ -20,7 +20,7 @@ class Inbox:
         self._limit = limit
         self._consumed = consumed
         self._batches: deque[tuple[Stamp, int, deque[Event]]] = deque()
-        """For each response: its stamp, its number and its events that were not taken yet."""
+        """For each response: its stamp, its number and its events not taken yet."""
         self._size = 0
         """Events that wait, plus one for each response that is not dealt with."""
         self._news = asyncio.Event()

@@ -126,7 +126,7 @@ class Confirm(Enum):
     """
 
     NOTHING = "nothing"
-    """None: for a resource manager that runs something in its placeholders, such as pause pods."""
+    """None: for a resource manager that runs pods, such as pause pods, in placeholders."""
     PLACEHOLDERS = "placeholders"
     """Placeholders: for one that runs nothing in them. This is the default."""
     EVERYTHING = "everything"

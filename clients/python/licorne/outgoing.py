@@ -65,7 +65,7 @@ class Outgoing:
         self._room.set()
 
     def clear(self) -> None:
-        """Forget what waits."""
+        """Drop the queue."""
         self.packer.clear()
         self._answers.clear()
         self._victims.clear()

@@ -98,7 +98,7 @@ class Packer:
         return self._requests.popleft()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all requests."""
         self._requests.clear()
         self._counts.clear()
         self.items = 0

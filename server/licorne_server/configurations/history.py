@@ -157,7 +157,7 @@ class Configurations:
 
     @contextmanager
     def expecting(self, revisions: Revisions | None) -> Iterator[None]:
-        """Inside the block this comes into force with the next configuration that the core takes.
+        """Announce revisions that come into force with the core's next configuration of the RM.
 
         The RM's lock is held meanwhile.
         """
@@ -178,7 +178,7 @@ class Configurations:
             self.put(expected)
 
     def put(self, revisions: Revisions) -> None:
-        """This is known of the RM from now on."""
+        """Set the revisions of the RM."""
         self._of[revisions.rm_id] = revisions
         if revisions.rm_id in self._gone:
             self.gone(revisions.rm_id)

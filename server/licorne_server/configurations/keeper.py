@@ -25,7 +25,7 @@ class Keeper:
     """Writes that have failed since the start."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """Keep revisions in the folder; nothing is read or written before `open`."""
+        """Store revisions in the folder; nothing is read or written before `open`."""
         self.failures = 0
         self._dir = None if folder is None else StateDir(folder)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state")
@@ -78,14 +78,14 @@ class Keeper:
             self._begin(rm_id, partial(self._dir.discard, rm_id))
 
     def save(self, revisions: Revisions) -> None:
-        """Keep the revisions as soon as possible; a failure is in the log."""
+        """Store the revisions as soon as possible; a failure is logged."""
         rm_id = revisions.rm_id
         if self._dir is not None and self._latest.get(rm_id) is not revisions:
             self._latest[rm_id] = revisions
             self._begin(rm_id, partial(self._dir.write, revisions))
 
     def drop(self, rm_id: RmId) -> None:
-        """Keep nothing of the RM any more."""
+        """Delete the stored revisions of the RM."""
         if self._dir is not None:
             self._latest.pop(rm_id, None)
             self._begin(rm_id, partial(self._dir.drop, rm_id))

@@ -96,13 +96,13 @@ class Reloader:
         self._watch: asyncio.Task[None] | None = None
 
     def watch(self) -> None:
-        """Look at the file from now on, if there is one."""
+        """Begin to watch the file, if there is one."""
         if self._default.file is not None:
             work = self._look(self._default.file)
             self._watch = asyncio.get_running_loop().create_task(work, name="default file")
 
     async def stop(self) -> None:
-        """Look no more, and wait until the reload that has begun is carried out."""
+        """Stop watching, and wait for the reload under way."""
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.wait([self._watch])
@@ -170,7 +170,7 @@ class Reloader:
         return True
 
     async def _hand_out(self, file: Path) -> tuple[ReloadedRm, ...]:
-        """Let all RMs that run the file's configuration have the new one.
+        """Apply the new one to all RMs with the file's configuration.
 
         RMs that register just now are among them: they may have begun with the old one.
         """
@@ -179,7 +179,7 @@ class Reloader:
         return tuple(reloaded for reloaded in found if reloaded is not None)
 
     async def _follow(self, rm_id: RmId, file: Path) -> ReloadedRm | None:
-        """Let one RM have it; None if it does not run the file's configuration."""
+        """Apply it to one RM; None if the RM does not run the file's configuration."""
         revision = 0
         try:
             async with configuring(self._rms, rm_id, self._clock.now):

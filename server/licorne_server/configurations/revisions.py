@@ -73,7 +73,7 @@ class Revisions:
 
     @property
     def current(self) -> Revision:
-        """The one in force."""
+        """The revision in force."""
         return self.kept[-1]
 
     @property
@@ -95,7 +95,7 @@ class Revisions:
         return self.current.extra if extra in ("", self.said_extra) else extra
 
     def saying(self, text: str, extra: str = "") -> "Revisions":
-        """The same after the RM has said the texts. An empty text says nothing."""
+        """The same with new own texts of the RM. An empty text changes nothing."""
         return replace(self, said=text or self.said, said_extra=extra or self.said_extra)
 
     def find(self, number: int) -> Revision | None:

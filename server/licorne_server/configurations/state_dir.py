@@ -62,7 +62,7 @@ class StateDir:
     """The configurations in one state directory. Its methods wait for the disk."""
 
     def __init__(self, path: Path) -> None:
-        """Nothing is read or written before `open`."""
+        """Read and write nothing before `open`."""
         self._path = path
         self._file = path / DATABASE
         self._lock = -1
@@ -122,7 +122,7 @@ class StateDir:
             _remove_others(database, revisions.rm_id, texts_of(revisions))
 
     def write(self, revisions: Revisions) -> None:
-        """Both in one."""
+        """Prepare and commit."""
         self.prepare(revisions)
         self.commit(revisions)
 
@@ -135,7 +135,7 @@ class StateDir:
             _remove_others(database, rm_id, needed)
 
     def drop(self, rm_id: RmId) -> None:
-        """Remove all of an RM."""
+        """Remove all records of an RM."""
         with self._transaction() as database:
             database.execute("DELETE FROM records WHERE rm_id = ?", (rm_id,))
             database.execute("DELETE FROM texts WHERE rm_id = ?", (rm_id,))
@@ -233,7 +233,7 @@ class StateDir:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Everything in the block or nothing.
+        """Run the block as one transaction.
 
         Raises:
             OSError: it cannot be written, or the directory is not ours any more.
@@ -257,7 +257,7 @@ def _connect(file: Path) -> sqlite3.Connection:
 
 
 def _check(database: sqlite3.Connection) -> None:
-    """Look whether the tables are whole.
+    """Check the integrity of the tables.
 
     Raises:
         Damaged: they are not, or are of another version.

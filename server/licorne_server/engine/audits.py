@@ -29,7 +29,7 @@ class Audits:
     """The audits of one server."""
 
     def __init__(self, views: Views, clock: Clock, time_slices: TimeSlices) -> None:
-        """None yet; `start` begins to wait for the first one."""
+        """Make no audit yet; `start` begins to wait for the first one."""
         self._views = views
         self._clock = clock
         self._time_slices = time_slices
@@ -44,7 +44,7 @@ class Audits:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="audits")
 
     async def stop(self) -> None:
-        """Make no more."""
+        """Stop the audits."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

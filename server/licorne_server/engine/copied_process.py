@@ -116,7 +116,7 @@ def _be_the_copy(work: Callable[[Spent], bytes], writer: int, parent: int, secon
 
 
 def _prepare(writer: int, parent: int, seconds: int) -> None:
-    """Let go of all that is the parent's, and see to it that the copy ends."""
+    """Release everything of the parent's, and bound the copy's life."""
     _close_all_but(writer)
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

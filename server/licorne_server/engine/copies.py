@@ -75,7 +75,7 @@ class Copies:
         shortage: Callable[[int], str],
         pauses: Pauses,
     ) -> None:
-        """Of the engine's scheduler; making one takes one of `time_slices`.
+        """Copy the engine's scheduler; a copy takes one of `time_slices`.
 
         `shortage` gives the reason if there is no memory for a copy, given the estimated bytes of
         its RM, else the empty text. `pauses` gives the time of the next copy.
@@ -273,7 +273,7 @@ def _kill(child: Child) -> None:
 
 
 async def _told(answers: int) -> bytes | None:
-    """All that comes through a pipe until its other end is closed; None if that takes too long."""
+    """All bytes of a pipe until its other end is closed; None on a timeout."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
     parts: list[bytes] = []

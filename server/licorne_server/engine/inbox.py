@@ -41,7 +41,7 @@ class Inbox:
     __slots__ = ("answers", "commands", "size")
 
     def __init__(self) -> None:
-        """Nothing waits."""
+        """Make empty queues."""
         self.answers: dict[RmId, deque[Entry]] = {}
         self.commands: dict[RmId | None, deque[Entry]] = {}
         self.size = 0
@@ -77,7 +77,7 @@ class Inbox:
         return _take_turn(self.commands)
 
     def take_all(self) -> list[Entry]:
-        """Empty it."""
+        """Empty the queues; returns their entries."""
         entries = [
             entry for line in (*self.answers.values(), *self.commands.values()) for entry in line
         ]

@@ -37,7 +37,7 @@ class Pauses:
         now: Callable[[], float] = monotonic,
         stopwatch: Callable[[], float] = perf_counter,
     ) -> None:
-        """None is to be longer than `most` seconds; with 0 they are neither bounded nor charged.
+        """Bound a pause by `most` seconds; with 0 they are neither bounded nor charged.
 
         `resident` gives the memory of the process in bytes, `now` and `stopwatch` seconds.
         """
@@ -78,7 +78,7 @@ class Pauses:
 
     @contextmanager
     def measured(self) -> Iterator[None]:
-        """Inside the block a copy is made."""
+        """Measure the block as the making of a copy."""
         begin = self._stopwatch()
         try:
             yield

@@ -57,7 +57,7 @@ class Written:
     __slots__ = ("_data", "_ends", "_facts", "_first_id", "_next_fact", "encode")
 
     def __init__(self, block: Block, encode: Encode) -> None:
-        """Nothing is written yet."""
+        """Start without encoded events."""
         self.encode = encode
         """Encoder of an event."""
         self._first_id = block.first_id
@@ -69,7 +69,7 @@ class Written:
         self._ends: list[int] = []
 
     def __len__(self) -> int:
-        """Bytes that are written."""
+        """Number of encoded bytes."""
         return len(self._data)
 
     def write(self, over: Callable[[], bool]) -> None:

@@ -50,7 +50,7 @@ class Ending(Enum):
 
 
 class TooManyStreams(Exception):
-    """There is one watcher too many; the text says which bound is reached."""
+    """There is one subscriber too many; the text gives the bound that is reached."""
 
 
 class EventLog:
@@ -165,7 +165,7 @@ class EventLog:
 
     @contextmanager
     def watched_by(self, peer: str) -> Iterator[None]:
-        """Inside the block, count a watcher against the bounds for the RM and for its peer.
+        """Count a subscriber inside the block, against the bounds for the RM and for its peer.
 
         Raises:
             TooManyStreams: a bound is reached.
@@ -346,7 +346,7 @@ class EventLogs:
             log.follow(self._settings(rm_id))
 
     def add(self, happened: Happened) -> None:
-        """Take in facts for the log of their RM."""
+        """Append facts to the log of their RM."""
         log = self._logs.get(happened.rm_id)
         if log is not None:
             log.append(happened.facts, happened.footprint)

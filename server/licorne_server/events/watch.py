@@ -34,10 +34,10 @@ class Overtaken(Exception):
 
 
 class Over(Exception):
-    """Everything was read, and nothing more will come."""
+    """All events were read, and the log has ended."""
 
     def __init__(self, ending: Ending) -> None:
-        """For this reason."""
+        """Make the error with the log's ending."""
         super().__init__(ending.value)
         self.ending = ending
 
@@ -51,7 +51,7 @@ class Batch(NamedTuple):
 
 
 class Watch:
-    """One reader's place in a log; `next_id` is the event that it reads next."""
+    """One reader's position in a log; `next_id` is the event that it reads next."""
 
     def __init__(self, log: EventLog, start: int, time_slices: TimeSlices, peer: str) -> None:
         """Begin at an id, perhaps a future one. `peer` pays for the slices."""

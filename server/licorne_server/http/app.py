@@ -147,7 +147,7 @@ class _Watched:
 
 
 def _add_nothing(app: web.Application, sources: Sources, dumps: StateDumps) -> None:
-    """Metrics and probes are all."""
+    """Add nothing to metrics and probes."""
 
 
 def _add_everything(app: web.Application, sources: Sources, dumps: StateDumps) -> None:

@@ -19,7 +19,7 @@ class Cors:
     """Sends browsers the origins that may read."""
 
     def __init__(self, origins: frozenset[str]) -> None:
-        """These may; all, if ``*`` is one of them."""
+        """Allow these origins; all, if ``*`` is one of them."""
         self._origins = origins
 
     @web.middleware
@@ -38,7 +38,7 @@ class Cors:
         )
 
     async def allowed(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Say on an answer, an error as well, that the page may read it."""
+        """Add the headers by which the page may read an answer or an error."""
         if not self._origins:
             return
         if ANY not in self._origins:

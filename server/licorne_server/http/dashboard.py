@@ -19,7 +19,7 @@ class DashboardReads:
     """The history of the last day, and how full the nodes are."""
 
     def __init__(self, sources: Sources) -> None:
-        """Answer from these."""
+        """Read from these sources."""
         self._views: Views = sources.views
         self._history = sources.history
 

@@ -30,7 +30,7 @@ class DumpInProgress(Exception):
     """Another caller's dump is under way."""
 
     def __init__(self) -> None:
-        """There is only one reason."""
+        """Make the error with its fixed reason."""
         super().__init__("a state dump is being sent already")
 
 
@@ -38,7 +38,7 @@ class StateDumps:
     """Makes dumps, one at a time."""
 
     def __init__(self, sources: Sources) -> None:
-        """Dump these."""
+        """Dump these sources."""
         self._sources = sources
         self._busy = False
 

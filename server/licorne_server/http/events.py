@@ -24,7 +24,7 @@ class EventReads:
     """The two paths below ``events``. `rm` in the query names the RM; the default is the first."""
 
     def __init__(self, sources: Sources) -> None:
-        """Answer from these."""
+        """Read from these sources."""
         self._logs: EventLogs = sources.events
         self._time_slices = sources.time_slices
 
@@ -74,7 +74,7 @@ class EventReads:
 
 
 async def _lines(request: web.Request, log: EventLog, watch: Watch) -> AsyncGenerator[bytes, None]:
-    """All lines, until the reader is gone. If the events end, a last line says why."""
+    """All lines, until the reader is gone. If the events end, a last line gives the reason."""
     yield _line({"InstanceUUID": log.instance})
     while True:
         try:

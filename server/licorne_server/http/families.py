@@ -36,7 +36,7 @@ class Families:
     """Metrics by name. The first addition to a name decides its kind, text and labels."""
 
     def __init__(self) -> None:
-        """Start with none."""
+        """Start without metrics."""
         self._by_name: dict[str, Family] = {}
 
     def gauge(self, name: str, text: str, labels: Labels, values: Mapping[Labels, float]) -> None:

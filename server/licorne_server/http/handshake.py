@@ -24,7 +24,7 @@ SHUTDOWN_SECONDS = 3.0
 
 
 class _Waiting(asyncio.Protocol):
-    """Keeps what comes between the end of the handshake and the handler's beginning."""
+    """Buffers bytes between the end of the handshake and the handler's start."""
 
     def __init__(self) -> None:
         self.data = b""
@@ -47,14 +47,14 @@ class Handshake(asyncio.Protocol):
     """The connection without TLS."""
 
     def __init__(self, of: "Handshakes", make_handler: Callable[[], asyncio.Protocol]) -> None:
-        """It is begun when the connection is there."""
+        """Wait for the connection before beginning."""
         self.transport = None
         self._of = of
         self._make_handler = make_handler
         self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin, when its turn comes."""
+        """Begin when its turn comes."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         # What the peer says is for the handshake.
@@ -67,7 +67,7 @@ class Handshake(asyncio.Protocol):
         self.stop()
 
     def stop(self) -> None:
-        """Give it up."""
+        """Abort the handshake."""
         if self._task is not None:
             self._task.cancel()
 
@@ -114,7 +114,7 @@ class Handshakes:
         return handshake
 
     def stop(self) -> None:
-        """Give up all."""
+        """Abort all handshakes."""
         for handshake in list(self.under_way):
             handshake.stop()
 

@@ -56,12 +56,12 @@ class Found:
     """Findings of a check: their number, and the first few in words."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Start without findings."""
         self.count = 0
         self.texts: list[str] = []
 
     def add(self, text: str) -> None:
-        """One finding more."""
+        """Add one finding."""
         self.count += 1
         if len(self.texts) < SHOWN:
             self.texts.append(text)
@@ -93,7 +93,7 @@ class HealthReads:
     """The path of the health checks. They are made anew for every request."""
 
     def __init__(self, sources: Sources) -> None:
-        """Check these."""
+        """Check these sources."""
         self._sources = sources
 
     def routes(self) -> list[web.RouteDef]:

@@ -77,7 +77,7 @@ def _task_group_json(group: TaskGroupReport) -> JsonObject:
 
 
 def _times_json(app: AppReport) -> JsonObject:
-    """All in nanoseconds but `startTime`, which is in milliseconds, and a text."""
+    """Times in nanoseconds, except `startTime`, which is in milliseconds, and a text."""
     log = [{"time": nanoseconds(time), "applicationState": state} for time, state in app.state_log]
     return {
         **times(

@@ -14,7 +14,7 @@ class Listener:
     """An application on an address."""
 
     def __init__(self, app: web.Application, door: Door, idle: float) -> None:
-        """Let in whom the door lets in; a request's head may take `idle` seconds."""
+        """Admit connections by the door; a request's head may take `idle` seconds."""
         self._door = door
         self._runner = web.AppRunner(
             app,

@@ -106,7 +106,7 @@ class _Partition:
         self._resources = {"memory", "vcore"}
 
     def steps(self) -> Iterator[None]:
-        """Everything, one node, application or queue at a step."""
+        """Add all metrics, one node, application or queue at a step."""
         self._totals()
         yield
         yield from self._nodes()

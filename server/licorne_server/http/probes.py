@@ -38,7 +38,7 @@ class Heartbeat:
         self._timer = asyncio.get_running_loop().call_later(BEAT_SECONDS, self.beat)
 
     def stop(self) -> None:
-        """Beat no more."""
+        """Stop beating."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -82,7 +82,7 @@ class Probes:
     """``/livez`` and ``/readyz``: 200 and ``ok``, or 503 and the problem."""
 
     def __init__(self, status: Status) -> None:
-        """Answer from it."""
+        """Read from this status."""
         self._status = status
 
     async def live(self, request: web.Request) -> web.Response:

@@ -23,7 +23,7 @@ HOLDERS = ("able", "idle")
 """Labels of a reservation: its ask could have the node if that were empty, or not."""
 
 OTHERS = "(others)"
-"""In place of the path of queues that have none: their asks must not be missing in the sum."""
+"""Path that stands for queues without metrics of their own, so that the sum is complete."""
 
 _PLACE = ("rm", "partition")
 _LIVE = ("new", "accepted", "running", "resuming", "completing", "failing")

@@ -16,7 +16,7 @@ MAX_RMS = 100
 """RMs with histograms of their own, those that registered first."""
 
 OTHERS = "(others)"
-"""In place of the id of the other RMs."""
+"""Id that stands for the other RMs."""
 
 HISTOGRAMS = {
     "allocation": (

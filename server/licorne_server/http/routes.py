@@ -34,7 +34,7 @@ class Reads:
     """One method for each path. Every answer is made from the core as it is then."""
 
     def __init__(self, sources: Sources) -> None:
-        """Answer from these."""
+        """Read from these sources."""
         self._views: Views = sources.views
         self._started_time = sources.started_time
         self._thread = sources.config_thread

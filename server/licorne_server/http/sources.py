@@ -53,7 +53,7 @@ class RmFigures:
     outbox_messages: int = 0
     outbox_bytes: int = 0
     outbox_age: float = 0.0
-    """For how many seconds the oldest message has waited that is not written yet."""
+    """Waiting time of the oldest unwritten message, in seconds."""
     resyncs: int = 0
     events: EventFigures = EventFigures()
     measures: RmMeasures = field(default_factory=RmMeasures)
@@ -70,7 +70,7 @@ class Figures:
     calls: Calls = field(default_factory=Calls)
     """gRPC calls."""
     certificate_end: float = 0.0
-    """Until when the server's certificate is valid, in unix seconds; 0 without TLS."""
+    """End of the server certificate's validity, in unix seconds; 0 without TLS."""
     audits: int = 0
     audit_findings: int = 0
     """Disagreements of the books at the last audit."""

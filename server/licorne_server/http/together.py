@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class _Making(Generic[T]):
-    """Something that is being made, and how many wait for it."""
+    """A task under way, and the number of its waiting callers."""
 
     def __init__(self, task: asyncio.Task[T]) -> None:
         self.task = task
@@ -19,7 +19,7 @@ class Together(Generic[T]):
     """Makes things in tasks of their own, independent of their first caller."""
 
     def __init__(self) -> None:
-        """Nothing is being made."""
+        """Start without tasks."""
         self._under_way: dict[Hashable, _Making[T]] = {}
 
     async def make(self, key: Hashable, begin: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -27,7 +27,7 @@ class UsageReads:
     """The four paths below ``usage``."""
 
     def __init__(self, sources: Sources) -> None:
-        """Answer from these."""
+        """Read from these sources."""
         self._views: Views = sources.views
 
     def routes(self) -> list[web.RouteDef]:

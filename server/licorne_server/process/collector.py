@@ -19,7 +19,7 @@ YOUNG = 10_000
 """New objects after which these are looked at."""
 
 NEVER = 2**31 - 1
-"""Such looks after which older objects are looked at too: that is done in here alone."""
+"""A threshold that is never reached: older objects are collected by this module alone."""
 
 SWITCH_SECONDS = 0.0005
 """Seconds that the loop waits for a computing thread, such as one that reads a configuration. It
@@ -104,7 +104,7 @@ class Collector:
             self._slow.note("collection", spent)
 
     def _pass(self) -> float:
-        """Look at everything that is not exempt; the seconds that it took."""
+        """Collect all objects that are not exempt; returns the seconds that it took."""
         blocks = sys.getallocatedblocks() - self._exempt
         begin = perf_counter()
         gc.collect()

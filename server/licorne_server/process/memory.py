@@ -27,8 +27,8 @@ ENOUGH_PERCENT = 95
 ask could cross in one direction and every release in the other."""
 
 LOOKS_BETWEEN_RETURNS = 20
-"""Looks, which make 5 s, between two times that memory is given back. To go through what the C
-library keeps takes 0.1 s for a gigabyte, and much of it is in use again soon."""
+"""Looks, which make 5 s, between two returns of memory. A return takes 0.1 s for each gigabyte of
+the C library's, and much of it is in use again soon."""
 
 
 LOOKS_BETWEEN_TELLINGS = 4
@@ -115,17 +115,17 @@ class Memory:
         return ""
 
     def start(self) -> None:
-        """Look from now on, if there is a limit."""
+        """Begin to look, if there is a limit."""
         if self.limit:
             self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._beat)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         if self._timer is not None:
             self._timer.cancel()
 
     def look(self) -> None:
-        """Compare once."""
+        """Compare the memory with the limit once."""
         resident = self.resident
         level = self._level_at(resident)
         self._looks_to_tell -= 1
@@ -173,7 +173,7 @@ class Memory:
         self._post(RefuseNewWork(shortage=level, reason=self._reason))
 
     def _give_back(self) -> None:
-        """In a thread, as it may take long; only one at a time."""
+        """Return memory in a thread, as it may take long; only one at a time."""
         if self.returning is None or self.returning.done():
             self._looks_to_return = LOOKS_BETWEEN_RETURNS
             loop = asyncio.get_running_loop()

@@ -14,7 +14,7 @@ class RunToCompletion:
     """Runs work in tasks of its own: a caller that is cancelled leaves after the work's end."""
 
     def __init__(self, what: str) -> None:
-        """Nothing runs yet. `what` the work is, in the log."""
+        """Start without work. `what` names it in the log."""
         self._what = what
         self._begun: set[asyncio.Task[Any]] = set()
 

@@ -83,7 +83,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything that can be set. Times are in seconds."""
+    """All settings. Times are in seconds."""
 
     listen: Address = Address(host="127.0.0.1", port=7070)
     http: Address | None = Address(host="127.0.0.1", port=9080)

@@ -15,7 +15,7 @@ class SlowSteps:
     """Number and duration of the slow steps of one server."""
 
     def __init__(self) -> None:
-        """None was."""
+        """Start without a slow step."""
         self.count = dict.fromkeys(STEPS, 0)
         """By kind."""
         self.seconds = dict.fromkeys(STEPS, 0.0)

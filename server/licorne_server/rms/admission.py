@@ -121,7 +121,7 @@ class Admission:
         parsed: SubmittedConfig,
         then: Callable[[], Awaitable[None]] | None,
     ) -> RegistrationFailed | None:
-        """Have the RM registered, and do what follows on that; why it is not, if it is refused."""
+        """Register the RM, and run `then`; returns the failure if it is refused."""
         # Read no earlier: who hands out another default looks at the RMs that arrive.
         usable = parsed or self._configurations.default.current
         command = entry.command
@@ -187,7 +187,7 @@ class _Entry(NamedTuple):
     applied: Revision | None
     """The applied revision that goes on whatever the RM says, if it can be used."""
     unusable: Unusable | None = None
-    """The same, once it has turned out that it cannot."""
+    """The same, once it has proved unusable."""
 
 
 def _is_to_blame(failure: RegistrationFailed) -> bool:
@@ -209,7 +209,7 @@ def _as_well(unusable: Unusable | None) -> str:
 
 
 def _tell(applied: Revision, entry: _Entry, after: Revisions | None) -> None:
-    """Say in the log what became of an applied configuration."""
+    """Log the outcome for an applied configuration."""
     about = {"revision": applied.number, "source": applied.source.value, "by": applied.by}
     rm_id = entry.command.rm_id
     if entry.unusable is None:

@@ -52,12 +52,12 @@ class Eviction:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Look for RMs that are gone long enough from now on."""
+        """Begin to look for RMs that are gone for long enough."""
         if self._after:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="departures")
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

@@ -37,7 +37,7 @@ ENOUGH = 64
 
 
 class Entry(NamedTuple):
-    """A request that waits."""
+    """A queued request."""
 
     kind: Kind
     """Its kind; SESSION for a message without items, which is carried out by itself."""
@@ -46,10 +46,10 @@ class Entry(NamedTuple):
     request: Split | None = None
     """Its items."""
     field: int = 0
-    """For the kind SESSION: which message of the session it is. Without one it was carried out when
-    it was read, and only counts as such in its turn."""
+    """For the kind SESSION: the number of its field. 0 for a request that was carried out when it
+    was read, and only counts as such in its turn."""
     payload: bytes = b""
-    """For the kind SESSION: that message."""
+    """For the kind SESSION: its message."""
     size: int = 0
     """Its bytes."""
     time: float = 0.0
@@ -60,7 +60,7 @@ class Intake:
     """The requests of one stream that were read and not begun, oldest first."""
 
     def __init__(self) -> None:
-        """Nothing waits."""
+        """Make an empty intake."""
         self._waiting: deque[Entry] = deque()
         self._size = 0
         self._ended = False
@@ -96,7 +96,7 @@ class Intake:
             self._room.clear()
 
     def end(self, failure: Exception | None = None) -> None:
-        """Nothing more will come; after what waits `take` raises the failure, if there is one.
+        """Close the intake; after the queued requests `take` raises the failure, if there is one.
 
         The first call counts.
         """

@@ -47,7 +47,7 @@ class RmLogLevels:
     """Hands on which levels the RMs of one server want."""
 
     def __init__(self, extra_of: Callable[[RmId], Mapping[str, str]]) -> None:
-        """No RM wants any. `extra_of` is the extra configuration of a registered RM."""
+        """Start without requests. `extra_of` is the extra configuration of a registered RM."""
         self._extra_of = extra_of
         self._wanted: dict[RmId, Mapping[str, str]] = {}
 

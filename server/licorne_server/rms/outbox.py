@@ -111,7 +111,7 @@ class Outbox:
 
     @property
     def age(self) -> float:
-        """For how many seconds the oldest message has waited; 0 while none waits."""
+        """Waiting time of the oldest message in seconds; 0 if there is none."""
         oldest = min((lane[0][2] for lane in self._lanes.values() if lane), default=None)
         return 0.0 if oldest is None else max(0.0, self._now() - oldest)
 

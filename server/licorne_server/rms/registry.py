@@ -69,7 +69,7 @@ class Rms:
         configurations: Configurations,
         tracing: "Tracing | None" = None,
     ) -> None:
-        """Know no RM yet.
+        """Start without RMs.
 
         `post` hands a command to the engine without waiting; `now` gives the time in unix seconds.
         An RM's outbox has these `bounds`. Facts of the core go into `events`. `configurations` is

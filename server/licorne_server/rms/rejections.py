@@ -44,7 +44,7 @@ _threshold = levels().threshold("core.rejections")
 
 
 def tell_rejections(effect: Effect) -> None:
-    """Say which items were not taken, if the effect is about such; nothing is made if it is off."""
+    """Log the rejected items of an effect, if it has any; does nothing if the level is off."""
     if type(effect) not in _ANSWERS or not _threshold.warns:
         return
     match effect:

@@ -27,7 +27,7 @@ class Session:
     """Id of the next event to send to the RM, if it wants events."""
 
     def __init__(self, instance: int, callbacks: Callbacks | None = None) -> None:
-        """Nothing was received or sent yet."""
+        """Start with no message received or sent."""
         self.instance = instance
         self.callbacks = Callbacks() if callbacks is None else callbacks
         self.token = secrets.token_hex(16)

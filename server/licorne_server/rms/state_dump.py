@@ -17,7 +17,7 @@ class RmState:
     """The request to one RM in one registration, shared by concurrent callers."""
 
     def __init__(self) -> None:
-        """Nothing is asked."""
+        """Start without a question."""
         self._last = 0
         self._open: asyncio.Future[str] | None = None
 

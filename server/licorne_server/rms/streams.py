@@ -147,7 +147,7 @@ class Stream:
             self._finishing_request = False
 
     def silence(self) -> float:
-        """For how many seconds a message of the RM has been waited for."""
+        """Seconds since the wait for the RM's next message began."""
         since = self._reading_since
         return 0.0 if since is None else asyncio.get_running_loop().time() - since
 
@@ -202,7 +202,7 @@ class Stream:
     async def _run(
         self, parts: Sequence[Coroutine[Any, Any, None]], wake: Callable[[], None]
     ) -> None:
-        """As `run`; the parts are what reads, what carries out, and what writes."""
+        """As `run`; the parts are the reader, the worker and the writer."""
         self._wake = wake
         self._link.streams += 1
         every: list[asyncio.Future[Any]] = [asyncio.ensure_future(part) for part in parts]

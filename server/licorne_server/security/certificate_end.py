@@ -25,13 +25,13 @@ class CertificateEnd:
     """The end of a certificate in a file; the file is read again when it has changed."""
 
     def __init__(self, tls: Tls | None) -> None:
-        """Nothing is read yet."""
+        """Read nothing yet."""
         self._tls = tls
         self._stamp = (0, 0)
         self._end = 0.0
 
     def time(self) -> float:
-        """In unix seconds; 0 without TLS, and for a file that cannot be read."""
+        """End of validity, in unix seconds; 0 without TLS, and for a file that cannot be read."""
         if self._tls is None:
             return 0.0
         try:

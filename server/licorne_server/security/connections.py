@@ -52,7 +52,7 @@ CALLER_BYTES = 16 * 1024 * 1024
 """Unexplained bytes of one that has: messages on their way, and one refused for its size."""
 
 STREAM_BYTES = MAX_MESSAGE_BYTES
-"""As many more for each stream of an RM: it may wait to be read while a message is on its way."""
+"""Additional bytes for each stream of an RM: a message may be on its way while another is read."""
 
 FORGIVEN_BYTES = 64 * 1024
 """Unexplained bytes that are forgiven each second: pings, flow control."""
@@ -81,7 +81,7 @@ class Link:
     open: int
     """Calls under way."""
     streams: int
-    """Those of them that are streams of an RM that has said something."""
+    """Those of them that are streams of an identified RM."""
     calls: int
     """Calls that have begun."""
     explained: int
@@ -90,7 +90,7 @@ class Link:
     """Calls that the peer has cancelled."""
 
     def __init__(self) -> None:
-        """No call yet."""
+        """Start without calls."""
         self.open = 0
         self.streams = 0
         self.calls = 0
@@ -98,13 +98,13 @@ class Link:
         self.resets = 0
 
     def called(self) -> None:
-        """A call has begun."""
+        """Count the begin of a call."""
         self.open += 1
         self.calls += 1
         self.explained += CALL_BYTES
 
     def ended(self) -> None:
-        """A call has ended."""
+        """Count the end of a call."""
         self.open -= 1
 
     def heard(self, size: int) -> None:
@@ -125,7 +125,7 @@ class Connection:
     """The descriptor."""
 
     def __init__(self, address: Address, link: Link) -> None:
-        """Nothing was received before the first sweep."""
+        """Start with no bytes received before the first sweep."""
         self.address = address
         self.link = link
         self.number = -1
@@ -162,7 +162,7 @@ class Connections:
     """All connections of one listening address."""
 
     def __init__(self, bounds: PeerBounds) -> None:
-        """Within these bounds."""
+        """Apply these bounds."""
         self._bounds = bounds
         self._most, _ = bounds.affordable()
         self._port = 0
@@ -195,7 +195,7 @@ class Connections:
         self._task = asyncio.create_task(self._watch(), name="connections")
 
     async def stop(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

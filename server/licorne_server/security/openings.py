@@ -22,7 +22,7 @@ class Opening(Generic[C]):
     """Ends the stream with an error."""
 
     def __init__(self, end: Callable[[CallError], None]) -> None:
-        """Nothing but to be known was needed for it yet."""
+        """Record no right yet: the identity alone was needed."""
         self.end = end
         self._needed: set[tuple[Callable[[C, str], str], str]] = set()
 
@@ -48,12 +48,12 @@ class Openings(Generic[C]):
     """All streams that are open, by the peer that has opened them."""
 
     def __init__(self) -> None:
-        """Nothing is open."""
+        """Start without open streams."""
         self._open: dict[str, set[Opening[C]]] = {}
 
     @contextmanager
     def of(self, peer: str, end: Callable[[CallError], None]) -> Iterator[Opening[C]]:
-        """Inside the block a stream of the peer is open."""
+        """Register a stream of the peer inside the block."""
         opening = Opening[C](end)
         opened = self._open.setdefault(peer, set())
         opened.add(opening)

@@ -32,7 +32,7 @@ def grpc_server(
 
 
 def bind(server: grpc.aio.Server, address: Address, tls: Tls | None) -> str:
-    """Have it listen, with these certificates if there are any; ``HOST:PORT`` that was bound.
+    """Listen, with these certificates if there are any; returns the bound ``HOST:PORT``.
 
     Raises:
         SettingsError: it cannot.

@@ -30,7 +30,7 @@ class History:
     """The samples of the last day, the oldest first; they begin with the server."""
 
     def __init__(self, views: Views, clock: Clock, time_slices: TimeSlices) -> None:
-        """No samples yet; `start` begins to take them, in the time slices of readers."""
+        """Start without samples; `start` begins to take them, in the time slices of readers."""
         self._views = views
         self._time_slices = time_slices
         self._clock = clock
@@ -42,7 +42,7 @@ class History:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="history")
 
     async def stop(self) -> None:
-        """Take no more."""
+        """Stop taking samples."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

@@ -283,7 +283,7 @@ def _fill_usage(message: pb.QueueUsage, usage: QueueUsage) -> Iterator[None]:
 
 
 def outstanding_message(shape: OutstandingShape) -> pb.OutstandingShape:
-    """One size of asks that wait for a larger cluster."""
+    """One size of asks that need a larger cluster."""
     return pb.OutstandingShape(
         resources=amounts(shape.resources),
         count=shape.count,

@@ -8,7 +8,7 @@ from licorne_server.wire.responses import nanoseconds
 
 
 def rm_message(rm: Rm, report: RmReport, caps: RmCaps) -> pb.ResourceManager:
-    """One RM with how much it has and may have."""
+    """One RM with its usage and its limits."""
     return pb.ResourceManager(
         rm_id=report.rm_id,
         version=report.version,

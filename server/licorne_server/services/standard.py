@@ -19,29 +19,29 @@ class StandardHealth:
     """`grpc.health.v1.Health`: one entry for the server, one for each service."""
 
     def __init__(self, services: Sequence[str]) -> None:
-        """Not serving until `serving`."""
+        """Report NOT_SERVING until `serving`."""
         self._servicer = health.aio.HealthServicer()
         self._services = ("", *services)
         self._telling: set[asyncio.Task[None]] = set()
 
     def add_to(self, server: grpc.aio.Server) -> None:
-        """Serve it."""
+        """Add the service to a server."""
         health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
 
     async def serving(self) -> None:
-        """Say that everything is served."""
+        """Report SERVING for every service."""
         await self._set_all(_SERVING)
 
     def stalled(self) -> None:
-        """Say that nothing is served, until `well`. This returns before watchers know."""
+        """Report NOT_SERVING until `well`. This returns before watchers know."""
         self._tell(health_pb2.HealthCheckResponse.NOT_SERVING)
 
     def well(self) -> None:
-        """Say that everything is served again, unless it is known that it never will be."""
+        """Report SERVING for every service again, unless it failed or drains."""
         self._tell(_SERVING)
 
     def failed(self) -> None:
-        """Say that nothing is served any more; this is not taken back."""
+        """Report NOT_SERVING for ever."""
         self._keep(self.draining())
 
     def _tell(self, status: int) -> None:
@@ -57,7 +57,7 @@ class StandardHealth:
             await self._servicer.set(service, status)
 
     async def draining(self) -> None:
-        """Say that nothing is served any more; this is not taken back."""
+        """Report NOT_SERVING for ever."""
         await self._servicer.enter_graceful_shutdown()
 
 

@@ -132,7 +132,7 @@ class StateService:
         return pb.ListRmsResponse(rms=page.rows, next_page_token=page.last or "")
 
     async def _partitions(self, request: pb.ListPartitionsRequest, context: Any) -> Message:
-        """Those of one RM, or all that the caller may see."""
+        """Partitions of one RM, or all that the caller may see."""
         if request.rm_id:
             self._access.check_read(context, request.rm_id)
         caller = self._access.caller(context)

@@ -83,7 +83,7 @@ class Server:
     http_address: str
     """``HOST:PORT`` that HTTP listens on; empty before the start, and if it is off."""
     metrics_address: str
-    """The same of the address for metrics and probes alone."""
+    """The same for the address of metrics and probes alone."""
     failed: asyncio.Event
     """Set when the engine has ended by itself: the server should be stopped."""
 

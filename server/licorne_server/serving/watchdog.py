@@ -23,7 +23,7 @@ import structlog
 log = structlog.get_logger("core.watchdog")
 
 LOOKS = 10
-"""Looks in the time that is allowed, and at least one a second."""
+"""Looks within the limit; there is at least one a second."""
 
 MAX_INTERVAL = 1.0
 STOP_SECONDS = 30.0
@@ -97,7 +97,7 @@ class Watchdog:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Look no more."""
+        """Stop looking."""
         self._over.set()
 
     def look(self, elapsed: float) -> None:
@@ -154,7 +154,7 @@ class Watchdog:
             self._end(self._told)
 
     def _call(self, function: Callable[..., None], *args: str) -> None:
-        """Have something called in the loop, if that is still there."""
+        """Schedule a call in the loop, if the loop is still there."""
         try:
             self._loop.call_soon_threadsafe(function, *args)
         except RuntimeError:  # the loop is closed: the process comes to its end

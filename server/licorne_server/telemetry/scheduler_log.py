@@ -117,7 +117,7 @@ class SchedulerLog:
                     _commands.debug("command", rm_id=rm_id, command=name, **size, **about)
 
     def _forget_gone(self, command: Command, effects: Sequence[Effect]) -> None:
-        """Keep nothing of what went with a command: an RM, the books it had, or partitions."""
+        """Drop the state of an RM, its books or partitions that the command removed."""
         match command:
             case RemoveRm() | RegisterRm() if _is_over(effects):
                 self.seen.pop(command.rm_id, None)
@@ -190,7 +190,7 @@ class _SeenPartition:
     """Counters of a partition in the last of its logged turns."""
 
     def __init__(self) -> None:
-        """None was."""
+        """Start without a turn."""
         self._counted: tuple[int, int, int] | None = None
         self._overdue: int | None = None
         self.waiting = 0.0
@@ -220,7 +220,7 @@ class _Seen:
     """The state last logged of an RM."""
 
     def __init__(self) -> None:
-        """Nothing."""
+        """Start without state."""
         self.late: int | None = None
         """Number of its late answers."""
         self.partitions: dict[PartitionName, _SeenPartition] = {}

@@ -43,7 +43,7 @@ class Containers:
         self._allocated: set[str] = set()
 
     def allocated(self, event: Allocated) -> None:
-        """Start it in its time."""
+        """Start a container in its time."""
         self._allocated.add(event.key)
         after = self._start_after
         self._plan(after(event) if callable(after) else after, event.key, stop=False)
@@ -57,7 +57,7 @@ class Containers:
             self._plan(after(event) if callable(after) else after, event.key, stop=True)
 
     def gone(self, key: str) -> None:
-        """It has ended, for whatever reason."""
+        """Drop a container that has ended, for whatever reason."""
         self._allocated.discard(key)
         self.running.discard(key)
         self.stopping.pop(key, None)

@@ -105,7 +105,7 @@ class FakeRM:
         """Received states of asks that would need a larger cluster."""
         self._heard = Heard()
         self.events = self._heard.events
-        """All that was heard, in order."""
+        """All received events, in order."""
         self.allocations = self._heard.allocations
         """The node of each allocation, by key."""
         self.states = self._heard.states

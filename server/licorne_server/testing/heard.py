@@ -17,10 +17,10 @@ from licorne import (
 
 
 class Heard:
-    """All events, and what follows from them."""
+    """All received events, and the state that follows from them."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Start without events."""
         self.events: list[Event] = []
         self.allocations: dict[str, str] = {}
         """The node of each allocation, by key."""
@@ -32,7 +32,7 @@ class Heard:
         """Refusals of asks that no caller has seen."""
 
     def hear(self, event: Event) -> None:
-        """One more event."""
+        """Apply one more event."""
         self.events.append(event)
         match event:
             case NodeAccepted(node_id=node_id):

@@ -9,9 +9,9 @@ from licorne_server.testing.virtual_clock import VirtualClock
 
 PREDICATE_CLASS = "licorne/predicate-class"
 Predicate = Callable[[str, str], str | None]
-"""From the class of an ask and a node to the reason why not, or None."""
+"""Returns the reason against a node for a class of asks, or None."""
 Victims = Callable[[PreemptionCheck], Mapping[str, int]]
-"""From a check to the nodes that will do, each with the position of its last victim."""
+"""Returns the nodes that will do for a check, each with the position of its last victim."""
 
 
 class Judge:

@@ -102,7 +102,7 @@ class AskReader:
     """Arrival time of the asks that are read now, in unix seconds; 0 if it is not measured."""
 
     def __init__(self, rm_id: str) -> None:
-        """Know nothing yet. `rm_id` is the RM of the asks."""
+        """Start with empty caches. `rm_id` is the RM of the asks."""
         self._rm_id = rm_id
         self.time = 0.0
         # The last ask with these bytes behind its key.
@@ -294,7 +294,7 @@ class AskingReader(AskReader):
     """
 
     def __init__(self, rm_id: str, class_by: sp.ClassBy.ValueType) -> None:
-        """Know nothing yet."""
+        """Start with empty caches."""
         super().__init__(rm_id)
         self._class_by = class_by
 

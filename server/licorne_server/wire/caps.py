@@ -55,7 +55,7 @@ MAX_COMMENT_BYTES = 1_024
 """Bytes of the comment on a change of configuration."""
 
 MAX_EXTRA_ENTRIES = 2_000
-"""Each of them is looked at by the loop."""
+"""Entries of an extra configuration: the loop looks at each of them."""
 
 MAX_RMS = 1024
 MAX_ANSWERS = 4_096

@@ -52,7 +52,7 @@ class CheckEncoder:
     """Writes the predicate checks of one RM, and remembers the pieces that repeat."""
 
     def __init__(self) -> None:
-        """Remember nothing yet."""
+        """Start with an empty cache."""
         self._pieces: BoundedCache[tuple[int, str], bytes] = BoundedCache(CHECKS_BYTES)
 
     def payloads(self, asked: PredicatesAsked) -> Iterator[Payload]:

@@ -66,7 +66,7 @@ class Stopped(Exception):
     """The engine handles no commands any more; the caller should come back to another server."""
 
     def __init__(self) -> None:
-        """There is only one reason."""
+        """Make the error with its fixed reason."""
         super().__init__("the server is about to stop")
 
 
@@ -123,7 +123,7 @@ def failed_precondition(message: str, reason: str, **metadata: str) -> CallError
 
 
 def not_found(message: str) -> CallError:
-    """Something named is not there."""
+    """The named subject does not exist."""
     return CallError(grpc.StatusCode.NOT_FOUND, message, [error_info("NOT_FOUND")])
 
 

@@ -168,7 +168,7 @@ class _Ids:
         self._rest = b"\x00"
 
     def piece(self, event_id: int) -> bytes:
-        """That of an event; proto3 leaves out a 0."""
+        """The field of an event; proto3 leaves out a 0."""
         if event_id < 0x80:
             return b"\x08" + encode_varint(event_id) if event_id else b""
         high = event_id >> 7
@@ -191,7 +191,7 @@ class _Times:
         self._written = _Both(b"", "")
 
     def of(self, time: float) -> _Both:
-        """That of an event."""
+        """The field of an event."""
         if time != self._last:
             exact = nanoseconds(time)
             self._written = _Both(b"\x30" + encode_varint(exact), str(exact))
@@ -211,7 +211,7 @@ class _Amounts:
         )
 
     def of(self, resources: Resources) -> _Both:
-        """That of an event."""
+        """The field of an event."""
         items = tuple(resources.items())
         known = self._by_value.entries.get(items)
         if known is not None:

@@ -104,9 +104,9 @@ class Large:
     texts: dict[str, str] = field(default_factory=dict)
     """All its texts, if there is no problem."""
     meant: dict[str, str] = field(default_factory=dict)
-    """Those of its texts that mean something."""
+    """Its texts with a meaning for the server."""
     kept: bytes = b""
-    """Those of them with short values, as fields of the item."""
+    """Its meaningful texts with short values, as fields of the item."""
 
     @property
     def lighter(self) -> bytes:

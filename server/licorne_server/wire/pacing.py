@@ -31,7 +31,7 @@ class Pace:
         return self.done >= PART
 
     async def rest(self) -> None:
-        """Let everything else have its turn, and then the other messages theirs."""
+        """Give way to other tasks of the loop, and then to other messages."""
         self.done = 0
         async with self._lock:
             await asyncio.sleep(0)

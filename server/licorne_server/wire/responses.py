@@ -261,7 +261,7 @@ class AllocationEncoder:
     """
 
     def __init__(self) -> None:
-        """Remember nothing yet."""
+        """Start with empty caches."""
         self._classes: BoundedCache[tuple[Shape, int], bytes] = BoundedCache(SHAPES_BYTES)
         self._nodes: BoundedCache[str, bytes] = BoundedCache(NODES_BYTES)
         self._apps: BoundedCache[str, bytes] = BoundedCache(APPLICATIONS_BYTES)

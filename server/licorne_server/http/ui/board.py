@@ -43,7 +43,7 @@ class Board:
     """Entries by key. The first version is 1; a viewer that has nothing yet has version 0."""
 
     def __init__(self) -> None:
-        """Empty."""
+        """Make an empty board."""
         self.version = 0
         self._round = 0
         self._entries: dict[Key, _Entry] = {}
@@ -56,7 +56,7 @@ class Board:
         self._changed = False
 
     def begin(self) -> None:
-        """Begin a round, in which every entry that is still there is put."""
+        """Begin a round, in which every present entry is put."""
         self._round += 1
         self._unchanged.clear()
         # The first round makes a version even if there is nothing: that is something to tell.

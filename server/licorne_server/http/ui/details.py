@@ -23,7 +23,7 @@ class DetailReads:
     """One method for each path that shows one thing."""
 
     def __init__(self, sources: Sources) -> None:
-        """Answer from these."""
+        """Read from these sources."""
         self._views: Views = sources.views
         self._heats = Heats(sources.views, sources.time_slices)
 
@@ -41,7 +41,7 @@ class DetailReads:
         ]
 
     async def queue(self, request: web.Request) -> web.StreamResponse:
-        """One queue as REST shows it."""
+        """One queue in its REST form."""
         partition, path = self._partition(request), request.match_info["queue"]
         maker = Maker.of(request)
         shown = await maker.once(partial(json_queues.single_queue, self._views, partition, path))

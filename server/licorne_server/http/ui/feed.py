@@ -45,7 +45,7 @@ MAX_VIEWERS_OF_PEER = 16
 
 
 class TooManyViewers(Exception):
-    """There is one viewer too many; the text says which bound is reached."""
+    """There is one viewer too many; the text gives the bound that is reached."""
 
 
 class Feed:
@@ -126,7 +126,7 @@ class Feed:
         return _event("hello", json.dumps(hello, separators=(",", ":"))[1:-1])
 
     async def _wait(self) -> None:
-        """Until the board has changed, or a beat is due."""
+        """Wait until the board has changed, or a beat is due."""
         try:
             async with asyncio.timeout(BEAT_SECONDS):
                 await self._news.wait()
@@ -170,7 +170,7 @@ class Feed:
             await asyncio.sleep(max(LOOK_SECONDS, spent * BUDGET))
 
     async def _look(self, stops: Iterator[None]) -> float:
-        """Look once; how many seconds of a processor that took, whatever else runs there."""
+        """Look once; returns the CPU seconds that it took."""
         time_slices, spent, more = self._sources.time_slices, 0.0, True
         while more:
             async with time_slices.slice(PEER) as over:

@@ -24,10 +24,10 @@ MAX_NAMES = 500_000
 
 
 class SearchReads:
-    """The path that finds things."""
+    """The path of searches."""
 
     def __init__(self, sources: Sources) -> None:
-        """Among these."""
+        """Search these sources."""
         self._views: Views = sources.views
 
     def routes(self) -> list[web.RouteDef]:
@@ -50,7 +50,7 @@ class Search:
     """One search under way."""
 
     def __init__(self, views: Views, text: str, visible: Callable[[str], bool]) -> None:
-        """For a text in lower case, in the partitions of RMs that are `visible`."""
+        """Search a text in lower case, in the partitions of RMs that are `visible`."""
         self.hits: list[JsonObject] = []
         self.complete = True
         self._views = views
@@ -62,7 +62,7 @@ class Search:
         self._looked_at = 0
 
     def go_on(self, over: Callable[[], bool]) -> bool:
-        """Look at names until the slice is over; whether there are more."""
+        """Look at names until the slice is over; returns True if there are more."""
         for kind, partition, name in self._names:
             if name is None:
                 if over():

@@ -18,7 +18,7 @@ class EventPages:
     """The path of the events. Viewers hear from the feed that there are new ones."""
 
     def __init__(self, sources: Sources) -> None:
-        """From these."""
+        """Read from these sources."""
         self._logs: EventLogs = sources.events
 
     def routes(self) -> list[web.RouteDef]:

@@ -41,7 +41,7 @@ class Heats:
     """The heat maps of partitions, each cached for a time by its cost (`Maker.refresh`)."""
 
     def __init__(self, views: Views, time_slices: TimeSlices) -> None:
-        """Of these partitions, made in time slices."""
+        """Make heat maps of these partitions, in time slices."""
         self._views = views
         self._time_slices = time_slices
         self._together = Together[_Heat]()
@@ -83,7 +83,7 @@ class _Cells:
         names: Iterable[NodeId | None],
         resources: tuple[str, ...],
     ) -> None:
-        """None is made yet."""
+        """Start without a heat map."""
         self.texts: list[str] = []
         self._views = views
         self._partition = partition

@@ -35,10 +35,10 @@ Name = TypeVar("Name", bound=str)
 
 
 class ListReads:
-    """One method for each list. All take `limit`, and `q`, which is looked for in names."""
+    """The lists, a method for each. All take `limit`, and `q`, which is looked for in names."""
 
     def __init__(self, sources: Sources) -> None:
-        """Answer from these."""
+        """Read from these sources."""
         self._views: Views = sources.views
 
     def routes(self) -> list[web.RouteDef]:

@@ -40,7 +40,7 @@ class Looker:
     """Puts what there is on a board. It passes by the queues of partitions that were idle."""
 
     def __init__(self, sources: Sources, board: Board) -> None:
-        """Nothing was looked at yet."""
+        """Start without a look."""
         self._sources = sources
         self._board = board
         # What was seen of each partition, and by what one would tell that something has happened.

@@ -109,7 +109,7 @@ class Page:
 
 
 def _audience(request: web.Request) -> Audience:
-    """With whom a viewer sees the same."""
+    """The audience of a viewer."""
     visible = visible_to(request)
     if visible is None:
         return EVERYBODY

@@ -53,7 +53,7 @@ class Found(Generic[T]):
         self._limit = limit
 
     def go_on(self, over: Callable[[], bool]) -> bool:
-        """Look at items until the slice is over; whether there is more to do."""
+        """Look at items until the slice is over; returns True if there is more to do."""
         for item in self._items:
             if item is None:
                 if over():
@@ -81,7 +81,7 @@ class Maker:
     """Makes one answer in slices, and measures its cost."""
 
     def __init__(self, time_slices: TimeSlices, peer: str) -> None:
-        """In slices of that peer."""
+        """Work in slices of that peer."""
         self._time_slices = time_slices
         self._peer = peer
         self._spent = 0.0
@@ -111,7 +111,7 @@ class Maker:
 
     @property
     def refresh(self) -> int:
-        """After how many milliseconds a viewer may ask for the same again."""
+        """Milliseconds after which a viewer may ask for the same again."""
         return round(1000 * max(REFRESH_SECONDS, self._spent * REFRESH_BUDGET))
 
 
@@ -147,7 +147,7 @@ def wanted(request: web.Request, name: str = "q") -> str:
 
 
 def one_of(request: web.Request, name: str, choices: tuple[str, ...]) -> str:
-    """One of these in the query, the first unless it is there.
+    """Query value, which must be one of these; the first if it is missing.
 
     Raises:
         HTTPBadRequest: it is none of them.

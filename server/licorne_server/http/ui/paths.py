@@ -23,10 +23,10 @@ STATIC = {
 """The page's files by path: fixed when the server starts, so that no path leads anywhere else."""
 
 PUBLIC = frozenset({"/", "/ui", "/ui/", *STATIC})
-"""Nothing of any RM is in them: they need no token."""
+"""Paths without data of any RM: they need no token."""
 
 FILTERED = frozenset({f"{API}/feed", f"{API}/search"})
-"""They show to each caller what that caller may see, and nothing else."""
+"""Paths that show each caller the data it may see, and nothing else."""
 
 OF_ONE_RM = frozenset({f"{API}/config", f"{API}/events"})
-"""They show nothing but the RM that `rm` names."""
+"""Paths that show only the RM that `rm` names."""

@@ -36,7 +36,7 @@ class Rendering:
     """The way from one version of a board to another, as chunks of JSON."""
 
     version: int
-    """That of the board which a viewer has then."""
+    """Version of the board that a viewer has then."""
     chunks: tuple[bytes, ...]
 
 
@@ -44,7 +44,7 @@ class Renderings:
     """Makes messages to viewers in slices, and caches the latest."""
 
     def __init__(self, time_slices: TimeSlices) -> None:
-        """Made in these time slices."""
+        """Make renderings in these time slices."""
         self._time_slices = time_slices
         self._together = Together[Rendering]()
         self._kept: OrderedDict[Hashable, Rendering] = OrderedDict()

@@ -62,7 +62,7 @@ class PlanMethods:
         copies: Copies,
         changes: Changes,
     ) -> None:
-        """Answered on `copies`; `thread` parses configurations, and `changes` know their bases.
+        """Plan on `copies`; `thread` parses configurations, and `changes` know their bases.
 
         Work in the loop takes `time_slices`.
         """
@@ -211,7 +211,7 @@ def _plan_configuration(
     now: float,
     spent: Spent,
 ) -> bytes:
-    """In a copy: the plan, or why the configuration would be refused."""
+    """The plan, or the refusal of the configuration; runs in a copy."""
     plan = plan_configuration(scheduler, command, now, spent)
     if isinstance(plan, ConfigurationPlanRefused):
         return _REFUSED + refused_plan(plan).SerializeToString()
@@ -226,6 +226,6 @@ def _plan_submission(
     now: float,
     spent: Spent,
 ) -> bytes:
-    """In a copy: the plan."""
+    """The plan; runs in a copy."""
     plan = plan_submission(scheduler, rm_id, new, asks, now, spent)
     return submission_plan(plan).SerializeToString()

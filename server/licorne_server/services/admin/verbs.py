@@ -45,7 +45,7 @@ class VerbMethods:
     """`SetNodeSchedulable`, `StopApplication` and `SetQueueStopped`."""
 
     def __init__(self, engine: Engine, names: Names, audit: Audit) -> None:
-        """Commands go to the engine."""
+        """Send commands to the engine."""
         self._engine = engine
         self._names = names
         self._audit = audit

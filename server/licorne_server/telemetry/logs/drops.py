@@ -10,7 +10,7 @@ class Reason(StrEnum):
     """Reason for dropping a line."""
 
     RATE = "rate"
-    """There were too many of its kind."""
+    """The rate limit of its kind was exceeded."""
     QUEUE_FULL = "queue_full"
     """Too much waits already: stderr takes lines more slowly than they come."""
     NO_SPACE = "no_space"
@@ -35,7 +35,7 @@ class Drops:
     """Counts dropped lines. Any thread may call any method."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start without drops."""
         # The collector of garbage may log in the middle of a method: the lock can be taken again.
         self._lock = threading.RLock()
         self._totals = dict.fromkeys(Reason, 0)

@@ -34,7 +34,7 @@ class Threshold:
     __slots__ = ("number",)
 
     def __init__(self, number: int) -> None:
-        """From this level on, as a number of Python's logging."""
+        """Start with a level, as a number of Python's logging."""
         self.number = number
 
     @property
@@ -52,7 +52,7 @@ class Logger:
     """The sink of structlog's finished lines, with their least level."""
 
     def __init__(self, name: str, threshold: Threshold, write: Callable[[str], None]) -> None:
-        """Write all lines that come."""
+        """Write lines of every level."""
         self.name = name
         self._threshold = threshold
         self.debug = self.info = self.warning = self.error = self.critical = write
@@ -70,7 +70,7 @@ class Levels:
     """Number of changes of levels, by which holders of cached levels notice one."""
 
     def __init__(self) -> None:
-        """All loggers begin with `info`."""
+        """Start all loggers with `info`."""
         self.changes = 0
         self._usual = "info"
         # What the operator has given. The empty name is for all others, in all three.

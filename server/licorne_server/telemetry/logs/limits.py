@@ -28,7 +28,7 @@ class Allowance(NamedTuple):
 
 
 OWN = Allowance(burst=1000, per_second=20.0)
-"""For lines of the server itself, for each event."""
+"""Allowance of lines of the server itself, for each event."""
 
 OF_ONE = Allowance(burst=200, per_second=5.0)
 """Allowance of lines for each event and each cause of it."""
@@ -37,7 +37,7 @@ OF_ALL = Allowance(burst=4000, per_second=100.0)
 """Allowance of the same lines for all causes together."""
 
 FOREIGN = Allowance(burst=20, per_second=1.0)
-"""For what libraries say, for each kind: peers may choose how often, and what."""
+"""Allowance of lines of libraries, for each kind: peers may control their number and text."""
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class _Bucket:
 
 
 class Limits:
-    """Keeps every kind of line to its allowance. Any thread may call any method."""
+    """The allowances of all kinds of lines. Any thread may call any method."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         """`now` gives seconds that never go back."""
@@ -115,7 +115,7 @@ class Limits:
 
 
 def _take(*buckets: _Bucket) -> bool:
-    """Take one from each, or from none if one of them is empty."""
+    """Take one line from each bucket, or from none if one of them is empty."""
     if any(bucket.left < 1 for bucket in buckets):
         return False
     for bucket in buckets:

@@ -121,7 +121,7 @@ def rendered(entry: EventDict) -> str:
 
 
 def fitted(entry: EventDict) -> dict[str, Any]:
-    """As much of the entry as a line of JSON of `MAX_LINE` characters has room for.
+    """The entry, cut to fit a line of JSON of `MAX_LINE` characters.
 
     The work is bounded too: what finds no room is not looked at.
     """

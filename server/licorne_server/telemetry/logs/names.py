@@ -69,7 +69,7 @@ LOGGERS = (
     "core.undisturbed",
     "core.watchdog",
 )
-"""All of them, in order of the alphabet."""
+"""All logger names, in alphabetical order."""
 
 
 def _with_those_above(names: tuple[str, ...]) -> tuple[str, ...]:

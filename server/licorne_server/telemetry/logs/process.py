@@ -39,7 +39,7 @@ class ProcessLogs:
     """The owner of the process's logs."""
 
     def __init__(self, level: str, form: str = "json") -> None:
-        """Nothing is taken over before `begin`. `form` is one of `FORMATS`."""
+        """Redirect nothing before `begin`. `form` is one of `FORMATS`."""
         self._level = level
         self._is_open = sys.stderr is not None
         self._lines = Lines(_drops, _console(form))
@@ -49,7 +49,7 @@ class ProcessLogs:
         self._strays: Strays
 
     def begin(self) -> None:
-        """Take over the logs of the server, of its libraries and of the interpreter."""
+        """Redirect the logs of the server, of its libraries and of the interpreter."""
         _fill_standard_descriptors()
         saved = os.dup(STDERR)
         self._writer = Writer(saved if self._is_open else None, _drops, self._lines.of_drops)

@@ -40,7 +40,7 @@ class Redirect:
         self._thread = threading.Thread(target=self._drain, name="stderr reader", daemon=True)
 
     def begin(self, saved: int) -> None:
-        """Redirect it. `saved` is a descriptor of its final target."""
+        """Redirect stderr. `saved` is a descriptor of its final target."""
         self._saved = saved
         self._read, write = _pipe()
         os.dup2(write, STDERR)

@@ -51,7 +51,7 @@ class Strays(logging.Handler):
         sys.excepthook, threading.excepthook, sys.unraisablehook = self._hooks
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Say what a logger of Python says."""
+        """Write the record of a Python logger."""
         text: object
         try:
             text = record.getMessage()

@@ -60,7 +60,7 @@ class Writer:
         self._thread.start()
 
     def write(self, line: str) -> None:
-        """Have a line written, or count it as dropped. This neither waits nor fails."""
+        """Queue a line, or count it as dropped. This neither waits nor fails."""
         self._put_in(line, 1)
 
     def write_audit(self, line: str) -> None:
@@ -112,7 +112,7 @@ class Writer:
             return None if self._closing else b""
 
     def _tell(self) -> None:
-        """Say in the log how many lines were dropped; if that fails too, say it later."""
+        """Log the number of dropped lines; if that fails too, retry later."""
         for dropped in self._drops.take_untold():
             if self._put(self._of_drops(dropped).encode() + b"\n"):
                 self._drops.tell_later(dropped)

@@ -25,7 +25,7 @@ class Calls:
     """Counts calls; a stream is one call, however long it is."""
 
     def __init__(self) -> None:
-        """None came in."""
+        """Start without calls."""
         self.started: Counter[Method] = Counter()
         self.handled: Counter[tuple[Method, str]] = Counter()
         """Calls that are over, by the name of their status."""
@@ -33,7 +33,7 @@ class Calls:
         """Durations of unary calls."""
 
     def begin(self, method: Method) -> None:
-        """A call has come in."""
+        """Count the begin of a call."""
         self.started[method] += 1
 
     def end(self, method: Method, code: str, seconds: float) -> None:

@@ -12,7 +12,7 @@ class CheckTimes:
     """Write times of the messages with checks of one registration."""
 
     def __init__(self) -> None:
-        """None was."""
+        """Start without messages."""
         # Of each message the number of its last check, which rises, and when it was written.
         self._written: list[tuple[int, float]] = []
 

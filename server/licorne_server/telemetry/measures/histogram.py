@@ -26,7 +26,7 @@ class Histogram:
     """The sum of all values."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        """No values yet; the bounds rise."""
+        """Start without values; the bounds rise."""
         self.bounds = tuple(bounds)
         self.total = 0.0
         self._counts = [0] * (len(self.bounds) + 1)
@@ -46,7 +46,7 @@ class Histogram:
         return list(accumulate(self._counts))
 
     def add(self, other: "Histogram") -> None:
-        """Take in the values of another one with the same bounds."""
+        """Add the values of another histogram with the same bounds."""
         self._counts = [one + more for one, more in zip(self._counts, other._counts, strict=True)]
         self.total += other.total
 

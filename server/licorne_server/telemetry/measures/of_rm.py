@@ -37,7 +37,7 @@ class Effort:
     __slots__ = ("searching", "tried", "work")
 
     def __init__(self) -> None:
-        """It had none."""
+        """Start with all counters at 0."""
         self.tried = self.work = self.searching = 0
 
 
@@ -45,7 +45,7 @@ class RmMeasures:
     """The histograms and counters of one RM. Times are in seconds."""
 
     allocation: Histogram
-    """From when an ask was read to when its allocation was put into the outbox."""
+    """Times from the read of an ask to its allocation in the outbox."""
     turn: Histogram
     """A turn of one of the RM's partitions, with the routing of what came of it."""
     trying: Histogram
@@ -53,11 +53,11 @@ class RmMeasures:
     searching: Histogram
     """The searches for victims of a turn: their share of the turn by work."""
     answers: Histogram
-    """From when a check was written to when its answer was read."""
+    """Times from the write of a check to the read of its answer."""
     sending: Histogram
     """Waiting times in the outbox, of the oldest message of each batch."""
     configuring: Histogram
-    """From when a configuration was read to when it was in force or refused."""
+    """Times from the read of a configuration until it was in force or refused."""
     rejections: Counter[tuple[str, Refusal]]
     """Items that were not taken, by kind and code."""
     configurations: Counter[str]
@@ -70,7 +70,7 @@ class RmMeasures:
     """Write times of this registration's checks."""
 
     def __init__(self) -> None:
-        """Nothing has happened yet."""
+        """Start with empty measures."""
         self.allocation = Histogram(WAITS)
         self.turn = Histogram(WORK)
         self.trying = Histogram(WORK)
@@ -150,7 +150,7 @@ class RmMeasures:
             self.rejections[item, rejection.code] += 1
 
     def answered(self, checks: Iterable[int], now: float) -> None:
-        """Answers to checks were read."""
+        """Record the answers to checks read now."""
         for seconds, times in self.checks.answered(checks, now):
             self.answers.observe(seconds, times)
 

@@ -41,7 +41,7 @@ class AskEnds:
         stands: Stands,
         ends: Ends,
     ) -> None:
-        """With an ask ends what its RM is being asked about it, which `checks` has."""
+        """End with an ask also its open check, which `checks` has."""
         self._spans = spans
         self._followed = followed
         self._checks = checks

@@ -19,7 +19,7 @@ class CheckSpans:
     """The checks that are under way of asks that are followed."""
 
     def __init__(self, spans: Spans, followed: FollowedAsks, ends: Ends) -> None:
-        """None is."""
+        """Start without open checks."""
         self._spans = spans
         self._followed = followed
         self._ends = ends
@@ -50,7 +50,7 @@ class CheckSpans:
                 self._end(rm_id, found, ANSWERED)
 
     def drop(self, rm_id: RmId, found: FollowedAsk) -> None:
-        """No answer about an ask is expected any more; `write_open` is still to come."""
+        """Drop an open check, whose answer is no longer expected; `write_open` is still to come."""
         of_rm = self._asked.get(rm_id)
         if of_rm is not None and found.check is not None:
             of_rm.pop(found.check.number, None)

@@ -23,7 +23,7 @@ class ConfigurationSpans:
     defects: Defects
 
     def __init__(self, spans: Spans, defects: Defects) -> None:
-        """None is open yet."""
+        """Start without open spans."""
         self.defects = defects
         self._spans = spans
         # What has become of the configuration that an RM gets just now.
@@ -31,7 +31,7 @@ class ConfigurationSpans:
 
     @contextmanager
     def configuring(self, rm_id: RmId) -> Iterator[None]:
-        """Inside the block an RM may get another configuration; then there is a span for it."""
+        """Make a span if an RM gets another configuration inside the block."""
         begin = self._spans.now()
         self._expect(rm_id)
         try:
@@ -77,7 +77,7 @@ class ConfigurationSpans:
 
     @contextmanager
     def reloading(self) -> Iterator[None]:
-        """Inside the block the file with the default configuration is read again."""
+        """Make a span for the reload of the default configuration's file inside the block."""
         span = self._begin_reload()
         problem = ""
         try:

@@ -11,7 +11,7 @@ class Defects:
     failed: bool
 
     def __init__(self, tell: Callable[[], None]) -> None:
-        """None yet. `tell` is called while the exception of a defect is handled."""
+        """Start without a defect. `tell` is called while the exception of a defect is handled."""
         self.failed = False
         self._tell = tell
 

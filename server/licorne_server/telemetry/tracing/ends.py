@@ -24,7 +24,7 @@ class Ends:
     """The ends of spans that are due."""
 
     def __init__(self, time_slices: TimeSlices, on_defect: Callable[[], None]) -> None:
-        """None is. `start` begins to work off what waits.
+        """Start without ends. `start` begins to work off the queue.
 
         `on_defect` is called while an exception is handled that is the last of this.
         """
@@ -74,7 +74,7 @@ class Ends:
             self._on_defect()
 
     async def _work_off(self) -> None:
-        """Use one slice."""
+        """Work off the queue for one slice."""
         async with self._time_slices.slice(PEER) as is_over:
             while self._waiting and not is_over():
                 self._end_next()

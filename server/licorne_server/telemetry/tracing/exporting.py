@@ -48,7 +48,7 @@ class Exporting(SpanProcessor):
     """Hands spans to an exporter, in batches."""
 
     def __init__(self, exporter: SpanExporter, counts: TraceCounts) -> None:
-        """Keep what has ended; `start` begins to send it."""
+        """Queue ended spans; `start` begins to send them."""
         self._exporter = exporter
         self._counts = counts
         # Held for as long as it takes to put a span in or a batch out, and never while one is sent.
@@ -64,13 +64,13 @@ class Exporting(SpanProcessor):
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Send from now on."""
+        """Begin to send."""
         logging.getLogger(_LIBRARY).addFilter(self._overheard)
         self._thread = threading.Thread(target=self._run, name="traces", daemon=True)
         self._thread.start()
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Have a span sent, or drop and count it if too many wait."""
+        """Queue a span, or drop and count it if too many wait."""
         rm_id = _rm_id(span)
         with self._lock:
             of_rm = self._of_rm.get(rm_id, 0)
@@ -151,6 +151,6 @@ class _Overheard(logging.Filter):
     said = ""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let nothing through."""
+        """Suppress the record."""
         self.said = record.getMessage()
         return False

@@ -42,7 +42,7 @@ class FollowedAsk:
     __slots__ = ("ask", "check", "known", "queue", "reason", "release", "span", "time")
 
     def __init__(self, ask: Ask, span: Span, time: float) -> None:
-        """Nothing is known of it yet; it came in at that time, in unix seconds."""
+        """Start in an unknown state; the ask came in at that time, in unix seconds."""
         self.ask = ask
         self.span = span
         self.time = time
@@ -64,10 +64,10 @@ class FollowedAsk:
 
 
 class FollowedAsks:
-    """All asks that are followed, by RM; and how many spans of asks are open, which is bounded."""
+    """All followed asks, by RM; and the bounded number of open spans of asks."""
 
     def __init__(self, counts: TraceCounts) -> None:
-        """None yet."""
+        """Start without asks."""
         self._counts = counts
         self._of_rms: dict[RmId, dict[Key, FollowedAsk]] = {}
         # How many spans of each RM are open: of asks that are followed, and of those that have

@@ -12,7 +12,7 @@ from licorne_server.telemetry.tracing.ends import PEER
 from licorne_server.telemetry.tracing.followed import FollowedAsks
 
 LOOK_SECONDS = 1.0
-"""All asks that are followed are looked at this often, also where nothing seems to happen."""
+"""Seconds between two looks at each followed ask, also without a change."""
 
 PAUSE_FACTOR = 50.0
 """Pause between two looks at an ask, in durations of all looks."""
@@ -46,17 +46,17 @@ class Looking:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Look from now on."""
+        """Begin to look."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name="traces")
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
 
     def wake(self) -> None:
-        """Look from time to time, if there are asks to look at."""
+        """Wake the loop of looks, if there are asks to look at."""
         if self._followed.rm_ids():
             self._news.set()
 
@@ -87,7 +87,7 @@ class Looking:
                 await asyncio.sleep(min(MAX_PAUSE, PAUSE_FACTOR * spent))
 
     async def _look(self, rm_ids: list[RmId]) -> float:
-        """Look at the asks of these RMs; how many seconds of the processor that took."""
+        """Look at the asks of these RMs; returns the CPU seconds that it took."""
         looks = self._looks.at(rm_ids)
         spent = 0.0
         while rm_ids:

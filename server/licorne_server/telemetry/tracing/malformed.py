@@ -9,7 +9,7 @@ from licorne_server.telemetry.tracing.counts import TraceCounts
 log = structlog.get_logger("core.tracing.malformed")
 
 TELL_SECONDS = 60.0
-"""There is one so often at the most."""
+"""Least seconds between two lines."""
 
 
 class MalformedLog:
@@ -23,7 +23,7 @@ class MalformedLog:
         self._told = 0
 
     def tell(self) -> None:
-        """Say now and then that there are more."""
+        """Log new ones, at intervals."""
         malformed = self._counts.malformed
         if malformed > self._told and self._now() >= self._from:
             self._from = self._now() + TELL_SECONDS

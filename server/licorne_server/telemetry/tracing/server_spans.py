@@ -36,7 +36,7 @@ class ServerSpans:
     """The spans of the turns of one server, and of the replays of its RMs."""
 
     def __init__(self, spans: Spans) -> None:
-        """None is open yet."""
+        """Start without open spans."""
         self._spans = spans
         # The last registration of each RM whose replay has not ended.
         self._replays: dict[RmId, _Replay] = {}

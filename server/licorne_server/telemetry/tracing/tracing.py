@@ -140,7 +140,7 @@ class Tracing:
 
     @harmless
     def _begin_some(self, begun: Iterator[None]) -> bool:
-        """Begin the spans of some asks; whether there may be more."""
+        """Begin the spans of some asks; returns True if there may be more."""
         is_more = sum(1 for _ in islice(begun, BEGUN_AT_ONCE)) == BEGUN_AT_ONCE
         self._looking.wake()
         self._malformed.tell()
@@ -194,7 +194,7 @@ class Tracing:
 
     @harmless
     def forget(self, rm_id: RmId) -> None:
-        """The RM is gone."""
+        """End the asks and spans of an RM that is gone."""
         self._ask_ends.forget(rm_id)
         self.configurations.forget(rm_id)
         self._server.forget(rm_id)
