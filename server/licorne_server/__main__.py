@@ -161,7 +161,7 @@ def _default_config(path: Path | None) -> Configuration | None:
     """The configuration in the file that `--config` names.
 
     Raises:
-        SettingsError: the file cannot be read, or what is in it cannot be used.
+        SettingsError: the file cannot be read, or its content is unusable.
     """
     from licorne_server.configurations.default import DefaultFileError, load_default
 

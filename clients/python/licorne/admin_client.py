@@ -153,7 +153,7 @@ class AdminCalls(OfOneRm):
         """The placement of an application and its asks if they came now; nothing is changed.
 
         The placeholders of its task groups come before the asks. There may be 1,000 in all. Raises
-        Rejected for what cannot be sent, as `Client` does.
+        Rejected for an item that cannot be sent, as `Client` does.
         """
         [taken] = fields.applications([application])
         request = pb.PlanSubmissionRequest(

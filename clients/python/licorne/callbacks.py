@@ -142,7 +142,7 @@ class Callbacks:
     state_dump: OnStateDump | None = None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for what no server takes; names the argument."""
+        """Raises ValueError for an argument that no server takes, by its name."""
         if self.judge_victims is not None and self.predicates is None:
             raise ValueError("judge_victims needs predicates: only asks with them are judged")
         problem = seconds("predicate_deadline", self.deadline, MIN_DEADLINE, MAX_DEADLINE)

@@ -299,6 +299,6 @@ class Stream:
 
 
 def _check_parsed(response: object) -> None:
-    """Raise ProtocolError for what gRPC returns in place of a response that it cannot parse."""
+    """Raise ProtocolError for gRPC's placeholder of a response that it cannot parse."""
     if response is None:
         raise ProtocolError("a response cannot be parsed; the logger `grpc` has the details")

@@ -113,7 +113,7 @@ def _milliseconds(given: float) -> int:
 
 
 def application(item: Application, *, force: bool = False) -> si.AddApplicationRequest:
-    """An application. With `force` the server never rejects it; use it for what runs already."""
+    """An application. With `force` the server never rejects it; use it for a running one."""
     if not item.application_id:
         raise Rejected("", "an application must have an id")
     tags = {**item.tags, FORCE_TAG: "true"} if force else item.tags

@@ -40,7 +40,7 @@ def load_default(file: Path) -> Configuration:
     """The configuration in the file.
 
     Raises:
-        DefaultFileError: the file cannot be read, or what is in it cannot be used.
+        DefaultFileError: the file cannot be read, or its content is unusable.
     """
     try:
         return load(read_default(file), required=True)

@@ -41,7 +41,7 @@ class Keeper:
         """Take the directory for this process alone; returns its revisions.
 
         Raises:
-            SettingsError: another server has it, or what is in it cannot be used.
+            SettingsError: another server has it, or its content is unusable.
         """
         found = [] if self._dir is None else self._dir.open()
         self._latest = {revisions.rm_id: revisions for revisions in found}
@@ -51,7 +51,7 @@ class Keeper:
         """Write the data for `commit`, so that it needs no more room on the disk.
 
         Raises:
-            OSError: it cannot be written; what was kept before is kept still.
+            OSError: it cannot be written; the stored revisions stay.
         """
         if self._dir is not None:
             try:

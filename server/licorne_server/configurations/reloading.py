@@ -154,7 +154,7 @@ class Reloader:
         return Reloaded(changed=changed, checksum=checksum, rms=rms)
 
     async def _read(self, file: Path) -> bool:
-        """Make the file's configuration the default; whether it is another one.
+        """Make the file's configuration the default; returns True if it is another one.
 
         Raises:
             DefaultFileError: it cannot be used.

@@ -173,7 +173,7 @@ class StateDir:
 
         Raises:
             OSError: it cannot be written.
-            SettingsError: what was written before is damaged.
+            SettingsError: the earlier files are damaged.
         """
         found = read_files(self._path / EARLIER)
         new = self._path / NEW
@@ -275,7 +275,7 @@ def _decoded(database: sqlite3.Connection, rm_id: str, record: bytes) -> Revisio
     """The revisions of an RM. SQLite does not notice all changes of a row.
 
     Raises:
-        Damaged: something is not what was written.
+        Damaged: the record or a text has changed.
         sqlite3.Error: it cannot be read.
     """
     rows = database.execute(

@@ -60,7 +60,7 @@ class ConfigThread:
 
     It is one thread only, so that many callers together slow the loop no more than one does. It
     works for one peer after the other, and for one peer in the order in which work came. Work
-    that its caller gave up on is not begun; what was begun is finished before the next.
+    that its caller gave up on is not begun; work under way is finished before the next.
 
     Commands and questions have separate bounds. So no number of questions keeps an RM from
     registering.

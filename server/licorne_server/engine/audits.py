@@ -65,7 +65,7 @@ class Audits:
             due = self._clock.now() + AUDIT_SECONDS
 
     async def _audit_all(self) -> None:
-        """Audit one partition after the other; one that cannot be audited keeps out no other."""
+        """Audit one partition after the other; a failure of one stops no other."""
         found = 0
         for name in self._views.partition_names():
             try:

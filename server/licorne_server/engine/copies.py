@@ -104,8 +104,8 @@ class Copies:
         `check` is called at the moment of the copy, and may raise.
 
         Raises:
-            CallError: RESOURCE_EXHAUSTED for want of memory, because everybody would stand still
-                for too long, or because too many wait; ABORTED if the copy was ended before it had
+            CallError: RESOURCE_EXHAUSTED for want of memory, because the pause would last
+                too long, or because too many wait; ABORTED if the copy was ended before it had
                 answered.
             Defect: the question has failed; the log says how.
             Stopped: the server is about to stop.

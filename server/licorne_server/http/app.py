@@ -62,7 +62,7 @@ class HttpServer:
         """Serve on the addresses for HTTP and for metrics; both as ``HOST:PORT``, empty for none.
 
         Raises:
-            SettingsError: nobody may listen there, or the files for TLS are not usable.
+            SettingsError: listening there is refused, or the files for TLS are not usable.
         """
         certificates = HttpCertificates(settings.tls) if settings.tls else None
         opened = ["", ""]
@@ -89,7 +89,7 @@ class HttpServer:
         With certificates the connections are encrypted.
 
         Raises:
-            OSError: nobody may listen on the address.
+            OSError: listening on the address is refused.
         """
         _, most = self._bounds.affordable()
         return await self._listen(_add_everything, most, host, port, certificates)

@@ -27,7 +27,7 @@ PART = 8
 class Door:
     """Lets every new connection in. The host that has most makes room for it.
 
-    So a probe never finds all places taken, whoever has them.
+    So a probe never finds all places taken.
     """
 
     def __init__(self, most: int, handshakes: Handshakes | None = None) -> None:

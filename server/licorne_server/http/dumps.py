@@ -47,7 +47,7 @@ class StateDumps:
         """The dump of all RMs, or of one, in chunks of UTF-8 that are made as they are read.
 
         Raises:
-            DumpInProgress: somebody else has one sent.
+            DumpInProgress: another caller's is under way.
             NotFound: that RM is not registered.
         """
         if self._busy:

@@ -30,7 +30,7 @@ class Listener:
         """Listen; returns host and port. For port 0 it is any free one.
 
         Raises:
-            OSError: nobody may listen on the address.
+            OSError: listening on the address is refused.
         """
         await self._runner.setup()
         server = self._runner.server

@@ -162,7 +162,7 @@ async def sliced(
 def _take(
     pieces: Iterator[str], parts: list[str], room: int, over: Callable[[], bool]
 ) -> tuple[bool, int]:
-    """Take pieces until the room or the slice is used up; whether there are more, and the room."""
+    """Take pieces until room or slice are used up; returns True if there are more, and the room."""
     for piece in pieces:
         parts.append(piece)
         room -= len(piece)

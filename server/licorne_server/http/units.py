@@ -76,7 +76,7 @@ def partition_named(views: Views, name: str) -> PartitionName:
     """The partition of a path: a bare name is that of the first RM with one of that name.
 
     Raises:
-        NotFound: there is none; where nobody has registered that is said.
+        NotFound: there is none; the text adds if no RM has registered.
     """
     try:
         return views.resolve(name)

@@ -18,7 +18,7 @@ COMPILED = "compiled"
 class BuildInfo:
     """The version, the form of the core, and the interpreter.
 
-    `optimized` is whether the interpreter was built with ``--enable-optimizations``.
+    `optimized`: the interpreter was built with ``--enable-optimizations``.
     """
 
     version: str

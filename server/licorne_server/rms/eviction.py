@@ -182,7 +182,7 @@ class Eviction:
         return max(due, now + LEAST_PAUSE)
 
     async def _remove(self, rm: Rm, may_go: Callable[[Rm], bool], why: str) -> bool:
-        """Remove an RM if it still may go when the command's turn has come; whether it is gone.
+        """Remove an RM if it still may go at the command's turn; returns True if it is gone.
 
         The engine asks right before the core removes the RM. So core and server forget it in one
         step, whatever becomes of the caller.

@@ -140,7 +140,7 @@ class Outbox:
         self._check_hold()
 
     def offer(self, payload: Payload) -> bool:
-        """Add a message of low importance if there is room for it; whether it was added.
+        """Add a message of low importance if there is room; returns True if it was added.
 
         There is room while the outbox stays below the low bound, or is empty.
         """

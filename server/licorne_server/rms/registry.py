@@ -213,7 +213,7 @@ class Rms:
             self.tracing.told(effects)
 
     def halt(self, rm_id: RmId, correlation_id: str) -> None:
-        """The core failed on this RM: end its streams, and serve it no more until it registers."""
+        """End the streams of an RM on which the core failed; it must register again."""
         rm = self._rms.get(rm_id)
         if rm is not None:
             rm.halted = correlation_id

@@ -67,7 +67,7 @@ class Session:
         self._read = self.received
 
     def note_read(self, number: int) -> bool:
-        """A request of that number was read; whether it is new.
+        """Record the read of a request by its number; returns True if it is new.
 
         One without a number always is.
 

@@ -3,8 +3,8 @@
 Three rules, each for a trap of grpc.aio (ecosystem § 1.2):
 
 * All writes come from one coroutine: two tasks that write to one stream break it.
-* When the RM's side ends, what was read is carried out and what waits is written before the stream
-  ends: a reader cannot tell a lost client from one that has only closed its own side.
+* When the RM's side ends, read requests are carried out and queued messages written before the
+  stream ends: a reader cannot tell a lost client from one that has only closed its own side.
 * A cancellation is never swallowed: that leaks native memory.
 
 There is one exception to the last rule. Once a request was begun, it is carried out to its end and

@@ -5,7 +5,7 @@ has too many of. It does not bound frames that belong to no message: SETTINGS, P
 frames of unknown kinds, streams that are opened and reset. Nor does it keep one host from taking
 all connections. So the kernel's count of received bytes is compared, once a second, with what the
 calls of a connection explain, and a connection that has received far more is cut. PING, SETTINGS
-and calls of unknown methods have answers that nobody reads in Python either. gRPC does not always
+and calls of unknown methods have answers that never reach Python either. gRPC does not always
 hold a PING flood to its `max_ping_strikes`: while it is writing answers it may never close. So a
 connection that has made no call is cut as well once it was sent more than a few thousand answers.
 

@@ -22,7 +22,7 @@ class _UnusableError(Exception):
 
 
 class TlsFiles:
-    """The certificate files, and whether there are new ones."""
+    """The certificate files, and the detection of new ones."""
 
     def __init__(self, tls: Tls) -> None:
         """Look at them.
@@ -64,7 +64,7 @@ class TlsFiles:
 
         Raises:
             OSError: a file cannot be read.
-            _UnusableError: what is in one is of no use; the text names the option.
+            _UnusableError: a file's content is unusable; the text names the option.
         """
         tls = self.tls
         what = f"--tls-cert {tls.cert}, --tls-key {tls.key}"

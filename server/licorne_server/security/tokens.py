@@ -43,7 +43,7 @@ class Tokens:
         """Read them. Each file has one token.
 
         Raises:
-            SettingsError: a file cannot be read, or what is in it is no token.
+            SettingsError: a file cannot be read, or holds no token.
         """
         self._rms = rms
         self._operators = operators

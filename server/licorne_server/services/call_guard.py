@@ -172,7 +172,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
         """Inside the block a call is under way.
 
         Raises:
-            CallError: nobody knows who calls, or its peer has its quota of calls.
+            CallError: the caller is not authenticated, or its peer's quota is used up.
         """
         link = self._connections.link(context.peer())
         link.called()

@@ -47,7 +47,7 @@ class Page(Generic[T, M]):
         self._done = False
 
     def fill(self, over: Callable[[], bool]) -> bool:
-        """Make rows until the slice is over, one at least; whether there are more to make."""
+        """Make rows until the slice is over, one at least; returns True if there are more."""
         while not self._done:
             self._next()
             if over():
@@ -104,7 +104,7 @@ async def gathered(
 def _gather(
     rest: Iterator[T], to_row: Callable[[T], R], rows: list[R], over: Callable[[], bool]
 ) -> bool:
-    """Make rows until the slice is over; whether there may be more."""
+    """Make rows until the slice is over; returns True if there may be more."""
     for item in rest:
         with suppress(NotFound):
             rows.append(to_row(item))

@@ -102,7 +102,7 @@ async def abort(context: Any, error: Exception) -> NoReturn:
     """End a call with the status that stands for an error.
 
     Raises:
-        asyncio.CancelledError: the call has ended meanwhile, so that nobody takes a status.
+        asyncio.CancelledError: the call has ended meanwhile, so that a status has no receiver.
     """
     if isinstance(error, grpc.aio.InternalError):
         # gRPC says so of a message to a caller that has gone while it was being written.

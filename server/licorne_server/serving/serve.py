@@ -22,7 +22,7 @@ FAILED = 1
 
 
 def serve(settings: Settings, logs: ProcessLogs) -> int:
-    """Serve until the end; the exit code, which says whether a signal was the reason.
+    """Serve until the end; returns the exit code, which shows an end by a signal.
 
     Raises:
         SettingsError: the server cannot start.

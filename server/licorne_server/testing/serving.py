@@ -123,7 +123,7 @@ async def serve(
     `config` is the queue configuration of the resource managers that register without one.
     With a `VirtualClock` timers fire when the test says so; `drain` is how long open streams may
     take to end, in seconds. The exporter `spans` gets every span when it has ended, and
-    `trace_sample` is the share that is traced of what no caller has decided about; this needs the
+    `trace_sample` is the share of work traced without a caller's decision; this needs the
     extra `otel`.
 
     Raises:

@@ -63,7 +63,7 @@ REQUIRED_NODE = "yunikorn.apache.org/requirednode"
 FOREIGN = "foreign"
 PREDICATE_CLASS = "licorne/predicate-class"
 OWN_TAGS = frozenset({CREATION_TIME, "kubernetes.io/meta/podname", TAG, STATE_TAG})
-"""Tags that differ from ask to ask, in lower case: they do not count for what asks share."""
+"""Tags that differ from ask to ask, in lower case: asks may differ in them and still share."""
 
 ASK = Layout(
     "allocation",
@@ -246,7 +246,7 @@ class AskReader:
         )
 
     def _name(self, field: str, value: str, limit: int = MAX_ID) -> str:
-        """The one object for a name, which is checked when it comes for the first time."""
+        """The shared object for a name, which is checked at its first use."""
         known = self._names.entries.get(value)
         if known is None:
             check(text_problem(field, value, limit))

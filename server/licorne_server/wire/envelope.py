@@ -33,7 +33,7 @@ class Envelope(NamedTuple):
     number: int
     """Its number; 0 for none."""
     acknowledged: int
-    """Number of the last response that the RM has dealt with."""
+    """Number of the last response that the RM has processed."""
     message: int
     """The field number of the message inside; 0 for none."""
     payload: bytes

@@ -26,7 +26,7 @@ class Pace:
         """Work since the last rest; with `PART` of it, one is due."""
 
     def spend(self, work: int) -> bool:
-        """Count work; whether to `rest` before more is done."""
+        """Count work; returns True if `rest` is due before more is done."""
         self.done += work
         return self.done >= PART
 

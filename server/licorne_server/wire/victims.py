@@ -80,7 +80,7 @@ def _payload(checks: list[bytes], last: int) -> Payload:
 async def preemption_answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[AnswerPreemptions]:
     """A PreemptionAnswers, part by part.
 
-    Whether its nodes and positions are those of the check the core knows.
+    Only the core compares its nodes and positions with those of the check.
 
     Raises:
         CallError: there are too many answers, one names too many nodes or one node twice, or a

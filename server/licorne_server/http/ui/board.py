@@ -113,7 +113,7 @@ def _pieces(
     versions: tuple[int, int, bool],
     visible: Visible | None,
 ) -> Iterator[str]:
-    """The members of the object; `versions` has the old one, the new one, and whether it is all."""
+    """The members of the object; `versions` has old, new, and True for all."""
     have, now, whole = versions
     yield f'"version":{now},"whole":{_encode(whole)}'
     lists: dict[str, list[str]] = {}

@@ -187,7 +187,7 @@ def _too_many(most: int, peer: str) -> TooManyViewers:
 
 
 def _go_on(stops: Iterator[None], over: Callable[[], bool]) -> bool:
-    """Go on until the slice is over; whether there is more to do."""
+    """Go on until the slice is over; returns True if there is more to do."""
     for _ in stops:
         if over():
             return True

@@ -91,7 +91,7 @@ class _Cells:
         self._resources = resources
 
     def go_on(self, over: Callable[[], bool]) -> bool:
-        """Make cells until the slice is over; whether there are more."""
+        """Make cells until the slice is over; returns True if there are more."""
         for name in self._names:
             if name is not None:
                 with suppress(NotFound):

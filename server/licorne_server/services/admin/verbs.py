@@ -103,7 +103,7 @@ class VerbMethods:
         return pb.SetQueueStoppedResponse(changed=done.changed, state=done.state)
 
     def _check(self, request: Any, context: Any, *problems: tuple[str, str]) -> None:
-        """Refuse what no request may say.
+        """Refuse invalid requests.
 
         Raises:
             CallError: INVALID_ARGUMENT with the field, or the RM is not registered.

@@ -33,7 +33,7 @@ class Console:
     """
 
     def __init__(self, *, colours: bool) -> None:
-        """`colours` is whether the terminal has any, and the person wants them."""
+        """`colours`: the terminal has colours, and the user wants them."""
         self._colours = colours
 
     def __call__(self, entry: EventDict) -> str:

@@ -62,7 +62,7 @@ class Redirect:
         os.close(self._read)
 
     def _say(self, text: str) -> bool:
-        """Make a line of one message; whether there was an allowance for it."""
+        """Make a line of one message; returns True if there was an allowance for it."""
         head = _HEAD.match(text)
         level = _LEVELS[head[1]] if head else "warning"
         line = self._lines.foreign(KIND, level, KIND, text=text)

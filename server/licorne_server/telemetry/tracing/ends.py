@@ -17,7 +17,7 @@ AT_ONCE = 64
 PEER = "traces"
 
 End = Callable[[], bool | None]
-"""Ends a span; it says true, and is called again, where there are more to end."""
+"""Ends a span; returns True to be called again, if there are more to end."""
 
 
 class Ends:

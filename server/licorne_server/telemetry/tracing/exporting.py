@@ -84,7 +84,7 @@ class Exporting(SpanProcessor):
             self._wake.set()
 
     async def stop(self, seconds: float = FLUSH_SECONDS) -> None:
-        """Send what waits, as far as that takes no longer."""
+        """Send the queue, for at most so many seconds."""
         if self._thread is not None:
             done = asyncio.Event()
             self._on_end = (asyncio.get_running_loop(), done)

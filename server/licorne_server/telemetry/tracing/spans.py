@@ -43,7 +43,7 @@ class Spans:
         sample: float,
         draw: Callable[[], float] = random,
     ) -> None:
-        """`sample` is the share that is wanted of what no caller has decided about.
+        """`sample` is the share of work traced without a caller's decision.
 
         `draw` gives numbers from 0 up to, not including, 1.
         """
