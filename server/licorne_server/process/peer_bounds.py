@@ -8,7 +8,7 @@ METRICS_CONNECTIONS = 16
 """Connections of the address for metrics: some scrapers, and probes."""
 
 RESERVE = 192 + METRICS_CONNECTIONS
-"""Descriptors that no peer gets: for files, the loop, refused connections and monitoring."""
+"""Descriptors kept free of other peers: files, loop, refused connections and monitoring."""
 
 LEAST_CONNECTIONS = 16
 HTTP_PART = 8
