@@ -138,7 +138,7 @@ class Scheduler:
 
     def count_gone(self) -> int:
         """How many partitions have gone so far: with their RM, or replaced, or not configured."""
-        return self._registry.remains.count
+        return self._registry.disposal.count
 
     def refusal_of(self, rm_id: RmId, config: SubmittedConfig) -> ConfigurationRefused | None:
         """Why an update of the RM with the configuration would be refused now; None if it is taken.
@@ -167,7 +167,7 @@ class Scheduler:
 
     def next_deadline(self) -> float | None:
         """When to handle a Tick next, in unix seconds; a time that has passed means now."""
-        if self._registry.remains.gone:
+        if self._registry.disposal.gone:
             return AT_ONCE
         return self._registry.agenda.next_deadline()
 
@@ -255,8 +255,8 @@ class Scheduler:
         try:
             self._fire_due(now, effects, worked)
             self._give_turn(command.decisions, now, effects, worked)
-            if self._registry.remains.gone:
-                self._registry.remains.take_apart()
+            if self._registry.disposal.gone:
+                self._registry.disposal.take_apart()
         finally:
             for partition in worked:
                 _add_facts(effects, partition.rm_id, partition.rm)

@@ -48,7 +48,7 @@ DECIDING = (
     ),
     Defect(
         "reserved-by-former-keys",
-        "Foremost.queue_key_changed",
+        "PriorityPass.queue_key_changed",
         drop("put"),
         "a reserved ask whose queue has had much goes before others",
         ("test_reserved",),

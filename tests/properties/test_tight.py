@@ -8,8 +8,8 @@ from licorne_core.handlers import turn
 from licorne_core.model.apps import groups
 from licorne_core.scheduling.node_search import heap_room, heaps, node_heap
 from licorne_core.scheduling.predicates import checks as predicate_checks
-from licorne_core.scheduling.preemption import residents
-from licorne_core.scheduling.waiting import shelf
+from licorne_core.scheduling.preemption import node_contents
+from licorne_core.scheduling.waiting import waiting_line
 from licorne_core.values import priorities, ranking
 from properties.test_decisions import agree
 from support.worlds import compare
@@ -18,11 +18,11 @@ from support.worlds import compare
 @pytest.fixture
 def _no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
     """Heaps and logs are compacted at every occasion, and two classes of asks have a heap."""
-    for module in (ranking, node_heap, shelf, priorities):
+    for module in (ranking, node_heap, waiting_line, priorities):
         monkeypatch.setattr(module, "_SLACK", -1000)
     monkeypatch.setattr(groups, "SLACK", -1000)
     monkeypatch.setattr(heaps, "LOG_SLACK", -1000)
-    monkeypatch.setattr(residents, "MOST_ENDED", -1)
+    monkeypatch.setattr(node_contents, "MOST_ENDED", -1)
     monkeypatch.setattr(heap_room, "MAX_HEAPS", 2)
     monkeypatch.setattr(heaps, "PROBES", 1)
 

@@ -18,7 +18,7 @@ from licorne_core.messages.effects import (
 from licorne_core.messages.options import Options
 from licorne_core.model.placement.chain import Placer
 from licorne_core.model.queues.reload import check_reload
-from licorne_core.partitions.acts import Act
+from licorne_core.partitions.jobs import Job
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.values.errors import ConfigError, Problem
 from licorne_core.values.ids import RmId, partition_key
@@ -32,8 +32,8 @@ _ID_LIMITS = "rmID must not be empty and must not hold '[' or ']'"
 
 def register(registry: Registry, command: RegisterRm, options: Options, now: float) -> list[Effect]:
     """Drop what the RM had and start anew; a refused registration changes nothing."""
-    act = registry.acts.find(command)
-    if act is None:
+    job = registry.jobs.find(command)
+    if job is None:
         rm_id = command.rm_id
         try:
             if not rm_id or "[" in rm_id or "]" in rm_id:
@@ -45,8 +45,8 @@ def register(registry: Registry, command: RegisterRm, options: Options, now: flo
         except ConfigError as error:
             reason = f"registration of RM failed: {error}"
             return [RegistrationFailed(rm_id=rm_id, reason=reason, problems=error.problems)]
-        act = _Registration(registry, command, configuration, options, now)
-    return registry.acts.carry_on(act, now)
+        job = _Registration(registry, command, configuration, options, now)
+    return registry.jobs.carry_on(job, now)
 
 
 def _usable(config: SubmittedConfig, options: Options) -> Configuration:
@@ -73,7 +73,7 @@ def _check_pressure(registry: Registry, rm_id: RmId) -> None:
         raise ConfigError([Problem(message=pressure.reason, path="rmID")])
 
 
-class _Registration(Act):
+class _Registration(Job):
     """A registration that can be carried out.
 
     Its partitions are built apart; what the RM had before is in force until the last step.
@@ -119,8 +119,8 @@ def update_configuration(
 
     The extra configuration stays in force even where the queues are refused (§ 13.1).
     """
-    act = registry.acts.find(command)
-    if act is None:
+    job = registry.jobs.find(command)
+    if job is None:
         if command.extra_config:
             rm.set_extra(command.extra_config)
         refused = refusal_of(rm.rm_id, rm, command.config, options)
@@ -130,8 +130,8 @@ def update_configuration(
         rm.policy_group = command.policy_group or rm.policy_group
         if configuration.checksum == rm.configuration.checksum:
             return [ConfigurationUpdated(rm_id=rm.rm_id, changed=False)]
-        act = _Update(registry, rm, command, configuration, options, now)
-    return registry.acts.carry_on(act, now)
+        job = _Update(registry, rm, command, configuration, options, now)
+    return registry.jobs.carry_on(job, now)
 
 
 def refusal_of(
@@ -161,7 +161,7 @@ def _check(rm: Rm | None, config: PartitionConfig) -> list[Problem]:
     return check_reload(partition.tree, config.root) if partition else []
 
 
-class _Update(Act):
+class _Update(Job):
     """Another configuration that can be put in force."""
 
     def __init__(

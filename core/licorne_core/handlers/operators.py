@@ -27,7 +27,7 @@ from licorne_core.model.apps.requests import MAY_GO, Request, RequestState
 from licorne_core.model.apps.states import AppEvent, AppState
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.states import QueueState
-from licorne_core.partitions.acts import Act
+from licorne_core.partitions.jobs import Job
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.values.errors import LicorneError, shown
@@ -78,8 +78,8 @@ def set_queue_stopped(
     registry: Registry, rm: Rm, command: SetQueueStopped, now: float
 ) -> list[Effect]:
     """Stop or start the queue, unless it is so already."""
-    act = registry.acts.find(command)
-    if act is None:
+    job = registry.jobs.find(command)
+    if job is None:
         partition = partition_meant(rm, command.partition)
         queue = partition.tree.get(command.queue)
         if queue is None:
@@ -92,8 +92,8 @@ def set_queue_stopped(
             return [QueueStoppedSet(rm_id=rm.rm_id, changed=False, state=queue.state.value)]
         if not command.stopped:
             return [_start(rm, partition, queue)]
-        act = _QueueStop(command, rm, partition, queue, now)
-    return registry.acts.carry_on(act, now)
+        job = _QueueStop(command, rm, partition, queue, now)
+    return registry.jobs.carry_on(job, now)
 
 
 def _start(rm: Rm, partition: Partition, queue: Queue) -> QueueStoppedSet:
@@ -104,7 +104,7 @@ def _start(rm: Rm, partition: Partition, queue: Queue) -> QueueStoppedSet:
     return QueueStoppedSet(rm_id=rm.rm_id, changed=True, state=queue.state.value)
 
 
-class _QueueStop(Act):
+class _QueueStop(Job):
     """The stop of one queue."""
 
     def __init__(
@@ -155,14 +155,14 @@ def stop_application(
     registry: Registry, rm: Rm, command: StopApplication, now: float
 ) -> list[Effect]:
     """Let the application fail. One that is failing already is told again what it has left."""
-    act = registry.acts.find(command)
-    if act is None:
+    job = registry.jobs.find(command)
+    if job is None:
         partition = partition_meant(rm, command.partition)
         app = partition.applications.get(AppId(command.app_id))
         if app is None:
             raise _not_there(partition, command.app_id)
-        act = _ApplicationStop(command, rm, partition, app, now)
-    return registry.acts.carry_on(act, now)
+        job = _ApplicationStop(command, rm, partition, app, now)
+    return registry.jobs.carry_on(job, now)
 
 
 def _not_there(partition: Partition, app_id: str) -> Refused:
@@ -176,7 +176,7 @@ def _not_there(partition: Partition, app_id: str) -> Refused:
     return Refused(OperatorRefusal.NOT_FOUND, what)
 
 
-class _ApplicationStop(Act):
+class _ApplicationStop(Job):
     """The end of one application."""
 
     def __init__(

@@ -16,7 +16,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.states import AppEvent, AppState
 from licorne_core.model.queues.changes import facts, snapshot
 from licorne_core.model.queues.tree import stop
-from licorne_core.partitions.acts import Act
+from licorne_core.partitions.jobs import Job
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.values.ids import PartitionName
@@ -28,7 +28,7 @@ _LAST_EVENT = {
 }
 
 
-def remove_partition(act: Act, registry: Registry, rm: Rm, name: PartitionName) -> Iterator[int]:
+def remove_partition(job: Job, registry: Registry, rm: Rm, name: PartitionName) -> Iterator[int]:
     """Stop the partition: its applications fail, what runs is released, and nothing is left.
 
     It is there until the last step.
@@ -42,13 +42,13 @@ def remove_partition(act: Act, registry: Registry, rm: Rm, name: PartitionName) 
         for app in list(partition.applications.values()):
             if part.is_spent:
                 break
-            _end(partition, app, act.now, part, outcome)
-        _remove_nodes(partition, act.now, part)
-        act.effects += outcome.effects(rm.rm_id)
+            _end(partition, app, job.now, part, outcome)
+        _remove_nodes(partition, job.now, part)
+        job.effects += outcome.effects(rm.rm_id)
         yield rm.slice_size - part.left
     if partition.journal.on:
         queues = [(queue, snapshot(queue), None) for queue in partition.tree.walk()]
-        for fact in facts(reversed(queues), act.now):
+        for fact in facts(reversed(queues), job.now):
             partition.journal.note(fact)
             yield 1
     rm.forget(name)

@@ -263,13 +263,13 @@ def _is_allowed(partition: Partition, app: Application, group: AskGroup, now: fl
     """
     if partition.holds or app.state not in SCHEDULABLE:
         return False
-    scene = partition.scene
+    context = partition.check_context
     if 0 < app.backoff_until <= now:
         # It is over, though its deadline comes behind the one that is dealt with now.
-        scene.escalation.on_time(app, now)
+        context.escalation.on_time(app, now)
         partition.changes.app_is_due(app)
-    blocker = application_blocker(scene, app) or stops_preemption(scene, app, group)
-    if blocker is None or blocker is scene.predicates.owed:
+    blocker = application_blocker(context, app) or stops_preemption(context, app, group)
+    if blocker is None or blocker is context.predicates.owed:
         return True
     blocker.retire_if_unused()
     return False

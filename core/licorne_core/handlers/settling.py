@@ -12,7 +12,7 @@ from licorne_core.model.apps.requests import RequestState
 from licorne_core.model.limits.rules import group_kept_or_found
 from licorne_core.model.placement.chain import Placer
 from licorne_core.model.queues.changes import Change, limit_facts, queue_facts, snapshot
-from licorne_core.partitions.acts import Act
+from licorne_core.partitions.jobs import Job
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm, follow
 from licorne_core.scheduling.preemption.quota_change import terms_of
@@ -22,9 +22,9 @@ PARTITION = 16
 """Making an empty partition counts for so many queues."""
 
 
-def build(act: Act, rm: Rm, config: PartitionConfig, options: Options) -> Iterator[int]:
+def build(job: Job, rm: Rm, config: PartitionConfig, options: Options) -> Iterator[int]:
     """Make a partition, and add it to its RM with the last step."""
-    partition = Partition(rm.name_of(config.name), rm.context, config, act.now, options)
+    partition = Partition(rm.name_of(config.name), rm.context, config, job.now, options)
     follow(partition, rm.extra)
     yield PARTITION
     watched = partition.journal.on
@@ -32,13 +32,13 @@ def build(act: Act, rm: Rm, config: PartitionConfig, options: Options) -> Iterat
     for visit in partition.tree.visits(config.root):
         partition.tree.settle(visit)
         if watched:
-            _note(act, partition, (visit.queue, None, snapshot(visit.queue)), limited)
+            _note(job, partition, (visit.queue, None, snapshot(visit.queue)), limited)
         yield 1
-    yield from _note_limits(act, partition, limited)
+    yield from _note_limits(job, partition, limited)
     rm.partitions[partition.name] = partition
 
 
-def reload(act: Act, partition: Partition, config: PartitionConfig) -> Iterator[int]:
+def reload(job: Job, partition: Partition, config: PartitionConfig) -> Iterator[int]:
     """Follow another configuration: rules, node order, queues, as in spec § 2.7.2."""
     # From here on a pass has to look at everything, and there is none before the last step.
     partition.wakeups.waiting.runnable = True
@@ -47,13 +47,13 @@ def reload(act: Act, partition: Partition, config: PartitionConfig) -> Iterator[
         yield from partition.index.reorder(config.node_sort)
     partition.preemption.enabled = config.preemption_enabled
     yield PARTITION
-    yield from _settle_queues(act, partition, config)
+    yield from _settle_queues(job, partition, config)
     partition.config = config
-    watch_quotas(partition, act.now)
+    watch_quotas(partition, job.now)
     for _ in partition.limits.limit_anew(partition.tree.get):
         yield 1
     for app in list(partition.applications.values()):
-        yield from _follow_limits(act, partition, app)
+        yield from _follow_limits(job, partition, app)
         for request in list(app.reserved.values()):
             partition.reservations.follow_settings(app, request)
             yield 1
@@ -66,7 +66,7 @@ def reload(act: Act, partition: Partition, config: PartitionConfig) -> Iterator[
     partition.wakeups.kept_nodes.clear()
 
 
-def _settle_queues(act: Act, partition: Partition, config: PartitionConfig) -> Iterator[int]:
+def _settle_queues(job: Job, partition: Partition, config: PartitionConfig) -> Iterator[int]:
     """The queues follow, and what is enforced of their maxima; those who watch hear of it."""
     clock, watched = partition.quota_clock, partition.journal.on
     was_enabled, clock.enabled = clock.enabled, config.quota_preemption_enabled
@@ -76,32 +76,32 @@ def _settle_queues(act: Act, partition: Partition, config: PartitionConfig) -> I
         before = snapshot(queue) if watched and not visit.is_new else None
         terms = terms_of(queue, enabled=was_enabled)
         partition.tree.settle(visit)
-        clock.on_reload(queue, terms, act.now)
+        clock.on_reload(queue, terms, job.now)
         if watched:
-            _note(act, partition, (queue, before, snapshot(queue)), limited)
+            _note(job, partition, (queue, before, snapshot(queue)), limited)
         if queue.is_empty:
-            clean_later(partition, queue, act.now)
+            clean_later(partition, queue, job.now)
         yield 1
-    yield from _note_limits(act, partition, limited)
+    yield from _note_limits(job, partition, limited)
 
 
-def _note(act: Act, partition: Partition, change: Change, limited: list[Change]) -> None:
+def _note(job: Job, partition: Partition, change: Change, limited: list[Change]) -> None:
     """Those who watch hear of a queue at once, and of its limits behind all queues (§ 12.1.4)."""
-    for fact in queue_facts(change, act.now):
+    for fact in queue_facts(change, job.now):
         partition.journal.note(fact)
     _, before, after = change
     if (before.limits if before else ()) != (after.limits if after else ()):
         limited.append(change)
 
 
-def _note_limits(act: Act, partition: Partition, limited: list[Change]) -> Iterator[int]:
+def _note_limits(job: Job, partition: Partition, limited: list[Change]) -> Iterator[int]:
     for change in limited:
-        for fact in limit_facts(change, act.now):
+        for fact in limit_facts(change, job.now):
             partition.journal.note(fact)
             yield 1
 
 
-def _follow_limits(act: Act, partition: Partition, app: Application) -> Iterator[int]:
+def _follow_limits(job: Job, partition: Partition, app: Application) -> Iterator[int]:
     """An application is bound by other limits, maybe those of another group (spec § 10.7).
 
     It changes its group only if that is not limited any more.
@@ -125,7 +125,7 @@ def _follow_limits(act: Act, partition: Partition, app: Application) -> Iterator
     for promise in promises:
         promise.book()
     if group != before:
-        fact = GroupChanged(act.now, app.app_id, app.queue_path, before, group, _used(app))
+        fact = GroupChanged(job.now, app.app_id, app.queue_path, before, group, _used(app))
         partition.journal.note(fact)
     yield len(app.requests) + len(partition.reservations.promises)
 

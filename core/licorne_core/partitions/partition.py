@@ -20,7 +20,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.model.rm_context import RmContext
 from licorne_core.model.tally import Tally
-from licorne_core.scheduling.checks import Scene
+from licorne_core.scheduling.checks import CheckContext
 from licorne_core.scheduling.cycle import Cycle
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.candidates import NodeIndex
@@ -108,7 +108,7 @@ class Partition:
             self.tree.root, self.nodes, self.applications, self.wakeups.reserved, self.losses
         )
         self.preemption = Preemption(search, rm, enabled=config.preemption_enabled)
-        self.scene = Scene(
+        self.check_context = CheckContext(
             self.changes,
             self.wakeups,
             self.escalation,
@@ -124,7 +124,7 @@ class Partition:
             self.nodes,
             self.applications,
             self.index,
-            self.scene,
+            self.check_context,
             Watch(self.journal),
             options.tuning,
             reserving=options.reservations,

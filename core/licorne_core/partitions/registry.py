@@ -7,11 +7,11 @@ from licorne_core.config.extra import ExtraConfig, read_extra
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import Hold, RegisterRm
 from licorne_core.model.rm_context import RmContext
-from licorne_core.partitions.acts import Acts
 from licorne_core.partitions.agenda import Agenda
+from licorne_core.partitions.disposal import Disposal
 from licorne_core.partitions.ended import forget_all_ended
+from licorne_core.partitions.jobs import Jobs
 from licorne_core.partitions.partition import Partition
-from licorne_core.partitions.remains import Remains
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import (
     NodeId,
@@ -197,9 +197,9 @@ class Registry:
         self.rms: dict[RmId, Rm] = {}
         self.partitions: dict[PartitionName, Partition] = {}
         self.agenda = Agenda()
-        self.remains = Remains()
+        self.disposal = Disposal()
         self.pressure = MemoryPressure()
-        self.acts = Acts()
+        self.jobs = Jobs()
         self._departed: dict[RmId, int] = {}
         self._highest_forgotten = 0
 
@@ -227,7 +227,7 @@ class Registry:
     def remove(self, rm_id: RmId) -> None:
         """Forget an RM and its partitions, but for the number of its session."""
         rm = self.rms.pop(rm_id)
-        self.acts.forget(rm_id)
+        self.jobs.forget(rm_id)
         self._drop_all(rm)
         departed = self._departed
         departed[rm_id] = rm.session
@@ -245,7 +245,7 @@ class Registry:
         """Forget a partition."""
         del self.partitions[partition.name]
         self.agenda.leave(partition)
-        self.remains.add(partition)
+        self.disposal.add(partition)
 
     def _drop_all(self, rm: Rm) -> None:
         """Forget an RM's partitions."""

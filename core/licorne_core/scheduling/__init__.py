@@ -43,15 +43,15 @@ Whoever changes the books says so to `Changes`, which finds the blockers concern
 is active and what leads to an open blocker, and asks the blocker before it goes that way: one freed
 node may open the way for many and have room for one. A blocker that lets nobody through is shut.
 
-Supplies and shortages are many, one for each size. So those who wait for them stand in one line,
-that of the *pool*: the open nodes, or a quota. A shelf of the pool (`waiting/shelf.py`) knows the least
-that anybody wants in each stretch of it: stretches that want more than there is are passed over.
+Supplies and shortages are many, one for each size. So their asks stand in shared waiting lines, those of
+the *pool*: the open nodes, or a quota. A waiting line (`waiting/waiting_line.py`) knows the smallest
+request in each stretch of it, and passes over stretches that want more than there is.
 That is most of them where neighbours want about the same. Where large and small sizes alternate, a
 change costs the more the more sizes wait.
 
 Asks with a node reserved come before all others (`reservations/reserved.py`), then applications whose
 placeholders make way for real asks (`replacing.py`). They use the same blockers. Those that were
-woken have rankings of their own from root down, under the same keys (`foremost.py`). A pass that
+woken have rankings of their own from root down, under the same keys (`priority_pass.py`). A pass that
 finds nothing ends with a review of the reservations, once a second (`reservations/review.py`), which
 hears some of those who wait for nodes (`waiting/backlog.py`).
 
@@ -77,7 +77,7 @@ Invariants
 Every structure has its own under «Always true». Over all of them (`views/audit/invariants.py` checks them):
 
 W1  When a partition is at rest, no pending ask passes all checks of `explain`.
-W2  Who waits is on the shelves of its blocker, with all that leads to it, and is not active.
+W2  A parked item is in the waiting lines of its blocker, with all that leads to it, and is not active.
 W3  A blocker that is kept blocks somebody.
 W4  In a stopped queue nothing is reserved, assumed or parked.
 L1  What is kept for somebody has a deadline: a reservation, a back-off, a wait for an answer to a

@@ -36,7 +36,7 @@ from licorne_core.values.resources import Items
 from licorne_core.values.timers import Due, Timer, Timers
 
 
-class Scene(NamedTuple):
+class CheckContext(NamedTuple):
     """What checks look at beside the application and the ask."""
 
     changes: Changes
@@ -50,8 +50,8 @@ class Scene(NamedTuple):
 class ApplicationCheck(NamedTuple):
     """Something that can stop all asks of an application."""
 
-    blocker: Callable[[Scene, Application], Blocker | None]
-    report: Callable[[Scene, Application], Iterable[Check]]
+    blocker: Callable[[CheckContext, Application], Blocker | None]
+    report: Callable[[CheckContext, Application], Iterable[Check]]
     spares_reserved: bool = False
     """Whether asks that have a node reserved are tried all the same (spec § 8.6)."""
 
@@ -79,8 +79,8 @@ class Asking:
 class AskCheck(NamedTuple):
     """Something that can stop the asks of one group in an application."""
 
-    blocker: Callable[[Scene, Asking], Blocker | None]
-    report: Callable[[Scene, Asking], Iterable[Check]]
+    blocker: Callable[[CheckContext, Asking], Blocker | None]
+    report: Callable[[CheckContext, Asking], Iterable[Check]]
     only_with_predicate: bool = False
     """Whether it stops only asks in whose nodes the RM has a say."""
     only_in_gangs: bool = False
@@ -89,37 +89,37 @@ class AskCheck(NamedTuple):
     """Whether asks that have a node reserved are tried all the same."""
 
 
-def stopped_queue(scene: Scene, app: Application) -> Blocker | None:
+def stopped_queue(context: CheckContext, app: Application) -> Blocker | None:
     """The stopped queue that the application is in or below; nothing is replaced there."""
     queue = stopped_above(app.leaf)
-    return None if queue is None else scene.wakeups.stopped_queues.get(queue)
+    return None if queue is None else context.wakeups.stopped_queues.get(queue)
 
 
-def _report_stopped(scene: Scene, app: Application) -> Iterable[Check]:
+def _report_stopped(context: CheckContext, app: Application) -> Iterable[Check]:
     queue = stopped_above(app.leaf)
     if queue is not None:
         yield StoppedQueueCheck(queue=queue.path)
 
 
-def _back_off(scene: Scene, app: Application) -> Blocker | None:
-    return scene.escalation.back_off(app) if app.backoff_until else None
+def _back_off(context: CheckContext, app: Application) -> Blocker | None:
+    return context.escalation.back_off(app) if app.backoff_until else None
 
 
-def _report_back_off(scene: Scene, app: Application) -> Iterable[Check]:
+def _report_back_off(context: CheckContext, app: Application) -> Iterable[Check]:
     if app.backoff_until:
         threshold = app.leaf.settings.backoff_threshold
         yield BackOffCheck(app_id=app.app_id, until=app.backoff_until, threshold=threshold)
 
 
-def _may_start(scene: Scene, app: Application) -> Blocker | None:
+def _may_start(context: CheckContext, app: Application) -> Blocker | None:
     if app.state is AppState.ACCEPTED:
         for quota in app.quotas:
             if quota.max_applications and not may_start(quota, app.app_id):
-                return scene.wakeups.running_limits.get(quota)
+                return context.wakeups.running_limits.get(quota)
     return None
 
 
-def _report_may_start(scene: Scene, app: Application) -> Iterable[Check]:
+def _report_may_start(context: CheckContext, app: Application) -> Iterable[Check]:
     if app.state is AppState.ACCEPTED:
         for quota in app.quotas:
             if quota.max_applications and not quota.counts(app.app_id):
@@ -140,13 +140,13 @@ def _running_check(quota: Quota) -> RunningCheck:
     )
 
 
-def _gang(scene: Scene, asking: Asking) -> Blocker | None:
+def _gang(context: CheckContext, asking: Asking) -> Blocker | None:
     _, task_group, is_placeholder = asking.group.key
     waits_for = asking.app.gang.open_group(task_group, placeholder=is_placeholder)
-    return None if waits_for is None else scene.wakeups.gang_waits.get(waits_for)
+    return None if waits_for is None else context.wakeups.gang_waits.get(waits_for)
 
 
-def _report_gang(scene: Scene, asking: Asking) -> Iterable[Check]:
+def _report_gang(context: CheckContext, asking: Asking) -> Iterable[Check]:
     app = asking.app
     _, name, is_placeholder = asking.group.key
     task_group = None if is_placeholder else app.gang.groups.get(name)
@@ -159,22 +159,22 @@ def _report_gang(scene: Scene, asking: Asking) -> Iterable[Check]:
             timed_out=task_group.timed_out,
             keeping=len(task_group.free),
             cancelled=len(task_group.cancelled),
-            until=scene.timers.deadline(Timer(Due.PLACEHOLDERS, app.app_id)) or 0.0,
+            until=context.timers.deadline(Timer(Due.PLACEHOLDERS, app.app_id)) or 0.0,
         )
 
 
-def _quota(scene: Scene, asking: Asking) -> Blocker | None:
+def _quota(context: CheckContext, asking: Asking) -> Blocker | None:
     if asking.promise is None:
         over = first_exceeded(asking.app.quotas, asking.items)
-        return None if over is None else scene.wakeups.shortages.get(over, asking.items)
+        return None if over is None else context.wakeups.shortages.get(over, asking.items)
     for quota in asking.app.quotas:
         items = asking.needs(quota)
         if quota.max is not None and excess(quota, items):
-            return scene.wakeups.shortages.get(quota, items)
+            return context.wakeups.shortages.get(quota, items)
     return None
 
 
-def _report_quota(scene: Scene, asking: Asking) -> Iterable[Check]:
+def _report_quota(context: CheckContext, asking: Asking) -> Iterable[Check]:
     ask_class = asking.group.ask_class
     for quota in asking.app.quotas:
         short = excess(quota, asking.needs(quota))
@@ -200,12 +200,12 @@ def _report_quota(scene: Scene, asking: Asking) -> Iterable[Check]:
             )
 
 
-def _answers(scene: Scene, asking: Asking) -> Blocker | None:
-    return scene.predicates.owed if scene.predicates.full else None
+def _answers(context: CheckContext, asking: Asking) -> Blocker | None:
+    return context.predicates.owed if context.predicates.full else None
 
 
-def _report_answers(scene: Scene, asking: Asking) -> Iterable[Check]:
-    yield AnswersCheck(waiting=scene.predicates.waiting, most=scene.predicates.owed.most)
+def _report_answers(context: CheckContext, asking: Asking) -> Iterable[Check]:
+    yield AnswersCheck(waiting=context.predicates.waiting, most=context.predicates.owed.most)
 
 
 APPLICATION_CHECKS = (
@@ -243,24 +243,24 @@ _BLOCKERS: Final = {
 
 
 def application_blocker(
-    scene: Scene, app: Application, *, reserved: bool = False
+    context: CheckContext, app: Application, *, reserved: bool = False
 ) -> Blocker | None:
     """The first thing that stops all asks of the application, or those that have a node."""
     for check in APPLICATION_CHECKS:
         if reserved and check.spares_reserved:
             continue
-        blocker = check.blocker(scene, app)
+        blocker = check.blocker(context, app)
         if blocker is not None:
             return blocker
     return None
 
 
-def ask_blocker(scene: Scene, asking: Asking, *, reserved: bool = False) -> Blocker | None:
+def ask_blocker(context: CheckContext, asking: Asking, *, reserved: bool = False) -> Blocker | None:
     """The first thing before the nodes that stops asks of the group, or those that have a node."""
     in_gang = len(asking.app.gang.groups) > 0
     has_predicate = asking.group.ask_class.predicate is not None
     for find in _BLOCKERS[in_gang, has_predicate, reserved]:
-        blocker = find(scene, asking)
+        blocker = find(context, asking)
         if blocker is not None:
             return blocker
     return None

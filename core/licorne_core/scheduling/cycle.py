@@ -17,7 +17,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import (
     Asking,
-    Scene,
+    CheckContext,
     application_blocker,
     ask_blocker,
     stopped_queue,
@@ -67,6 +67,7 @@ class Cycle:
     """
 
     __slots__ = (
+        "_context",
         "_heaps",
         "_index",
         "_limit",
@@ -78,7 +79,6 @@ class Cycle:
         "_replacements",
         "_reserving",
         "_root",
-        "_scene",
         "_search",
         "_watch",
         "postponed",
@@ -94,7 +94,7 @@ class Cycle:
         nodes: NodeBook,
         applications: Mapping[AppId, Application],
         index: NodeIndex,
-        scene: Scene,
+        context: CheckContext,
         watch: Watch,
         tuning: Tuning,
         *,
@@ -105,13 +105,13 @@ class Cycle:
         self._nodes = nodes.by_id
         self._index = index
         self._heaps = index.heaps
-        self._scene = scene
+        self._context = context
         self._watch = watch
-        self._replacements = ReplacementSearch(self._nodes, index, scene.predicates)
-        self._preemption = scene.preemption
-        self._search = scene.preemption.search
-        self._measures = Measures(nodes, applications, index, scene, watch)
-        self.review = Review(nodes.by_id, scene)
+        self._replacements = ReplacementSearch(self._nodes, index, context.predicates)
+        self._preemption = context.preemption
+        self._search = context.preemption.search
+        self._measures = Measures(nodes, applications, index, context, watch)
+        self.review = Review(nodes.by_id, context)
         self._parking = tuning.parking
         self._reserving = reserving
         self._parked: list[Parked] = []
@@ -129,7 +129,7 @@ class Cycle:
         """Time is `now` for the turn, and it may try about so much (see `cost`)."""
         self.turn_time = now
         for blocker in self._preemption.begin_turn():
-            self._scene.wakeups.waiting.changed(blocker)
+            self._context.wakeups.waiting.changed(blocker)
         self._limit = self.cost + work if self._parking else None
         self.tired = False
 
@@ -138,7 +138,7 @@ class Cycle:
 
         Or when the turn has tried enough: then the cycle is `tired`, and goes on where it stopped.
         """
-        self._scene.changes.settle()
+        self._context.changes.settle()
         decision: Decision | None = None
         try:
             decision = self._first()
@@ -152,7 +152,7 @@ class Cycle:
 
     def _first(self) -> Decision | None:
         """The first decision among all; None at the end of the pass, or when it is `tired`."""
-        wakeups = self._scene.wakeups
+        wakeups = self._context.wakeups
         decision: Decision | None = self.review.if_overdue(self.turn_time)
         if decision is None and wakeups.reserved.ready:
             decision = self._among_reserved()
@@ -190,8 +190,8 @@ class Cycle:
 
     def _among_reserved(self) -> Candidate | ToClear | ToGiveUp | None:
         """The first reserved ask that can be placed, on its node or elsewhere (spec § 8.6)."""
-        changes = self._scene.changes
-        reserved = self._scene.wakeups.reserved
+        changes = self._context.changes
+        reserved = self._context.wakeups.reserved
         while reserved.ready:
             if self._is_spent():
                 return None
@@ -221,10 +221,10 @@ class Cycle:
         if app.state not in SCHEDULABLE:
             return None
         ask_class = request.ask.ask_class
-        blocker = application_blocker(self._scene, app, reserved=True)
+        blocker = application_blocker(self._context, app, reserved=True)
         if blocker is None:
             blocker = ask_blocker(
-                self._scene, Asking(app, request.group, request.promise), reserved=True
+                self._context, Asking(app, request.group, request.promise), reserved=True
             )
         if blocker is not None:
             return blocker
@@ -239,12 +239,12 @@ class Cycle:
 
     def _among_replacing(self) -> Replacement | Cancellation | None:
         """What the first application can replace that can replace anything (spec § 6.5)."""
-        replacing = self._scene.wakeups.replacing
+        replacing = self._context.wakeups.replacing
         while replacing.ready:
             if self._is_spent():
                 return None
-            app = replacing.first(self._root, self._scene.changes.types)
-            stopped = stopped_queue(self._scene, app)
+            app = replacing.first(self._root, self._context.changes.types)
+            stopped = stopped_queue(self._context, app)
             if stopped is not None:
                 replacing.watch(app, InTheWay((stopped,), ()))
                 continue
@@ -259,7 +259,7 @@ class Cycle:
     def _in_queue(self, queue: Queue) -> Decision | None:
         """The first decision in the queue, its children or applications in key order."""
         ranking = queue.ranking
-        waiting = self._scene.wakeups.waiting
+        waiting = self._context.wakeups.waiting
         while True:
             child = waiting.first(ranking) if waiting.opened else ranking.top()
             if child is None:
@@ -293,7 +293,7 @@ class Cycle:
         """What stops all asks of the application (spec §§ 4.12, 8.2, 10.5)."""
         if not (app.backoff_until or app.state is _ACCEPTED):
             return None
-        blocker = application_blocker(self._scene, app)
+        blocker = application_blocker(self._context, app)
         starts = app.state is _ACCEPTED and not app.backoff_until
         if starts and (blocker is not None or app.blocked_by):
             self._watch.may_run(app, self.turn_time)
@@ -301,14 +301,14 @@ class Cycle:
 
     def _answers_for_back_off(self, leaf: Queue) -> Blocker | None:
         """What is not asked about counts for no back-off, but will again when answers come."""
-        predicates = self._scene.predicates
+        predicates = self._context.predicates
         return predicates.owed if leaf.settings.backoff_threshold and predicates.full else None
 
     def _in_app(self, leaf: Queue, app: Application) -> Decision | None:
         """The application's first ask that passes (spec § 8.3)."""
         ranking = app.ranking
         threshold = leaf.settings.backoff_threshold
-        waiting = self._scene.wakeups.waiting
+        waiting = self._context.wakeups.waiting
         while True:
             item = waiting.first(ranking) if waiting.opened else ranking.top()
             if item is None:
@@ -336,7 +336,7 @@ class Cycle:
 
     def _for_group(self, leaf: Queue, app: Application, group: AskGroup) -> Node | Blocker:
         """The node for the asks of a group, or what is in their way (spec § 8.3)."""
-        blocker = ask_blocker(self._scene, Asking(app, group))
+        blocker = ask_blocker(self._context, Asking(app, group))
         if blocker is not None or group.over_queue or group.over_quota:
             self._watch.room(leaf, group, blocker, self.turn_time)
         found = self._index.best(group.ask_class) if blocker is None else blocker
@@ -353,12 +353,12 @@ class Cycle:
         if blocker is None:
             group.attempted = True
             if self._reserving:
-                self._scene.escalation.want_node(group, self.turn_time)
+                self._context.escalation.want_node(group, self.turn_time)
             self._measures.want_victims(group, self.turn_time)
             blocker = found
             group.nowhere = True
         if group.nowhere and self._reserving:
-            self._scene.wakeups.backlog.note(group)
+            self._context.wakeups.backlog.note(group)
         self._note_passed_over(group, blocker)
         return blocker
 
@@ -379,21 +379,21 @@ class Cycle:
     def _backs_off(self, leaf: Queue, app: Application, found: Place | None) -> bool:
         """Start a back-off if too many of the application's asks find no node (spec § 8.3a)."""
         settings = leaf.settings
-        asking = not self._scene.predicates.full
+        asking = not self._context.predicates.full
         if not backs_off(app, settings.backoff_threshold, found, asking=asking):
             return False
-        self._scene.escalation.start_back_off(app, self.turn_time + settings.backoff_delay)
+        self._context.escalation.start_back_off(app, self.turn_time + settings.backoff_delay)
         return True
 
     # Who waits
 
     def _park(self, item: Parked, blocker: Blocker) -> None:
-        self._scene.wakeups.waiting.park(item, blocker)
+        self._context.wakeups.waiting.park(item, blocker)
         if not self._parking:
             self._parked.append(item)
 
     def _unpark(self) -> None:
         """Without parking every pass tries everything again."""
         for item in self._parked:
-            self._scene.wakeups.waiting.unpark(item)
+            self._context.wakeups.waiting.unpark(item)
         self._parked.clear()

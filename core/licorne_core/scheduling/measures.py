@@ -18,7 +18,7 @@ from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.checks import Asking, Scene, ask_blocker
+from licorne_core.scheduling.checks import Asking, CheckContext, ask_blocker
 from licorne_core.scheduling.escalation import SEARCH_INTERVAL
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.preempting import DOES_NOT_HELP, REASONS, ToClear, ToPreempt
@@ -47,21 +47,21 @@ class ToReserve(NamedTuple):
 class Measures:
     """Decides for the asks of one partition; it changes who waits for what, and no books."""
 
-    __slots__ = ("_applications", "_index", "_nodes", "_scene", "_watch")
+    __slots__ = ("_applications", "_context", "_index", "_nodes", "_watch")
 
     def __init__(
         self,
         nodes: NodeBook,
         applications: Mapping[AppId, Application],
         index: NodeIndex,
-        scene: Scene,
+        context: CheckContext,
         watch: Watch,
     ) -> None:
         """Over these nodes and applications."""
         self._nodes = nodes.by_id
         self._applications = applications
         self._index = index
-        self._scene = scene
+        self._context = context
         self._watch = watch
 
     def decide(
@@ -83,8 +83,8 @@ class Measures:
 
     def want_victims(self, group: AskGroup, now: float) -> None:
         """A queue or the nodes stop the group: its asks may preempt others when it is time."""
-        if self._scene.preemption.enabled and group.ask_class.required_node is None:
-            self._scene.escalation.want_victims(group, now)
+        if self._context.preemption.enabled and group.ask_class.required_node is None:
+            self._context.escalation.want_victims(group, now)
 
     def to_reserve(
         self, app: Application, wants: ReservationRequest, now: float
@@ -96,9 +96,9 @@ class Measures:
         if not self._is_in_place(app, wants, now):
             return None
         ask_class = wants.group.ask_class
-        blocker = ask_blocker(self._scene, Asking(app, wants.group))
+        blocker = ask_blocker(self._context, Asking(app, wants.group))
         if blocker is None and ask_class.required_node is None:
-            blocker = self._scene.wakeups.reservation_limits.blocker(app)
+            blocker = self._context.wakeups.reservation_limits.blocker(app)
         return blocker or self._index.to_reserve(ask_class)
 
     def to_preempt(
@@ -111,10 +111,10 @@ class Measures:
         first = wants.first()
         if not self._is_in_place(app, wants, now) or first is None:
             return None
-        blocker = stops_preemption(self._scene, app, wants.group)
+        blocker = stops_preemption(self._context, app, wants.group)
         if blocker is not None:
             return blocker
-        preemption = self._scene.preemption
+        preemption = self._context.preemption
         kept = self._kept(leaf, wants, first.request, now)
         if kept is not None:
             return kept
@@ -135,7 +135,7 @@ class Measures:
                 return self._wait(leaf, wants, first.request, found, now)
             # What only time can change is looked at again in any case.
             wants.searched_at = self._version if found.until is None else ANY_VERSION
-        self._scene.escalation.pause(wants, now)
+        self._context.escalation.pause(wants, now)
         return None
 
     def _kept(
@@ -145,10 +145,10 @@ class Measures:
         kept: Kept | None = wants.waits_for
         if kept is not None and now < wants.waits_until and not kept.lets_through():
             return kept
-        kept = self._scene.wakeups.kept_nodes.find(leaf, request, now)
+        kept = self._context.wakeups.kept_nodes.find(leaf, request, now)
         if kept is not None:
             wants.refusal, wants.searched_for = kept.refusal, request
-            self._scene.escalation.wait_for(wants, kept, now)
+            self._context.escalation.wait_for(wants, kept, now)
         return kept
 
     def _wait(
@@ -161,8 +161,8 @@ class Measures:
     ) -> Kept:
         """It failed only because nodes are kept for others: it waits for these (spec § 9.2)."""
         until = now + SEARCH_INTERVAL
-        kept = self._scene.wakeups.kept_nodes.note(leaf, request, found, now, until)
-        self._scene.escalation.wait_for(wants, kept, now)
+        kept = self._context.wakeups.kept_nodes.note(leaf, request, found, now, until)
+        self._context.escalation.wait_for(wants, kept, now)
         return kept
 
     def to_clear(
@@ -198,7 +198,7 @@ class Measures:
     @property
     def _version(self) -> int:
         """How much has changed so far of what a search for victims looks at."""
-        return self._scene.changes.version + self._index.version
+        return self._context.changes.version + self._index.version
 
     def _is_in_place(
         self, app: Application, wants: ReservationRequest | PreemptionRequest, now: float
@@ -207,19 +207,19 @@ class Measures:
         entry = app.ranking.entry(wants)
         key = wants.key()
         if key is None or entry is None or entry.key != key:
-            self._scene.escalation.rank(wants, now)
+            self._context.escalation.rank(wants, now)
             return False
         return True
 
 
-def stops_preemption(scene: Scene, app: Application, group: AskGroup) -> Blocker | None:
+def stops_preemption(context: CheckContext, app: Application, group: AskGroup) -> Blocker | None:
     """What stops the group's asks whoever goes; a queue's maximum is no such thing (spec § 9.2)."""
-    blocker = ask_blocker(scene, Asking(app, group))
+    blocker = ask_blocker(context, Asking(app, group))
     by_queue = isinstance(blocker, QuotaShortage) and isinstance(blocker.quota, Queue)
     if blocker is None or not by_queue:
         return blocker
     blocker.retire_if_unused()
-    if group.ask_class.predicate is not None and scene.predicates.full:
+    if group.ask_class.predicate is not None and context.predicates.full:
         # It may not be tried as long as answers are owed, whatever stops it beside.
-        return scene.predicates.owed
+        return context.predicates.owed
     return None

@@ -317,10 +317,10 @@ def _checks_before_nodes(
     reserved = request.reservation is not None
     if not reserved:
         yield from starting_checks(partition, app)
-    scene, ask_class = partition.scene, request.ask.ask_class
+    context, ask_class = partition.check_context, request.ask.ask_class
     for check in APPLICATION_CHECKS:
         if not (reserved and check.spares_reserved):
-            yield from check.report(scene, app)
+            yield from check.report(context, app)
     if request.key in app.backing_off and request.setback is not None:
         # No pass looks at it before then.
         failures, until = request.setback
@@ -329,7 +329,7 @@ def _checks_before_nodes(
     for ask_check in ASK_CHECKS:
         spared = reserved and ask_check.spares_reserved
         if not spared and (ask_class.predicate is not None or not ask_check.only_with_predicate):
-            yield from ask_check.report(scene, Asking(app, group, request.promise))
+            yield from ask_check.report(context, Asking(app, group, request.promise))
 
 
 def starting_checks(partition: Partition, app: Application) -> Iterator[Check]:

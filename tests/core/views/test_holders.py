@@ -217,7 +217,7 @@ def test_the_reason_agrees_with_the_review(driver: Driver) -> None:
     found = {one.key: one for one in reserved}
     assert {key: why_waits(partition, one).code for key, one in found.items()} == {
         key: "WAITS_FOR_ROOM"
-        if holder_blocker(partition.scene, reserved.holder(one)) is None
+        if holder_blocker(partition.check_context, reserved.holder(one)) is None
         else "QUEUE_MAX_EXCEEDED"
         for key, one in found.items()
     }

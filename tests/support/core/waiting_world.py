@@ -110,11 +110,14 @@ class World:
         for item in self.items:
             if item.blocker is None:
                 continue
-            shelves = noted.setdefault(item.blocker, {})
+            waiting_lines = noted.setdefault(item.blocker, {})
             for ranking, member in way_up(item):
-                shelves.setdefault(ranking, set()).add(member)
+                waiting_lines.setdefault(ranking, set()).add(member)
         shown = {
-            limit: {ranking: set(shelf.members) for ranking, shelf in limit.shelves.items()}
+            limit: {
+                ranking: set(waiting_line.members)
+                for ranking, waiting_line in limit.waiting_lines.items()
+            }
             for limit in self.limits
         }
         assert shown == noted

@@ -54,7 +54,7 @@ def shown(found: list[Plan] | Law) -> list[BrutePlan] | Law:
     if isinstance(found, Law):
         return found
     return [
-        BrutePlan(plan.node.node_id, tuple(keys(plan.on_node)), tuple(keys(plan.elsewhere)))
+        BrutePlan(plan.node.node_id, tuple(keys(plan.on_node)), tuple(keys(plan.other_nodes)))
         for plan in found
     ]
 

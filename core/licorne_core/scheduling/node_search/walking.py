@@ -7,7 +7,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PART = 8
-"""Nodes that count as much as a queue does (`partitions/acts.py`)."""
+"""Nodes that count as much as a queue does (`partitions/jobs.py`)."""
 
 
 def parts_of(things: Iterable[T]) -> Iterator[list[T]]:

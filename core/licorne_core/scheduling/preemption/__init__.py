@@ -7,11 +7,11 @@ The pages, from the inside out:
     ranks           who goes first among those who may go
     whatif          victims taken off and put back
     hosts           nodes that could be kept for the ask
-    residents       what is on each node and in each leaf, kept from search to search
-    prospects       how many victims each node takes at least, kept from search to search
+    node_contents   what is on each node and in each leaf, kept from search to search
+    victim_counts   how many victims each node takes at least, kept from search to search
     victims         who may be a victim of one ask
     covering        the smallest set of victims on a node that is enough
-    elsewhere       the smallest set of victims on other nodes that is enough
+    other_nodes     the smallest set of victims on other nodes that is enough
     planning        the best victims for each node, and the best nodes
     plans           what a search answers
     refusing        why there is no plan

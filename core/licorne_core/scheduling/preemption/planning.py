@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.preemption.covering import Covering, covers, less
-from licorne_core.scheduling.preemption.elsewhere import Elsewhere, Kinds
+from licorne_core.scheduling.preemption.other_nodes import Kinds, OtherNodes
 from licorne_core.scheduling.preemption.plans import Plan, Score
 from licorne_core.scheduling.preemption.ranks import OPTED_OUT, ORIGINATOR
 from licorne_core.scheduling.preemption.victims import Candidates
@@ -76,9 +76,9 @@ class Planning:
     __slots__ = (
         "_beyond",
         "_candidates",
-        "_elsewhere",
         "_failed",
         "_limit",
+        "_other_nodes",
         "_share",
         "_what_if",
     )
@@ -88,7 +88,7 @@ class Planning:
         self._candidates = candidates
         self._what_if = what_if
         self._beyond = beyond
-        self._elsewhere = Elsewhere(candidates, what_if)
+        self._other_nodes = OtherNodes(candidates, what_if)
         # Whether any node was tried in vain: then it pays to know how much there is in all.
         self._failed = False
         self._share = what_if.left
@@ -137,7 +137,7 @@ class Planning:
 
     def _is_hopeless(self, hosts: Hosts) -> bool:
         """Whether each node lacks more than all who may go have together."""
-        return not hosts.may_lack(self._elsewhere.most)
+        return not hosts.may_lack(self._other_nodes.most)
 
     def _try(
         self, fewest: int, node: Node, short: Vector | None, plans: list[Found], most: int
@@ -145,7 +145,7 @@ class Planning:
         """Look for victims on a node, and keep the plan if it is among the best so many."""
         if short is None:
             return
-        if self._failed and not covers(self._elsewhere.most, short):
+        if self._failed and not covers(self._other_nodes.most, short):
             return
         alone = self._alone(node, short) if fewest == 1 else None
         chosen = self._within(node, short) if alone is None else ((alone,), ())
@@ -158,7 +158,7 @@ class Planning:
 
     def _least(self) -> int:
         """The number of victims below which no plan can be."""
-        known = self._elsewhere.least() if any(self._beyond) else None
+        known = self._other_nodes.least() if any(self._beyond) else None
         return 1 if known is None else known
 
     def _within(self, node: Node, short: Vector) -> Chosen | None:
@@ -174,13 +174,13 @@ class Planning:
         """The victims for a node: the first success, by kinds, then on the node, then elsewhere."""
         regular = KINDS[0]
         if not any(short):
-            there = self._elsewhere.undisturbed(node, regular, self._beyond)
+            there = self._other_nodes.undisturbed(node, regular, self._beyond)
             if there is not None:
                 return (), there
         here = self._candidates.on_node(node)
         if not here and any(short):
             return None
-        others = self._elsewhere
+        others = self._other_nodes
         tried: frozenset[int] = frozenset()
         present = {one.kind for one in here}
         for kinds in KINDS:
@@ -206,12 +206,12 @@ class Planning:
     def _of_kinds(
         self, here: list[Candidate], node: Node, kinds: Kinds, short: Vector
     ) -> Chosen | None:
-        others = self._elsewhere
-        elsewhere: tuple[Candidate, ...] = ()
+        others = self._other_nodes
+        other_nodes: tuple[Candidate, ...] = ()
 
         def completed(chosen: Sequence[Candidate]) -> bool:
             """Whether the queues are below their maxima, if need be with victims elsewhere."""
-            nonlocal elsewhere
+            nonlocal other_nodes
             beyond = self._beyond
             for candidate in chosen:
                 beyond = less(beyond, candidate.gives)
@@ -221,7 +221,7 @@ class Planning:
                     found = others.first(beyond, node, kinds)
                 else:
                     found = others.undisturbed(node, kinds, beyond)
-            elsewhere = found or ()
+            other_nodes = found or ()
             return found is not None
 
         needed = short
@@ -229,7 +229,7 @@ class Planning:
             # What cannot come from elsewhere has to come from the node.
             needed = tuple(map(max, short, less(self._beyond, others.most)))
         on_node = Covering(here, self._what_if, completed).first(needed)
-        return None if on_node is None else (on_node, elsewhere)
+        return None if on_node is None else (on_node, other_nodes)
 
     def _greedily(self, node: Node, short: Vector) -> Chosen | None:
         missing = all_missing = short + self._beyond
@@ -258,13 +258,13 @@ class Planning:
         for one in self._candidates.on_node(node):
             yield one, one.gives + one.gives
         no_room = (0,) * len(self._beyond)
-        for one in self._elsewhere.all_but(node):
+        for one in self._other_nodes.all_but(node):
             yield one, no_room + one.gives
 
     def _with_spare(self, found: Found) -> Plan:
         """The plan with further victims on the node, each legal on top of those before it."""
-        plan, (on_node, elsewhere), _ = found
-        taken = [one for one in (*on_node, *elsewhere) if self._what_if.take(one)]
+        plan, (on_node, other_nodes), _ = found
+        taken = [one for one in (*on_node, *other_nodes) if self._what_if.take(one)]
         going = {one.victim.request for one in on_node}
         spare: list[Candidate] = []
         for one in self._candidates.on_node(plan.node):
@@ -295,11 +295,11 @@ def _without_surplus(
 
 
 def _plan(node: Node, chosen: Chosen) -> Plan:
-    on_node, elsewhere = chosen
+    on_node, other_nodes = chosen
     return Plan(
         node,
         tuple(candidate.victim for candidate in on_node),
-        tuple(candidate.victim for candidate in elsewhere),
+        tuple(candidate.victim for candidate in other_nodes),
     )
 
 

@@ -20,7 +20,7 @@ class Plan(NamedTuple):
     node: Node
     on_node: tuple[Victim, ...]
     """Victims on the node, in rank order."""
-    elsewhere: tuple[Victim, ...]
+    other_nodes: tuple[Victim, ...]
     """Victims on other nodes, without whom a queue would exceed its maximum, in rank order."""
     spare: tuple[Victim, ...] = ()
     """More on the node that could go as well, in rank order, should the RM want them to."""
@@ -28,7 +28,7 @@ class Plan(NamedTuple):
     @property
     def victims(self) -> tuple[Victim, ...]:
         """All that have to go."""
-        return self.on_node + self.elsewhere
+        return self.on_node + self.other_nodes
 
     @property
     def offered(self) -> tuple[Victim, ...]:
@@ -40,7 +40,7 @@ class Plan(NamedTuple):
 
         -1 is for none on the node. Those elsewhere go in any case.
         """
-        return self.offered[: upto + 1] + self.elsewhere
+        return self.offered[: upto + 1] + self.other_nodes
 
     @property
     def start(self) -> int:

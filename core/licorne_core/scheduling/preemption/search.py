@@ -33,11 +33,11 @@ from licorne_core.scheduling.preemption.laws import (
     stays_within_guarantee,
 )
 from licorne_core.scheduling.preemption.losses import Losses
+from licorne_core.scheduling.preemption.node_contents import Leaves, NodeContents
 from licorne_core.scheduling.preemption.planning import Planning
 from licorne_core.scheduling.preemption.plans import Plan, Refusal
-from licorne_core.scheduling.preemption.prospects import OfSize, Prospects
 from licorne_core.scheduling.preemption.refusing import refusal, why_no_candidates
-from licorne_core.scheduling.preemption.residents import Leaves, Residents
+from licorne_core.scheduling.preemption.victim_counts import OfSize, VictimCounts
 from licorne_core.scheduling.preemption.victims import Candidates, Giver, Place
 from licorne_core.scheduling.preemption.whatif import Candidate, Vector, Victim, WhatIf
 from licorne_core.values.ids import AppId
@@ -82,10 +82,10 @@ class PreemptionSearch:
         """
         self._root = root
         self._glance = glance
-        residents = Residents(nodes.by_id, applications, nodes.changed)
-        prospects = Prospects(residents, nodes.changed)
+        node_contents = NodeContents(nodes.by_id, applications, nodes.changed)
+        victim_counts = VictimCounts(node_contents, nodes.changed)
         self._place = Place(
-            nodes.by_id, applications, losses, reserved, residents, Leaves(), prospects
+            nodes.by_id, applications, losses, reserved, node_contents, Leaves(), victim_counts
         )
         self.work = 0
 
@@ -180,8 +180,8 @@ class PreemptionSearch:
 
     def check(self) -> None:
         """Compare what is kept with nodes and leaves; raises InvariantBroken (rule P5)."""
-        self._place.residents.check()
-        self._place.prospects.check()
+        self._place.node_contents.check()
+        self._place.victim_counts.check()
         self._place.leaves.check()
 
     def _candidates(
@@ -252,7 +252,7 @@ class AskHosts:
 
     def exist(self) -> bool:
         """Whether there is one at all."""
-        nodes = self._place.residents.nodes()
+        nodes = self._place.node_contents.nodes()
         return any(self.lacking(node) is not None for node in nodes)
 
     def are_kept(self) -> bool:
@@ -285,7 +285,7 @@ class AskHosts:
         now, applications = self._candidates.now, self._place.applications
         return any(
             _is_refused(node, self._request) and is_free_for(node, self._request, applications, now)
-            for node in self._place.residents.nodes()
+            for node in self._place.node_contents.nodes()
         )
 
     def first(self) -> Iterator[tuple[int, Node, Vector]]:
@@ -295,9 +295,9 @@ class AskHosts:
         """
         if self._ranked is not None:
             return
-        residents = self._place.residents
+        node_contents = self._place.node_contents
         hosts = 0
-        for node in residents.nodes():
+        for node in node_contents.nodes():
             if len(self._seen) >= self._glance or hosts >= self._glance * WALK:
                 return
             self.looked_at += 1
@@ -305,7 +305,7 @@ class AskHosts:
                 short = self._lacking(node)
                 if short is not None:
                     hosts += 1
-                    fewest = residents.fewest(node, self._wanted, short, self._is_spared)
+                    fewest = node_contents.fewest(node, self._wanted, short, self._is_spared)
                     if fewest is not None and self._may_do(fewest, node):
                         yield fewest, node, short
                         self._seen.add(node)
@@ -340,7 +340,7 @@ class AskHosts:
 
     def _all_ranked(self) -> OfSize:
         if self._ranked is None:
-            self._ranked = self._place.prospects.of(self._wanted)
+            self._ranked = self._place.victim_counts.of(self._wanted)
             self.looked_at += self._ranked.refresh()
         return self._ranked
 

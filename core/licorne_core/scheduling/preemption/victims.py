@@ -20,7 +20,7 @@ from licorne_core.scheduling.preemption.laws import (
     is_over_guarantee,
 )
 from licorne_core.scheduling.preemption.losses import UNIT, Losses, loss_of
-from licorne_core.scheduling.preemption.prospects import Prospects
+from licorne_core.scheduling.preemption.node_contents import Leaves, NodeContents
 from licorne_core.scheduling.preemption.ranks import (
     Age,
     Cost,
@@ -29,7 +29,7 @@ from licorne_core.scheduling.preemption.ranks import (
     kind_of,
     seconds_run,
 )
-from licorne_core.scheduling.preemption.residents import Leaves, Residents
+from licorne_core.scheduling.preemption.victim_counts import VictimCounts
 from licorne_core.scheduling.preemption.whatif import Allowance, Candidate, Victim
 from licorne_core.values.ids import AppId, NodeId
 from licorne_core.values.reservations import Reservation
@@ -46,9 +46,9 @@ class Place(NamedTuple):
     applications: Mapping[AppId, Application]
     losses: Losses
     reserved: Iterable[Reservation]
-    residents: Residents
+    node_contents: NodeContents
     leaves: Leaves
-    prospects: Prospects
+    victim_counts: VictimCounts
 
 
 class Giver(NamedTuple):
@@ -134,7 +134,7 @@ class Candidates:
         """Those on a node, in the order of age."""
         if not self.any_on(node):
             return
-        for age, app, request in self._place.residents.by_age(node):
+        for age, app, request in self._place.node_contents.by_age(node):
             if only_regular and age[0]:
                 return
             giver = self.giver(app.leaf)
@@ -145,7 +145,7 @@ class Candidates:
 
     def any_on(self, node: Node) -> bool:
         """Whether anything on the node may go, as far as its leaf and its priority tell."""
-        apps = self._place.residents.on(node).apps
+        apps = self._place.node_contents.on(node).apps
         known = self._some.get(apps)
         if known is None:
             known = self._some[apps] = any(self._may_give(*lowest) for lowest in apps)

@@ -7,8 +7,8 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.foremost import Foremost
 from licorne_core.scheduling.order import app_key
+from licorne_core.scheduling.priority_pass import PriorityPass
 from licorne_core.values.ranking import Key
 from licorne_core.values.reservations import Reservation
 
@@ -21,7 +21,7 @@ class Holder(NamedTuple):
     request: Request
 
 
-class ReservedAsks(Foremost[Reservation]):
+class ReservedAsks(PriorityPass[Reservation]):
     """All reservations of a partition; one that was tried in vain waits for its node as well.
 
     Nobody is tried who is not pending: while the RM is asked about an ask its promise rests.

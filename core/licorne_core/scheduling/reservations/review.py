@@ -31,7 +31,7 @@ from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.checks import Asking, Scene, application_blocker, ask_blocker
+from licorne_core.scheduling.checks import Asking, CheckContext, application_blocker, ask_blocker
 from licorne_core.scheduling.preemption import is_within_guarantee
 from licorne_core.scheduling.reservations.reserved import Holder
 from licorne_core.scheduling.waiting.blockers import Blocker
@@ -83,18 +83,18 @@ class Review:
 
     __slots__ = (
         "_claims",
+        "_context",
         "_due_since",
         "_looks",
         "_nodes",
         "_reservation_cursor",
-        "_scene",
         "_tries",
     )
 
-    def __init__(self, nodes: Mapping[NodeId, Node], scene: Scene) -> None:
+    def __init__(self, nodes: Mapping[NodeId, Node], context: CheckContext) -> None:
         """Over these nodes; none is due."""
         self._nodes = nodes
-        self._scene = scene
+        self._context = context
         self._reservation_cursor = 0
         self._claims: dict[AskClass, None] = {}
         self._due_since: float | None = None
@@ -113,7 +113,7 @@ class Review:
     def call(self, now: float) -> None:
         """Plan a review from unix seconds `now` on, as soon as a pass finds nothing else to do."""
         self._due_since = now
-        self._scene.wakeups.waiting.runnable = True
+        self._context.wakeups.waiting.runnable = True
 
     def if_overdue(self, now: float) -> ToGiveUp | None:
         """The decision of a review that no pass has come to for too long; None for no such one."""
@@ -124,7 +124,7 @@ class Review:
     def decide(self, now: float) -> ToGiveUp:
         """The reservations to give up in unix seconds `now`."""
         self._due_since = None
-        reserved = self._scene.wakeups.reserved
+        reserved = self._context.wakeups.reserved
         findings: dict[Reservation, Finding] = {}
         idle: list[Reservation] = []
         yielding: list[Reservation] = []
@@ -147,7 +147,7 @@ class Review:
         if not (reservation.gives_way and self._claims):
             return False
         # Victims may have been told to stop for it since.
-        promise = self._scene.wakeups.reserved.holder(reservation).request.promise
+        promise = self._context.wakeups.reserved.holder(reservation).request.promise
         return promise is None and self._take_claim(reservation)
 
     def _take_claim(self, reservation: Reservation) -> bool:
@@ -163,7 +163,7 @@ class Review:
         return False
 
     def _next_reservations(self) -> list[Reservation]:
-        reserved = self._scene.wakeups.reserved
+        reserved = self._context.wakeups.reserved
         start = self._reservation_cursor
         part = list(islice(reserved, start, start + MOST_REVIEWED))
         self._reservation_cursor = start + len(part) if len(part) == MOST_REVIEWED else 0
@@ -171,7 +171,7 @@ class Review:
         return part
 
     def _idle_since(self, reservation: Reservation, holder: Holder, now: float) -> float | None:
-        blocker = holder_blocker(self._scene, holder)
+        blocker = holder_blocker(self._context, holder)
         if blocker is not None:
             blocker.retire_if_unused()
         elif holder.app.state in SCHEDULABLE and not self._is_refused(reservation, holder.request):
@@ -193,7 +193,7 @@ class Review:
     def _next_claims(self) -> dict[AskClass, None]:
         """The classes of asks that only nodes stop and that stay within their queue's guarantee."""
         found: dict[AskClass, None] = {}
-        for group in self._scene.wakeups.backlog.next_groups(MOST_GROUPS):
+        for group in self._context.wakeups.backlog.next_groups(MOST_GROUPS):
             self._tries += 1
             if group is None or group.ask_class in found:
                 continue
@@ -209,9 +209,9 @@ class Review:
         app: Application = group.app
         if app not in app.leaf.ranking:
             return False
-        blocker = application_blocker(self._scene, app)
+        blocker = application_blocker(self._context, app)
         if blocker is None:
-            blocker = ask_blocker(self._scene, Asking(app, group))
+            blocker = ask_blocker(self._context, Asking(app, group))
         if blocker is not None:
             blocker.retire_if_unused()
         return blocker is None or _is_cluster(blocker, app.leaf)
@@ -222,17 +222,17 @@ def _is_cluster(blocker: Blocker, leaf: Queue) -> bool:
     return isinstance(blocker, QuotaShortage) and blocker.quota is leaf.lineage[-1]
 
 
-def holder_blocker(scene: Scene, holder: Holder) -> Blocker | None:
+def holder_blocker(context: CheckContext, holder: Holder) -> Blocker | None:
     """The first thing beside the nodes that keeps a reserved ask from running.
 
     A cluster that is full as a whole is no such thing, as the room on the node would be in it; nor
     are answers that the RM owes, which come soon or are given up.
     """
     _, app, request = holder
-    blocker = application_blocker(scene, app, reserved=True)
+    blocker = application_blocker(context, app, reserved=True)
     if blocker is None:
-        blocker = ask_blocker(scene, Asking(app, request.group, request.promise), reserved=True)
-    if blocker is None or blocker is scene.predicates.owed:
+        blocker = ask_blocker(context, Asking(app, request.group, request.promise), reserved=True)
+    if blocker is None or blocker is context.predicates.owed:
         return None
     if _is_cluster(blocker, holder.leaf):
         blocker.retire_if_unused()

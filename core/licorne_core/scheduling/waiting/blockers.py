@@ -13,31 +13,31 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.states import QueueState
 from licorne_core.model.quotas import Quota, may_run_one_more
 from licorne_core.scheduling.node_search.fitting import FittingIndex
-from licorne_core.scheduling.waiting.shelf import Amounts, Line, Shelf, lower
+from licorne_core.scheduling.waiting.waiting_line import Amounts, LineOwner, WaitingLine, lower
 from licorne_core.values.ranking import Ranking
 from licorne_core.values.resources import Items
 
 
-class Blocker(Line):
+class Blocker(LineOwner):
     """Something that is in the way of those who wait for it.
 
-    `shelves` has, for each ranking on the way from root to those who wait, the items that lead to
-    them; `waiting` says how many wait. `foremost` has the items that come before the regular pass
-    and wait for it, each with the collection that it is in (`scheduling/foremost.py`).
+    `waiting_lines` has, for each ranking on the way from root to those who wait, the items that lead to
+    them; `waiting` says how many wait. `priority_pass` has the items that come before the regular pass
+    and wait for it, each with the collection that it is in (`scheduling/priority_pass.py`).
     """
 
-    __slots__ = ("foremost", "items", "shelves", "waiting")
+    __slots__ = ("items", "priority_pass", "waiting", "waiting_lines")
 
     def __init__(self, items: Items = ()) -> None:
         """It blocks nobody yet. `items` are amounts of which there is too little."""
         super().__init__()
         self.items = items
-        self.shelves: dict[Ranking[Any], Shelf] = {}
-        self.foremost: dict[Any, Any] = {}
+        self.waiting_lines: dict[Ranking[Any], WaitingLine] = {}
+        self.priority_pass: dict[Any, Any] = {}
         self.waiting = 0
 
     @property
-    def line(self) -> "Blocker":
+    def owner(self) -> "Blocker":
         """Whose shelves those who wait stand on."""
         return self
 
@@ -57,11 +57,11 @@ class Blocker(Line):
 
     def watch(self, item: Any, collection: Any) -> None:
         """An item of the collection, which comes before the regular pass, waits for it."""
-        self.foremost[item] = collection
+        self.priority_pass[item] = collection
 
     def unwatch(self, item: Any) -> None:
         """The item waits for it no more."""
-        del self.foremost[item]
+        del self.priority_pass[item]
 
     def end_pass(self) -> None:
         """A pass is through: nobody who waits could be let through."""
@@ -77,7 +77,7 @@ class Blocker(Line):
     @property
     def blocks_nobody(self) -> bool:
         """Whether nobody waits for it."""
-        return not (self.waiting or self.foremost)
+        return not (self.waiting or self.priority_pass)
 
 
 class Pool(Blocker):
@@ -111,14 +111,14 @@ class Pool(Blocker):
     def wanted_by(self, item: Any) -> Items:
         """Amounts that nobody whom the item leads to wants less of."""
         if isinstance(item, Queue | Application):
-            return tuple(self.shelves[item.ranking].least().items())
+            return tuple(self.waiting_lines[item.ranking].least().items())
         shortage: Shortage = item.blocker
         return shortage.items
 
     def passes(self, item: Any) -> bool:
         """Whether somebody whom the item leads to is let through."""
         if isinstance(item, Queue | Application):
-            inside = self.shelves.get(item.ranking)
+            inside = self.waiting_lines.get(item.ranking)
             return inside is not None and inside.first(item.ranking) is not None
         shortage: Shortage = item.blocker
         return shortage.lets_through()
@@ -133,8 +133,8 @@ class Pool(Blocker):
     def end_pass(self) -> None:
         """A pass is through: the least is that of those who wait now."""
         if not len(self.watched):
-            shelf = None if self.top is None else self.shelves.get(self.top)
-            self.least = None if shelf is None else shelf.least()
+            waiting_line = None if self.top is None else self.waiting_lines.get(self.top)
+            self.least = None if waiting_line is None else waiting_line.least()
 
 
 class Shortage(Blocker):
@@ -146,11 +146,11 @@ class Shortage(Blocker):
         """Of the pool."""
         super().__init__(items)
         self.pool = pool
-        self.shelves = pool.shelves
+        self.waiting_lines = pool.waiting_lines
         self.shut_at = -1
 
     @property
-    def line(self) -> Blocker:
+    def owner(self) -> Blocker:
         """All who wait for something of the pool stand in one line."""
         return self.pool
 
@@ -168,7 +168,7 @@ class Shortage(Blocker):
 
     def watch(self, item: Any, collection: Any) -> None:
         """The pool knows which shortages those wait for who come before the regular pass."""
-        if not self.foremost:
+        if not self.priority_pass:
             self.pool.watched.add(self)
             self.pool.lower(self.items)
         super().watch(item, collection)
@@ -176,7 +176,7 @@ class Shortage(Blocker):
     def unwatch(self, item: Any) -> None:
         """The item waits for it no more."""
         super().unwatch(item)
-        if not self.foremost:
+        if not self.priority_pass:
             self.pool.watched.remove(self)
 
 

@@ -155,7 +155,7 @@ class Changes:
         """Rank anew what has changed."""
         if self._tree.shares_stale:
             self._derive_shares()
-        if self._alone and (self._leaves or self._wakeups.any_foremost):
+        if self._alone and (self._leaves or self._wakeups.any_priority_pass):
             # A sibling may come, or the queue is ranked among others that come first.
             for queue in self._alone:
                 self._rank_anew(queue)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from licorne_core.model.quotas import Quota, headroom, within_max
 from licorne_core.scheduling.waiting.blockers import Blocker, Pool, Shortage
-from licorne_core.scheduling.waiting.shelf import Amounts
+from licorne_core.scheduling.waiting.waiting_line import Amounts
 from licorne_core.values.resources import Items
 
 
@@ -72,7 +72,7 @@ class QuotaShortages:
         pool = self._by_quota.get(quota)
         if pool is None:
             return []
-        found: list[Blocker] = [pool] if pool.shelves and pool.lets_through() else []
+        found: list[Blocker] = [pool] if pool.waiting_lines and pool.lets_through() else []
         if len(pool.watched):
             may_fit = pool.watched.that_may_fit(headroom(quota))
             found += [shortage for shortage in may_fit if shortage.is_covered()]

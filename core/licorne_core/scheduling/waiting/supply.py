@@ -16,7 +16,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.node_search.greatest import Greatest
 from licorne_core.scheduling.node_search.node_heap import Entry, NodeHeap, entry_of
 from licorne_core.scheduling.waiting.blockers import Blocker, Pool, Shortage
-from licorne_core.scheduling.waiting.shelf import Amounts
+from licorne_core.scheduling.waiting.waiting_line import Amounts
 from licorne_core.values.asks import AskClass, Shape
 from licorne_core.values.resources import Items
 
@@ -155,7 +155,7 @@ class Supply(Shortage):
 
         That stands as long as somebody waits for it, and to the end of the pass in any case.
         """
-        return self.short_in == self.nodes.passes_ended or bool(self.waiting or self.foremost)
+        return self.short_in == self.nodes.passes_ended or bool(self.waiting or self.priority_pass)
 
     def takes(self, node: Node) -> bool:
         """Whether the node would do now."""

@@ -18,7 +18,7 @@ from typing import Any
 from licorne_core.model.apps.application import Application, GroupItem
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.waiting.blockers import Blocker
-from licorne_core.scheduling.waiting.shelf import Shelf
+from licorne_core.scheduling.waiting.waiting_line import WaitingLine
 from licorne_core.values.ranking import Ranked, Ranking
 from licorne_core.values.resources import Items
 
@@ -58,12 +58,12 @@ class Waiting:
     def changed(self, blocker: Blocker) -> None:
         """The blocker may let somebody through now; of a shortage those are foremost only."""
         self.runnable = True
-        if blocker.line is blocker and blocker.shelves:
+        if blocker.owner is blocker and blocker.waiting_lines:
             self._openings += 1
             self.opened[blocker] = None
             blocker.open()
-        for item, foremost in list(blocker.foremost.items()):
-            foremost.wake((item,))
+        for item, priority_pass in list(blocker.priority_pass.items()):
+            priority_pass.wake((item,))
 
     def park(self, item: Parked, blocker: Blocker) -> None:
         """The item waits for the blocker, and for nothing else, until it is unparked."""
@@ -75,36 +75,36 @@ class Waiting:
             self.unpark(item)
         item.blocker = blocker
         blocker.waiting += 1
-        self._note(item, blocker.line, blocker.items)
+        self._note(item, blocker.owner, blocker.items)
         _ranking_of(item).set_aside(item)
         self._shut(blocker)
 
-    def _note(self, item: Parked, line: Blocker, wanted: Items) -> None:
+    def _note(self, item: Parked, owner: Blocker, wanted: Items) -> None:
         """Put the item, and all that leads to it, on the shelves of the line."""
         is_first = is_less = True
-        inner: Shelf | None = None
+        inner: WaitingLine | None = None
         for ranking, member in way_up(item):
-            shelf = line.shelves.get(ranking)
-            was_empty = shelf is None
-            if shelf is None:
-                shelf = line.shelves[ranking] = Shelf(ranking, line)
+            waiting_line = owner.waiting_lines.get(ranking)
+            was_empty = waiting_line is None
+            if waiting_line is None:
+                waiting_line = owner.waiting_lines[ranking] = WaitingLine(ranking, owner)
             if is_first:
-                is_less = shelf.add(member, ranking, wanted)
+                is_less = waiting_line.add(member, ranking, wanted)
                 if inner is not None:
-                    inner.stands_below(shelf, member)
+                    inner.stands_below(waiting_line, member)
                 known = self._blocked.setdefault(ranking, {})
-                known.setdefault(member, {})[line] = None
+                known.setdefault(member, {})[owner] = None
             else:
-                is_less = shelf.lower(member, wanted)
+                is_less = waiting_line.lower(member, wanted)
             is_first = was_empty
             if not (is_first or is_less):
                 return
-            inner = shelf
-        line.is_noted(wanted, ranking)
+            inner = waiting_line
+        owner.is_noted(wanted, ranking)
 
     def _shut(self, blocker: Blocker) -> None:
         """The blocker was found to let nobody through who waits for it."""
-        if blocker.line is blocker:
+        if blocker.owner is blocker:
             self.opened.pop(blocker, None)
         else:
             blocker.shut()
@@ -119,24 +119,24 @@ class Waiting:
             self.unpark(item.app)
         item.blocker = None
         blocker.waiting -= 1
-        line = blocker.line
+        owner = blocker.owner
         noted = True
         for ranking, member in way_up(item):
             if noted:
-                shelf = line.shelves[ranking]
-                if shelf.remove(member):
-                    self._forget(ranking, member, line)
-                noted = not shelf.members
+                waiting_line = owner.waiting_lines[ranking]
+                if waiting_line.remove(member):
+                    self._forget(ranking, member, owner)
+                noted = not waiting_line.members
                 if noted:
-                    del line.shelves[ranking]
+                    del owner.waiting_lines[ranking]
             ranking.activate(member)
         if blocker.blocks_nobody:
             blocker.retire()
 
-    def _forget(self, ranking: Ranking[Any], member: Any, line: Blocker) -> None:
+    def _forget(self, ranking: Ranking[Any], member: Any, owner: Blocker) -> None:
         """The member leads to nobody any more who waits in the line."""
         blocked = self._blocked[ranking]
-        del blocked[member][line]
+        del blocked[member][owner]
         if not blocked[member]:
             del blocked[member]
             if not blocked:
@@ -198,7 +198,7 @@ class Waiting:
             elif valid.serial != entry.serial:
                 # Its key has become larger.
                 heapreplace(heap, valid)
-            elif any(self._is_open(line) and line.passes(entry.item) for line in known):
+            elif any(self._is_open(owner) and owner.passes(entry.item) for owner in known):
                 return entry.item
             else:
                 heappop(heap)
@@ -223,21 +223,21 @@ class Waiting:
     def _first_head(self, ranking: Ranking[Any], limit: Ranked | None) -> Any:
         """The same, found by the first item that is let through of each open line."""
         found: Any = None
-        for line in list(self.opened):
-            shelf = line.shelves.get(ranking)
-            if shelf is not None and self._is_open(line):
-                entry = shelf.first(ranking, limit)
+        for owner in list(self.opened):
+            waiting_line = owner.waiting_lines.get(ranking)
+            if waiting_line is not None and self._is_open(owner):
+                entry = waiting_line.first(ranking, limit)
                 if entry is not None:
                     limit, found = entry, entry.item
         return found
 
-    def _is_open(self, line: Blocker) -> bool:
+    def _is_open(self, owner: Blocker) -> bool:
         """Whether the line may let somebody through; one that lets nobody through is shut."""
-        if line not in self.opened:
+        if owner not in self.opened:
             return False
-        if line.lets_through():
+        if owner.lets_through():
             return True
-        del self.opened[line]
+        del self.opened[owner]
         return False
 
 

@@ -145,7 +145,7 @@ class Wakeups:
             self.replacing.queue_key_changed(queue, key)
 
     @property
-    def any_foremost(self) -> bool:
+    def any_priority_pass(self) -> bool:
         """Whether anything comes before the regular pass, and is ranked by queues' keys as well."""
         return bool(self.reserved.ready or self.replacing.ready)
 

@@ -28,7 +28,7 @@ H1  What an RM has is the sum of what its partitions have, in numbers and in rec
 H2  What a partition's tally says is the sum over its applications.
 R1  A partition is known by its own name, is its RM's, and shares nothing with another.
 W1  When a partition is at rest, no pending ask passes all checks of `explain`.
-W2  Who waits is on the shelves of its blocker, with all that leads to it, and is not active.
+W2  A parked item is in the waiting lines of its blocker, and so is all that leads to it; none is active.
 W3  A blocker that is kept blocks somebody.
 W4  In a stopped queue nothing is reserved, assumed or parked.
 D4  A node is schedulable if its RM says so and it is not drained. A drained one is reserved for

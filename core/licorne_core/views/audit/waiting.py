@@ -18,7 +18,7 @@ def check_waiting(partition: Partition) -> None:
     """Raises InvariantBroken, naming the rule and who breaks it."""
     for item in _parked(partition):
         _check_parked(item)
-    _check_shelves(partition)
+    _check_waiting_lines(partition)
     for blocker in _blockers(partition):
         if blocker.blocks_nobody:
             raise InvariantBroken(f"W3: {blocker!r} is kept and blocks nobody")
@@ -39,24 +39,24 @@ def _check_parked(item: Parked) -> None:
     """W2: the line has the item, and all that leads to it, on its shelves; none is active."""
     blocker = item.blocker
     for level, (ranking, member) in enumerate(way_up(item)):
-        shelf = blocker.line.shelves.get(ranking)
-        if shelf is None or member not in shelf.members:
+        waiting_line = blocker.owner.waiting_lines.get(ranking)
+        if waiting_line is None or member not in waiting_line.members:
             raise InvariantBroken(f"W2: {item!r} waits for {blocker!r}, which has not {member!r}")
-        if not shelf.knows(member, blocker.items):
+        if not waiting_line.knows(member, blocker.items):
             raise InvariantBroken(f"W2: {member!r} leads to {item!r}, who wants less than is known")
         if not level and ranking.is_active(member):
             raise InvariantBroken(f"W2: {item!r} waits for {blocker!r} and is active")
 
 
-def _check_shelves(partition: Partition) -> None:
+def _check_waiting_lines(partition: Partition) -> None:
     """W2 the other way round: what is on a shelf leads to somebody who waits for its blocker."""
     leading: dict[Blocker, set[tuple[Any, object]]] = {}
     for item in _parked(partition):
-        known = leading.setdefault(item.blocker.line, set())
+        known = leading.setdefault(item.blocker.owner, set())
         known.update((ranking, member) for ranking, member in way_up(item))
     for blocker, known in leading.items():
-        for ranking, shelf in blocker.shelves.items():
-            for member in shelf.members:
+        for ranking, waiting_line in blocker.waiting_lines.items():
+            for member in waiting_line.members:
                 if (ranking, member) not in known:
                     raise InvariantBroken(f"W2: {member!r} leads to nobody behind {blocker!r}")
 

@@ -163,7 +163,7 @@ def test_a_short_supply_is_given_hope_by_the_node_that_fits() -> None:
     assert index.improved(node) == []
     assert not supply.lets_through()
     book.resize(node, {"vcore": 3})
-    assert index.improved(node) == [supply.line]
+    assert index.improved(node) == [supply.owner]
     assert supply.lets_through()
     assert index.best(big) is node
 
@@ -194,7 +194,7 @@ def test_a_change_is_not_lost_with_the_log(monkeypatch: pytest.MonkeyPatch) -> N
     assert isinstance(supply, Supply)
     node = book.by_id[NodeId("n0")]
     book.resize(node, {"vcore": 3})
-    assert index.improved(node) == [supply.line]
+    assert index.improved(node) == [supply.owner]
     index.end_pass()
     assert index.best(big) is node
 

@@ -100,7 +100,7 @@ def test_a_full_parent_is_a_fence() -> None:
         ),
     )
     (plan,) = plans(world, "root.p.x-w1")
-    assert [victim.request.key for victim in plan.elsewhere] == ["root.p.y-4", "root.p.y-3"]
+    assert [victim.request.key for victim in plan.other_nodes] == ["root.p.y-4", "root.p.y-3"]
     assert (plan.node.node_id, plan.on_node, plan.start) == ("n1", (), -1)
 
 

@@ -47,7 +47,7 @@ def test_a_plan_stands_if_it_is_legal(part: range) -> None:
             plan = Plan(
                 node=built.nodes.by_id[NodeId(node.name)],
                 on_node=_victims(built, here[:split]),
-                elsewhere=_victims(built, [one for one in chosen if one.node != node.name]),
+                other_nodes=_victims(built, [one for one in chosen if one.node != node.name]),
                 spare=_victims(built, here[split:]),
             )
             wanted = (

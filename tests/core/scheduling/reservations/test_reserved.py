@@ -142,7 +142,7 @@ def carry_out(world: World, step: Step) -> None:
             world.ready.add(number)
         case "changed":
             limit = world.limits.find(world.quotas[value % QUOTAS])
-            woken = list(limit.foremost) if limit is not None else []
+            woken = list(limit.priority_pass) if limit is not None else []
             reserved.wake(woken)
             world.ready |= {n for n, one in world.known.items() if one in woken}
         case "share":
@@ -176,7 +176,7 @@ def test_the_first_is_that_of_a_sorted_list(history: list[Step]) -> None:
         for limit in world.limits:
             assert not limit.blocks_nobody
         for known in world.known.values():
-            assert all(known in blocker.foremost for blocker in world.reserved.blockers(known))
+            assert all(known in blocker.priority_pass for blocker in world.reserved.blockers(known))
 
 
 def test_a_new_one_is_tried_once() -> None:
@@ -221,7 +221,7 @@ def test_a_blocker_that_is_in_nobodys_way_any_more_is_retired() -> None:
         world.reserve(number)
         world.reserved.park(world.known[number], (world.limit(0),))
     world.reserved.wake([world.known[0]])
-    assert list(world.limit(0).foremost) == [world.known[1]]
+    assert list(world.limit(0).priority_pass) == [world.known[1]]
     world.reserved.remove(world.known[1])
     assert world.limits.find(world.quotas[0]) is None
 

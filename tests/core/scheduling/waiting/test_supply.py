@@ -232,7 +232,7 @@ def test_who_finds_no_node_to_reserve_hears_of_one_that_could_hold_the_ask() -> 
     assert isinstance(to_reserve, ReservableSupply)
     book_on_node((("vcore", 4),), node)
     book.resize(node, {"vcore": 9})
-    assert index.improved(node) == [to_reserve.line]
+    assert index.improved(node) == [to_reserve.owner]
     assert index.to_reserve(CLASSES[3]) is node
     assert index.best(CLASSES[3]) is to_go
 

@@ -66,7 +66,7 @@ def grow(partition: Partition) -> None:
     partition.nodes.resize(partition.nodes.by_id[NodeId("n1")], {"vcore": 20})
 
 
-def off_shelf(app_id: str, level: int) -> Slip:
+def off_waiting_line(app_id: str, level: int) -> Slip:
     """Somebody is parked, and the blocker has forgotten what leads there on one level."""
 
     def slip(partition: Partition) -> None:
@@ -75,7 +75,7 @@ def off_shelf(app_id: str, level: int) -> Slip:
             leaf_of(partition, "root.b").ranking,
             partition.tree.root.ranking,
         ]
-        del blocker_of(partition, app_id).shelves[rankings[level]]
+        del blocker_of(partition, app_id).waiting_lines[rankings[level]]
 
     return slip
 
@@ -102,9 +102,9 @@ SLIPS: dict[str, tuple[str, Slip]] = {
         "W1: <Request k of starts",
         lambda p: setattr(leaf_of(p, "root.c"), "max_applications", 2),
     ),
-    "nothing in an application": ("W2: ", off_shelf("over", 0)),
-    "nothing in a queue": ("W2: .* has not <Application over", off_shelf("over", 1)),
-    "nothing below root": ("W2: .* has not <Queue root.b", off_shelf("over", 2)),
+    "nothing in an application": ("W2: ", off_waiting_line("over", 0)),
+    "nothing in a queue": ("W2: .* has not <Application over", off_waiting_line("over", 1)),
+    "nothing below root": ("W2: .* has not <Queue root.b", off_waiting_line("over", 2)),
     "active": ("W2: .* is active", activate),
     "blocker of others": ("W2: ", misplace),
     "maximum in nobody's way": (

@@ -35,7 +35,7 @@ class OnNode(NamedTuple):
     """By application and type, the largest amount of one allocation."""
 
 
-class Residents:
+class NodeContents:
     """The nodes of a partition in the order of their ids, and what is on each."""
 
     __slots__ = ("_by_age", "_changed", "_in_order", "_newest", "_nodes", "_on", "applications")

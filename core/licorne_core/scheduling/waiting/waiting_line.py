@@ -19,7 +19,7 @@ _SLACK = 32
 Amounts = dict[str, int]
 
 
-class Line:
+class LineOwner:
     """Those who wait for one thing, or for more or less of it; each on a shelf of each ranking."""
 
     __slots__ = ("changes",)
@@ -58,7 +58,7 @@ class Chunk:
         self.exact = exact
 
 
-class Shelf:
+class WaitingLine:
     """The items of one ranking that lead to those who wait in one line, in key order.
 
     `members` counts for how many reasons an item is here: it is blocked itself, something in it is.
@@ -74,18 +74,18 @@ class Shelf:
         "_filed",
         "_forgotten",
         "_from",
-        "_line",
         "_nobody",
         "_outer",
+        "_owner",
         "_read",
         "members",
     )
 
-    def __init__(self, ranking: Ranking[Any], line: Line) -> None:
+    def __init__(self, ranking: Ranking[Any], owner: LineOwner) -> None:
         """Empty."""
         self.members: dict[Any, int] = {}
-        self._line = line
-        self._outer: tuple[Shelf, Any] | None = None
+        self._owner = owner
+        self._outer: tuple[WaitingLine, Any] | None = None
         # What the last search has shown, as long as the line has changed `_at` times: nobody before
         # `_from` is let through, and with `_nobody` nobody is.
         self._at = 0
@@ -111,7 +111,7 @@ class Shelf:
             self._file(entry, wanted)
         return True
 
-    def stands_below(self, outer: "Shelf", member: Any) -> None:
+    def stands_below(self, outer: "WaitingLine", member: Any) -> None:
         """The member of the outer shelf leads to what is here."""
         self._outer = (outer, member)
 
@@ -148,8 +148,8 @@ class Shelf:
         Until the line changes it goes on where it ended.
         """
         self._catch_up(ranking)
-        if self._at != self._line.changes:
-            self._at = self._line.changes
+        if self._at != self._owner.changes:
+            self._at = self._owner.changes
             self._from, self._nobody = None, False
         if self._nobody:
             return None
@@ -162,7 +162,7 @@ class Shelf:
             if limit is not None and chunk.entries and limit < chunk.entries[0]:
                 self._from = limit
                 return None
-            if self._line.may_fit(chunk.least):
+            if self._owner.may_fit(chunk.least):
                 found = self._first_in(chunk, ranking, limit, place)
                 if found is not None:
                     self._from = found
@@ -201,11 +201,11 @@ class Shelf:
                 if not entries:
                     # It is filed behind the next one, and this chunk goes.
                     self._chunks.remove(chunk)
-                self._file(valid, self._line.wanted_by(item))
+                self._file(valid, self._owner.wanted_by(item))
                 continue
             if limit is not None and limit < entry:
                 return entry
-            if valid is not None and self._line.passes(item):
+            if valid is not None and self._owner.passes(item):
                 return entry
             place += 1
         return None
@@ -217,7 +217,7 @@ class Shelf:
 
     def _derive(self, chunk: Chunk) -> None:
         """Find the least that is wanted anew."""
-        wanted = [self._line.wanted_by(entry.item) for entry in chunk.entries]
+        wanted = [self._owner.wanted_by(entry.item) for entry in chunk.entries]
         least = dict(wanted[0])
         for items in wanted[1:]:
             lower(least, items)
@@ -229,8 +229,8 @@ class Shelf:
     def _least_rises(self) -> None:
         """What leads here, on the shelf above, may want more than is known there."""
         if self._outer is not None:
-            shelf, member = self._outer
-            shelf._chunks[shelf._position(shelf._filed[member])].exact = False
+            waiting_line, member = self._outer
+            waiting_line._chunks[waiting_line._position(waiting_line._filed[member])].exact = False
 
     def _catch_up(self, ranking: Ranking[Any]) -> None:
         """File those anew whose key has become smaller; a larger one is noticed when it is met."""
@@ -240,7 +240,7 @@ class Shelf:
         if self._read < len(ranking.improved):
             for entry in ranking.improved[self._read :]:
                 if entry.item in self.members:
-                    self._file(entry, self._line.wanted_by(entry.item))
+                    self._file(entry, self._owner.wanted_by(entry.item))
             self._read = len(ranking.improved)
 
     def _fill(self, ranking: Ranking[Any]) -> None:
@@ -252,7 +252,7 @@ class Shelf:
         for item in self.members:
             entry = ranking.entry(item) or self._filed.get(item)
             if entry is not None:
-                self._file(entry, self._line.wanted_by(item))
+                self._file(entry, self._owner.wanted_by(item))
         self._least_rises()
 
     def _file(self, entry: Ranked, wanted: Items) -> None:

@@ -17,7 +17,7 @@ MOST = 1_000
 """Requests, applications, nodes, allocations and queues that are let go at a time."""
 
 
-class Remains:
+class Disposal:
     """The partitions that are gone and still take memory."""
 
     __slots__ = ("count", "gone")

@@ -20,7 +20,7 @@ from licorne_core.values.ids import RmId
 LargeCommand = RegisterRm | UpdateConfiguration | SetQueueStopped | StopApplication
 
 
-class Act(ABC):
+class Job(ABC):
     """A command that has begun, and how far it is."""
 
     def __init__(self, command: LargeCommand, slice_size: int, now: float) -> None:
@@ -49,28 +49,28 @@ class Act(ABC):
         return True
 
 
-class Acts:
+class Jobs:
     """The commands of all RMs that have begun and not ended, at most one of each RM."""
 
     __slots__ = ("_begun",)
 
     def __init__(self) -> None:
         """None."""
-        self._begun: dict[RmId, Act] = {}
+        self._begun: dict[RmId, Job] = {}
 
-    def find(self, command: LargeCommand) -> Act | None:
+    def find(self, command: LargeCommand) -> Job | None:
         """What the command has begun, if this is the rest of it."""
-        act = self._begun.get(command.rm_id)
-        return act if act is not None and act.command is command else None
+        job = self._begun.get(command.rm_id)
+        return job if job is not None and job.command is command else None
 
-    def carry_on(self, act: Act, now: float) -> list[Effect]:
+    def carry_on(self, job: Job, now: float) -> list[Effect]:
         """Do one slice of it; what came of that, and the rest if there is one."""
-        rm_id = act.command.rm_id
+        rm_id = job.command.rm_id
         self.forget(rm_id)
-        if act.go_on(now):
-            return act.effects
-        self._begun[rm_id] = act
-        return [*act.effects, Unfinished(rm_id=rm_id, rest=act.command)]
+        if job.go_on(now):
+            return job.effects
+        self._begun[rm_id] = job
+        return [*job.effects, Unfinished(rm_id=rm_id, rest=job.command)]
 
     def forget(self, rm_id: RmId) -> None:
         """What the RM has begun does not go on."""

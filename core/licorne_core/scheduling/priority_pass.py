@@ -19,7 +19,7 @@ from licorne_core.values.ranking import Key, Ranking
 T = TypeVar("T")
 
 
-class Foremost(ABC, Generic[T]):
+class PriorityPass(ABC, Generic[T]):
     """Items of one kind; those that are `ready` are worth a try.
 
     Always true: every ready item is in `_new`, or else it is ranked in the first of its `way`, and

@@ -14,7 +14,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.preemption.hosts import is_taken, room_shortage
 from licorne_core.scheduling.preemption.laws import keeps_all
-from licorne_core.scheduling.preemption.residents import Residents
+from licorne_core.scheduling.preemption.node_contents import NodeContents
 from licorne_core.scheduling.preemption.whatif import Vector
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.recent import Recent
@@ -24,14 +24,14 @@ SHAPES = 32
 """For so many sizes of asks the numbers are kept, those that were asked for last."""
 
 
-class Prospects:
+class VictimCounts:
     """The nodes by the number of victims that they take at least, for some sizes of asks."""
 
-    __slots__ = ("_by_size", "_changed", "_residents")
+    __slots__ = ("_by_size", "_changed", "_node_contents")
 
-    def __init__(self, residents: Residents, changed: Recent[Node]) -> None:
+    def __init__(self, node_contents: NodeContents, changed: Recent[Node]) -> None:
         """No size was asked for yet. `changed` has the residents' nodes by their last changes."""
-        self._residents = residents
+        self._node_contents = node_contents
         self._changed = changed
         self._by_size: dict[Items, OfSize] = {}
 
@@ -41,7 +41,7 @@ class Prospects:
         if known is None:
             if len(self._by_size) >= SHAPES:
                 del self._by_size[next(iter(self._by_size))]
-            known = OfSize(wanted, self._residents, self._changed)
+            known = OfSize(wanted, self._node_contents, self._changed)
         self._by_size[wanted] = known
         return known
 
@@ -69,20 +69,20 @@ class OfSize:
         "_due",
         "_least",
         "_left_out",
+        "_node_contents",
         "_nodes",
         "_places",
         "_ranks",
         "_read",
-        "_residents",
         "_short",
         "_spared",
         "_wanted",
     )
 
-    def __init__(self, wanted: Items, residents: Residents, changed: Recent[Node]) -> None:
+    def __init__(self, wanted: Items, node_contents: NodeContents, changed: Recent[Node]) -> None:
         """Nothing is derived yet."""
         self._wanted = wanted
-        self._residents = residents
+        self._node_contents = node_contents
         self._changed = changed
         # The count of `changed` up to which changes are taken in.
         self._read = 0
@@ -107,7 +107,7 @@ class OfSize:
 
     def refresh(self) -> int:
         """Take in the nodes that have changed; how many those are."""
-        nodes = self._residents.nodes()
+        nodes = self._node_contents.nodes()
         changed: list[int]
         if nodes is not self._nodes:
             self._start(nodes)
@@ -157,7 +157,7 @@ class OfSize:
 
         Raises InvariantBroken.
         """
-        if self._residents.nodes() is not self._nodes:
+        if self._node_contents.nodes() is not self._nodes:
             return
         changed = set(self._changed.since(self._read))
         for place, node in enumerate(self._nodes):
@@ -169,7 +169,7 @@ class OfSize:
             gives = any(not keeps_all(leaf, self._wanted) for leaf in self._left_out[place])
             if short is None or place in self._due or gives:
                 continue
-            least = self._residents.fewest(node, self._wanted, short, self._is_spared)
+            least = self._node_contents.fewest(node, self._wanted, short, self._is_spared)
             known = self._least[place]
             if least is not None and (known is None or known > least):
                 raise InvariantBroken(f"P5: {node!r}: at least {least} victims, kept {known}")
@@ -197,7 +197,7 @@ class OfSize:
         """What the node lacks; None if it is no place."""
         if not node.schedulable:
             return None
-        if node.reservations and is_taken(node, self._residents.applications):
+        if node.reservations and is_taken(node, self._node_contents.applications):
             return None
         return room_shortage(node, self._wanted) if node.holds(self._wanted) else None
 
@@ -227,7 +227,7 @@ class OfSize:
             left_out.append(leaf)
             return True
 
-        return self._residents.fewest(node, wanted, short, spared)
+        return self._node_contents.fewest(node, wanted, short, spared)
 
     def _move(self, place: int, least: int | None) -> None:
         before = self._least[place]

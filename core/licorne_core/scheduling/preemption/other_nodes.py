@@ -11,7 +11,7 @@ Kinds = frozenset[int]
 """Which kinds of victims are allowed."""
 
 
-class Elsewhere:
+class OtherNodes:
     """All candidates of a search in rank order, looked at only as far as needed."""
 
     __slots__ = (

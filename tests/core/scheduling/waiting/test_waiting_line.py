@@ -6,25 +6,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from licorne_core.scheduling.waiting import shelf as shelves
-from licorne_core.scheduling.waiting.shelf import Amounts, Line, Shelf
+from licorne_core.scheduling.waiting import waiting_line as waiting_lines
+from licorne_core.scheduling.waiting.waiting_line import Amounts, LineOwner, WaitingLine
 from licorne_core.values.ranking import Ranked, Ranking
 from licorne_core.values.resources import Items
 
 
-def key_of(shelf: Shelf, ranking: Ranking[Any], limit: Ranked | None = None) -> Any:
+def key_of(waiting_line: WaitingLine, ranking: Ranking[Any], limit: Ranked | None = None) -> Any:
     """The key of the first; None for none."""
-    entry = shelf.first(ranking, limit)
+    entry = waiting_line.first(ranking, limit)
     return None if entry is None else entry.key
 
 
-def item_of(shelf: Shelf, ranking: Ranking[Any]) -> Any:
+def item_of(waiting_line: WaitingLine, ranking: Ranking[Any]) -> Any:
     """The first; None for none."""
-    entry = shelf.first(ranking)
+    entry = waiting_line.first(ranking)
     return None if entry is None else entry.item
 
 
-class Sizes(Line):
+class Sizes(LineOwner):
     """Items that want so much vcore and memory each, of a room that has so much.
 
     It inherits from the core, so tests with it are for the pure form.
@@ -70,18 +70,18 @@ def test_the_first_is_the_member_with_the_smallest_key(steps: list[tuple[str, in
     reasons = dict.fromkeys(keys, 1)
     for item, key in keys.items():
         ranking.put(item, (key, item))
-    shelf = Shelf(ranking, Line())
+    waiting_line = WaitingLine(ranking, LineOwner())
     for item in keys:
-        shelf.add(item, ranking, ())
+        waiting_line.add(item, ranking, ())
     for what, item, key in steps:
         if what == "put":
             ranking.put(item, (key, item))
             keys[item] = key
         elif what == "add":
-            shelf.add(item, ranking, ())
+            waiting_line.add(item, ranking, ())
             reasons[item] = reasons.get(item, 0) + 1
         elif what == "remove" and item in reasons:
-            shelf.remove(item)
+            waiting_line.remove(item)
             reasons[item] -= 1
             if not reasons[item]:
                 del reasons[item]
@@ -89,10 +89,10 @@ def test_the_first_is_the_member_with_the_smallest_key(steps: list[tuple[str, in
             ranking.set_aside(item)
         elif what == "activate":
             ranking.activate(item)
-        assert shelf.members == reasons
+        assert waiting_line.members == reasons
         if reasons:
             expected = min((keys[member], member) for member in reasons)
-            assert key_of(shelf, ranking) == expected
+            assert key_of(waiting_line, ranking) == expected
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 20, 30, 37])
@@ -102,28 +102,28 @@ def test_keys_that_shrink_are_read_however_rarely_anybody_looks(every: int) -> N
     for number, item in enumerate("abcd"):
         ranking.put(item, (1000 + number,))
         ranking.set_aside(item)
-    shelf = Shelf(ranking, Line())
+    waiting_line = WaitingLine(ranking, LineOwner())
     for item in "abcd":
-        shelf.add(item, ranking, ())
+        waiting_line.add(item, ranking, ())
     for step in range(300):
         item = "abcd"[step % 4]
         ranking.put(item, (900 - step,))
         ranking.set_aside(item)
         if step % every == 0:
-            assert item_of(shelf, ranking) == item
+            assert item_of(waiting_line, ranking) == item
 
 
 def test_a_member_for_two_reasons_stays_for_the_second() -> None:
     """An application may be blocked itself and lead to somebody inside."""
     ranking: Ranking[str] = Ranking()
     ranking.put("app", (1,))
-    shelf = Shelf(ranking, Line())
-    shelf.add("app", ranking, ())
-    shelf.add("app", ranking, ())
-    shelf.remove("app")
-    assert item_of(shelf, ranking) == "app"
-    shelf.remove("app")
-    assert not shelf.members
+    waiting_line = WaitingLine(ranking, LineOwner())
+    waiting_line.add("app", ranking, ())
+    waiting_line.add("app", ranking, ())
+    waiting_line.remove("app")
+    assert item_of(waiting_line, ranking) == "app"
+    waiting_line.remove("app")
+    assert not waiting_line.members
 
 
 def test_a_shelf_on_which_items_come_and_go_finds_those_that_stayed() -> None:
@@ -131,14 +131,14 @@ def test_a_shelf_on_which_items_come_and_go_finds_those_that_stayed() -> None:
     ranking: Ranking[int] = Ranking()
     for item in range(2):
         ranking.put(item, (item,))
-    shelf = Shelf(ranking, Line())
-    shelf.add(1, ranking, ())
+    waiting_line = WaitingLine(ranking, LineOwner())
+    waiting_line.add(1, ranking, ())
     for _ in range(1000):
-        shelf.add(0, ranking, ())
-        assert item_of(shelf, ranking) == 0
-        shelf.remove(0)
-    assert item_of(shelf, ranking) == 1
-    assert shelf.members == {1: 1}
+        waiting_line.add(0, ranking, ())
+        assert item_of(waiting_line, ranking) == 0
+        waiting_line.remove(0)
+    assert item_of(waiting_line, ranking) == 1
+    assert waiting_line.members == {1: 1}
 
 
 sized = st.lists(
@@ -159,88 +159,93 @@ def test_the_first_that_fits_is_the_one_that_a_look_at_all_finds(
 ) -> None:
     """Before a limit or without one, after any history of sizes, keys and rooms."""
     ranking: Ranking[int] = Ranking()
-    line = Sizes()
+    owner = Sizes()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(shelves, "CHUNK", chunk)
-        shelf = Shelf(ranking, line)
+        patched.setattr(waiting_lines, "CHUNK", chunk)
+        waiting_line = WaitingLine(ranking, owner)
         for what, item, first, second in history:
             if what == "put":
                 ranking.put(item, (first, item))
-            elif what == "add" and item in ranking and item not in shelf.members:
-                line.wanted[item] = (first, second)
-                shelf.add(item, ranking, line.wanted_by(item))
-            elif what == "remove" and item in shelf.members:
-                shelf.remove(item)
-            elif what == "leave" and item not in shelf.members:
+            elif what == "add" and item in ranking and item not in waiting_line.members:
+                owner.wanted[item] = (first, second)
+                waiting_line.add(item, ranking, owner.wanted_by(item))
+            elif what == "remove" and item in waiting_line.members:
+                waiting_line.remove(item)
+            elif what == "leave" and item not in waiting_line.members:
                 ranking.discard(item)
             if what == "look":
-                line.room = {"vcore": first, "memory": second}
-                line.changes += 1
+                owner.room = {"vcore": first, "memory": second}
+                owner.changes += 1
             elif what != "add":
                 # It may become less without a word.
-                line.room = {name: left - (first == 0) for name, left in line.room.items()}
-            assert all(shelf.knows(member, line.wanted_by(member)) for member in shelf.members)
-            entries = [ranking.entry(member) for member in shelf.members if line.passes(member)]
+                owner.room = {name: left - (first == 0) for name, left in owner.room.items()}
+            assert all(
+                waiting_line.knows(member, owner.wanted_by(member))
+                for member in waiting_line.members
+            )
+            entries = [
+                ranking.entry(member) for member in waiting_line.members if owner.passes(member)
+            ]
             fitting = sorted(entry for entry in entries if entry is not None)
-            assert item_of(shelf, ranking) == (fitting[0].item if fitting else None)
+            assert item_of(waiting_line, ranking) == (fitting[0].item if fitting else None)
             limit = ranking.entry(item)
             if limit is not None and fitting:
                 expected = None if limit < fitting[0] else fitting[0].key
-                assert key_of(shelf, ranking, limit) == expected
+                assert key_of(waiting_line, ranking, limit) == expected
 
 
 @pytest.mark.pure
 def test_of_very_many_sizes_few_are_compared() -> None:
     """With those that do not fit all in front, one comparison passes over very many of them."""
     ranking: Ranking[int] = Ranking()
-    line = Sizes()
-    shelf = Shelf(ranking, line)
+    owner = Sizes()
+    waiting_line = WaitingLine(ranking, owner)
     for item in range(4000):
-        line.wanted[item] = (5000 - item, 10)
+        owner.wanted[item] = (5000 - item, 10)
         ranking.put(item, (item,))
-        shelf.add(item, ranking, line.wanted_by(item))
-    line.room = {"vcore": 1500, "memory": 10}
-    line.changes += 1
-    line.asked = 0
-    assert item_of(shelf, ranking) == 3500
-    assert line.asked < 300
-    line.room = {"vcore": 900, "memory": 10}
-    line.changes += 1
-    line.asked = 0
-    assert item_of(shelf, ranking) is None
-    assert line.asked < 200
+        waiting_line.add(item, ranking, owner.wanted_by(item))
+    owner.room = {"vcore": 1500, "memory": 10}
+    owner.changes += 1
+    owner.asked = 0
+    assert item_of(waiting_line, ranking) == 3500
+    assert owner.asked < 300
+    owner.room = {"vcore": 900, "memory": 10}
+    owner.changes += 1
+    owner.asked = 0
+    assert item_of(waiting_line, ranking) is None
+    assert owner.asked < 200
 
 
 @pytest.mark.pure
 def test_a_shelf_forgets_those_that_have_left() -> None:
     """However many came and went while nobody looked, it is as small as what is there."""
     ranking: Ranking[int] = Ranking()
-    line = Sizes()
-    shelf = Shelf(ranking, line)
+    owner = Sizes()
+    waiting_line = WaitingLine(ranking, owner)
     for item in range(5000):
-        line.wanted[item] = (5, 5)
+        owner.wanted[item] = (5, 5)
         ranking.put(item, (item,))
-        shelf.add(item, ranking, line.wanted_by(item))
+        waiting_line.add(item, ranking, owner.wanted_by(item))
         if item >= 10:
-            shelf.remove(item - 10)
+            waiting_line.remove(item - 10)
             ranking.discard(item - 10)
-    assert sum(len(chunk.entries) for chunk in shelf._chunks) < 100
+    assert sum(len(chunk.entries) for chunk in waiting_line._chunks) < 100
 
 
 @pytest.mark.pure
 def test_who_was_small_and_has_gone_is_forgotten() -> None:
     """Those beside him are not compared one by one for his sake for ever."""
     ranking: Ranking[int] = Ranking()
-    line = Sizes()
-    shelf = Shelf(ranking, line)
+    owner = Sizes()
+    waiting_line = WaitingLine(ranking, owner)
     for item in range(30):
-        line.wanted[item] = (1 if item == 7 else 9, 9)
+        owner.wanted[item] = (1 if item == 7 else 9, 9)
         ranking.put(item, (item,))
-        shelf.add(item, ranking, line.wanted_by(item))
-    shelf.remove(7)
-    line.room = {"vcore": 5, "memory": 9}
+        waiting_line.add(item, ranking, owner.wanted_by(item))
+    waiting_line.remove(7)
+    owner.room = {"vcore": 5, "memory": 9}
     for _ in range(2):
-        line.changes += 1
-        line.asked = 0
-        assert item_of(shelf, ranking) is None
-    assert line.asked == 1
+        owner.changes += 1
+        owner.asked = 0
+        assert item_of(waiting_line, ranking) is None
+    assert owner.asked == 1
