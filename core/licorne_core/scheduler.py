@@ -116,8 +116,8 @@ class Scheduler:
     ) -> None:
         """`default_config` is for RMs that register without one; None for the built-in one.
 
-        Without `reservations` no node is ever kept free for an ask (spec § 2.8). `ask_backoff`
-        is how long an ask waits that its RM could not run, `rm_caps` how much each RM may have.
+        Without `reservations` no node is ever reserved for an ask (spec § 2.8). `ask_backoff` is
+        the wait of an ask that its RM could not run, `rm_caps` the quota of each RM.
         """
         self._options = Options(
             default_config=default_config,
@@ -137,7 +137,7 @@ class Scheduler:
         return self._registry.partitions
 
     def count_gone(self) -> int:
-        """How many partitions have gone so far: with their RM, or replaced, or not configured."""
+        """Number of removed partitions so far: with their RM, replaced, or not configured."""
         return self._registry.disposal.count
 
     def refusal_of(self, rm_id: RmId, config: SubmittedConfig) -> ConfigurationRefused | None:
@@ -249,7 +249,7 @@ class Scheduler:
                 return act_for_operator(self._registry, rm, command, now)
 
     def _tick(self, command: Tick, now: float) -> list[Effect]:
-        """Fire what is due everywhere, then give one partition its turn, round robin."""
+        """Fire due timers everywhere, then give one partition its turn, round robin."""
         effects: list[Effect] = []
         worked: list[Partition] = []
         try:
@@ -263,9 +263,9 @@ class Scheduler:
         return effects
 
     def _fire_due(self, now: float, effects: list[Effect], worked: list[Partition]) -> None:
-        """Fire what is due, in the order in which partitions were registered.
+        """Fire due timers, in the order in which partitions were registered.
 
-        For each RM so much is done at a time; the others have their turns before the rest.
+        Each RM gets one slice; the others have their turns before the rest.
         """
         agenda = self._registry.agenda
         due = agenda.due(now)
@@ -301,7 +301,7 @@ class Scheduler:
 
 
 def _add_facts(effects: list[Effect], rm_id: RmId, rm: RmContext) -> None:
-    """Hand over what happened, after all other effects but what is left of the command."""
+    """Append `Happened`, but keep `Unfinished` last."""
     facts = rm.journal.take()
     moved, rm.holdings.moved = rm.holdings.moved, 0
     if facts:

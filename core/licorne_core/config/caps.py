@@ -1,7 +1,7 @@
-"""How much one configuration may hold.
+"""Caps on one configuration.
 
-What is beyond a cap is refused before more work is done for the text. So whatever a text says,
-reading it takes a bounded time, and so does putting it in force.
+A text beyond a cap is refused before more work is done for it. So reading any text takes a bounded
+time, and so does putting it in force.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ MAX_AMOUNTS = 100
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """How many of something the whole text may have."""
+    """Cap on the number of something in the whole text."""
 
     what: str
     limit: int

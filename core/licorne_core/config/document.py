@@ -1,8 +1,8 @@
 """From YAML text to a tree of nodes that know their lines and columns (spec § 2.1).
 
-The tree is built here from the parser's events. Scalars stay text, and the schema decides what they
-mean, because YAML itself reads ``no``, ``010`` and ``12:30`` as something else than they say.
-Size and depth are bounded; aliases, anchors, tags and merge keys are refused. A hostile text could
+The tree is built here from the parser's events. Scalars stay text, and the schema decides their
+meaning, because YAML itself reads ``no``, ``010`` and ``12:30`` differently from their looks. Size
+and depth are bounded; aliases, anchors, tags and merge keys are refused. A hostile text could
 otherwise nest deeper than the C stack, grow without bounds, or build objects.
 """
 
@@ -19,7 +19,7 @@ from licorne_core.values.errors import ConfigError, Problem
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _INDICATORS = "*@`%"
-"""What no plain text may begin with, and people write at the beginning of one."""
+"""Characters that no plain text may begin with, and people write at the beginning of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Scalar:
 
     @property
     def is_null(self) -> bool:
-        """Whether it is null: empty, ``~`` or ``null`` without quotes."""
+        """True if it is null: empty, ``~`` or ``null`` without quotes."""
         return self.plain and self.text in _NULLS
 
 
@@ -125,7 +125,7 @@ def _read(text: str, report: Report, placed: Callable[[int, int], tuple[int, int
 
 
 def _advice(text: str, line: int, column: int, context: str) -> str:
-    """What to write instead, for the end of a message; empty where that is not plain."""
+    """Correct spelling for the end of a message; empty where it is not obvious."""
     lines = text.splitlines()
     at = lines[line - 1] if line <= len(lines) else ""
     blanks = at[: len(at) - len(at.lstrip(" \t-"))]

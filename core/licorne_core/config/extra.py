@@ -18,13 +18,12 @@ _FLAGS = {word: word.lower() in ("1", "t", "true") for word in (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtraConfig:
-    """What ``extraConfig`` means.
+    """Settings in ``extraConfig``.
 
-    Without `event_tracking` nothing is noted for those who watch. The other `event_` settings are
-    numbers of events, or of streams of events. `health_interval` is in seconds, 0 for off.
-    With `state_aware_as_fifo` the sort policy ``stateaware`` means ``fifo``.
-    `log_levels` maps logger names to one of debug, info, warn, error, dpanic, panic and fatal; the
-    empty name is the level of all others.
+    Without `event_tracking` no event is noted. The other `event_` settings are numbers of events,
+    or of streams of events. `health_interval` is in seconds, 0 for off. With `state_aware_as_fifo`
+    the sort policy ``stateaware`` means ``fifo``. `log_levels` maps logger names to one of debug,
+    info, warn, error, dpanic, panic and fatal; the empty name is the level of all others.
     """
 
     event_tracking: bool = True
@@ -63,7 +62,7 @@ def read_extra(extra: Mapping[str, str]) -> ExtraConfig:
 
 
 def logger_of(key: str) -> str | None:
-    """The logger whose level a key gives, empty for all others; None for any other key."""
+    """Logger of a log level key, empty for all others; None for any other key."""
     if not _LOGGER.matches(key):
         return None
     return key.removeprefix("log.").removesuffix("level").removesuffix(".")

@@ -1,4 +1,4 @@
-"""What each queue's properties are with those that it inherits (spec § 2.4)."""
+"""Properties of each queue, with inherited ones (spec § 2.4)."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -124,7 +124,7 @@ def _check_amounts(limit: LimitConfig, queue: QueueConfig, report: Report) -> No
 
 
 _Bound = tuple[Resources, int]
-"""What the nearest ancestor with a limit for a name allows: resources, and applications."""
+"""Limit of the nearest ancestor with one for a name: resources, and applications."""
 
 _UNBOUNDED: _Bound = (EMPTY, 0)
 

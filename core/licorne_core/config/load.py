@@ -50,8 +50,8 @@ def submitted(text: str) -> SubmittedConfig:
 
     A text with nothing in it, such as one of comments alone, is no configuration (spec 2.5 row 1).
 
-    Parsing takes up to a second for the largest text that is allowed. It needs nothing but the
-    text, so that whoever makes a command can do it in a thread of its own.
+    Parsing takes up to a second for the largest allowed text. It needs nothing but the text, so
+    that the caller can do it in a thread of its own.
     """
     if not text:
         return None
@@ -63,16 +63,16 @@ def submitted(text: str) -> SubmittedConfig:
 
 @cache
 def built_in() -> Configuration:
-    """The configuration that holds where nobody gave one (spec § 2.1.9); always the same object."""
+    """Default configuration (spec § 2.1.9); always the same object."""
     return load(DEFAULT_CONFIG)
 
 
 def load(text: str, *, strict: bool = False, required: bool = False) -> Configuration:
     """Parse and validate a configuration (spec §§ 2.1 to 2.6).
 
-    Of a ConfigMap the text in it counts, with a warning; places are those in the whole text.
-    A text with nothing in it, or with nothing but comments, is the built-in configuration. Where a
-    configuration is `required`, as of whoever names a file or sends a text, it is a problem.
+    Of a ConfigMap the text in it counts, with a warning; places are those in the whole text. A text
+    with nothing in it, or with nothing but comments, is the built-in configuration. Where a
+    configuration is `required`, as of a named file or a sent text, it is a problem.
 
     Raises:
         ConfigError: the text cannot be used; the error has every problem that was found. In strict
@@ -112,7 +112,7 @@ def checksum_of(text: str) -> str:
 
 
 def _check(partition: PartitionConfig, report: Report) -> None:
-    """What must hold between the things of one partition."""
+    """Check rules between the parts of one partition."""
     _check_all_limits(partition.root, report)
     check_resources(partition.root, report)
     check_max_applications(partition.root, report)

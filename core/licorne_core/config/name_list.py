@@ -20,11 +20,11 @@ class NameList:
     pattern: Pattern | None = field(default=None, compare=False)
 
     def __bool__(self) -> bool:
-        """Whether anything was written."""
+        """True if anything was written."""
         return bool(self.entries)
 
     def contain(self, name: str) -> bool:
-        """Whether the name is listed, or the pattern found in it."""
+        """True if the name is listed, or the pattern found in it."""
         return name in self.names or (self.pattern is not None and self.pattern.search(name))
 
     @property

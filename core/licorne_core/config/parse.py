@@ -203,7 +203,7 @@ def _warn_beside_root(top: list[_Queue]) -> None:
 
 
 def _siblings(queues: list[_Queue], level: int) -> tuple[QueueConfig, ...]:
-    """The children of one queue, whose level is 1 for root."""
+    """Children of one queue; root's level is 1."""
     seen: set[str] = set()
     for cursor, fields in queues:
         name, path = fields.text("name"), fields.path("name")
@@ -257,9 +257,9 @@ def _resources(queue: Fields, *, is_root: bool) -> tuple[Resources | None, Resou
 
 
 def _properties(fields: Fields) -> tuple[dict[str, str], QueueSettings]:
-    """Free keys and values, and what they mean.
+    """Free keys and values, and their settings.
 
-    A value that means nothing gives a warning, and so does a key that is much like a known one.
+    An invalid value gives a warning, and so does a key that is much like a known one.
     """
     report, path = fields.owner.report, fields.path("properties")
     properties = fields.mapping("properties")

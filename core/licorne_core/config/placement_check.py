@@ -1,4 +1,4 @@
-"""Whether fixed placement rules lead to queues that exist or may be created (spec § 2.5 #15).
+"""True if fixed placement rules lead to queues that exist or may be created (spec § 2.5 #15).
 
 Only what stands in the configuration is known here. So a chain is followed from its innermost
 rule, which is directly below root, for as long as its rules do not depend on the application.
@@ -28,7 +28,7 @@ def check_placement(
 
 
 def _is_broken(rule: PlacementRuleConfig, report: Report) -> bool:
-    """Whether a problem of the rule itself was reported already, so that its path means nothing."""
+    """True if a problem of the rule itself was reported already, so that its path means nothing."""
     return any(report.is_faulty(f"{rule.place.path}.{key}") for key in ("name", "value", "parent"))
 
 
@@ -43,7 +43,7 @@ def _by_path(root: QueueConfig) -> Mapping[str, QueueConfig]:
 
 
 def _problem_of(chain: list[PlacementRuleConfig], known: Mapping[str, QueueConfig]) -> str:
-    """What is wrong with the fixed part of the chain; empty for nothing."""
+    """Error of the fixed part of the chain; empty for none."""
     path = ROOT
     for link in reversed(chain):
         part = fixed_part(link)

@@ -16,7 +16,7 @@ from licorne_core.values.resources import Items
 
 
 class AppSortPolicy(Enum):
-    """How a leaf orders its applications (spec § 5.2)."""
+    """Order of a leaf's applications (spec § 5.2)."""
 
     FIFO = "fifo"
     FAIR = "fair"
@@ -24,7 +24,7 @@ class AppSortPolicy(Enum):
 
 
 class PreemptionPolicy(Enum):
-    """What a queue lets preemption do to it (spec § 2.4)."""
+    """Preemption policy of a queue (spec § 2.4)."""
 
     DEFAULT = "default"
     FENCE = "fence"
@@ -32,7 +32,7 @@ class PreemptionPolicy(Enum):
 
 
 class VictimOrder(Enum):
-    """In which order a queue's asks take victims, behind who opted in and who is no originator."""
+    """Order of victims for a queue's asks, behind opted-in ones that are no originators."""
 
     AGE = "age"
     """The youngest first."""
@@ -57,7 +57,7 @@ class _Flag(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
-    """What a queue's merged properties mean. Delays are in seconds, 0 for off.
+    """Settings from a queue's merged properties. Delays are in seconds, 0 for off.
 
     `preemption_minimum_runtime` is in seconds. `preemption_loss_limit` has amounts times seconds
     that the queue may lose to preemption in an hour, by resource name; a type that is not there may
@@ -122,10 +122,10 @@ def merge_properties(parent: Mapping[str, str], own: Mapping[str, str]) -> dict[
 
 
 def settings_of(properties: Mapping[str, str], warnings: list[str] | None = None) -> QueueSettings:
-    """What the merged properties mean.
+    """Settings from the merged properties.
 
-    A bad value counts as not given and is never an error; a warning about it is added to
-    `warnings` if that is given. Unknown keys are free for anybody's use.
+    A bad value counts as not given and is never an error; a warning about it is added to `warnings`
+    if that is given. Unknown keys are free for any use.
     """
     read = _Reading(properties, [] if warnings is None else warnings)
     standard = QueueSettings()

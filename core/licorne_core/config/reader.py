@@ -45,22 +45,22 @@ class Cursor:
 
     @property
     def is_null(self) -> bool:
-        """Whether the value is null."""
+        """True if the value is null."""
         return isinstance(self.node, Scalar) and self.node.is_null
 
     @property
     def is_scalar(self) -> bool:
-        """Whether it is a single value."""
+        """True if it is a single value."""
         return isinstance(self.node, Scalar)
 
     @property
     def is_mapping(self) -> bool:
-        """Whether it has keys and values."""
+        """True if it has keys and values."""
         return isinstance(self.node, Mapping)
 
     @property
     def place(self) -> Place:
-        """Where it stands."""
+        """Place of the node."""
         return Place(path=self.path, line=self.node.line, column=self.node.column)
 
     def text(self) -> str:
@@ -159,7 +159,7 @@ class Fields:
     entries: MappingType[str, Cursor]
 
     def has(self, key: str) -> bool:
-        """Whether the key is there, and not null."""
+        """True if the key is there, and not null."""
         return key in self.entries
 
     def path(self, key: str) -> str:

@@ -1,4 +1,4 @@
-"""What is wrong in a configuration, and where. All problems are collected before one is raised."""
+"""Problems of a configuration, with places. All are collected before one is raised."""
 
 from collections.abc import Sequence
 
@@ -34,9 +34,9 @@ class Report:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was accepted and is probably a mistake, in the order of the text.
+        """Accepted parts that are probably mistakes, in the order of the text.
 
-        Of very many the first that were found are told, and that there are more.
+        Of very many, the first that were found are shown, with a note that there are more.
         """
         shown = tuple(map(str, sorted(self._warnings, key=_place)))
         return (*shown, "there are more warnings") if self._more_warnings else shown
@@ -46,7 +46,7 @@ class Report:
         self._places[path] = Place(path=path, line=line, column=column)
 
     def place(self, path: str) -> Place:
-        """Where the value of the path stands, or, if it is absent, the innermost one around it."""
+        """Place of the path's value or, if it is absent, of the innermost one around it."""
         around = path
         while around and around not in self._places:
             around = around[: max(around.rfind("."), around.rfind("["), 0)]
@@ -94,7 +94,7 @@ class Report:
         return meant
 
     def count(self, cap: Cap, path: str, number: int = 1) -> None:
-        """Count so many more of what the whole text may have so many of only.
+        """Count items that the whole text may have only so many of.
 
         Raises `ConfigError` at once where there are too many, so that no more work is done.
         """
@@ -118,7 +118,7 @@ class Report:
         self._faulty.add(path)
 
     def is_faulty(self, path: str) -> bool:
-        """Whether this very value has a problem, so that it means nothing."""
+        """True if this very value has a problem, so that it means nothing."""
         return path in self._faulty
 
     def raise_problems(self) -> None:

@@ -1,4 +1,4 @@
-"""Which resource somebody meant who wrote a name that is nearly that of a usual one."""
+"""Suggestions for resource names that nearly match a usual one."""
 
 from licorne_core.values.errors import shown
 
@@ -16,10 +16,10 @@ _OTHER_NAMES = {
     "mem": "memory",
     "pod": "pods",
 }
-"""What the same is called elsewhere: Kubernetes says ``cpu``."""
+"""Names of the same resource in other systems: Kubernetes has ``cpu``."""
 
 _QUOTA_PREFIXES = ("requests.", "limits.")
-"""What Kubernetes' quotas put in front of a name."""
+"""Prefixes of names in Kubernetes' quotas."""
 
 _HYPHENS = dict.fromkeys(map(ord, "-_ "))
 
@@ -28,10 +28,10 @@ _LONG_ENOUGH = 5
 
 
 def meant_by(name: str) -> str:
-    """The usual name that is probably meant; empty for a usual one, and for one of somebody's own.
+    """Usual name that is probably meant; empty for a usual one, and for a custom one.
 
-    Case of letters, hyphens, one letter too many, missing, wrong or swapped, and the
-    names that Kubernetes uses are seen through. Names with other digits are different names.
+    The match ignores case of letters, hyphens, one letter too many, missing, wrong or swapped, and
+    knows the names that Kubernetes uses. Names with other digits are different names.
     """
     if name in USUAL or len(name) > LONGEST:
         return ""
@@ -48,7 +48,7 @@ def meant_by(name: str) -> str:
 
 
 def not_usual(name: str, meant: str) -> str:
-    """What a warning says of a name, beside which another one was probably meant."""
+    """Warning about a name that is nearly a usual one."""
     return f"resource '{shown(name)}' says nothing about {meant}, did you mean '{meant}'?"
 
 
@@ -57,7 +57,7 @@ def _squeezed(name: str) -> str:
 
 
 def _is_slip(word: str, usual: str) -> bool:
-    """Whether the words are the same but for one letter, or two that changed places."""
+    """True if the words are the same but for one letter, or two that changed places."""
     if word == usual:
         return True
     if len(usual) < _LONG_ENOUGH or word[:1] != usual[:1]:

@@ -140,7 +140,7 @@ def _filter(rule: Fields) -> FilterConfig:
 def _filter_list(fields: Fields, kind: str, allowed: Callable[[str], bool]) -> NameList:
     """The entries as written. A single one is a name or a regular expression, several are names.
 
-    In a longer list an entry that is no legal name matches nobody. It stays in the list all the
+    In a longer list an entry that is no legal name matches no user. It stays in the list all the
     same, because a list of illegal names is not an empty list (spec § 14, row 3.9).
     """
     cursors = fields.items(f"{kind}s")

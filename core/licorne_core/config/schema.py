@@ -12,7 +12,7 @@ from licorne_core.values.resources import Resources
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a thing stands in the text: its path of keys, and line and column from 1."""
+    """Place in the text: path of keys, and line and column from 1."""
 
     path: str = ""
     line: int = 0
@@ -36,9 +36,9 @@ class LimitConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateConfig:
-    """What dynamic leaf queues below a queue are made from (spec § 4.1).
+    """Template of dynamic leaf queues below a queue (spec § 4.1).
 
-    `settings` are what the properties mean.
+    `settings` are those of the properties.
     """
 
     max_applications: int = 0
@@ -75,7 +75,7 @@ class QueueConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterConfig:
-    """Whom a placement rule is for (spec § 3.9); `allow` is False for a deny filter."""
+    """Users and groups of a placement rule (spec § 3.9); `allow` is False for a deny filter."""
 
     allow: bool = True
     users: NameList = NameList()
@@ -95,7 +95,7 @@ class PlacementRuleConfig:
 
 
 class NodeSortType(Enum):
-    """How nodes are ordered (spec § 7.5)."""
+    """Order of nodes (spec § 7.5)."""
 
     FAIR = "fair"
     BINPACKING = "binpacking"

@@ -1,4 +1,4 @@
-"""What somebody may have meant who wrote a word that nobody knows."""
+"""Suggestions for unknown words."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -8,7 +8,7 @@ LONGEST = 64
 MOST = 1000
 """Words that are looked at in one text, as a comparison takes some microseconds."""
 ALIKE = 0.75
-"""How much of two words is the same, from 0 to 1, where one may be meant by the other."""
+"""Least similarity of two words, from 0 to 1, for a suggestion."""
 
 
 class Similar:

@@ -18,7 +18,7 @@ _COMPLETES = "completeApplication"
 
 
 class Owner(NamedTuple):
-    """Where an allocation counts: in a queue, for a user, and for a group; empty for none."""
+    """Queue, user and group that an allocation counts for; empty for none."""
 
     queue: QueuePath
     user: str

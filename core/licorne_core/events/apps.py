@@ -9,7 +9,7 @@ from licorne_core.values.resources import Resources
 
 
 class Bound(Enum):
-    """What can keep an accepted application waiting: queues, or limits of users and groups."""
+    """Kind of limit on an accepted application: queues, or limits of users and groups."""
 
     QUEUE = "queue"
     QUOTA = "quota"
@@ -89,7 +89,7 @@ class AppLeft:
 
 @dataclass(frozen=True, slots=True)
 class GroupChanged:
-    """After a reload an application, with what it has (`used`), counts for another group.
+    """After a reload an application, with its usage (`used`), counts for another group.
 
     `before` and `after` name the groups; empty for none.
     """

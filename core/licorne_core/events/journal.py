@@ -1,7 +1,7 @@
-"""What happened, for those who watch (spec § 12.1): facts while it happens, records for the wire.
+"""Journal of events (spec § 12.1): facts as they happen, records for the wire.
 
-The core notes *facts*: small typed values that cost next to nothing where decisions are made.
-Whoever wants to show them turns each into its records, the published events in their order.
+The core notes *facts*: small typed values that cost next to nothing where decisions are made. A
+subscriber turns each into its records, the published events in their order.
 """
 
 from enum import Enum
@@ -14,7 +14,7 @@ MAX_MESSAGE = 1024
 
 
 class EventType(Enum):
-    """What kind of thing an event is about; the values are those of the wire (spec § 1.4)."""
+    """Subject kind of an event; the values are those of the wire (spec § 1.4)."""
 
     REQUEST = 1
     APP = 2
@@ -24,7 +24,7 @@ class EventType(Enum):
 
 
 class EventChange(Enum):
-    """What became of it; the values are those of the wire."""
+    """Kind of change; the values are those of the wire."""
 
     NONE = 0
     SET = 1
@@ -33,7 +33,7 @@ class EventChange(Enum):
 
 
 class EventDetail(Enum):
-    """Which change it was; names and values are those of the wire (spec § 1.4)."""
+    """Detail of the change; names and values are those of the wire (spec § 1.4)."""
 
     DETAILS_NONE = 0
     REQUEST_CANCEL = 100
@@ -131,7 +131,7 @@ class EventRecord:
 
 
 class Fact(Protocol):
-    """Something that happened. `count` says how many records it makes, without making them."""
+    """Something that happened. `count` is its number of records, without making them."""
 
     @property
     def time(self) -> float:
@@ -140,7 +140,7 @@ class Fact(Protocol):
 
     @property
     def count(self) -> int:
-        """How many records `records` returns, always the same."""
+        """Number of records that `records` returns, always the same."""
         ...
 
     def records(self) -> list[EventRecord]:
@@ -149,7 +149,7 @@ class Fact(Protocol):
 
 
 class Journal:
-    """The facts of one RM that nobody has taken yet; nothing is noted while it is off."""
+    """Facts of one RM that no subscriber has taken yet; nothing is noted while it is off."""
 
     __slots__ = ("_facts", "on")
 

@@ -44,7 +44,7 @@ _ENDS = {
     TerminationType.PREEMPTED_BY_SCHEDULER: EventDetail.ALLOC_PREEMPT,
     TerminationType.PLACEHOLDER_REPLACED: EventDetail.ALLOC_REPLACED,
 }
-"""How a release is told to those who watch; any other one is an ALLOC_CANCEL (§ 12.1.4)."""
+"""Published kinds of releases; any other one is an ALLOC_CANCEL (§ 12.1.4)."""
 
 
 def update_allocations(rm: Rm, command: UpdateAllocations, now: float) -> list[Effect]:
@@ -68,7 +68,7 @@ def update_allocations(rm: Rm, command: UpdateAllocations, now: float) -> list[E
 
 
 def _release_all(rm: Rm, command: UpdateAllocations, now: float) -> list[Effect]:
-    """The releases of a command in order, and what is left of them behind the slice."""
+    """Carry out the releases of a command in order; leave the rest for the next slice."""
     freed, part = Outcome(), Slice(rm.slice_size)
     for number, release in enumerate(command.releases, start=1):
         left = _release(rm, release, now, freed, part)
@@ -122,7 +122,7 @@ def _check(ask: Ask) -> None:
 
 
 def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome) -> None:
-    """Take an ask that is new, or whose key is known already (spec § 5.3.4-6)."""
+    """Take an ask that is new, or has a known key (spec § 5.3.4-6)."""
     request = app.requests.get(ask.key)
     if request is not None and request.state in WAITS_FOR_ANSWER and _is_news(request.ask, ask):
         roll_back(partition, app, request, PairEvent.DROPPED, now)
@@ -149,7 +149,7 @@ def _add(partition: Partition, app: Application, ask: Ask, now: float, outcome: 
 
 
 def _is_news(assumed: Ask, ask: Ask) -> bool:
-    """Whether the RM changes an assumed ask; one that it only repeats goes on waiting (§ 5.3.5)."""
+    """True if the RM changes an assumed ask; one that it only repeats goes on waiting (§ 5.3.5)."""
     return bool(ask.node_id) or ask.ask_class.items != assumed.ask_class.items
 
 
@@ -182,9 +182,9 @@ def _ask_again(
 def _resize_ask(
     partition: Partition, app: Application, request: Request, ask: Ask, now: float
 ) -> None:
-    """A pending ask of another size keeps its place, and its node if that can ever hold it.
+    """Resize a pending ask; it keeps its place, and its node if that can ever hold it.
 
-    Of what was promised to it it keeps what it still wants.
+    It keeps its promise, up to its new size.
     """
     reservation, promise = request.reservation, request.promise
     own = None if reservation is None else reservation.node_id
@@ -289,9 +289,9 @@ def _book(
 def _release(
     rm: Rm, request: ReleaseRequest, now: float, outcome: Outcome, part: Slice
 ) -> ReleaseRequest | None:
-    """The RM releases asks or allocations (spec § 1.6.11); unknown ones are ignored.
+    """Release asks or allocations for the RM (spec § 1.6.11); unknown ones are ignored.
 
-    What is left of the release, if there was more to end than the slice had left.
+    Return the rest of the release, if it exceeds the slice.
     """
     partition = rm.find(request.partition)
     if partition is None:
@@ -323,9 +323,9 @@ def _release(
 def _meant(
     app: Application, release: ReleaseRequest, part: Slice
 ) -> tuple[list[Request], ReleaseRequest | None]:
-    """The request of a key; all for an empty one, those that the RM thinks of as asks first.
+    """Requests of a release: one key, or all for an empty one, those the RM sees as asks first.
 
-    Beyond the slice, what is left of the release; it names the keys that were meant at its start.
+    Beyond the slice, return the rest of the release; it names the keys of its start.
     """
     if release.key:
         request = app.requests.get(release.key)
@@ -340,7 +340,7 @@ def _meant(
 
 
 def _roll_back(partition: Partition, app: Application, key: AllocationKey, now: float) -> None:
-    """Roll back what is assumed under the key: to the RM it is a pending ask."""
+    """Roll back an assumed request of the key: to the RM it is a pending ask."""
     if not key:
         roll_back_all(partition, app, PairEvent.DROPPED, now)
         return

@@ -61,7 +61,7 @@ _UINT64_MAX = 2**64 - 1
 
 
 def brought_with(leaf: Queue, tags: Mapping[str, str]) -> TemplateConfig | None:
-    """What applications have brought for the leaf, with the tags of one that comes.
+    """Template from the tags of an application and of earlier ones in the leaf.
 
     Only dynamic queues follow tags, and the recovery queue does not: None for these. A tag is
     ignored if it cannot be read, has an amount below zero, or has nothing but zeros.
@@ -212,10 +212,10 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
 def _place(
     partition: Partition, placed: NewApplication, gang: Gang, now: float
 ) -> tuple[Queue, TemplateConfig | None]:
-    """The leaf for the application, and what has been brought for it with this one.
+    """Return the leaf for the application, and its tags' template for the leaf.
 
-    The gang is measured against what the application itself brings. If it is refused, no queue is
-    left that was created for it.
+    The gang is measured against what the application itself brings. If it is refused, queues
+    created for it are removed.
     """
     tree = partition.tree
     before = len(tree)
@@ -235,7 +235,7 @@ def _place(
 
 
 def _footprint(new: NewApplication) -> int:
-    """Bytes of memory that what it says of itself takes, as reckoned."""
+    """Reckoned bytes of memory of its description."""
     described = footprint_of(new.tags) + footprint_of(new.placeholder_ask)
     return described + footprint_of_names((new.app_id, *new.user.groups))
 
@@ -252,8 +252,8 @@ def _bring(partition: Partition, leaf: Queue, brought: TemplateConfig, now: floa
 def _keep_rejected(rm: Rm, new: NewApplication, reason: str, now: float) -> None:
     """List a rejected application (spec § 3.12).
 
-    One that is in no known partition, or has no id, is listed nowhere. Neither is one that is there
-    already: what is said twice must change nothing. Nor is any while memory is short.
+    One in no known partition, or without an id, is listed nowhere. Neither is one that is there
+    already: a repeated command must change nothing. Nor is any while memory is short.
     """
     partition = rm.find(new.partition)
     if partition is None:

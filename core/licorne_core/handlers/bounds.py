@@ -1,4 +1,4 @@
-"""What is refused at the door, so that no book can ever leave its range (reliability A7)."""
+"""Bounds on values from outside, so that no book can ever leave its range (reliability A7)."""
 
 from collections.abc import Iterable
 
@@ -59,7 +59,7 @@ def check_growth(
 ) -> None:
     """Refuse an ask or allocation whose new size takes a total beyond int64 (see `check_new`).
 
-    `before` is what it took so far: of the partition, and of the node if one is given.
+    `before` is its size so far: of the partition, and of the node if one is given.
     """
     for name, _ in after:
         if name not in partition.types:

@@ -41,7 +41,7 @@ def answer_predicates(rm: Rm, command: AnswerPredicates, now: float) -> list[Eff
 
 
 def answer_preemptions(rm: Rm, command: AnswerPreemptions, now: float) -> list[Effect]:
-    """The RM says who has to go. An answer to a check that is not open is ignored."""
+    """Take the RM's choice of victims. An answer to a check that is not open is ignored."""
     outcome = Outcome()
     for answer in command.answers:
         name = rm.context.partition_of(answer.check)

@@ -63,10 +63,10 @@ def _usable(config: SubmittedConfig, options: Options) -> Configuration:
 
 
 def _check_pressure(registry: Registry, rm_id: RmId) -> None:
-    """Refuse an RM that was not here, while the process is short of memory.
+    """Refuse a new RM while the process is short of memory.
 
-    While everything is refused so is one that is here: its books would go, and what it runs could
-    not be told anew.
+    While everything is refused, a known RM is refused too: its books would go, and its recovery
+    would be refused.
     """
     pressure = registry.pressure
     if pressure.shortage is Shortage.ALL or (pressure.shortage and rm_id not in registry.rms):
@@ -155,7 +155,7 @@ def refusal_of(
 
 
 def _check(rm: Rm | None, config: PartitionConfig) -> list[Problem]:
-    """What stands in the way of taking over one partition's configuration."""
+    """Obstacles to a reload of one partition's configuration."""
     partition = rm.named(config.name) if rm is not None else None
     Placer(config.placement_rules)
     return check_reload(partition.tree, config.root) if partition else []

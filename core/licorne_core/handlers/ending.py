@@ -1,4 +1,4 @@
-"""The end of what is booked, with what follows from it for its partner and its application."""
+"""The end of an allocation, with its consequences for its partner and its application."""
 
 from licorne_core.events.allocations import Freed
 from licorne_core.events.journal import EventDetail
@@ -20,7 +20,7 @@ def end(
     now: float,
     outcome: Outcome,
 ) -> None:
-    """Free what is booked; `detail` is for those who watch.
+    """Free an allocation; `detail` is published.
 
     The application completes, fails or goes on as `gang_rules` says.
     """
@@ -29,7 +29,7 @@ def end(
 
 
 def what_went(request: Request) -> Gone:
-    """What of its application has gone with a booked request."""
+    """Kind of a booked request that goes."""
     return Gone.PLACEHOLDER if request.ask.placeholder else Gone.REAL
 
 
@@ -43,10 +43,10 @@ def free(
     *,
     with_node: bool = False,
 ) -> Freed | None:
-    """Free what is booked; `with_node` if its node goes as well.
+    """Free an allocation; `with_node` if its node goes as well.
 
     A real request that waits for the end of the placeholder takes its place (spec §§ 6.6, 6.12).
-    Otherwise there is something to tell those who watch, which is not noted yet.
+    Otherwise return the fact to publish, which is not noted yet.
     """
     heir = _heir(partition, app, request, now, with_node=with_node)
     kept = request.allocation

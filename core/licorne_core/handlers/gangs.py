@@ -32,13 +32,13 @@ from licorne_core.values.resources import Resources, describe, fits_max_undefine
 from licorne_core.values.timers import Due, Timer
 
 RESERVATION_TIMEOUT = "ResourceReservationTimeout"
-"""What the RM is told of a gang that has not come together in time."""
+"""Message to the RM about a gang that timed out."""
 
 _FIRST_COMES_FIRST = frozenset({AppSortPolicy.FIFO, AppSortPolicy.STATE_AWARE})
 
 
 def gang_of(new: NewApplication, now: float) -> Gang:
-    """What a new application says of its gang."""
+    """Gang of a new application."""
     return Gang(
         new.placeholder_ask,
         GangStyle.of(new.gang_scheduling_style),
@@ -141,11 +141,11 @@ def time_to_complete(
 
 
 def go_on(partition: Partition, now: float, outcome: Outcome, part: Slice) -> None:
-    """Do what is left of a timeout, or of a completion, as far as the slice goes.
+    """Go on with a timeout or a completion, as far as the slice goes.
 
-    Only what the application had at its beginning is stopped or dropped, and only if it is still
-    there: what came meanwhile stays. If there is more than the slice may end, the partition has a
-    deadline that comes before all others, and decides nothing until then.
+    Only requests that the application had at its beginning are stopped or dropped; later ones stay.
+    If there is more than the slice may end, the partition has a deadline that comes before all
+    others, and decides nothing until then.
     """
     end = partition.stopping.end
     assert end is not None, "there is a deadline as long as something is left"

@@ -1,4 +1,4 @@
-"""What follows from an application's change of state: counts, timers, leaving (spec § 5.1)."""
+"""Consequences of an application's change of state: counts, timers, leaving (spec § 5.1)."""
 
 from typing import Final
 
@@ -47,10 +47,10 @@ def advance(
     *,
     noted: bool = True,
 ) -> list[ApplicationUpdate]:
-    """Let the event happen to the application, and return what the RM is told of it (§ 5.1.2).
+    """Let the event happen to the application; return the updates for the RM (§ 5.1.2).
 
     An event that leads nowhere from the present state does nothing. Without `noted` the caller
-    tells those who watch, together with what else happened.
+    publishes it, together with other facts.
     """
     if not app.can(event):
         return []
@@ -89,10 +89,9 @@ def advance(
 def after_gone(
     partition: Partition, app: Application, gone: Gone, now: float, freed: Freed | None = None
 ) -> list[ApplicationUpdate]:
-    """Something of the application has gone: what it follows now stands in `ON_GONE`.
+    """Let the application follow `ON_GONE` after the end of a request.
 
-    `freed` tells those who watch of an allocation that ended; with it they hear that the
-    application starts to complete.
+    `freed` publishes an allocation that ended; with it the start of completion is published.
     """
     end_placeholder_time(partition, app)
     event = ON_GONE.get((app.state, gone, what_is_left(app)))
@@ -117,7 +116,7 @@ def end_placeholder_time(partition: Partition, app: Application) -> None:
 
 
 def what_is_left(app: Application) -> Left:
-    """What the application has, as far as its state depends on it. Assumed asks are asks."""
+    """Kinds of requests left, as its state depends on them. Assumed asks are asks."""
     booked = app.allocation_count - app.assumed_count
     if len(app.requests) == booked == app.placeholder_count:
         return Left.PLACEHOLDERS if booked else Left.NOTHING
@@ -143,7 +142,7 @@ def allocation_made(
 def placed(
     partition: Partition, app: Application, allocation: Allocation, now: float
 ) -> list[ApplicationUpdate]:
-    """An allocation was booked: its application runs, and those who watch hear of both.
+    """Start an application whose allocation was booked, and publish both.
 
     Placeholders let it run when all of them keep room, and have a time for that (spec § 6.3, 6.7).
     The time begins with the first that keeps room, and goes on as long as any is booked or open:
@@ -173,7 +172,7 @@ def note_freed(
     *,
     ask_gone: bool = True,
 ) -> None:
-    """Those who watch hear that an allocation ended; `detail` says why (see `Freed`)."""
+    """Publish that an allocation ended, for the reason `detail` (see `Freed`)."""
     partition.ledger.released(app.app_id, allocation.key, now)
     fact = Freed(now, allocation, app.owner, detail, ask_gone=ask_gone)
     partition.journal.note(fact)

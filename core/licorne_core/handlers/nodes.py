@@ -33,12 +33,12 @@ FOREIGN_TAG = "foreign"
 
 
 def is_foreign(ask: Ask) -> bool:
-    """Whether the ask is of another scheduler."""
+    """True if the ask is of another scheduler."""
     return any(tag.lower() == FOREIGN_TAG for tag in ask.tags)
 
 
 def take_foreign(partition: Partition, ask: Ask, now: float) -> None:
-    """Book it as occupied on its node, in place of what it took before; never answered."""
+    """Book a foreign allocation as occupied, replacing its earlier size; never answered."""
     if not ask.node_id:
         raise Rejected(
             f"trying to add a foreign request (non-allocation) {ask.key}", Refusal.INVALID

@@ -1,4 +1,4 @@
-"""What operators do to a running partition: one door for all of it, and one form of refusal."""
+"""Commands of operators to a running partition, all refused in one form."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -35,7 +35,7 @@ from licorne_core.values.ids import AppId, NodeId
 
 
 class Refused(LicorneError):
-    """What an operator wants cannot be; the text says why."""
+    """An operator's command is impossible; the text has the reason."""
 
     def __init__(self, refusal: OperatorRefusal, reason: str) -> None:
         """`refusal` is for programs."""
@@ -58,7 +58,7 @@ def partition_meant(rm: Rm, name: str) -> Partition:
 
 
 def set_node_schedulable(rm: Rm, command: SetNodeSchedulable, now: float) -> list[Effect]:
-    """Set the flag; what is being asked about the node is asked no more (spec § 7.4)."""
+    """Set the flag; open checks about the node are dropped (spec § 7.4)."""
     partition = partition_meant(rm, command.partition)
     node = partition.nodes.by_id.get(NodeId(command.node_id))
     if node is None:
@@ -145,7 +145,7 @@ class _QueueStop(Job):
 
 
 STOPPED_BY_OPERATOR = "stopped by an operator"
-"""What the RM reads if the operator gave no reason."""
+"""Message to the RM if the operator gave no reason."""
 
 _RUNS_FIRST = frozenset({AppState.RESUMING, AppState.COMPLETING})
 """From these states an application cannot fail (spec § 5.1), so that it runs before."""
@@ -154,7 +154,7 @@ _RUNS_FIRST = frozenset({AppState.RESUMING, AppState.COMPLETING})
 def stop_application(
     registry: Registry, rm: Rm, command: StopApplication, now: float
 ) -> list[Effect]:
-    """Let the application fail. One that is failing already is told again what it has left."""
+    """Let the application fail. If it is failing already, send its remaining releases again."""
     job = registry.jobs.find(command)
     if job is None:
         partition = partition_meant(rm, command.partition)
@@ -190,7 +190,7 @@ class _ApplicationStop(Job):
         super().__init__(command, rm.slice_size, now)
 
     def steps(self) -> Iterator[int]:
-        """It fails; then its asks go, and what runs is told to stop, so many at a time."""
+        """Fail the application; then drop its asks, and stop its allocations in slices."""
         app, partition = self._app, self._partition
         roll_back_all(partition, app, PairEvent.TOLD, self.now)
         self._tell(updates=self._fail())
@@ -232,7 +232,7 @@ class _ApplicationStop(Job):
         return updates + advance(partition, app, AppEvent.FAIL, self.now, self._reason)
 
     def _end(self, request: Request) -> Release | None:
-        """Drop an ask, or have an allocation stopped; what the RM is told, if it was not before."""
+        """Drop an ask, or stop an allocation; return the release for the RM, if it is new."""
         app, partition = self._app, self._partition
         if request.is_pending or request.state is RequestState.LINKED:
             drop_ask(partition, app, request, self.now)

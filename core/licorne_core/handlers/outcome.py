@@ -1,4 +1,4 @@
-"""What a command or a turn brought about, gathered by kind (spec § 1.6.8)."""
+"""Outcome of a command or a turn, gathered by kind (spec § 1.6.8)."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Slice:
-    """How many applications, requests and nodes may still end before the rest has to wait."""
+    """Number of applications, requests and nodes that may still end before the rest has to wait."""
 
     __slots__ = ("left",)
 
@@ -35,7 +35,7 @@ class Slice:
 
     @property
     def is_spent(self) -> bool:
-        """Whether no more may end in this slice."""
+        """True if no more may end in this slice."""
         return self.left <= 0
 
     def end(self) -> None:
@@ -76,9 +76,9 @@ def time_out(app: Application, request: Request, message: str) -> Release:
 
 
 class Outcome:
-    """State changes, releases, allocations and rejections, in the order in which they are told.
+    """State changes, releases, allocations and rejections, in the order of sending.
 
-    Releases come first: an allocation may take the place of what was released.
+    Releases come first: an allocation may take the place of a released one.
     """
 
     __slots__ = ("last_updates", "made", "rejections", "released", "updates")
@@ -93,14 +93,14 @@ class Outcome:
         self.released: dict[Partition, list[Release]] = {}
 
     def release(self, partition: Partition, release: Release) -> None:
-        """The RM is told of one more release."""
+        """Add a release for the RM."""
         self.released.setdefault(partition, []).append(release)
 
     def effects(self, rm_id: RmId, *, made_first: bool = False) -> list[Effect]:
         """One effect for each kind and partition.
 
-        With `made_first` releases come behind allocations: one turn may make a placeholder and
-        tell the RM to stop it, and the RM has to know what it is to stop.
+        With `made_first` releases come behind allocations: one turn may make and stop a
+        placeholder, and the RM has to know it first.
         """
         effects: list[Effect] = []
         if self.updates:

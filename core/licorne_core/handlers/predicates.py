@@ -17,11 +17,11 @@ from licorne_core.scheduling.predicates.checks import Assumed, PredicateCheck
 from licorne_core.values.ids import NodeId
 
 WAITS_FOR_ANSWER = frozenset({RequestState.ASSUMED, RequestState.MATCHED})
-"""States of a request about whose node the RM is being asked."""
+"""States of a request with an open check of its node."""
 
 
 class Settled(NamedTuple):
-    """What became of the assumed asks of checks that were answered, beside those rolled back."""
+    """Outcome of the assumed asks of answered checks, without those rolled back."""
 
     confirmed: list[Node]
     """The nodes of those that were confirmed."""
@@ -30,7 +30,7 @@ class Settled(NamedTuple):
 
 
 def assume(partition: Partition, candidate: Candidate, now: float) -> None:
-    """Book the allocation and ask the RM; it is told of it when it has agreed to the node."""
+    """Book the allocation and ask the RM; it hears of it after it has agreed to the node."""
     _, app, request, node = candidate
     check = partition.predicates.ask(request, node)
     partition.allocations.assume(candidate, now)
@@ -81,7 +81,7 @@ def roll_back_on(partition: Partition, node: Node, now: float, *, gone: bool) ->
 
 
 def roll_back_unfitting(partition: Partition, node: Node, now: float) -> None:
-    """The node has less room than before: what is assumed there must still fit (§§ 7.2-7.4).
+    """Roll back assumed asks that no longer fit on a node with less room (§§ 7.2-7.4).
 
     The latest gives way first, as long as there is less than nothing of a type that it wants.
     """
@@ -201,10 +201,10 @@ def _settle(
 
 
 def _counts(check: PredicateCheck, node: Node, *, accepted: bool) -> bool:
-    """Whether the answer about a node that somebody is assumed on says something of it as it is.
+    """True if the answer is about the present state of a node with assumed asks.
 
-    The RM takes an ask for placed where it accepts the first node of its check. Behind the first
-    it does not, so there nobody else may be assumed.
+    The RM takes an ask for placed where it accepts the first node of its check. On later nodes it
+    does not, so there no other ask may be assumed.
     """
     if not accepted:
         return check.is_about(node)
@@ -219,7 +219,7 @@ def _leave(partition: Partition, request: Request) -> None:
 
 
 def _note_room(partition: Partition, *, was_full: bool) -> None:
-    """Where too many requests waited for answers, another one may now."""
+    """Wake an ask if too many open answers blocked it before."""
     if was_full and not partition.predicates.full:
         partition.wakeups.waiting.changed(partition.predicates.owed)
 
@@ -227,7 +227,7 @@ def _note_room(partition: Partition, *, was_full: bool) -> None:
 def _confirm(
     partition: Partition, app: Application, request: Request, now: float, outcome: Outcome
 ) -> None:
-    """The RM agrees: the allocation is made, or its placeholder is told to make way."""
+    """Confirm an assumed ask: allocate it, or stop its placeholder."""
     _leave(partition, request)
     if request.state is RequestState.MATCHED:
         placeholder = partition.pairs.agree(app, request)

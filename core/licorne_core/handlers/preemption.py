@@ -95,7 +95,7 @@ class Beneficiary(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A plan and how far the RM wants it carried; the smallest score is the best."""
+    """A plan up to the RM's position; the smallest score is the best."""
 
     score: Score
     plan: Plan
@@ -146,7 +146,7 @@ def victims_judged(
     now: float,
     outcome: Outcome,
 ) -> None:
-    """The RM says how far the victims of each node have to go; what it leaves out it refuses."""
+    """Take the RM's last victim for each node; a node that it leaves out is refused."""
     _note_answer(partition)
     choices = _choices(proposal.plans, needed)
     refused = [] if choices else [plan.node for plan in proposal.plans]
@@ -160,9 +160,9 @@ def nodes_judged(
     now: float,
     outcome: Outcome,
 ) -> None:
-    """The RM says which nodes of a proposal are no place for the ask, whoever goes.
+    """Take the nodes of a proposal that the RM refuses with any victims.
 
-    What it has done to a node meanwhile makes its consent void: then it is asked again.
+    If it has changed a node meanwhile, its consent is void: then it is asked again.
     """
     _note_answer(partition)
     proposal: Proposal = check.proposal
@@ -184,7 +184,7 @@ def nodes_judged(
 def proposal_overdue(
     partition: Partition, proposal: Proposal, now: float, outcome: Outcome
 ) -> None:
-    """The RM did not say what it thinks of it: its fail mode says what that means."""
+    """Settle an unanswered proposal by the RM's fail mode."""
     _note_answer(partition)
     policy = partition.rm.predicates
     if policy is not None and policy.fail_mode is FailMode.OPEN:
@@ -201,7 +201,7 @@ def _note_answer(partition: Partition) -> None:
 
 
 def _choices(plans: Iterable[Plan], needed: Mapping[NodeId, int]) -> list[Choice]:
-    """What the RM agrees to, the best first; a position outside a plan's victims is a refusal."""
+    """Choices that the RM accepts, the best first; a position outside the victims is a refusal."""
     choices = []
     for plan in plans:
         upto = needed.get(plan.node.node_id)
@@ -251,13 +251,13 @@ def _settle(
 
 
 def _is_kept(partition: Partition, node: Node, request: Request, now: float) -> bool:
-    """Whether the node is kept for another ask that does not give way."""
+    """True if the node is kept for another ask that does not give way."""
     reserved, applications = bool(node.reservations), partition.applications
     return reserved and not is_free_for(node, request, applications, now)
 
 
 def _is_allowed(partition: Partition, app: Application, group: AskGroup, now: float) -> bool:
-    """Whether victims may be stopped for asks of the group now, as if they were tried (§ 9.2).
+    """True if victims may be stopped for asks of the group now, as if they were tried (§ 9.2).
 
     That the RM owes very many answers is no reason against it: it is not asked anything.
     """
@@ -276,7 +276,7 @@ def _is_allowed(partition: Partition, app: Application, group: AskGroup, now: fl
 
 
 def _is_current(partition: Partition, proposal: Proposal) -> bool:
-    """Whether the group of the ask still waits for the answer; then it waits no more."""
+    """True if the group of the ask still waits for the answer; then it waits no more."""
     wants, app = proposal.wants, proposal.app
     known = partition.applications.get(app.app_id) is app
     if not known or wants.group.preemption_request is not wants:
@@ -292,7 +292,7 @@ def _stop_for(
     now: float,
     outcome: Outcome,
 ) -> None:
-    """Tell the RM to stop the victims, and keep what they free for the beneficiary (§ 9.4.8)."""
+    """Ask the RM to stop the victims; their resources are promised to the beneficiary (§ 9.4.8)."""
     leaf, app, request, _, rule = beneficiary
     text = (FOR_ASK if rule is PreemptionRule.GUARANTEE else FOR_DAEMON).format(request.key)
     numbers = QueueNumbers.of(leaf)
@@ -325,7 +325,7 @@ def stop_victim(
     now: float,
     outcome: Outcome,
 ) -> None:
-    """Tell the RM to stop one victim, and write it down; who was to replace it waits again."""
+    """Ask the RM to stop one victim, and record it; its replacement waits again."""
     app, request, _ = victim
     if request.partner is not None:
         roll_back(partition, app, request.partner, PairEvent.TOLD, now)
@@ -345,7 +345,7 @@ def stop_victim(
 
 
 def record_of(victim: Victim, rule: PreemptionRule, now: float) -> PreemptionRecord:
-    """What the ledger says of a victim; for whom it has to go is not in it yet."""
+    """Record of a victim for the ledger, without its beneficiary."""
     ask = victim.request.ask
     return PreemptionRecord(
         app_id=ask.app_id,

@@ -67,7 +67,7 @@ def reload(job: Job, partition: Partition, config: PartitionConfig) -> Iterator[
 
 
 def _settle_queues(job: Job, partition: Partition, config: PartitionConfig) -> Iterator[int]:
-    """The queues follow, and what is enforced of their maxima; those who watch hear of it."""
+    """Settle queues and the enforcement of their maxima, and publish the changes."""
     clock, watched = partition.quota_clock, partition.journal.on
     was_enabled, clock.enabled = clock.enabled, config.quota_preemption_enabled
     limited: list[Change] = []
@@ -86,7 +86,7 @@ def _settle_queues(job: Job, partition: Partition, config: PartitionConfig) -> I
 
 
 def _note(job: Job, partition: Partition, change: Change, limited: list[Change]) -> None:
-    """Those who watch hear of a queue at once, and of its limits behind all queues (§ 12.1.4)."""
+    """Publish changes of a queue at once, and of its limits behind all queues (§ 12.1.4)."""
     for fact in queue_facts(change, job.now):
         partition.journal.note(fact)
     _, before, after = change
@@ -131,7 +131,7 @@ def _follow_limits(job: Job, partition: Partition, app: Application) -> Iterator
 
 
 def _used(app: Application) -> dict[str, int]:
-    """What those who watch know the application to have: what is assumed was not told of yet."""
+    """Usage as published in events. Assumed allocations are not published yet."""
     used = add(app.allocated, app.placeholder_allocated)
     for request in app.booked():
         if request.state is RequestState.ASSUMED:

@@ -1,4 +1,4 @@
-"""A turn: what is due, then decisions for one partition (DESIGN § 2, fairness between RMs)."""
+"""A turn: due timers, then decisions for one partition (DESIGN § 2, fairness between RMs)."""
 
 import dataclasses
 from collections.abc import Callable
@@ -73,7 +73,7 @@ TRIES = 16
 """Tries that a turn has for each decision: asks that fit nowhere must not make it longer."""
 
 STOPS = 8
-"""Stopping so many placeholders takes about as long as what is done at another deadline."""
+"""Stopping so many placeholders costs as much as another deadline."""
 
 MOST_TRIES = 512
 """Tries that a turn has at the most: so many take 10 to 20 ms where no node is found for any."""
@@ -84,7 +84,7 @@ _PLACES_NOBODY = (ToReserve, Replacement, Cancellation, ToPreempt, ToClear, ToGi
 
 
 def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
-    """Do everything of the partition whose deadline has come, as far as the slice goes."""
+    """Fire the partition's due timers, as far as the slice goes."""
     outcome = Outcome()
     told: list[Effect] = []
     while not part.is_spent and (due := partition.timers.take_due(now)) is not None:

@@ -1,6 +1,6 @@
-"""What becomes of a request on its way from pending to released, in all books at once.
+"""Books each step of a request from pending to released.
 
-Every step books or unbooks, follows the request's table of states, and then says what has changed.
+Every step books or unbooks, follows the request's table of states, and then reports the change.
 """
 
 from dataclasses import replace
@@ -108,7 +108,7 @@ class Allocations:
         return allocation
 
     def note_unknown(self, node: Node) -> None:
-        """Something was confirmed there that the RM does not count: what it says now is void."""
+        """Void the RM's answers about a node: it does not count what was confirmed there."""
         self._note_results_void(node, void=note_known_change(node, narrowed=True))
 
     def roll_back(self, app: Application, request: Request, now: float) -> None:
@@ -164,7 +164,7 @@ class Allocations:
         return allocation
 
     def preempt(self, app: Application, request: Request) -> None:
-        """The RM is told to stop a victim; its resources count as about to be free (§ 9.4.8)."""
+        """Book a victim that the RM is asked to stop; its resources count as preempting (§ 9.4.8)."""
         if request.ask.placeholder:
             self._placeholders.give_up(app, request)
         request.follow(RequestEvent.PREEMPT)
@@ -246,7 +246,7 @@ class Allocations:
         return allocation, self._nodes.by_id[allocation.node_id]
 
     def _note_known(self, node: Node) -> None:
-        """The RM made or will be told of what was booked."""
+        """Void results on the node, as the RM made or will hear of the booking."""
         if note_known_change(node, narrowed=True):
             self._wakeups.node_improved(node)
         else:
@@ -260,7 +260,7 @@ class Allocations:
             self._wakeups.node_filled(node)
 
     def _freed(self, app: Application, node: Node) -> None:
-        """Something of the application on the node may have become free: who waits for it?"""
+        """Wake items that wait for resources of the application or the node."""
         if not app.allocation_count:
             self._wakeups.may_run_again(app.trackers)
         self._changes.app_changed(app)
@@ -279,7 +279,7 @@ def _book(request: Request, allocation: Allocation, app: Application, node: Node
 
 
 def _forget(request: Request, app: Application, node: Node) -> None:
-    """Where it is booked; the amounts are somebody else's matter."""
+    """Drop the allocation from its node and application; amounts are booked by the caller."""
     assert request.allocation is not None, f"{request!r} is booked"
     del node.allocations[request.allocation]
     request.allocation = None

@@ -12,7 +12,7 @@ from licorne_core.values.resources import Items, Resources
 
 
 class Cluster:
-    """Changes nodes, and says what has changed for those who wait."""
+    """Changes nodes, and wakes waiting items."""
 
     __slots__ = ("_index", "_nodes", "_reservations", "_tree", "_wakeups")
 
@@ -72,7 +72,7 @@ class Cluster:
         return self._is_another(node, before)
 
     def _is_another(self, node: Node, before: bool) -> bool:
-        """Whether the node was schedulable before and is not, or the other way round."""
+        """True if the node was schedulable before and is not, or the other way round."""
         changed = node.schedulable != before
         if changed:
             note_known_change(node, narrowed=True)

@@ -58,7 +58,7 @@ class Pairs:
         self._pair(found, RequestEvent.MATCH, now)
 
     def link(self, found: Replacement, now: float) -> None:
-        """The pair is made, and the RM is told to stop the placeholder."""
+        """Link the pair; the RM is asked to stop the placeholder."""
         self._pair(found, RequestEvent.LINK, now)
         found.placeholder.follow(RequestEvent.STOP)
 
@@ -77,7 +77,7 @@ class Pairs:
         return placeholder
 
     def step(self, request: Request, event: PairEvent) -> PairStep:
-        """What the table says of the event for the pair of a real request."""
+        """Return the table's step for the event on the pair of a real request."""
         return PAIRS[_partner(request).state, request.state, event]
 
     def part(self, app: Application, request: Request, event: PairEvent, now: float) -> None:
@@ -116,7 +116,7 @@ class Pairs:
         return self._allocations.take_place(app, placeholder, request, node, now)
 
     def stop(self, app: Application, request: Request) -> None:
-        """The RM is told to stop a free placeholder, or a real allocation, that nobody replaces."""
+        """Book the stop of a free placeholder, or of an unpaired real allocation."""
         if request.ask.placeholder:
             self._placeholders.give_up(app, request)
         elif request.allocation is not None:
@@ -126,13 +126,13 @@ class Pairs:
         self._changes.app_changed(app)
 
     def cancel(self, app: Application, placeholder: Request) -> None:
-        """The RM is told to stop a free placeholder that is too small for a real ask."""
+        """Cancel a free placeholder that is too small for a real ask; the RM is asked to stop it."""
         self._placeholders.cancel(app, placeholder)
         placeholder.follow(RequestEvent.STOP)
         self._changes.app_changed(app)
 
     def end_cancelled(self, app: Application) -> None:
-        """The time of the application's placeholders is up: cancelled ones stop nobody."""
+        """End the cancelled placeholders of the application: their time is up."""
         self._placeholders.end_cancelled(app)
 
     def resize(self, app: Application, request: Request, ask: Ask) -> None:
@@ -189,7 +189,7 @@ class Pairs:
             self._wakeups.node_improved(node)
 
     def _note_known(self, request: Request, *, narrowed: bool) -> None:
-        """The RM has changed or dropped what it counts as placed on another node."""
+        """Void results on the other node, where the RM has changed or dropped the real request."""
         if request.allocation is not None:
             note_known_change(self._nodes.by_id[request.allocation.node_id], narrowed=narrowed)
 

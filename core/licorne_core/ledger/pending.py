@@ -14,7 +14,7 @@ from licorne_core.values.asks import Ask
 
 
 class PendingAsks:
-    """Books demand, and says what has changed for those who wait."""
+    """Books demand, and reports the changes."""
 
     __slots__ = (
         "_changes",
@@ -137,9 +137,9 @@ class PendingAsks:
             self._reservations.end(request.reservation, now)
 
     def replace(self, app: Application, request: Request, ask: Ask, now: float) -> Request:
-        """A pending ask has another size: it keeps its place, its age and what was told for it.
+        """Replace a pending ask of another size; it keeps its place, age and promise.
 
-        Whoever calls this sees to its reservation.
+        The caller adjusts its reservation.
         """
         rests = request.key in app.backing_off
         self.withdraw(app, request, now)

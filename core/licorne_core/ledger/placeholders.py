@@ -1,4 +1,4 @@
-"""What placeholders count as in their task groups (spec § 6.4)."""
+"""Counts of placeholders in their task groups (spec § 6.4)."""
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import TaskGroup
@@ -9,7 +9,7 @@ from licorne_core.values.counters import Counters
 
 
 class Placeholders:
-    """Keeps the numbers of task groups, and tells those who wait for a change of them."""
+    """Keeps the numbers of task groups, and wakes asks that wait for them."""
 
     __slots__ = ("_counters", "_wakeups")
 
@@ -27,7 +27,7 @@ class Placeholders:
         note_allocating(app)
 
     def give_up(self, app: Application, placeholder: Request) -> None:
-        """It is free, and keeps its room for nobody any more."""
+        """Give up a free placeholder: it keeps its room for no ask any more."""
         app.gang.take(placeholder)
         self.time_out(app.gang.group_of(placeholder.ask))
 
@@ -50,7 +50,7 @@ class Placeholders:
                 self.give_up(app, placeholder)
 
     def end_cancelled(self, app: Application) -> None:
-        """Nobody waits any longer for what was cancelled, whether the RM confirms it or not."""
+        """End the wait for cancelled placeholders, confirmed by the RM or not."""
         for group in app.gang.groups.values():
             if group.cancelled:
                 number = len(group.cancelled)
@@ -58,7 +58,7 @@ class Placeholders:
                 self.time_out(group, number)
 
     def time_out(self, group: TaskGroup, number: int = 1) -> None:
-        """So many placeholders less are open, and nobody took their places."""
+        """Count placeholders that are no longer open and were not replaced."""
         group.timed_out += number
         self._counters.placeholders_timed_out += number
         self._wakeups.placeholder_went(group)

@@ -14,7 +14,7 @@ from licorne_core.values.rm_caps import Shortage
 
 
 class FailMode(Enum):
-    """What the nodes count as when a predicate check about them is not answered in time."""
+    """Status of nodes whose predicate check is not answered in time."""
 
     CLOSED = "refused"
     OPEN = "accepted"
@@ -35,11 +35,11 @@ class PredicatePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterRm:
-    """An RM introduces itself; everything known of that RM is dropped first (spec § 1.6.2-3).
+    """Register an RM; everything known of that RM is dropped first (spec § 1.6.2-3).
 
-    `config` was parsed by whoever made the command; None means the scheduler's default. Without
-    `predicates` the RM is not asked, and all predicates pass. `container_states` is whether it
-    wants to hear which of its asks no node takes (spec § 8.12).
+    `config` was parsed by the command's maker; None means the scheduler's default. Without
+    `predicates` the RM is not asked, and all predicates pass. With `container_states` it hears of
+    its asks that no node takes (spec § 8.12).
     """
 
     rm_id: RmId
@@ -73,7 +73,7 @@ class RemoveRm:
 class RefuseNewWork:
     """The process is short of memory, or is not any more; it is for all RMs.
 
-    `reason` is told to those who are refused.
+    `reason` is the message of refusals.
     """
 
     shortage: Shortage
@@ -111,7 +111,7 @@ class SetQueueStopped:
 
 
 class NodeAction(Enum):
-    """What an RM wants done with a node (spec § 7)."""
+    """An RM's action on a node (spec § 7)."""
 
     CREATE = "create"
     CREATE_DRAIN = "create drained"
@@ -189,7 +189,7 @@ class TerminationType(Enum):
 class ReleaseRequest:
     """One release by the RM; an empty key means everything of the application (spec § 1.6.11).
 
-    `keys` are what is left of that, in the rest of a command that was too large for one slice.
+    `keys` are the remaining ones, in the rest of a command that was too large for one slice.
     """
 
     app_id: AppId
@@ -218,7 +218,7 @@ class NodeRefusal:
 
 
 class PredicateAnswer(NamedTuple):
-    """What the RM says to one check. Nodes that it does not refuse are accepted."""
+    """The RM's answer to one check. Nodes that it does not refuse are accepted."""
 
     check: int
     refused: Sequence[NodeRefusal] = ()
@@ -233,7 +233,7 @@ class AnswerPredicates:
 
 
 class PreemptionAnswer(NamedTuple):
-    """What the RM says to one preemption check.
+    """The RM's answer to one preemption check.
 
     `needed` has the nodes on which the ask can run once the victims up to this position, in the
     order of the check, are gone; -1 for none of them. Nodes that it does not have are refused.
@@ -271,7 +271,7 @@ class BeginReplay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndReplay:
-    """The replay is over; the counts say what was sent between begin and end."""
+    """End a replay; the counts are those sent between begin and end."""
 
     rm_id: RmId
     nodes: int
@@ -300,7 +300,7 @@ class SetHold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """Time passes: fire what is due, then decide for one partition, `decisions` at the most."""
+    """Let time pass: fire due timers, then decide for one partition, `decisions` at most."""
 
     decisions: int = 256
 

@@ -14,7 +14,7 @@ from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotRegistered:
-    """The command named an RM that nobody registered (spec § 1.6.1); nothing was done."""
+    """The command named an unregistered RM (spec § 1.6.1); nothing was done."""
 
     rm_id: RmId
     reason: str
@@ -42,7 +42,7 @@ class Registered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationFailed:
-    """The registration was refused; what was registered before stays as it is."""
+    """The registration was refused; an earlier registration stays."""
 
     rm_id: RmId
     reason: str
@@ -76,7 +76,7 @@ class OperatorRefusal(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorRefused:
-    """What an operator wanted cannot be; nothing was done."""
+    """The operator's command was refused; nothing was done."""
 
     rm_id: RmId
     refusal: OperatorRefusal
@@ -162,7 +162,7 @@ class ApplicationUpdate:
     message: str
 
     def __init__(self, *, app_id: AppId, state: str, time: float, message: str) -> None:
-        """What the RM is told."""
+        """Create an update for the RM."""
         self.app_id = app_id
         self.state = state
         self.time = time
@@ -207,9 +207,9 @@ class AllocationsReleased:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationRejection:
-    """An ask or an existing allocation that was not taken, and why.
+    """A refused ask or existing allocation, and the reason.
 
-    `item` is what it was, for those who count or tell: ``ask``, ``allocation`` or ``release``.
+    `item` is its kind, for counters and messages: ``ask``, ``allocation`` or ``release``.
     """
 
     key: AllocationKey
@@ -221,7 +221,7 @@ class AllocationRejection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationsRejected:
-    """What was not taken of one request."""
+    """The refused items of one request."""
 
     rm_id: RmId
     rejections: Sequence[AllocationRejection]
@@ -229,7 +229,7 @@ class AllocationsRejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayEnded:
-    """A replay was ended. `missing` says how the counts differ from what arrived, if they do."""
+    """A replay was ended. `missing` has the difference of counts and arrivals, if any."""
 
     rm_id: RmId
     missing: str = ""
@@ -254,8 +254,7 @@ class AskedCheck(NamedTuple):
 class PredicatesAsked:
     """The RM should answer these checks by `AnswerPredicates`, judging them in this order.
 
-    Whoever writes them to the RM says so by `NotePredicatesSent`; then the RM has `deadline`
-    seconds.
+    The writer reports them by `NotePredicatesSent`; then the RM has `deadline` seconds.
     """
 
     rm_id: RmId
@@ -298,7 +297,7 @@ class AskedPreemption(NamedTuple):
 class PreemptionsAsked:
     """The RM should answer these checks by `AnswerPreemptions` (spec § 9.4.5).
 
-    Whoever writes them says so by `NotePredicatesSent`; then the RM has `deadline` seconds.
+    The writer reports them by `NotePredicatesSent`; then the RM has `deadline` seconds.
     """
 
     rm_id: RmId
@@ -318,7 +317,7 @@ class ContainerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerStatesChanged:
-    """Asks that an autoscaler should know of; each is told once."""
+    """Asks for an autoscaler; each is sent once."""
 
     rm_id: RmId
     partition: PartitionName
@@ -327,10 +326,10 @@ class ContainerStatesChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happened:
-    """What happened while a command was handled, in order; only while events are tracked.
+    """Facts of a command, in order; only while events are tracked.
 
-    `footprint` is the memory of the asks that came and went meanwhile, in bytes as reckoned. Who
-    keeps the facts keeps these asks.
+    `footprint` is the memory of the asks that came and went meanwhile, in reckoned bytes. A holder
+    of the facts keeps these asks.
     """
 
     rm_id: RmId

@@ -1,4 +1,4 @@
-"""What a scheduler is told once, when it is made."""
+"""Options of a scheduler, set at its creation."""
 
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -12,7 +12,7 @@ _DOUBLINGS: Final = 64
 
 
 class AskBackoff(NamedTuple):
-    """How long an ask that its RM could not run is not tried, in seconds.
+    """Wait of an ask that its RM could not run, in seconds.
 
     After the first failure it is `first`, after each one more twice as long, up to `most`.
     """

@@ -1,7 +1,7 @@
-"""What can stop an ask, as values with their operands (DESIGN § 2).
+"""Reasons that can stop an ask, as values with their operands (DESIGN § 2).
 
 Explain, logs and metrics are made from these; none of them is ever made into text on the way to a
-decision. Each kind says what has to change before the ask is looked at again.
+decision. Each kind names the change after which the ask is looked at again.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ class PartitionCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether asks of the partition are looked at."""
+        """True if asks of the partition are looked at."""
         return not self.holds and self.nodes > 0
 
     def message(self) -> str:
@@ -64,7 +64,7 @@ class StartingCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether it is this application's turn."""
+        """True if it is this application's turn."""
         return not self.ahead
 
     def message(self) -> str:
@@ -107,7 +107,7 @@ class BackOffCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskBackOffCheck:
-    """The ask backs off, as its RM could not run what it was given, so often in a row (§ 1.4).
+    """The ask backs off, as its RM has failed to run it so often in a row (§ 1.4).
 
     `until` is the end of the back-off, in unix seconds.
     """
@@ -144,7 +144,7 @@ class RunningCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether one more application may start."""
+        """True if one more application may start."""
         return self.running < self.max_applications
 
     def message(self) -> str:
@@ -154,9 +154,9 @@ class RunningCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitCheck:
-    """What a user or a group has in a queue, and the ask, must stay within the limit (§ 10.4).
+    """Usage of a user or a group in a queue, with the ask, must stay within the limit (§ 10.4).
 
-    `short` is by how much each type exceeds it; empty when the ask fits.
+    `short` is the excess of each type; empty when the ask fits.
     """
 
     kind: str
@@ -174,7 +174,7 @@ class LimitCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether the ask fits here."""
+        """True if the ask fits here."""
         return not self.short
 
     def message(self) -> str:
@@ -187,9 +187,9 @@ class LimitCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueCheck:
-    """What is allocated in a queue, and the ask, must stay within the queue's maximum.
+    """Usage of a queue, with the ask, must stay within the queue's maximum.
 
-    `short` is by how much each type exceeds it; empty when the ask fits.
+    `short` is the excess of each type; empty when the ask fits.
     """
 
     queue: QueuePath
@@ -203,7 +203,7 @@ class QueueCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether the ask fits here."""
+        """True if the ask fits here."""
         return not self.short
 
     def message(self) -> str:
@@ -218,10 +218,10 @@ class QueueCheck:
 class GangCheck:
     """A real ask waits as long as a placeholder of its task group is open (spec § 6.4).
 
-    `keeping` is how many placeholders keep room for asks like it. `cancelled` ones were too small
-    for such an ask: the RM was told to stop them, and has not confirmed. The others are asked for,
-    or are being replaced. `until` is when the placeholders time out, in unix seconds; 0 while none
-    keeps room.
+    `keeping` is the number of placeholders that keep room for asks like it. `cancelled` ones were
+    too small for such an ask: the RM was asked to stop them, and has not confirmed. The others are
+    asked for, or are being replaced. `until` is when the placeholders time out, in unix seconds; 0
+    while none keeps room.
     """
 
     app_id: AppId
@@ -237,7 +237,7 @@ class GangCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether no placeholder is open: then it is an ask like any other."""
+        """True if no placeholder is open: then it is an ask like any other."""
         return self.count == self.replaced + self.timed_out
 
     def message(self) -> str:
@@ -269,7 +269,7 @@ class AnswersCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether the RM may be asked once more."""
+        """True if the RM may be asked once more."""
         return self.waiting < self.most
 
     def message(self) -> str:
@@ -279,12 +279,12 @@ class AnswersCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionCheck:
-    """Whether preemption helps an ask that a queue's maximum or the nodes stop (spec § 9).
+    """Preemption has to help an ask that a queue's maximum or the nodes stop (spec § 9).
 
-    `code` names what is in the way, or how far things have come; `text` says it with the numbers.
-    `queue` is the one whose guarantee counts: it has `settled` once all that was decided has
-    happened, and is due `guaranteed`. `causes` counts the leaves and allocations that may not be
-    victims, by reason. `until` is when time alone changes that, in unix seconds; 0 for never.
+    `code` names the obstacle, or the progress; `text` adds the numbers. `queue` is the one whose
+    guarantee counts: it has `settled` usage once all decisions are carried out, and a guarantee of
+    `guaranteed`. `causes` counts the leaves and allocations that may not be victims, by reason.
+    `until` is when time alone changes that, in unix seconds; 0 for never.
     """
 
     code: str
@@ -327,7 +327,7 @@ class NodesCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether a node would take the ask now."""
+        """True if a node would take the ask now."""
         return self.fitting > 0
 
     def message(self) -> str:
@@ -348,7 +348,7 @@ class NodesCheck:
         )
 
     def _holders(self) -> str:
-        """For whom nodes are reserved, in brackets; empty for nobody."""
+        """Queues with reserved nodes, in brackets; empty for none."""
         parts = [f"{of.nodes} for {of.queue}: {of.reason.text}" for of in self.reserved_for]
         if self.more_queues:
             parts.append(f"others for {self.more_queues} more queues")

@@ -1,4 +1,4 @@
-"""What the core tells those who look (DESIGN § 2): immutable reports, made on demand.
+"""Reports of the core to readers (DESIGN § 2): immutable, made on demand.
 
 `State`, the REST interface and the command line are all built on these. Times are in unix
 seconds (0.0 for none), resources in bytes, milli-cores or counts.
@@ -53,7 +53,7 @@ class PartitionReport:
     applications: Mapping[str, int]
     node_sort_policy: str
     node_sort_attribute: str
-    """What `spread` goes by; empty for the others."""
+    """Attribute for `spread`; empty for other policies."""
     node_sort_weights: Mapping[str, float]
     preemption_enabled: bool
     quota_preemption_enabled: bool
@@ -74,9 +74,9 @@ class QueueReport:
     allocated: Resources
     pending: Resources
     preempting: Resources
-    """What victims of preemption take that were told to stop and are not gone yet."""
+    """Resources of victims of preemption that are not gone yet."""
     promised: Resources
-    """What asks wait for, for which victims were told to stop."""
+    """Resources of asks for which victims were stopped."""
     headroom: Resources
     applications: int
     running_applications: int
@@ -92,9 +92,9 @@ class QueueReport:
     preemption_delay: float
     quota_preemption_delay: float
     quota_preemption_time: float
-    """When what is above its lowered maximum is preempted; 0.0 for never."""
+    """Time at which the excess over a lowered maximum is preempted; 0.0 for never."""
     quota_preemption_running: bool
-    """Whether it has more than its maximum, and victims in it are being stopped."""
+    """True if it has more than its maximum, and victims in it are being stopped."""
     backoff_threshold: int
     backoff_delay: float
     properties: Mapping[str, str]
@@ -126,7 +126,7 @@ class ReservationReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskLogEntry:
-    """A reason for which an ask was passed over: when last, and how often."""
+    """A reason for passing over an ask: last time, and number of times."""
 
     message: str
     last_time: float
@@ -174,9 +174,9 @@ class TaskGroupReport:
 class AppReport:
     """One application; `asks` and `allocations` are empty when only a summary was wanted.
 
-    `group` is the one that it counts for, empty for none. What is assumed counts as an ask, though
-    its resources are in `allocated` already. What placeholders take is in `placeholder_allocated`
-    and not in `allocated`.
+    `group` is the one that it counts for, empty for none. An assumed ask counts as an ask, though
+    its resources are in `allocated` already. Resources of placeholders are in
+    `placeholder_allocated` and not in `allocated`.
     """
 
     app_id: AppId
@@ -204,7 +204,7 @@ class AppReport:
     """Placeholders that keep room; they are in `allocation_count`."""
     placeholder_allocated: Resources
     placeholder_ask: Resources
-    """What all placeholders of a gang take together; empty for an application without a gang."""
+    """Total of all placeholders of a gang; empty for an application without a gang."""
     gang_style: str
     """``Soft`` or ``Hard``; empty for an application without a gang."""
     placeholder_deadline: float
@@ -219,10 +219,10 @@ class AppReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """One node and, when wanted, what is on it. `utilization` is 0.0 to 1.0, weighted.
+    """One node and, on request, its contents. `utilization` is 0.0 to 1.0, weighted.
 
     With `drained` an operator keeps new allocations off it; then it is not `schedulable`.
-    `stopping` says why the RM was told to stop some of its allocations, as in an `AppReport`.
+    `stopping` has the reasons of allocations that are being stopped, as in an `AppReport`.
     """
 
     node_id: NodeId
@@ -238,9 +238,9 @@ class NodeReport:
     allocation_count: int
     foreign_count: int
     reserved: int
-    """How many reservations it has."""
+    """Number of its reservations."""
     kept: Resources
-    """What others have to leave free for these."""
+    """Resources that other asks have to leave free for these."""
     allocations: Sequence[Allocation] = ()
     foreign: Sequence[Allocation] = ()
     stopping: Mapping[tuple[AppId, AllocationKey], str] = field(default_factory=dict)
@@ -248,7 +248,7 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueUsage:
-    """What a user or a group has in one queue and below, and may have there.
+    """Usage and limit of a user or a group in one queue and below.
 
     `max` is empty and `max_applications` 0 where there is no limit.
     """
@@ -275,7 +275,7 @@ class UsageReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutstandingShape:
-    """Asks of one size that quota would admit and no node takes, and how many in which queue."""
+    """Asks of one size that quota would admit and no node takes, counted by queue."""
 
     resources: Resources
     count: int
@@ -284,17 +284,17 @@ class OutstandingShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Census:
-    """What the applications of a partition come to, and what waits there.
+    """Totals of the applications of a partition, and its waiting asks.
 
-    `pending` counts asks by queue and by the code of what is in their way: of the first check that
-    `Explanation` shows as failed, or of what becomes of them.
+    `pending` counts asks by queue and by the code of their obstacle: of the first check that
+    `Explanation` shows as failed, or of their next step.
     """
 
     applications: Mapping[tuple[QueuePath, str], int]
     """Applications by queue and state."""
     pending: Mapping[tuple[QueuePath, str], int]
     usage: Mapping[tuple[str, str], Mapping[str, int]]
-    """What users and groups have, by ``user`` or ``group`` and the name."""
+    """Usage of users and groups, by ``user`` or ``group`` and the name."""
     running: Mapping[tuple[str, str], int]
     """Applications of users and groups that have an allocation, by the same."""
     placeholders_waiting: int
@@ -306,7 +306,7 @@ class Census:
     """Nodes that are reserved for asks of a queue, by whether these are ``able`` to run if their
     nodes were empty, or are ``idle`` as a review found."""
     reserved: Mapping[tuple[QueuePath, str], Mapping[str, int]]
-    """What is kept free on these nodes."""
+    """Reserved resources on these nodes."""
     preemptions: Mapping[str, int]
     """Victims so far, by the rule by which they had to go."""
 
@@ -330,7 +330,7 @@ class Explanation:
     applications_ahead: int = 0
     node_id: str = ""
     is_victim: bool = False
-    """Whether a record says for whom or what it had to go, or has to.
+    """True if a record has the beneficiary or the reason of its preemption.
 
     One that is pending, waiting, allocated, assumed or replacing is there again under the key of a
     victim.

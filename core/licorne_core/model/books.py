@@ -1,9 +1,9 @@
-"""The books: what a booking takes of a node, of queues, users and groups, and of an application.
+"""The books: amounts of a booking on a node, in queues, users and groups, and an application.
 
 A booking is arithmetic and nothing else. It can be taken back by `unbook`, in any order, and then
-the books are as they were. Nothing here wakes anybody, bumps a version or forgets a result: whoever
-decides books first, and then says what has changed. So a what-if question books and unbooks on the
-live books, and nobody notices (DESIGN § 2).
+the books are as they were. Nothing here wakes an item, bumps a version or voids a result: the
+caller books first, and then reports the change. So a what-if question books and unbooks on the live
+books without a trace (DESIGN § 2).
 """
 
 from licorne_core.model.apps.application import Application
@@ -40,7 +40,7 @@ def unbook(items: Items, node: Node, app: Application, *, placeholder: bool = Fa
 
 
 def book_as_real(items: Items, app: Application) -> None:
-    """Book as a real allocation's what is booked as a placeholder's.
+    """Move a placeholder's amounts to real allocations.
 
     Only the application keeps the two apart.
     """

@@ -1,8 +1,8 @@
-"""What can bound an ask: a queue's maximum, and what a user or a group may have.
+"""Quotas: bounds of asks, by a queue's maximum or a limit of a user or group.
 
-Queues and trackers look alike to the scheduling pass: a maximum, what is allocated, and how many
-applications may run. By how much amounts exceed a maximum says `excess`, and `first_exceeded` only
-whether they do: nobody else compares them.
+Queues and trackers look alike to the scheduling pass: a maximum, allocated amounts, and a number of
+applications that may run. `excess` gives the amounts beyond the maximum, and `first_exceeded` only
+the first exceeded quota: no other code compares them.
 """
 
 from collections.abc import Iterable
@@ -25,19 +25,19 @@ class Quota:
     )
 
     allocated: dict[str, int]
-    """What is booked, by resource name."""
+    """Booked amounts, by resource name."""
     preempting: dict[str, int]
-    """What of it belongs to victims that the RM was told to stop, by resource name."""
+    """Booked amounts of victims, by resource name."""
     promised: dict[str, int]
-    """What asks want for which victims were told to stop, until they are placed (spec § 9.4)."""
+    """Amounts of asks whose victims are stopping, until they are placed (spec § 9.4)."""
     kept: dict[str, int]
-    """What of that has to be left free now: what the victims that have yet to go do not cover."""
+    """Amounts of promises to leave free now: the part that remaining victims do not cover."""
     max: Resources | None
     """The most that may be booked; None for no bound at all."""
     max_applications: int
-    """How many applications may run; 0 for no bound."""
+    """Most applications that may run; 0 for no bound."""
     strict: bool
-    """Whether a type that the maximum does not name is not to be had at all."""
+    """True if a type that the maximum does not name is not to be had at all."""
 
     def __init__(self, *, strict: bool) -> None:
         """Nothing is booked, and nothing is bound."""
@@ -55,14 +55,14 @@ class Quota:
         raise NotImplementedError
 
     def counts(self, app_id: AppId) -> bool:
-        """Whether an application that does not run yet is among them already."""
+        """True if an application that does not run yet is among them already."""
         raise NotImplementedError
 
 
 def claimed(quota: Quota) -> Resources:
-    """What is taken: what is booked, and what has to be left free for asks with a promise.
+    """Unavailable amounts: booked, and left free for asks with a promise.
 
-    Nobody may take what preemption frees for somebody else (spec § 9.4.8).
+    No other ask may take resources freed by preemption (spec § 9.4.8).
     """
     if not quota.kept:
         return quota.allocated
@@ -73,7 +73,7 @@ def claimed(quota: Quota) -> Resources:
 
 
 def excess(quota: Quota, items: Items) -> Resources:
-    """By how much each of the amounts would exceed the maximum; empty when they fit.
+    """Amounts beyond the maximum, with these items; empty when they fit.
 
     A type that the maximum does not name is unlimited, but for root, which has what its nodes have
     (spec §§ 4.5-4.7, 10.4).
@@ -97,9 +97,9 @@ def excess(quota: Quota, items: Items) -> Resources:
 
 
 def first_exceeded(quotas: Iterable[Quota], items: Items) -> Quota | None:
-    """The first quota of which `excess` would say that the amounts do not fit; None if they do.
+    """Return the first quota that `excess` finds exceeded; None for none.
 
-    Every ask is compared with all its quotas, and nobody wants to know by how much it fits.
+    Every ask is compared with all its quotas, and needs no amounts.
     """
     for quota in quotas:
         limit = quota.max
@@ -118,12 +118,12 @@ def first_exceeded(quotas: Iterable[Quota], items: Items) -> Quota | None:
 
 
 def within_max(quota: Quota, items: Items) -> bool:
-    """Whether the amounts fit under the maximum."""
+    """True if the amounts fit under the maximum."""
     return first_exceeded((quota,), items) is None
 
 
 def left_of(quota: Quota, name: str) -> int | None:
-    """What is left of one type under the maximum, maybe below zero; None for no bound."""
+    """Headroom of one type under the maximum, maybe below zero; None for no bound."""
     limit = quota.max
     if limit is None:
         return None
@@ -132,14 +132,14 @@ def left_of(quota: Quota, name: str) -> int | None:
 
 
 def headroom(quota: Quota) -> dict[str, int]:
-    """What is left of each type that the maximum names, maybe below zero."""
+    """Headroom of each type that the maximum names, maybe below zero."""
     allocated = claimed(quota)
     limit = quota.max or EMPTY
     return {name: bound - allocated.get(name, 0) for name, bound in limit.items()}
 
 
 def room_for(items: Items, quotas: Iterable[Quota]) -> Resources:
-    """What is left of the wanted types below all maxima that bound them; never below zero."""
+    """Headroom of the wanted types below all maxima that bound them; never below zero."""
     room: dict[str, int] = {}
     for quota in quotas:
         for name, _ in items:
@@ -150,10 +150,10 @@ def room_for(items: Items, quotas: Iterable[Quota]) -> Resources:
 
 
 def may_run_one_more(quota: Quota) -> bool:
-    """Whether another application may start to run (spec §§ 4.12, 10.5)."""
+    """True if another application may start to run (spec §§ 4.12, 10.5)."""
     return not quota.max_applications or quota.started_applications < quota.max_applications
 
 
 def may_start(quota: Quota, app_id: AppId) -> bool:
-    """Whether this application may start to run, which it may if it is counted already."""
+    """True if this application may start to run, which it may if it is counted already."""
     return may_run_one_more(quota) or quota.counts(app_id)

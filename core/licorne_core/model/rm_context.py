@@ -1,4 +1,4 @@
-"""What all partitions of one RM have in common."""
+"""Common parts of all partitions of one RM."""
 
 from collections import deque
 
@@ -9,7 +9,7 @@ from licorne_core.values.rm_caps import Holdings
 
 
 class RmContext:
-    """An RM's holds, its journal, and what it wants to be asked and told."""
+    """An RM's holds, its journal, its quota use and its predicate policy."""
 
     __slots__ = (
         "_checks",
@@ -30,13 +30,13 @@ class RmContext:
         self.holds: dict[Hold, None] = {}
         """Why nothing of the RM is scheduled at the moment."""
         self.holdings = holdings
-        """How much it has."""
+        """Quota use of the RM."""
         self.journal = Journal()
-        """What happened in its partitions."""
+        """Events of its partitions."""
         self.predicates = predicates
-        """How it answers predicate checks."""
+        """Predicate policy of the RM."""
         self.container_states = container_states
-        """Whether it wants to hear of asks that no node takes (spec § 8.12)."""
+        """True if it wants to hear of asks that no node takes (spec § 8.12)."""
         self.answers_late = 0
         """Answers to predicate checks that were not open any more."""
         self._checks = 0
@@ -76,5 +76,5 @@ class RmContext:
         return sent
 
     def forget(self, partition: PartitionName) -> None:
-        """The partition is gone, and nobody waits for answers about its nodes."""
+        """Forget the open checks of a removed partition."""
         self._open = {check: name for check, name in self._open.items() if name != partition}

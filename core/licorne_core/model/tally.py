@@ -1,4 +1,4 @@
-"""What the applications of one partition have together, counted as it comes and goes."""
+"""Totals of the applications of one partition, counted on every change."""
 
 from licorne_core.values.asks import Shape
 

@@ -1,4 +1,4 @@
-"""What one user, or all members of one group, have in one queue and below (spec § 10.1)."""
+"""Usage of one user, or of all members of one group, in one queue and below (spec § 10.1)."""
 
 from typing import Protocol
 
@@ -11,9 +11,9 @@ class Member(Protocol):
     """An application, as far as its usage goes."""
 
     allocated: dict[str, int]
-    """What is booked for it without its placeholders, by resource name."""
+    """Booked amounts without its placeholders, by resource name."""
     placeholder_allocated: dict[str, int]
-    """What is booked for its placeholders, by resource name."""
+    """Booked amounts of its placeholders, by resource name."""
 
 
 class Tracker(Quota):
@@ -44,12 +44,12 @@ class Tracker(Quota):
 
     @property
     def bounds(self) -> bool:
-        """Whether it has any limit. Its applications have it among their quotas then."""
+        """True if it has any limit. Its applications have it among their quotas then."""
         return self.max is not None or self.max_applications > 0
 
     @property
     def usage(self) -> Resources:
-        """What its members have, by resource name."""
+        """Usage of its members, by resource name."""
         total: dict[str, int] = {}
         for member in self.members.values():
             for booked in (member.allocated, member.placeholder_allocated):
@@ -63,5 +63,5 @@ class Tracker(Quota):
         return len(self.applications)
 
     def counts(self, app_id: AppId) -> bool:
-        """Whether the application is one of them."""
+        """True if the application is one of them."""
         return app_id in self.applications

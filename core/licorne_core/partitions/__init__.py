@@ -1,8 +1,8 @@
-"""Partitions, the RMs that own them, and whose turn it is.
+"""Partitions, the RMs that own them, and the order of turns.
 
-`partition.py` puts one partition together, `registry.py` knows which RM owns which, `agenda.py`
-which of them wants a turn or has a deadline. `jobs.py` carries large commands out in steps, and
-`disposal.py` takes apart what has been removed; `ended.py` keeps applications that are over.
+`partition.py` puts one partition together, `registry.py` has the RMs and their partitions,
+`agenda.py` the pending turns and deadlines. `jobs.py` carries large commands out in steps, and
+`disposal.py` takes removed partitions apart; `ended.py` keeps applications that are over.
 
 Caller: `scheduler.py` and `handlers/`. State is never shared between RMs.
 """

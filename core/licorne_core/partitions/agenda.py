@@ -1,7 +1,7 @@
-"""Which partitions have something to do, and when: kept so that nobody looks at the others.
+"""Agenda: partitions that have something to do, by time, so that others are not looked at.
 
-Whoever changes a partition has it noted here again. A partition that is not changed keeps its
-entry, so that a command, a tick and the question for the next deadline cost nothing for the
+After a change of a partition its handler notes it here again. A partition that is not changed keeps
+its entry, so that a command, a tick and the question for the next deadline cost nothing for the
 partitions that they do not concern (DESIGN § 2, fairness between RMs).
 """
 
@@ -18,7 +18,7 @@ AT_ONCE = 0.0
 """A deadline that has always passed: work is waiting."""
 
 MAX_DEPARTED = 1024
-"""RMs that are gone and whose last turns are still known."""
+"""Departed RMs whose last turns are still known."""
 
 _SLACK = 64
 
@@ -76,7 +76,7 @@ class _Place:
 
 
 class _RmPlace:
-    """An RM with the same two numbers, how many partitions it has, and which of them wait."""
+    """An RM with the same two numbers, its number of partitions, and those that wait."""
 
     __slots__ = ("last_turn", "number", "partitions", "waiting")
 
@@ -90,10 +90,10 @@ class _RmPlace:
 class Agenda:
     """The partitions by their next deadlines, and those that wait for a turn.
 
-    Turns go round the RMs, and those of an RM round its partitions: how many partitions an RM has
-    is no concern of the others. A partition of an RM that the core has failed on is never due and
-    never waits. An RM that comes back keeps its last turn, so that nobody gets ahead by registering
-    anew. Only the `MAX_DEPARTED` that left last are known again.
+    Turns go round the RMs, and those of an RM round its partitions: the number of an RM's
+    partitions does not affect others. A partition of an RM that the core has failed on is never due
+    and never waits. An RM that comes back keeps its last turn, so that none gets ahead by
+    registering anew. Only the `MAX_DEPARTED` that left last are known again.
     """
 
     def __init__(self) -> None:
@@ -190,9 +190,9 @@ class Agenda:
     def take_turn(self) -> Partition | None:
         """Give a turn to a partition of the RM that waits and had its last one longest ago.
 
-        Of its partitions it is the one whose own last turn is longest ago. Who never had a turn
-        comes before those; of several, the one that registered first. The partition waits no more
-        before it is noted again.
+        Of its partitions it is the one whose own last turn is longest ago. A partition without a
+        turn comes before those; of several, the one that registered first. The partition waits no
+        more before it is noted again.
         """
         first = self._waiting.first() if self._waiting.keys else None
         if first is None:

@@ -1,8 +1,8 @@
-"""Partitions that are gone, taken apart so that their memory comes back (DESIGN § 2).
+"""Disposal of removed partitions, so that their memory comes back (DESIGN § 2).
 
 The things of a partition know one another, so Python frees none of them by itself when the
 partition is dropped. Waiting for its garbage collector would mean a pass over everything that all
-RMs have. So what is gone is taken apart, a slice at a time.
+RMs have. So a removed partition is taken apart, a slice at a time.
 """
 
 from collections import deque
@@ -25,17 +25,17 @@ class Disposal:
     def __init__(self) -> None:
         """None."""
         self.count = 0
-        """How many partitions have gone so far."""
+        """Number of removed partitions so far."""
         self.gone: deque[Iterator[int]] = deque()
-        """How far each is taken apart."""
+        """Progress of each disposal."""
 
     def add(self, partition: Partition) -> None:
-        """A partition is gone; nobody uses anything of it any more."""
+        """Add a removed partition, which must not be used any more."""
         self.count += 1
         self.gone.append(_take_apart(partition))
 
     def take_apart(self) -> None:
-        """Let some of what the oldest has go; there has to be one."""
+        """Release a slice of the oldest partition; there has to be one."""
         left = MOST
         for count in self.gone[0]:
             left -= count
@@ -45,7 +45,7 @@ class Disposal:
 
 
 def _take_apart(partition: Partition) -> Iterator[int]:
-    """Let all things go, step by step; each step says how many things went."""
+    """Release all things, step by step; each step yields the number of things released."""
     wakeups, applications = partition.wakeups, partition.applications
     for reservation in list(wakeups.reserved):
         wakeups.reserved.remove(reservation)

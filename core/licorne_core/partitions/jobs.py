@@ -21,21 +21,21 @@ LargeCommand = RegisterRm | UpdateConfiguration | SetQueueStopped | StopApplicat
 
 
 class Job(ABC):
-    """A command that has begun, and how far it is."""
+    """A started command, and its progress."""
 
     def __init__(self, command: LargeCommand, slice_size: int, now: float) -> None:
-        """Nothing is done yet. `slice_size` is for how much the steps of a slice count."""
+        """Start a job. `slice_size` is the cost of the steps of a slice."""
         self.command = command
         self.now = now
         """The time of the present slice, in unix seconds."""
         self.effects: list[Effect] = []
-        """What came of the present slice."""
+        """Effects of the present slice."""
         self._slice_size = slice_size
         self._rest = self.steps()
 
     @abstractmethod
     def steps(self) -> Iterator[int]:
-        """Do everything. After each step it says for how much the step counts; a queue is 1."""
+        """Do everything; yield the cost of each step, where a queue is 1."""
 
     def go_on(self, now: float) -> bool:
         """Do one slice; whether that was the last."""
@@ -59,7 +59,7 @@ class Jobs:
         self._begun: dict[RmId, Job] = {}
 
     def find(self, command: LargeCommand) -> Job | None:
-        """What the command has begun, if this is the rest of it."""
+        """Return the job of the command, if it has begun."""
         job = self._begun.get(command.rm_id)
         return job if job is not None and job.command is command else None
 
@@ -73,5 +73,5 @@ class Jobs:
         return [*job.effects, Unfinished(rm_id=rm_id, rest=job.command)]
 
     def forget(self, rm_id: RmId) -> None:
-        """What the RM has begun does not go on."""
+        """Drop the job of the RM."""
         self._begun.pop(rm_id, None)

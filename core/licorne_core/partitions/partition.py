@@ -1,4 +1,4 @@
-"""One partition: its queues, applications and nodes, and those who keep their books in step."""
+"""One partition: its queues, applications and nodes, and the modules that book them together."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -63,7 +63,7 @@ class Partition:
         """When it was made, in unix seconds."""
         self.rm_id: RmId = rm_of(name)
         self.rm = rm
-        """What it shares with the other partitions of its RM."""
+        """Common parts of the partitions of its RM."""
         self.holds, self.journal = rm.holds, rm.journal
         self.outstanding_scan: Iterator[Any] | None = None
         """The scan over what waits for a larger cluster, if one is under way (spec § 8.12)."""
@@ -102,7 +102,7 @@ class Partition:
         self.cluster = Cluster(self.tree, self.nodes, self.index, self.wakeups, self.reservations)
         self.losses = Losses()
         self.ledger = Ledger()
-        """Which allocations were preempted, for whom and why."""
+        """Records of preempted allocations, with beneficiary and reason."""
         self.quota_clock = QuotaClock(enabled=config.quota_preemption_enabled)
         search = PreemptionSearch(
             self.tree.root, self.nodes, self.applications, self.wakeups.reserved, self.losses
@@ -132,7 +132,7 @@ class Partition:
 
     @property
     def is_runnable(self) -> bool:
-        """Whether a turn could decide anything; in the middle of a timeout none does."""
+        """True if a turn could decide anything; in the middle of a timeout none does."""
         may_decide = not self.holds and self.stopping.end is None
         return self.wakeups.waiting.runnable and may_decide and bool(self.nodes.by_id)
 

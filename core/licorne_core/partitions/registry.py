@@ -1,4 +1,4 @@
-"""The RMs that are registered, and whose partition is whose (DESIGN § 2: no state is shared)."""
+"""The registered RMs and their partitions (DESIGN § 2: no state is shared)."""
 
 from collections.abc import Mapping
 from itertools import islice
@@ -26,7 +26,7 @@ from licorne_core.values.ids import (
 from licorne_core.values.rm_caps import Holdings, MemoryPressure
 
 MAX_DEPARTED = 1024
-"""RMs that have left and whose session numbers are still known."""
+"""Departed RMs whose session numbers are still known."""
 
 MAX_REMOVED = 1024
 """Partitions of one RM that its configuration dropped and that are still known as such."""
@@ -37,7 +37,7 @@ MAX_FAILED_NODES = 1024
 
 
 class ReplayCounts:
-    """What arrived since a replay began."""
+    """Counts of arrivals since a replay began."""
 
     __slots__ = ("allocations", "applications", "nodes")
 
@@ -58,7 +58,7 @@ class Rm:
         slice_size: int,
         holdings: Holdings,
     ) -> None:
-        """A new registration; whoever puts it in force adds partitions, session and time."""
+        """Create a registration; the caller adds partitions, session and time."""
         self.rm_id = request.rm_id
         self.version = request.version
         self.policy_group = request.policy_group
@@ -75,9 +75,9 @@ class Rm:
         self.holds = self.context.holds
         """Why nothing of the RM is scheduled, for all its partitions."""
         self.holdings = holdings
-        """How much the RM has, over all its partitions."""
+        """Quota use of the RM, over all its partitions."""
         self.journal = self.context.journal
-        """What happened in its partitions."""
+        """Events of its partitions."""
         self.partitions: dict[PartitionName, Partition] = {}
         self.removed: dict[str, None] = {}
         self._by_key: dict[str, Partition] = {}
@@ -114,7 +114,7 @@ class Rm:
         return reached
 
     def named(self, name: str) -> Partition | None:
-        """The same, for those who only look: nothing is remembered."""
+        """Find a partition of that name without keeping the name; for readers."""
         normalized = normalize_partition(self.rm_id, name)
         if normalized is None:
             return None
@@ -157,7 +157,7 @@ class Rm:
         return partition
 
     def was_removed(self, name: str) -> bool:
-        """Whether the RM had a partition of that name until its configuration dropped it."""
+        """True if the RM had a partition of that name until its configuration dropped it."""
         normalized = normalize_partition(self.rm_id, name)
         return normalized is not None and partition_key(normalized) in self.removed
 
@@ -187,9 +187,9 @@ def follow(partition: Partition, extra: ExtraConfig) -> None:
 class Registry:
     """All RMs in the order in which they registered first, and all their partitions.
 
-    Session numbers of an RM never fall, because its clients drop what is below the highest that
-    they have seen (DESIGN § 3). Those of the `MAX_DEPARTED` RMs that left last are known. One that
-    was forgotten goes on above the highest number forgotten, and so does one that never was here.
+    Session numbers of an RM never fall, because its clients drop those below the highest that they
+    have seen (DESIGN § 3). Those of the `MAX_DEPARTED` RMs that left last are known. A forgotten or
+    new RM starts above the highest number forgotten.
     """
 
     def __init__(self) -> None:
@@ -215,7 +215,7 @@ class Registry:
         return self._departed.get(rm_id, self._highest_forgotten) + 1
 
     def put(self, rm: Rm) -> None:
-        """Take an RM in, in place of what was there under its id."""
+        """Add an RM, in place of an earlier one of its id."""
         before = self.rms.get(rm.rm_id)
         if before is not None:
             self._drop_all(before)

@@ -1,4 +1,4 @@
-"""What can stop an ask, in the order in which it is asked (spec §§ 8.2-8.4).
+"""Checks that can stop an ask, in the order of the pass (spec §§ 8.2-8.4).
 
 The tables at the end are the contents: one line for each check, with the reason for its place. The
 pass asks `blocker` and stops at the first that answers; `explain` asks them all for their `report`.
@@ -37,7 +37,7 @@ from licorne_core.values.timers import Due, Timer, Timers
 
 
 class CheckContext(NamedTuple):
-    """What checks look at beside the application and the ask."""
+    """Parts of a partition that checks read, in addition to the application and the ask."""
 
     changes: Changes
     wakeups: Wakeups
@@ -53,11 +53,11 @@ class ApplicationCheck(NamedTuple):
     blocker: Callable[[CheckContext, Application], Blocker | None]
     report: Callable[[CheckContext, Application], Iterable[Check]]
     spares_reserved: bool = False
-    """Whether asks that have a node reserved are tried all the same (spec § 8.6)."""
+    """True if asks that have a node reserved are tried all the same (spec § 8.6)."""
 
 
 class Asking:
-    """Who asks: a group of an application, or one ask of it to which something was promised.
+    """Subject of a check: a group of an application, or one of its asks that has a promise.
 
     A class of its own: compiled, it is made faster than a tuple, and its method called.
     """
@@ -65,14 +65,14 @@ class Asking:
     __slots__ = ("app", "group", "items", "promise")
 
     def __init__(self, app: Application, group: AskGroup, promise: Promise | None = None) -> None:
-        """`promise` is what was promised to the ask, which others leave free (spec § 9.4)."""
+        """`promise`: amounts reserved in quotas for this ask (spec § 9.4)."""
         self.app = app
         self.group = group
         self.items: Items = group.ask_class.items
         self.promise = promise
 
     def needs(self, quota: Quota) -> Items:
-        """What is wanted in a quota, beside what is left free there for this ask."""
+        """Amounts needed in a quota, in addition to those reserved there for this ask."""
         return self.items if self.promise is None else self.promise.lacks(quota)
 
 
@@ -82,11 +82,11 @@ class AskCheck(NamedTuple):
     blocker: Callable[[CheckContext, Asking], Blocker | None]
     report: Callable[[CheckContext, Asking], Iterable[Check]]
     only_with_predicate: bool = False
-    """Whether it stops only asks in whose nodes the RM has a say."""
+    """True if it stops only asks with a predicate, which the RM has to accept on a node."""
     only_in_gangs: bool = False
-    """Whether it stops only asks of applications that have had placeholders."""
+    """True if it stops only asks of applications that have had placeholders."""
     spares_reserved: bool = False
-    """Whether asks that have a node reserved are tried all the same."""
+    """True if asks that have a node reserved are tried all the same."""
 
 
 def stopped_queue(context: CheckContext, app: Application) -> Blocker | None:
@@ -227,7 +227,7 @@ ASK_CHECKS = (
     # A node that is found could not be asked about.
     AskCheck(_answers, _report_answers, only_with_predicate=True),
 )
-"""What comes before the nodes. These come last, as they are the dearest: `NodeIndex.best`."""
+"""Checks that come before the nodes. Nodes cost most, so they come last: `NodeIndex.best`."""
 
 _BLOCKERS: Final = {
     (in_gang, has_predicate, reserved): tuple(

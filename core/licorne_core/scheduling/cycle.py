@@ -1,4 +1,4 @@
-"""The pass: which ask is served next, and by which node (spec §§ 8.1-8.7).
+"""The pass: finds the next ask to serve and its node (spec §§ 8.1-8.7).
 
 Reserved asks come first. Then the regular pass goes down from root in key order: queues,
 applications, ask groups; the first ask that every check lets through wins. What is blocked is
@@ -62,8 +62,8 @@ Decision = Candidate | ToReserve | Replacement | Cancellation | ToPreempt | ToCl
 class Cycle:
     """Finds the next decision in one partition.
 
-    It books nothing and reserves nothing. It changes who waits for what: it parks, starts back-offs
-    and asks for nodes to reserve. On the groups that it tries it notes what came of it.
+    It books nothing and reserves nothing. It parks items, starts back-offs and asks for nodes to
+    reserve. It notes the outcome on the groups that it tries.
     """
 
     __slots__ = (
@@ -119,11 +119,11 @@ class Cycle:
         """When the last turn began, in unix seconds; 0 before the first."""
         self._limit: int | None = None
         self.tired = False
-        """Whether the turn has tried enough, and there is more to try."""
+        """True if the turn has tried enough, and there is more to try."""
         self.postponed = False
-        """Whether somebody waits for the searches for victims of another turn."""
+        """True if an item waits for the victim searches of another turn."""
         self.tried = 0
-        """How many groups, reserved asks and applications were tried so far."""
+        """Number of groups, reserved asks and applications tried so far."""
 
     def begin_turn(self, now: float, work: int) -> None:
         """Time is `now` for the turn, and it may try about so much (see `cost`)."""
@@ -169,7 +169,7 @@ class Cycle:
 
     @property
     def cost(self) -> int:
-        """What was tried so far, and what that has cost beside, in tries."""
+        """Work so far, in tries: items tried, heaps filled, victims and placeholders searched."""
         return (
             self.tried
             + self._heaps.work // WORK_OF_A_TRY
@@ -179,7 +179,7 @@ class Cycle:
         )
 
     def _is_spent(self) -> bool:
-        """Whether the turn has tried enough; if not, another try is counted."""
+        """True if the turn has tried enough; if not, another try is counted."""
         if self._limit is not None and self.cost >= self._limit:
             self.tired = True
             return True
@@ -214,9 +214,9 @@ class Cycle:
     def _for_reserved(
         self, app: Application, request: Request, reservation: Reservation
     ) -> Node | Blocker | ToGiveUp | None:
-        """The node for a reserved ask, or what is in its way; None for a change of its node.
+        """Return a node, or the blocker; None means: try again when the reserved node changes.
 
-        Or it gives way, as others have a better claim to the room on its node.
+        The reservation ends (`ToGiveUp`) if others have a better claim to the room on its node.
         """
         if app.state not in SCHEDULABLE:
             return None
@@ -238,7 +238,7 @@ class Cycle:
     # Applications with placeholders
 
     def _among_replacing(self) -> Replacement | Cancellation | None:
-        """What the first application can replace that can replace anything (spec § 6.5)."""
+        """Return the first possible replacement, or a placeholder to cancel (spec § 6.5)."""
         replacing = self._context.wakeups.replacing
         while replacing.ready:
             if self._is_spent():
@@ -290,7 +290,7 @@ class Cycle:
             ranking.set_aside(child)
 
     def _application_blocker(self, app: Application) -> Blocker | None:
-        """What stops all asks of the application (spec §§ 4.12, 8.2, 10.5)."""
+        """Return the blocker of all asks of the application, if any (spec §§ 4.12, 8.2, 10.5)."""
         if not (app.backoff_until or app.state is _ACCEPTED):
             return None
         blocker = application_blocker(self._context, app)
@@ -300,7 +300,7 @@ class Cycle:
         return blocker
 
     def _answers_for_back_off(self, leaf: Queue) -> Blocker | None:
-        """What is not asked about counts for no back-off, but will again when answers come."""
+        """Keep an ask out of back-off while too many answers are open; answers wake it again."""
         predicates = self._context.predicates
         return predicates.owed if leaf.settings.backoff_threshold and predicates.full else None
 
@@ -335,7 +335,7 @@ class Cycle:
                 self._park(item, found)
 
     def _for_group(self, leaf: Queue, app: Application, group: AskGroup) -> Node | Blocker:
-        """The node for the asks of a group, or what is in their way (spec § 8.3)."""
+        """Return the node for the asks of a group, or their blocker (spec § 8.3)."""
         blocker = ask_blocker(self._context, Asking(app, group))
         if blocker is not None or group.over_queue or group.over_quota:
             self._watch.room(leaf, group, blocker, self.turn_time)
@@ -363,7 +363,7 @@ class Cycle:
         return blocker
 
     def _note_passed_over(self, group: AskGroup, blocker: Blocker) -> None:
-        """Keep the reason for those who ask why (spec § 8.13)."""
+        """Keep the reason for `explain` (spec § 8.13)."""
         if isinstance(blocker, Supply):
             by_rm = isinstance(blocker.wanted, AskClass)
             if by_rm and self.turn_time >= group.refused_at + REFUSAL_TIME:

@@ -1,4 +1,4 @@
-"""What is done for asks as time passes (spec §§ 1.4, 8.3a, 8.5, 9.2).
+"""Escalation: steps taken for asks as time passes (spec §§ 1.4, 8.3a, 8.5, 9.2).
 
 They back off, alone or with their application, have a node reserved, or have victims told to stop.
 
@@ -39,7 +39,7 @@ class Escalation:
     __slots__ = ("_back_offs", "_timers", "_waiting")
 
     def __init__(self, waiting: Waiting, timers: Timers[Timer]) -> None:
-        """Nobody has a deadline."""
+        """Start without deadlines."""
         self._waiting = waiting
         self._timers = timers
         self._back_offs: dict[Application, BackOff] = {}
@@ -133,9 +133,9 @@ class Escalation:
         group.reservation_request = group.preemption_request = None
 
     def start_afresh(self, group: AskGroup) -> None:
-        """Settings have changed: whether and when asks may preempt others is decided anew.
+        """Decide anew if and when asks may preempt others, as settings have changed.
 
-        What the RM is being asked about victims stays open, and nobody waits for the answer.
+        An open victim question to the RM stays open, and no ask waits for its answer.
         """
         wants = group.preemption_request
         if wants is not None:

@@ -1,6 +1,6 @@
-"""What is done for asks that no node takes (spec §§ 8.5, 8.7, 9.2, 9.5).
+"""Measures for asks that no node takes (spec §§ 8.5, 8.7, 9.2, 9.5).
 
-A node is reserved for them, or victims are told to stop: here it is decided which and who.
+A node is reserved for them, or victims are stopped. This module chooses the node or the victims.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from licorne_core.scheduling.waiting.watching import Watch
 from licorne_core.values.ids import AppId
 
 REFUSAL_TIME = 15.0
-"""Seconds in which it is told only once why no node takes an ask (spec §§ 8.4, 9.5)."""
+"""Seconds in which the refusals of an ask by all nodes are logged only once (spec §§ 8.4, 9.5)."""
 
 NO_FIT_ON_REQUIRED_NODE = "No fit on required node, preemption does not help"
 
@@ -45,7 +45,7 @@ class ToReserve(NamedTuple):
 
 
 class Measures:
-    """Decides for the asks of one partition; it changes who waits for what, and no books."""
+    """Decides measures in one partition; it changes waiting lines, and no books."""
 
     __slots__ = ("_applications", "_context", "_index", "_nodes", "_watch")
 
@@ -71,7 +71,7 @@ class Measures:
         item: ReservationRequest | PreemptionRequest,
         now: float,
     ) -> ToReserve | ToPreempt | Blocker | None:
-        """What is done for asks of a group that found no room, or what is in their way."""
+        """Return the measure for asks of a group that found no room, or their blocker."""
         if isinstance(item, PreemptionRequest):
             return self.to_preempt(leaf, app, item, now)
         found = self.to_reserve(app, item, now)
@@ -197,13 +197,13 @@ class Measures:
 
     @property
     def _version(self) -> int:
-        """How much has changed so far of what a search for victims looks at."""
+        """Version of everything that a victim search reads."""
         return self._context.changes.version + self._index.version
 
     def _is_in_place(
         self, app: Application, wants: ReservationRequest | PreemptionRequest, now: float
     ) -> bool:
-        """Whether it stands behind its first ask; if not, it is ranked anew."""
+        """True if it stands behind its first ask; if not, it is ranked anew."""
         entry = app.ranking.entry(wants)
         key = wants.key()
         if key is None or entry is None or entry.key != key:
@@ -213,7 +213,7 @@ class Measures:
 
 
 def stops_preemption(context: CheckContext, app: Application, group: AskGroup) -> Blocker | None:
-    """What stops the group's asks whoever goes; a queue's maximum is no such thing (spec § 9.2)."""
+    """Return the blocker that preemption cannot remove; a queue's maximum is none (spec § 9.2)."""
     blocker = ask_blocker(context, Asking(app, group))
     by_queue = isinstance(blocker, QuotaShortage) and isinstance(blocker.quota, Queue)
     if blocker is None or not by_queue:

@@ -41,7 +41,7 @@ REASONS = {
     Law.OVER_GUARANTEE: "Preemption queue guarantees check failed",
     Law.NOT_ENOUGH: "Preemption helped but short of resources",
 }
-"""How the log of an ask says what came of a search, where it is more than that it does not help."""
+"""Log texts of an ask for search outcomes other than "preemption does not help"."""
 
 
 class ToPreempt(NamedTuple):
@@ -73,12 +73,12 @@ class Proposal(NamedTuple):
 
     @property
     def unknown(self) -> list[Node]:
-        """The nodes of the plans of which the RM has yet to say what it thinks of the ask."""
+        """Nodes of the plans on which the RM has not judged the ask yet."""
         name = (self.request.ask.ask_class, False)
         return [plan.node for plan in self.plans if name not in plan.node.results]
 
     def upto_known(self) -> "Proposal":
-        """Without the plans behind the first whose node the RM is known to agree to."""
+        """Return the plans up to the first whose node the RM is known to accept."""
         name = (self.request.ask.ask_class, False)
         for index, plan in enumerate(self.plans):
             if plan.node.results.get(name) == "":
@@ -103,13 +103,13 @@ class NextTurn(Blocker):
     __slots__ = ("_preemption", "leaf")
 
     def __init__(self, leaf: Queue, preemption: "Preemption") -> None:
-        """It blocks nobody yet."""
+        """Start without blocked asks."""
         super().__init__()
         self.leaf = leaf
         self._preemption = preemption
 
     def lets_through(self) -> bool:
-        """Whether the leaf has a search left."""
+        """True if the leaf has a search left."""
         return self._preemption.has_search(self.leaf)
 
     def retire(self) -> None:
@@ -129,12 +129,12 @@ class QuestionsOpen(Blocker):
         """The questions of this partition that are open."""
 
     def lets_through(self) -> bool:
-        """Whether it may be asked for another one."""
+        """True if it may be asked for another one."""
         return self.count < MOST_QUESTIONS
 
 
 class Preemption:
-    """The searches of one partition, and how many questions about what they found are open."""
+    """The victim searches of one partition, and their open questions to the RM."""
 
     __slots__ = (
         "_next_turns",
@@ -154,13 +154,13 @@ class Preemption:
         self._searches: dict[Queue, int] = {}
         self._next_turns: dict[Queue, NextTurn] = {}
         self.questions_open = QuestionsOpen()
-        """What blocks asks for which the RM would be asked, while it is for too many."""
+        """Blocks asks with a victim question while too many questions are open."""
         # What the effects do not say yet.
         self._unsaid: list[AskedPreemption] = []
 
     @property
     def work(self) -> int:
-        """What the searches have cost so far, in tries."""
+        """Cost of all searches so far, in tries."""
         return self.search.work // ALLOCATIONS_OF_A_TRY
 
     def begin_turn(self) -> list[NextTurn]:
@@ -170,14 +170,14 @@ class Preemption:
 
     @property
     def is_postponed(self) -> bool:
-        """Whether somebody is to be searched for in the next turn, but could not be in this one."""
+        """True if a search is postponed to the next turn."""
         for blocker in self._next_turns.values():
             if not blocker.lets_through():
                 return True
         return False
 
     def has_search(self, leaf: Queue) -> bool:
-        """Whether the leaf has a search left in this turn."""
+        """True if the leaf has a search left in this turn."""
         return self._searches.get(leaf, 0) < MOST_SEARCHES
 
     def count_search(self, leaf: Queue) -> None:
@@ -185,30 +185,30 @@ class Preemption:
         self._searches[leaf] = self._searches.get(leaf, 0) + 1
 
     def next_turn(self, leaf: Queue) -> NextTurn:
-        """What blocks asks of the leaf until another turn begins."""
+        """Return the blocker of the leaf's searches until the next turn."""
         blocker = self._next_turns.get(leaf)
         if blocker is None:
             blocker = self._next_turns[leaf] = NextTurn(leaf, self)
         return blocker
 
     def drop(self, blocker: NextTurn) -> None:
-        """It blocks nobody any more."""
+        """Forget a blocker without blocked asks."""
         del self._next_turns[blocker.leaf]
 
     def __iter__(self) -> Iterator[NextTurn]:
-        """What blocks asks until another turn begins."""
+        """Iterate over the blockers that open with the next turn."""
         return iter(self._next_turns.values())
 
     def asks_rm(self, request: Request) -> bool:
-        """Whether the RM is asked before anybody is stopped for the request (spec § 9.4.5).
+        """True if the RM is asked before any victim of the request is stopped (spec § 9.4.5).
 
-        It says which victims have to go, or else what it thinks of the nodes.
+        It chooses among the victims, or judges the nodes.
         """
         return self._rm.predicates is not None and request.ask.ask_class.predicate is not None
 
     @property
     def rm_judges_victims(self) -> bool:
-        """Whether it is asked about victims, and not only about nodes."""
+        """True if it is asked about victims, and not only about nodes."""
         policy = self._rm.predicates
         return policy is not None and policy.judges_victims
 
@@ -228,7 +228,7 @@ class Preemption:
 
     @property
     def is_asking_enough(self) -> bool:
-        """Whether so many of these questions are open that no more should come."""
+        """True if so many of these questions are open that no more should come."""
         return not self.questions_open.lets_through()
 
     def answered(self) -> bool:

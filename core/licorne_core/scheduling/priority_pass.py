@@ -1,9 +1,9 @@
-"""What comes before the regular pass: reserved asks, and applications that replace placeholders.
+"""Priority pass: reserved asks, and applications that replace placeholders.
 
-Items are tried when something has changed for them. One that was tried in vain is set aside with
-what is in its way. Those that are ready stand in rankings of their own, one for each queue, or
-application, that leads to them: so a decision costs the same however many are ready, and a key that
-changes is that of one entry.
+They come before the regular pass. An item is tried when something has changed for it. One that was
+tried in vain is set aside with its blockers. Ready items stand in rankings of their own, one for
+each queue, or application, that leads to them: so a decision costs the same however many are ready,
+and a key that changes is that of one entry.
 """
 
 from abc import ABC, abstractmethod
@@ -37,14 +37,14 @@ class PriorityPass(ABC, Generic[T]):
 
     @abstractmethod
     def way(self, item: T) -> Sequence[Queue | Application]:
-        """What leads to it, from what it is in up to root; the same as long as it is ready."""
+        """Path from the item's parent up to root; the same as long as it is ready."""
 
     @abstractmethod
     def key(self, item: T) -> Key:
-        """Its place in what it is in."""
+        """Key of the item in its parent."""
 
     def blockers(self, item: T) -> tuple[Blocker, ...]:
-        """What is in its way, if it was tried in vain."""
+        """Blockers of the item, if it was tried in vain."""
         return self._blockers.get(item, ())
 
     def wake(self, items: Iterable[T]) -> None:
@@ -56,7 +56,7 @@ class PriorityPass(ABC, Generic[T]):
                 self._new[item] = None
 
     def park(self, item: T, blockers: Iterable[Blocker]) -> None:
-        """It was tried in vain, and waits for any of these, or for somebody else to wake it."""
+        """Set an item aside after a failed try, until a blocker or a caller wakes it."""
         self.set_aside(item)
         found = tuple(blockers)
         if found:

@@ -1,4 +1,4 @@
-"""Which placeholder makes way for which real ask: the replacement pass (spec § 6.5).
+"""Replacement pass: pairs placeholders with real asks (spec § 6.5).
 
 It comes behind the reserved asks and before the regular pass. An application is tried when
 something of it has changed, when a node changes that the RM refused, or when one becomes free.
@@ -225,7 +225,7 @@ def _claims(app: Application) -> list[tuple[Place, TaskGroup]]:
 
 
 def is_claimed(app: Application) -> bool:
-    """Whether a real ask of the application waits for one of its free placeholders."""
+    """True if a real ask of the application waits for one of its free placeholders."""
     if app.gang.free_count:
         for group in app.groups.values():
             if group.waiting and free_for(app, group) is not None:
@@ -234,7 +234,7 @@ def is_claimed(app: Application) -> bool:
 
 
 def free_for(app: Application, group: AskGroup) -> TaskGroup | None:
-    """The task group whose free placeholders the asks of a group may replace, if there are any."""
+    """Return the task group with free placeholders for the asks of a group, if any."""
     _, name, is_placeholder = group.key
     if is_placeholder:
         return None
@@ -243,7 +243,7 @@ def free_for(app: Application, group: AskGroup) -> TaskGroup | None:
 
 
 def is_covered(wanted: AskClass, kept: AskClass) -> bool:
-    """Whether a placeholder keeps as much of every type as the real ask wants (spec § 6.5a)."""
+    """True if a placeholder keeps as much of every type as the real ask wants (spec § 6.5a)."""
     if wanted is kept:
         return True
     room = kept.resources

@@ -1,4 +1,4 @@
-"""Access lists (spec § 2.3): who may submit to a queue or administer it."""
+"""Access lists (spec § 2.3): submitters and administrators of a queue."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Acl:
         )
 
     def allows(self, who: UserGroup) -> bool:
-        """Whether this list alone gives access, without a look at any parent's."""
+        """True if this list alone gives access, without a look at any parent's."""
         return (
             self.everyone
             or who.user in self.users

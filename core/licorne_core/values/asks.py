@@ -1,4 +1,4 @@
-"""Asks and allocations: what an RM wants, and what it was given.
+"""Asks and allocations: a request of an RM, and its node.
 
 One object serves an ask from the door to the end of its life, so that a million of them
 stay cheap: an `Ask` never changes, an `Allocation` is an ask with its node.
@@ -14,9 +14,9 @@ NO_TAGS: Mapping[str, str] = {}
 
 
 class Shape:
-    """How much room an ask needs and where: its resources, and the only node allowed if any.
+    """Room that an ask needs: its resources, and the only node allowed if any.
 
-    Asks of one shape fit alike as far as nobody but the nodes is asked.
+    Asks of one shape fit alike as far as only nodes decide.
     """
 
     __slots__ = ("_hash", "has_negative", "items", "required_node", "resources")
@@ -52,11 +52,11 @@ class Shape:
 
 
 class AskClass:
-    """Everything that decides on which nodes an ask fits: its shape and its predicate.
+    """Properties of an ask that decide its nodes: its shape and its predicate.
 
-    With a predicate the RM decides which nodes will do; its answers are equal for equal texts.
-    Whoever creates asks in bulk keeps the class of equal resources and hands the same object to
-    all of them; equal classes compare equal all the same.
+    With a predicate the RM decides about nodes; its answers are equal for equal texts. Bulk
+    creators of asks keep the class of equal resources and share the object; equal classes compare
+    equal all the same.
     """
 
     __slots__ = ("_hash", "items", "predicate", "required_node", "shape")
@@ -76,7 +76,7 @@ class AskClass:
         required_node: NodeId | None = None,
         predicate: str | None = None,
     ) -> "AskClass":
-        """The class of these resources; for those who do not keep the shape."""
+        """Return the class of these resources; for callers that do not keep the shape."""
         return cls(Shape(resources, required_node), predicate)
 
     @property
@@ -127,9 +127,9 @@ class Ask:
     task_group: str
     tags: Mapping[str, str]
     footprint: int
-    """Bytes of memory that its names, tags and amounts take, as reckoned by whoever made it."""
+    """Bytes of memory of its names, tags and amounts, as reckoned by its creator."""
     read_time: float
-    """When it came in, in unix seconds; 0 where nobody measures that. It decides nothing."""
+    """Time of arrival, in unix seconds; 0 where it is not measured. No decision reads it."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class Allocation:
     request_time: float
     allocation_time: float
     placeholder_used: bool
-    """Whether it took the place of a placeholder, whose request time it then has (spec § 6.6)."""
+    """True if it replaced a placeholder, whose request time it then has (spec § 6.6)."""
 
     def __init__(
         self,

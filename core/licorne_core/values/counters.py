@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class QueueCounters:
-    """What happened in a leaf since it was made."""
+    """Counters of a leaf since its creation."""
 
     allocations_made: int = 0
     allocations_released: int = 0
@@ -17,7 +17,7 @@ class QueueCounters:
 
 @dataclass(slots=True)
 class Counters:
-    """What happened in a partition since it was registered."""
+    """Counters of a partition since its registration."""
 
     allocations_made: int = 0
     allocations_recovered: int = 0
@@ -26,7 +26,7 @@ class Counters:
     """When an ask or allocation was rejected last, in unix seconds; 0 for never."""
     allocations_released: int = 0
     allocations_failed_on_rm: int = 0
-    """Allocations that the RM could not run, and whose asks wait again."""
+    """Allocations that the RM failed to run, and whose asks wait again."""
     applications_submitted: int = 0
     applications_accepted: int = 0
     applications_rejected: int = 0
@@ -37,7 +37,7 @@ class Counters:
     asks_tried: int = 0
     turns: int = 0
     placeholders_replaced: int = 0
-    """Placeholders whose place a real allocation took."""
+    """Placeholders replaced by real allocations."""
     placeholders_timed_out: int = 0
     """Placeholders that ended in another way, or were told to."""
     reservations_made: int = 0
@@ -49,6 +49,6 @@ class Counters:
     checks_overdue: int = 0
     """Predicate checks that the RM did not answer in time."""
     work: int = 0
-    """What was tried, and what that has cost beside, in tries."""
+    """Work of passes: items tried and other costs, in tries."""
     search_work: int = 0
-    """What the searches for victims have cost of that, in tries."""
+    """Part of that for victim searches, in tries."""

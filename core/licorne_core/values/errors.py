@@ -1,4 +1,4 @@
-"""Errors that the core raises; each says what was wrong in the words a caller will read."""
+"""Errors of the core; each describes the fault in words for the caller."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ class LicorneError(Exception):
 
 
 class Refusal(StrEnum):
-    """Why an item of a request was not taken, for those who count: each text has one of these."""
+    """Reason for refusing an item of a request, for counters: each text has one of these."""
 
     INVALID = "INVALID"
     """The item breaks a bound of the wire, or makes no sense."""
@@ -65,7 +65,7 @@ class Problem:
     column: int = 0
 
     def __str__(self) -> str:
-        """``line:column: path: message``, leaving out what is not known."""
+        """``line:column: path: message``, without unknown parts."""
         place = f"{self.line}:{self.column}: " if self.line else ""
         return f"{place}{self.path}: {self.message}" if self.path else f"{place}{self.message}"
 

@@ -1,4 +1,4 @@
-"""Who submits an application: a user and the groups the user is in."""
+"""Submitter of an application: a user and the groups the user is in."""
 
 from dataclasses import dataclass
 

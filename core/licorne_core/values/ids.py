@@ -27,17 +27,17 @@ def bare_partition(name: PartitionName) -> str:
 
 
 def partition_key(name: PartitionName) -> str:
-    """What the names of one partition of an RM have in common, whatever their case of letters."""
+    """Common key of the names of one partition of an RM, in any case of letters."""
     return bare_partition(name).lower()
 
 
 def rm_of(name: PartitionName) -> RmId:
-    """The RM whose partition it is."""
+    """Return the RM of the partition."""
     return RmId(name[1:].partition("]")[0])
 
 
 def normalize_partition(rm_id: RmId, name: str) -> PartitionName | None:
-    """What the wire's partition name means to this RM; None when it is another RM's.
+    """Partition of the RM by its name on the wire; None when it is another RM's.
 
     The wire may say nothing, the bare name, or the bracketed name of its own RM
     (spec § 1.6.5). Any case of ``default`` means the default partition. Other names stay as they

@@ -1,4 +1,4 @@
-"""Which names are allowed where (spec §§ 2.3, 2.5, 2.6, 3.9)."""
+"""Legal names of users, groups, queues and partitions (spec §§ 2.3, 2.5, 2.6, 3.9)."""
 
 from licorne_core.values.errors import shown
 from licorne_core.values.patterns import Pattern
@@ -16,7 +16,7 @@ ROOT = "root"
 """The name of the queue above all others, and the beginning of every full path."""
 
 WILDCARD = "*"
-"""Everybody, in access lists; in limits everybody without a limit of their own."""
+"""All users, in access lists; in limits all users without a limit of their own."""
 
 _QUEUE = Pattern("[a-zA-Z0-9_:#/@-]{1,64}")
 _PARTITION = Pattern("[a-zA-Z0-9_.:#@-]{1,64}")
@@ -30,47 +30,47 @@ _PATTERN_CHARACTERS = frozenset("^$*+?()[{}|")
 
 
 def is_queue_name(name: str) -> bool:
-    """Whether it can name a queue, or be one part of a queue's path."""
+    """True if it can name a queue, or be one part of a queue's path."""
     return _QUEUE.matches(name)
 
 
 def is_partition_name(name: str) -> bool:
-    """Whether it can name a partition; brackets and slashes have a meaning of their own."""
+    """True if it can name a partition; brackets and slashes have a meaning of their own."""
     return _PARTITION.matches(name)
 
 
 def is_rule_name(name: str) -> bool:
-    """Whether it can name a placement rule."""
+    """True if it can name a placement rule."""
     return _RULE.matches(name)
 
 
 def is_user_name(name: str) -> bool:
-    """Whether it can be a user who submits, has a limit, or stands in a filter."""
+    """True if it can be the name of a user in a submission, a limit or a filter."""
     return _USER.matches(name)
 
 
 def is_group_name(name: str) -> bool:
-    """Whether it can be a group in a limit or a filter."""
+    """True if it can be a group in a limit or a filter."""
     return _GROUP.matches(name)
 
 
 def is_acl_user(name: str) -> bool:
-    """Whether an access list takes it as a user."""
+    """True if an access list takes it as a user."""
     return _ACL_USER.matches(name)
 
 
 def is_acl_group(name: str) -> bool:
-    """Whether an access list takes it as a group."""
+    """True if an access list takes it as a group."""
     return _ACL_GROUP.matches(name)
 
 
 def is_pattern(entry: str) -> bool:
-    """Whether the only entry of a filter's list is a regular expression and not a name."""
+    """True if the only entry of a filter's list is a regular expression and not a name."""
     return not _PATTERN_CHARACTERS.isdisjoint(entry)
 
 
 def found(name: str | None) -> str:
-    """What was found instead of a legal name, for the end of a message; None for no name."""
+    """Ending of a message that shows an illegal name; None for no name."""
     if name is None:
         return "found no name"
     return f"found '{shown(name)}'" if name else "found an empty name"

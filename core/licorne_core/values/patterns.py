@@ -11,7 +11,7 @@ import re2  # type: ignore[import-untyped]
 from licorne_core.values.errors import ConfigError, Problem
 
 MAX_INSTRUCTIONS = 4_096
-"""How long a compiled expression may be; matching takes time in proportion."""
+"""Most instructions of a compiled expression; matching takes time in proportion."""
 
 _MAX_MEMORY = 2 * 1024 * 1024
 """Bytes for one expression. Compiling gives up when they are used, so that it is short."""
@@ -35,7 +35,7 @@ class ProgramTooLarge(ConfigError):
 class Pattern:
     """A compiled regular expression.
 
-    `text` is how it was written, `size` the number of instructions that it is compiled to.
+    `text` is its source, `size` its number of compiled instructions.
     """
 
     __slots__ = ("_compiled", "size", "text")
@@ -64,11 +64,11 @@ class Pattern:
         return f"<Pattern {self.text!r}>"
 
     def search(self, subject: str) -> bool:
-        """Whether it matches anywhere in the subject (spec § 3.9: filters are not anchored)."""
+        """True if it matches anywhere in the subject (spec § 3.9: filters are not anchored)."""
         return self._compiled.search(subject.encode("utf-8", "replace")) is not None
 
     def matches(self, subject: str) -> bool:
-        """Whether it matches the whole subject."""
+        """True if it matches the whole subject."""
         return self._compiled.fullmatch(subject.encode("utf-8", "replace")) is not None
 
     def remove(self, subject: str) -> str:

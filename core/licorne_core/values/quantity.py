@@ -60,7 +60,7 @@ def _looks_like_suffix(suffix: str) -> bool:
 
 
 def _factor(name: str, suffix: str) -> int | None:
-    """What the number is multiplied by; None for a suffix that is not this resource's."""
+    """Multiplier of the number; None for a suffix that is not this resource's."""
     if name != VCORE:
         return _FACTORS.get(suffix)
     if suffix == "m":

@@ -1,10 +1,10 @@
-"""Items in key order, without sorting: a heap that forgets stale entries when it meets them.
+"""Items in key order, without sorting: a heap that drops stale entries lazily.
 
 One ranking stands in every queue (over its children or applications) and in every application (over
 its ask groups). It gives the order of spec § 4.10, § 5.2 and § 5.3.2; a changed key costs one
-entry. An item is *active*, or *set aside* because nothing can be done for it at the moment
-(`scheduling/waiting/waiting.py` says what it waits for), or not here. Keys are tuples that end in something
-unique, so that the order never depends on who came first.
+entry. An item is *active*, or *set aside* because it is blocked at the moment (its blocker is in
+`scheduling/waiting/waiting.py`), or not here. Keys are tuples that end in something unique, so that
+the order never depends on order of arrival.
 """
 
 from collections.abc import Hashable, Iterator
@@ -46,22 +46,21 @@ class _Place:
         self.serial = serial
         self.active = True
         self.entry: Ranked | None = None
-        """What others were shown of it under this key."""
+        """Entry that callers hold for it under this key."""
 
     def rank(self) -> tuple[Key, int]:
-        """What it is ordered by: no two have the same."""
+        """Sort key of the place: no two have the same."""
         return self.key, self.serial
 
     def show(self) -> Ranked:
-        """The valid entry, which is made for the first who asks."""
+        """Return the valid entry, which is made on the first call."""
         if self.entry is None:
             self.entry = _make(Ranked, (self.key, self.serial, self.item))
         return self.entry
 
 
 _Entry = tuple[Key, int, _Place]
-"""What stands in the heap. Two with the same number lead to the same place, so that places are
-never ordered."""
+"""Heap entry. Two with the same number lead to the same place, so that places are never ordered."""
 
 
 class Ranking(Generic[T]):
@@ -69,7 +68,7 @@ class Ranking(Generic[T]):
 
     Always true: the heap has an entry for every active item, with the serial number of its place;
     entries with other numbers are stale. `improved` has the entries whose key became smaller, the
-    latest last: whoever keeps items of this ranking in a heap of its own reads them.
+    latest last, for callers with a heap of their own over items of this ranking.
     """
 
     __slots__ = ("_active", "_heap", "_places", "_serial", "forgotten", "improved")
@@ -78,7 +77,7 @@ class Ranking(Generic[T]):
         """Start empty."""
         self._serial = 0
         self.forgotten = 0
-        """How many entries `improved` has lost."""
+        """Number of entries that `improved` has lost."""
         self.improved: list[Ranked] = []
         self._heap: list[_Entry] = []
         self._places: dict[T, _Place] = {}
@@ -100,7 +99,7 @@ class Ranking(Generic[T]):
         return len(self._places)
 
     def __contains__(self, item: T) -> bool:
-        """Whether the item is ranked."""
+        """True if the item is ranked."""
         return item in self._places
 
     def put(self, item: T, key: Key) -> None:
@@ -172,12 +171,12 @@ class Ranking(Generic[T]):
         return None if place is None else place.show()
 
     def is_active(self, item: T) -> bool:
-        """Whether the item can be looked at."""
+        """True if the item can be looked at."""
         place = self._places.get(item)
         return place is not None and place.active
 
     def has_only(self, item: T) -> bool:
-        """Whether the item is active, and no other one is ranked: then its key decides nothing."""
+        """True if the item is active, and no other one is ranked: then its key decides nothing."""
         return len(self._places) == 1 and self.is_active(item)
 
     def top(self) -> T | None:

@@ -1,7 +1,7 @@
-"""Which things have changed since somebody looked last: one log for any number of readers.
+"""Log of changed things, for any number of readers.
 
-A reader keeps the `count` up to which it has read. What changed several times is read once, so the
-log is never longer than there are things, and no reader has to be waited for.
+A reader keeps the `count` up to which it has read. A thing with several changes is read once, so
+the log is never longer than there are things, and no reader has to be waited for.
 """
 
 from collections.abc import Hashable, Iterator
@@ -16,7 +16,7 @@ class Recent(Generic[T]):
     __slots__ = ("_last", "count")
 
     count: int
-    """How many changes were noted so far."""
+    """Number of changes noted so far."""
 
     def __init__(self) -> None:
         """Nothing has changed yet."""
@@ -30,7 +30,7 @@ class Recent(Generic[T]):
         self._last[thing] = self.count
 
     def number(self, thing: T) -> int:
-        """Which change was the thing's last; 0 if it has not changed."""
+        """Number of the thing's last change; 0 if it has not changed."""
         return self._last.get(thing, 0)
 
     def forget(self, thing: T) -> None:
@@ -42,7 +42,7 @@ class Recent(Generic[T]):
         self._last.clear()
 
     def since(self, count: int) -> Iterator[T]:
-        """What has changed since the count was that, the latest first."""
+        """Yield the things changed since that count, the latest first."""
         for thing, number in reversed(self._last.items()):
             if number <= count:
                 return

@@ -24,12 +24,12 @@ class Reservation:
     items: Items
     """Amounts that other asks have to leave free on the node."""
     exclusive: bool = False
-    """Whether other asks have to leave the whole node (property ``reservation.exclusive``)."""
+    """True if other asks have to leave the whole node (property ``reservation.exclusive``)."""
     idle_since: float | None = None
     """Since when its ask could not have the node if it were empty, as reviews found; None if it
     could (`scheduling/reservations/review.py`)."""
     gives_way: bool = False
-    """Whether the last review found that it gives way to asks below their queue's guarantee."""
+    """True if the last review found that it gives way to asks below their queue's guarantee."""
 
 
 class HolderReason(NamedTuple):
@@ -45,7 +45,7 @@ class HolderReason(NamedTuple):
 
 
 NO_REASON = HolderReason("", "", {})
-"""Nobody has looked for the reason."""
+"""No reason, as none was looked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class QueueReservations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationBound:
-    """As many nodes are reserved as may be: of `most` for `whom`, by the configured `key`."""
+    """The bound on reserved nodes is reached: `most` for `whom`, by the configured `key`."""
 
     whom: str
     reserved: int

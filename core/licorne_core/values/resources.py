@@ -52,37 +52,37 @@ def sum_of(sizes: Iterable[Resources]) -> dict[str, int]:
 
 
 def without_zeros(size: Resources) -> dict[str, int]:
-    """The same without the names whose amount is zero."""
+    """Return the amounts without zeros."""
     return {name: value for name, value in size.items() if value}
 
 
 def is_zero(size: Resources) -> bool:
-    """Whether nothing is left when zeros are dropped."""
+    """True if nothing is left when zeros are dropped."""
     return not any(size.values())
 
 
 def has_negative(size: Resources) -> bool:
-    """Whether any amount is below zero."""
+    """True if any amount is below zero."""
     return any(value < 0 for value in size.values())
 
 
 def fits(limit: Resources, size: Resources) -> bool:
-    """Whether the size fits; what the limit does not define is zero there."""
+    """True if the size fits; what the limit does not define is zero there."""
     return all(value <= max(0, limit.get(name, 0)) for name, value in size.items())
 
 
 def fits_max_undefined(limit: Resources, size: Resources) -> bool:
-    """Whether the size fits; what the limit does not define is unlimited."""
+    """True if the size fits; what the limit does not define is unlimited."""
     return all(value <= max(0, limit[name]) for name, value in size.items() if name in limit)
 
 
 def is_strictly_greater_than_zero(size: Resources) -> bool:
-    """Whether nothing is below zero and something is above."""
+    """True if nothing is below zero and something is above."""
     return not has_negative(size) and any(value > 0 for value in size.values())
 
 
 def equals(left: Resources, right: Resources) -> bool:
-    """Whether all amounts are the same, an absent name being zero."""
+    """True if all amounts are the same, an absent name being zero."""
     return all(left.get(name, 0) == right.get(name, 0) for name in left.keys() | right.keys())
 
 
@@ -105,7 +105,7 @@ def charge(total: dict[str, int], items: Items) -> None:
 
 
 def refund(total: dict[str, int], items: Items) -> None:
-    """Take off a running total in place; a name whose amount reaches zero is dropped."""
+    """Subtract from a running total in place; a name whose amount reaches zero is dropped."""
     for name, value in items:
         left = total.get(name, 0) - value
         if left:

@@ -1,9 +1,9 @@
-"""How much one RM may have, and how much it has (reliability A7).
+"""Caps on the resources of one RM, and its use of them (reliability A7).
 
-Whatever adds to what an RM has is refused beyond a cap, with the cap and the value. Memory is
-reckoned, not measured: each thing counts with its share of the derived structures. The sum was
-between three quarters and three times of what Python takes, wherever it was compared. The reckoning
-is part of the decisions, and is the same on every machine.
+Additions beyond a cap are refused, with the cap and the value. Memory is reckoned, not measured:
+each thing counts with its share of the derived structures. The sum was between three quarters and
+three times of Python's memory, wherever it was compared. The reckoning is part of the decisions,
+and is the same on every machine.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -16,13 +16,13 @@ ASK_BYTES = 1_000
 """An ask or allocation with its request, its places in heaps and on its node."""
 
 GROUP_BYTES = 3_000
-"""A group of asks with its class, its blocker and what it waits for."""
+"""A group of asks with its class and its blocker."""
 
 APPLICATION_BYTES = 5_000
 """An application without its tags, asks and groups."""
 
 NODE_BYTES = 3_000
-"""A node without its attributes and what is on it."""
+"""A node without its attributes and contents."""
 
 QUEUE_BYTES = 8_000
 """A queue with its configuration."""
@@ -33,7 +33,7 @@ ENTRY_BYTES = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RmCaps:
-    """How much one RM may have, over all its partitions."""
+    """Caps of one RM, over all its partitions."""
 
     partitions: int = 1_000
     queues: int = 50_000
@@ -52,7 +52,7 @@ class RmCaps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RmCounts:
-    """How much one RM has; the fields mean the same as in `RmCaps`."""
+    """Use of one RM; the fields mean the same as in `RmCaps`."""
 
     partitions: int
     queues: int
@@ -65,17 +65,17 @@ class RmCounts:
 
 
 class Shortage(IntEnum):
-    """What nobody gets any more, because the process is short of memory."""
+    """Kind of requests refused, because the process is short of memory."""
 
     NONE = 0
     NEW = 1
     """RMs that are not here are refused, and asks of RMs with more than an equal share."""
     ALL = 2
-    """Everything that takes memory is refused, of all RMs; what is there stays."""
+    """All additions are refused, of all RMs; present objects stay."""
 
 
 class MemoryPressure:
-    """Whether the process is short of memory; it is the same object for all RMs."""
+    """True if the process is short of memory; it is the same object for all RMs."""
 
     __slots__ = ("reason", "share", "shortage")
 
@@ -83,7 +83,7 @@ class MemoryPressure:
         """There is no shortage."""
         self.shortage = Shortage.NONE
         self.reason = ""
-        """What is said to those who are refused."""
+        """Message of refusals."""
         self.share = 0
         """Reckoned bytes of each RM if all had the same."""
 
@@ -94,7 +94,7 @@ class MemoryPressure:
         self.share = sum(held) // max(1, len(held))
 
     def refuses(self, memory: int, *, new: bool) -> bool:
-        """Whether an RM with so many reckoned bytes gets nothing more, or nothing new.
+        """True if an RM with so many reckoned bytes gets nothing more, or nothing new.
 
         At first only those wait that have more than an equal share: what one RM has in plenty must
         not cost another its asks.
@@ -105,7 +105,7 @@ class MemoryPressure:
 
 
 class Holdings:
-    """What one RM has. Who adds something checks first; who adds or drops it says so."""
+    """Quota use of one RM. Callers check before they add, and report additions and removals."""
 
     __slots__ = (
         "applications",
@@ -162,7 +162,7 @@ class Holdings:
             self._check_memory(f"allocation {key}", ASK_BYTES + footprint, new=not exists)
 
     def check_growth(self, key: str, footprint: int) -> None:
-        """What an ask or allocation takes grows by so many bytes."""
+        """Check that an ask or allocation may grow by so many bytes."""
         if footprint > 0:
             self._check_memory(f"allocation {key}", footprint)
 

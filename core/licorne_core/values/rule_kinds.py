@@ -17,7 +17,7 @@ RECOVERY = "recovery"
 
 
 class Submission(Protocol):
-    """What a rule looks at of a new application."""
+    """Properties of a new application that rules read."""
 
     @property
     def queue_name(self) -> str:
@@ -26,7 +26,7 @@ class Submission(Protocol):
 
     @property
     def user(self) -> UserGroup:
-        """Who submits it."""
+        """Submitter of the application."""
         ...
 
     @property
@@ -65,17 +65,17 @@ class RuleKind:
     parameters: Callable[[str], Mapping[str, str]] = _no_parameters
 
     def nothing_given(self, value: str) -> str:
-        """What keeps the rule from matching where `part` is None."""
+        """Reason that the rule does not match where `part` is None."""
         return f"no {self.value_names} {value} given" if self.value_names else "no queue given"
 
     @property
     def value_missing(self) -> str:
-        """What is wrong with a rule that lacks its value."""
+        """Error of a rule that lacks its value."""
         return f"a {self.name} queue rule must have a {self.value_names} name set"
 
 
 def unknown_rule(name: str) -> str:
-    """What is wrong with a rule of a name that `RULES` does not have."""
+    """Error of a rule of a name that `RULES` does not have."""
     return f"unknown rule name specified {name}, failing placement rule config"
 
 

@@ -1,10 +1,10 @@
-"""The tags of an application, whose keys are compared without regard to case (spec § 1.5)."""
+"""Tags of an application, whose keys are compared without regard to case (spec § 1.5)."""
 
 from collections.abc import Iterator, Mapping
 
 
 class IndexedTags(Mapping[str, str]):
-    """Tags for those who look for very many names: after the first one, each costs the same.
+    """Tags for many lookups: after the first one, each costs the same.
 
     The tags must not change.
     """
@@ -26,7 +26,7 @@ class IndexedTags(Mapping[str, str]):
         return iter(self._tags)
 
     def __len__(self) -> int:
-        """How many tags there are."""
+        """Number of tags."""
         return len(self._tags)
 
     def first(self, name: str) -> str:

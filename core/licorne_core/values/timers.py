@@ -13,7 +13,7 @@ _SLACK = 64
 
 
 class Due(StrEnum):
-    """What a partition has to do at a time."""
+    """Kind of a partition's deadline."""
 
     COMPLETE = "complete"
     PLACEHOLDERS = "stop placeholders"
@@ -33,7 +33,7 @@ class Due(StrEnum):
 
 
 class Timer(NamedTuple):
-    """What is due, and for which application, ask or predicate check, where it is about one."""
+    """Kind of a deadline, and its application, ask or predicate check, if it has one."""
 
     due: Due
     app_id: AppId = AppId("")
@@ -59,7 +59,7 @@ class Timers(Generic[T]):
         self._serial = 0
 
     def __contains__(self, name: T) -> bool:
-        """Whether the name has a deadline."""
+        """True if the name has a deadline."""
         return name in self._deadlines
 
     def names(self) -> list[T]:

@@ -13,7 +13,7 @@ class Tuning:
     node_index: bool = True
     parking: bool = True
     fill_work: int = 4_000
-    """What looking for the nodes of a class may cost at once, in units of about a microsecond."""
+    """Most work of one search for a class's nodes, in units of about a microsecond."""
     slice_size: int = 500
     """Applications, requests and nodes that may end at once: a few milliseconds of work."""
     timeout_size: int = 500

@@ -1,4 +1,4 @@
-"""Reports for those who look, by what is read; `Views` finds what they are made of."""
+"""Reports for readers, by subject; `Views` finds the objects for them."""
 
 from licorne_core.views.audit.steps import Concern, Finding
 from licorne_core.views.in_order import InOrder

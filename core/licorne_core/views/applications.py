@@ -126,7 +126,7 @@ def _place(request: Request) -> Place:
 
 
 def _is_ask(request: Request) -> bool:
-    """Whether the RM knows it as an ask."""
+    """True if the RM knows it as an ask."""
     return request.is_pending or request.state in SHOWN_AS_ASKS
 
 
@@ -178,7 +178,7 @@ def _known(app: Application) -> Iterator[tuple[Request, Allocation]]:
 
 
 class _Logs:
-    """What there is to say of groups, made once for all asks of one: there may be very many."""
+    """Log entries of groups, made once for all asks of one: there may be very many."""
 
     def __init__(self, app: Application) -> None:
         self._app = app
@@ -215,7 +215,7 @@ def _assumed_node(request: Request) -> str:
 
 
 def _log(group: AskGroup) -> tuple[AskLogEntry, ...]:
-    """What kept the asks of a group back so far, the latest reason last."""
+    """Reasons that kept the asks of a group back so far, the latest last."""
     found = sorted((entry.time, message, entry.times) for message, entry in group.log.items())
     return tuple(
         AskLogEntry(message=message, last_time=time, count=times) for time, message, times in found

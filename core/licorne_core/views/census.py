@@ -1,7 +1,7 @@
-"""What the applications of a partition come to: by state, and their asks by what is in the way.
+"""Census of a partition: applications by state, and their asks by obstacle.
 
-Nothing is tried anew. An ask that was looked at in vain has its blocker, and the blocker says which
-check has found it; what no check stops waits for its turn.
+Nothing is tried anew. An ask that was tried in vain has its blocker, which names the failed check;
+an ask without one waits for its turn.
 """
 
 from collections import Counter
@@ -118,7 +118,7 @@ def _add_reserved(
     nodes: Counter[tuple[QueuePath, str]],
     kept: dict[tuple[QueuePath, str], dict[str, int]],
 ) -> Iterator[None]:
-    """Add what is reserved for one application."""
+    """Add the reservations of one application."""
     for number, request in enumerate(list(app.reserved.values()), 1):
         reservation = request.reservation
         if reservation is not None and reservation.node_id is not None:
@@ -130,9 +130,9 @@ def _add_reserved(
 
 
 def waiting_by_code(partition: Partition, most: int) -> tuple[dict[str, int], bool]:
-    """How many asks wait, by code, of so many applications and groups; and whether these are all.
+    """Count waiting asks by code, over so many applications and groups; True if these are all.
 
-    It is what the census says of pending asks, for those who look in the middle of the work.
+    It is the census of pending asks, for readers in the middle of the work.
     """
     found: Counter[str] = Counter()
     left = most
@@ -160,7 +160,7 @@ def _counted_for(app: Application) -> list[tuple[str, str]]:
 
 
 def stops_all(partition: Partition, app: Application) -> str:
-    """The code of what stops all asks of an application; empty for nothing."""
+    """Code of the obstacle to all asks of an application; empty for none."""
     if partition.holds or not partition.nodes.by_id:
         return "PARTITION_NOT_SCHEDULING"
     if app.state not in SCHEDULABLE:
@@ -177,7 +177,7 @@ def stops_all(partition: Partition, app: Application) -> str:
 
 
 def stops(app: Application, group: AskGroup) -> str:
-    """The code of what stops the asks of a group, or of their wait for a turn."""
+    """Code of the obstacle to the asks of a group, or of their wait for a turn."""
     blocker: Blocker | None = group.blocker or app.blocker
     match blocker:
         case None:
@@ -194,5 +194,5 @@ def stops(app: Application, group: AskGroup) -> str:
 
 
 def _kind(quota: Quota) -> str:
-    """Whose quota it is: ``queue``, ``user`` or ``group``."""
+    """Kind of the quota: ``queue``, ``user`` or ``group``."""
     return quota.kind if isinstance(quota, Tracker) else "queue"

@@ -53,7 +53,7 @@ _DROPS_ASKS = frozenset({AppState.RESUMING, AppState.FAILING})
 """In these states an application has lost its asks, as its gang has not come together in time."""
 
 ROUNDS = 5
-"""How often it begins anew because the ask that it looked at is not what it was."""
+"""Most restarts because the ask has changed meanwhile."""
 
 
 def explain(partition: Partition, app: Application, key: str) -> Iterator[Explanation | None]:
@@ -150,7 +150,7 @@ def explain_preempted(record: PreemptionRecord) -> Explanation:
 
 
 def why_stopped(request: Request) -> str:
-    """Why the RM was told to stop it, as reports say it; empty for one that may go on.
+    """Reason that the RM was asked to stop it; empty for one that may go on.
 
     A placeholder whose real request went away meanwhile counts as timed out (spec § 6.12).
     """
@@ -198,12 +198,12 @@ def _stop(partition: Partition, request: Request) -> str:
 
 
 def _record(partition: Partition, request: Request) -> PreemptionRecord | None:
-    """For whom or what it has to go, or one of its key had to go before; None for neither."""
+    """Preemption record of the request, or of an earlier one of its key; None for neither."""
     return partition.ledger.find(request.ask.app_id, request.key)
 
 
 def _cause(record: PreemptionRecord) -> str:
-    """For whom or what a victim had to go."""
+    """Beneficiary or reason of a victim, as text."""
     if record.beneficiary_queue is None or record.rule is PreemptionRule.QUOTA:
         queue = record.beneficiary_queue or record.victim_queue
         return f"because queue {queue.path} had more than its maximum"
@@ -243,7 +243,7 @@ def _explain_pending(
 
 
 def _asks_ahead(app: Application, place: Place) -> Generator[None, None, int]:
-    """How many pending asks of its application are looked at before the one with that place."""
+    """Number of pending asks of its application ahead of the one with that place."""
     count = looks = 0
     for group in list(app.groups.values()):
         for one in _places(group):
@@ -265,7 +265,7 @@ def _places(group: AskGroup) -> list[Place]:
 
 
 def _applications_ahead(app: Application) -> Generator[None, None, int]:
-    """How many applications of its leaf are looked at before it."""
+    """Number of applications of its leaf ahead of it."""
     leaf = app.leaf
     if not isinstance(leaf, Queue):
         return 0
@@ -333,7 +333,7 @@ def _checks_before_nodes(
 
 
 def starting_checks(partition: Partition, app: Application) -> Iterator[Check]:
-    """Whether it is the application's turn to start in a state-aware leaf (spec § 5.2)."""
+    """True if it is the application's turn to start in a state-aware leaf (spec § 5.2)."""
     leaf = partition.leaf_of(app)
     if app.state is AppState.ACCEPTED and partition.changes.is_state_aware(leaf):
         first = leaf.admission.starting or leaf.admission.next_accepted()

@@ -1,4 +1,4 @@
-"""The check of the nodes: why each is out, and for whom nodes are reserved (spec § 7.4, § 8.5)."""
+"""Check of the nodes: obstacle of each, and holders of reservations (spec § 7.4, § 8.5)."""
 
 from collections import Counter
 from collections.abc import Generator
@@ -39,16 +39,16 @@ class Holders:
     """
 
     def __init__(self, reserved: ReservedAsks) -> None:
-        """None yet; `reserved` knows whose a reservation is."""
+        """Start empty; `reserved` knows the holders of reservations."""
         self._reserved = reserved
         self._of: dict[QueuePath, OfQueue] = {}
 
     def __len__(self) -> int:
-        """How many queues there are."""
+        """Number of queues."""
         return len(self._of)
 
     def add(self, node: Node) -> int:
-        """One node more, which counts once for each queue; how many reservations it has."""
+        """Add a node, which counts once for each queue; return its number of reservations."""
         looks = 0
         for reservation in islice(node.reservations.values(), MOST_ON_A_NODE):
             queue = self._reserved.holder(reservation).leaf.path
@@ -70,7 +70,7 @@ class Holders:
 
 
 class OfQueue:
-    """What is reserved for one queue; `shown` is an idle reservation if there is one."""
+    """Reservations for one queue; `shown` is an idle reservation if there is one."""
 
     def __init__(self, queue: QueuePath, first: Reservation) -> None:
         """Nothing yet."""
@@ -108,9 +108,9 @@ class OfQueue:
 
 
 def nodes_check(partition: Partition, request: Request) -> NodesCheck:
-    """Every node asked, without a pause; of those out, the first cause (spec § 7.4).
+    """Check every node without a pause; of excluded ones, report the first cause (spec § 7.4).
 
-    It does not say for whom nodes are reserved.
+    It does not name holders of reservations.
     """
     asking = nodes_asked(partition, request)
     while True:

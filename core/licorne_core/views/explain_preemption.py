@@ -1,4 +1,4 @@
-"""Why preemption does not help an ask, or how far it has come: the law and its numbers (§ 9)."""
+"""Explanation of preemption for an ask: its progress, or the law against it (§ 9)."""
 
 from licorne_core.messages.reasons import PreemptionCheck
 from licorne_core.model.apps.application import Application
@@ -8,7 +8,7 @@ from licorne_core.scheduling.preemption import Law, Refusal
 from licorne_core.values.resources import describe
 
 MOST_SPARED = 3
-"""Queues of which it is said how priorities compare there, the lowest."""
+"""Most queues whose priority comparisons are shown, the lowest."""
 
 UNDER_WAY = "PREEMPTION_UNDER_WAY"
 """The code of the check of an ask for which victims were told to stop."""
@@ -32,9 +32,9 @@ _TEXTS = {
 
 
 def preemption_check(partition: Partition, app: Application, request: Request) -> PreemptionCheck:
-    """What preemption does for a pending ask, as of the last turn of the partition.
+    """State of preemption for a pending ask, as of the last turn of the partition.
 
-    Of a search the last one that was made is reported.
+    It reports the last search that was made.
     """
     return (
         _underway(partition, request)
@@ -94,7 +94,7 @@ def _not_allowed(
 
 
 def _searched(partition: Partition, request: Request) -> PreemptionCheck:
-    """What the last search came to; readers may ask at any time, and a search takes long."""
+    """Result of the last search; readers may ask at any time, and a search takes long."""
     wants = request.group.preemption_request
     found: Refusal | None = None if wants is None else wants.refusal
     if wants is None or found is None:
@@ -128,7 +128,7 @@ def _searched(partition: Partition, request: Request) -> PreemptionCheck:
 
 
 def _spared(found: Refusal) -> str:
-    """Whom priority spares: both sides as children of the queue where their ways meet (law 6)."""
+    """Comparisons by which priority spares allocations, below the meeting queue (law 6)."""
     return "".join(
         f"; in queue {one.queue} it counts as priority {one.ask}, and who is spared there "
         f"as {one.other} or more"

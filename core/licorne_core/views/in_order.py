@@ -1,4 +1,4 @@
-"""Long lists of names in order, for readers who must not hold up others."""
+"""Long lists of names in order, for readers that must not hold up others."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
@@ -9,13 +9,13 @@ Name = TypeVar("Name", bound=str)
 
 
 class InOrder(Generic[Name]):
-    """Names of one moment, which are put in order as somebody walks through.
+    """Names of one moment, sorted as the reader goes on.
 
     Before the first there is a None wherever the reader may pause.
     """
 
     count: int
-    """How many names there are, those among them that do not fit."""
+    """Number of names, including those that do not fit."""
 
     def __init__(self, names: Iterable[Name], fits: Callable[[Name], bool] | None = None) -> None:
         """Those that fit, or all."""

@@ -78,7 +78,7 @@ class PartitionViews:
         return tuple(map(self.partition, self.partition_names(rm_id)))
 
     def partition_names(self, rm_id: RmId | None = None) -> list[PartitionName]:
-        """The names of all partitions, or of those of one RM, for those who read one by one."""
+        """Names of all partitions, or of those of one RM, for reading one by one."""
         rms = self._registry.rms
         chosen = rms.values() if rm_id is None else [rms[rm_id]] if rm_id in rms else []
         return list(chain.from_iterable(rm.partitions for rm in chosen))
@@ -88,7 +88,7 @@ class PartitionViews:
         return partition_report(self._registry.partition(name))
 
     def running(self, rm_id: RmId) -> int:
-        """How many allocations of an RM are booked and known to it; 0 if it is not here."""
+        """Number of allocations of an RM that are booked and known to it; 0 if it is not here."""
         rm = self._registry.rms.get(rm_id)
         return 0 if rm is None else sum(p.tally.allocations for p in rm.partitions.values())
 
@@ -104,7 +104,7 @@ class PartitionViews:
         return placement_report(self._registry.partition(partition))
 
     def audit(self, partition: PartitionName) -> Iterator[Finding | None]:
-        """What does not agree in the books, with a None wherever the reader may pause."""
+        """Yield differences in the books, with a None wherever the reader may pause."""
         return audit(self._registry.partition(partition))
 
     def counters(self, partition: PartitionName) -> Counters:
@@ -117,41 +117,41 @@ class PartitionViews:
         return 0 if rm is None else rm.context.answers_late
 
     def waiting(self, partition: PartitionName, most: int) -> tuple[dict[str, int], bool]:
-        """How many asks wait, by the code of what stops them, and whether those are all.
+        """Count waiting asks by the code of their obstacle; True if those are all.
 
         So many applications and groups of asks are looked at.
         """
         return waiting_by_code(self._registry.partition(partition), most)
 
     def census(self, partition: PartitionName) -> Iterator[Census | None]:
-        """What the applications of the partition come to, made as somebody walks through.
+        """Make the census of the partition, as the reader goes on.
 
         There is a None wherever the reader may pause, and the census at the end.
         """
         return census(self._registry.partition(partition))
 
     def standing(self, rm_id: RmId, partition: str, app_id: str, key: str) -> Standing | None:
-        """Where an ask stands and what is in its way; None if there is no such ask.
+        """Standing of an ask: its queue and obstacle; None if there is no such ask.
 
-        `partition` is the name as the RM says it.
+        `partition` is its name as sent by the RM.
         """
         rm = self._registry.rms.get(rm_id)
         return None if rm is None else standing(rm, partition, app_id, key)
 
 
 class NodeViews(PartitionViews):
-    """Nodes, with what is on them and what they are kept for."""
+    """Nodes, with their contents and reservations."""
 
     def node_ids(self, partition: PartitionName) -> list[NodeId]:
-        """The ids of all nodes, sorted, for those who read node by node."""
+        """Ids of all nodes, sorted, for reading node by node."""
         return sorted(self._registry.partition(partition).nodes.by_id)
 
     def node_ids_in_order(self, partition: PartitionName) -> InOrder[NodeId]:
-        """The same, for those who read many."""
+        """Ids of all nodes in order, for readers of many."""
         return InOrder(self._registry.partition(partition).nodes.by_id)
 
     def node(self, partition: PartitionName, node_id: str, *, detail: bool = True) -> NodeReport:
-        """One node with what is on it."""
+        """One node with its contents."""
         owner = self._registry.partition(partition)
         return node_report(owner, find_node(owner, node_id), detail=detail)
 
@@ -163,7 +163,7 @@ class NodeViews(PartitionViews):
         return allocations_on(owner, find_node(owner, node_id))
 
     def foreign_on(self, partition: PartitionName, node_id: str) -> list[Allocation]:
-        """What other schedulers run on a node."""
+        """Allocations of other schedulers on a node."""
         owner = self._registry.partition(partition)
         return list(find_node(owner, node_id).foreign.values())
 
@@ -179,9 +179,10 @@ class NodeViews(PartitionViews):
     def reservations_on(
         self, partition: PartitionName, node_id: str, *, reasoned: bool = True
     ) -> Iterator[ReservationReport | None]:
-        """Those of one node by time, made as somebody walks through.
+        """Reservations of one node by time, made as the reader goes on.
 
-        There is a None wherever the reader may pause. With `reasoned` each says why its ask waits.
+        There is a None wherever the reader may pause. With `reasoned` each has the reason that its
+        ask waits.
         """
         owner = self._registry.partition(partition)
         return reservations_on(owner, find_node(owner, node_id), reasoned=reasoned)
@@ -189,13 +190,13 @@ class NodeViews(PartitionViews):
     def first_reservations(
         self, partition: PartitionName, node_id: str, most: int
     ) -> tuple[ReservationReport, ...]:
-        """So many of one node, for those who show a few in one piece."""
+        """So many reservations of one node, in one piece."""
         owner = self._registry.partition(partition)
         return first_reservations(owner, find_node(owner, node_id), most)
 
 
 class Views(NodeViews):
-    """Finds what is asked for and has it reported; what is not there raises NotFound by name."""
+    """Finds objects and reports them; a missing one raises NotFound by name."""
 
     def queues(self, partition: PartitionName) -> QueueReport:
         """The whole tree, from root."""
@@ -244,7 +245,7 @@ class Views(NodeViews):
     def app_ids_in_order(
         self, partition: PartitionName, *, queue: str = "", state: str = "active"
     ) -> InOrder[AppId]:
-        """What `applications` would report, in order, by the names that `application` knows."""
+        """Names of applications in order, with the filters of `applications`."""
         owner = self._registry.partition(partition)
         if queue:
             self.queue(partition, queue)
@@ -266,7 +267,7 @@ class Views(NodeViews):
         return app_report(owner, find_application(owner, app_id), detail=detail, limit=limit)
 
     def asks(self, partition: PartitionName, app_id: str) -> Iterator[AskReport | None]:
-        """All asks of one application in order, made as somebody walks through.
+        """All asks of one application in order, made as the reader goes on.
 
         There is a None wherever the reader may pause.
         """
@@ -284,17 +285,17 @@ class Views(NodeViews):
     def reservations_of(
         self, partition: PartitionName, app_id: str, *, reasoned: bool = True
     ) -> Iterator[ReservationReport]:
-        """The nodes reserved for asks of one application, made as somebody walks through.
+        """Nodes reserved for asks of one application, made as the reader goes on.
 
-        With `reasoned` each says why its ask waits.
+        With `reasoned` each has the reason that its ask waits.
         """
         owner = self._registry.partition(partition)
         return reservations_of(owner, find_application(owner, app_id), reasoned=reasoned)
 
     def outstanding(self, partition: PartitionName) -> Iterator[OutstandingShape | None]:
-        """How many asks quota would admit and no node takes, by size, the most frequent first.
+        """Asks that quota would admit and no node takes, by size, the most frequent first.
 
-        There is a None wherever the reader may pause. What changes meanwhile may be missed.
+        There is a None wherever the reader may pause. Later changes may be missed.
         """
         return outstanding_shapes(scan(self._registry.partition(partition)))
 
@@ -304,7 +305,7 @@ class Views(NodeViews):
         return InOrder(owner.limits.known(kind, owner.tree.limited()))
 
     def usage(self, partition: PartitionName, kind: str, name: str) -> Iterator[UsageReport | None]:
-        """What a user or a group has and may have, queue by queue.
+        """Usage and limits of a user or a group, queue by queue.
 
         There is a None wherever the reader may pause, and the report at the end.
         """
@@ -313,7 +314,7 @@ class Views(NodeViews):
     def usages(
         self, partition: PartitionName, kind: str, names: Iterable[str | None]
     ) -> Iterator[UsageReport | None]:
-        """The same of many, each read when its turn comes; who is gone by then is left out."""
+        """Usage of many, each read in its turn; a removed name is left out."""
         for name in names:
             yield None
             if name is not None:
@@ -350,7 +351,7 @@ class Views(NodeViews):
     ) -> Iterator[PreemptionRecord]:
         """Victims of preemption, the latest first: all, or those of an application or of a key.
 
-        With `before` only those with lower numbers. They are looked up as somebody walks through.
+        With `before` only those with lower numbers. They are looked up as the reader goes on.
         """
         return self._registry.partition(partition).ledger.latest(app_id, key, before=before)
 

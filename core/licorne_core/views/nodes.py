@@ -1,4 +1,4 @@
-"""Nodes with what is on them, and what they are reserved for."""
+"""Nodes with their contents and reservations."""
 
 from collections.abc import Iterator
 from itertools import islice

@@ -1,4 +1,4 @@
-"""How much a cluster is short of: asks that quota would admit and no node takes (spec § 8.12)."""
+"""Shortage of a cluster: asks that quota would admit and no node takes (spec § 8.12)."""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,11 +9,11 @@ from licorne_core.values.runs import in_runs
 from licorne_core.views.outstanding_scan import Outstanding
 
 _Size = tuple[int, Shape, dict[QueuePath, int]]
-"""A size: minus how many asks are of it, its amounts, and how many are in each queue."""
+"""A size: minus its number of asks, its amounts, and its number of asks by queue."""
 
 
 def outstanding_shapes(found: Iterable[Outstanding | None]) -> Iterator[OutstandingShape | None]:
-    """What was found, by size: the most frequent size first.
+    """Outstanding asks by size, the most frequent first.
 
     There is a None wherever the reader may pause.
     """

@@ -1,9 +1,8 @@
-"""What quota would admit and no node takes: how much the cluster is short of (spec § 8.12).
+"""Scan for the shortage of a cluster: asks that quota admits and no node takes (spec § 8.12).
 
-An ask counts when it was looked at, no node took it, and it fits in what its user, its group and
-its queues may still have, behind those that come before it. The size of the cluster does not bound
-it: that is what an autoscaler is to change. An ask that waits for its turn or for an answer of the
-RM is not without a node.
+An ask counts when it was tried, no node took it, and it fits in the headroom of its user, its group
+and its queues, behind the asks before it. The size of the cluster does not bound it: an autoscaler
+is to change that. An ask that waits for its turn or for an answer of the RM is not without a node.
 """
 
 from collections.abc import Iterable, Iterator
@@ -37,7 +36,7 @@ class Outstanding(NamedTuple):
 
 
 Scan = Iterator[Outstanding | None]
-"""What is found, and a None for each look at something else."""
+"""Results, and a None for each look at something else."""
 
 
 def scan(partition: Partition) -> Scan:
@@ -59,7 +58,7 @@ def scan(partition: Partition) -> Scan:
 
 
 def unreported(scanning: Scan) -> tuple[list[ContainerState], Scan | None]:
-    """The asks in the next part of a scan that the RM was not told of, and what is left of it.
+    """Return the unreported asks in the next part of a scan, and the rest of the scan.
 
     They count as reported from now on.
     """
@@ -77,7 +76,7 @@ def unreported(scanning: Scan) -> tuple[list[ContainerState], Scan | None]:
 
 
 def _report(found: Outstanding, looks: int, states: list[ContainerState]) -> int:
-    """Report the first asks of a group that were not; how many looks are left then."""
+    """Report the first unreported asks of a group; return the looks left."""
     group, app_id = found.group, found.app.app_id
     if group.reported >= found.asks:
         return looks
@@ -94,14 +93,14 @@ def _report(found: Outstanding, looks: int, states: list[ContainerState]) -> int
 
 
 class _Rooms:
-    """What is left of each maximum for those who come next."""
+    """Headroom of each maximum for the next asks."""
 
     def __init__(self, root: Queue) -> None:
         self._root = root
         self._left: dict[Quota, dict[str, int]] = {}
 
     def take(self, quotas: Iterable[Quota], items: Items, wanted: int) -> int:
-        """How many of so many asks fit; they take their room."""
+        """Take room for as many of so many asks as fit; return their number."""
         bounds = [self._room(q) for q in quotas if q.max is not None and q is not self._root]
         for room in bounds:
             for name, value in items:

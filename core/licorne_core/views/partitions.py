@@ -25,7 +25,7 @@ def rm_report(rm: Rm) -> RmReport:
 
 
 def partition_report(partition: Partition) -> PartitionReport:
-    """One partition. What is assumed, or replaces a placeholder, still counts as an ask."""
+    """One partition. An assumed ask, or a replacement of a placeholder, still counts as an ask."""
     tally = partition.tally
     policy = partition.nodes.order.policy
     return PartitionReport(

@@ -1,4 +1,4 @@
-"""Queues: what they are, have and may have."""
+"""Queues: settings, usage and maxima."""
 
 from collections import deque
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
-"""Where one ask stands: its queue, and the code of what is in its way.
+"""Standing of one ask: its queue, and the code of its obstacle.
 
-It is what a census says of the ask, at a price that depends on nothing else that waits.
+It is the census of the ask, at a cost that depends on no other waiting ask.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from licorne_core.views.census import REPLACES_PLACEHOLDER, WAITS_FOR_ANSWER, st
 
 
 class Standing(NamedTuple):
-    """What is known of an ask."""
+    """Queue and obstacle of an ask."""
 
     partition: PartitionName
     queue: QueuePath

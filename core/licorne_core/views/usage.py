@@ -1,4 +1,4 @@
-"""What users and groups have, for those who look (spec §§ 10, 12.4)."""
+"""Usage of users and groups, for readers (spec §§ 10, 12.4)."""
 
 from collections.abc import Generator, Iterator, Mapping
 

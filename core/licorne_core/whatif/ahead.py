@@ -1,4 +1,4 @@
-"""How far a plan looks ahead: as long as delays of preemption make asks and queues wait."""
+"""Horizon of a plan: as long as delays of preemption make asks and queues wait."""
 
 from collections.abc import Iterable
 
@@ -30,5 +30,5 @@ def seconds_ahead(partitions: Iterable[Partition], now: float) -> float:
 
 
 def has_nothing_to_wait_for(partitions: Iterable[Partition]) -> bool:
-    """Whether no ask is pending, and no queue above its maximum has its turn to come."""
+    """True if no ask is pending, and no queue above its maximum has its turn to come."""
     return not any(p.tree.root.pending or p.quota_clock.is_waiting for p in partitions)

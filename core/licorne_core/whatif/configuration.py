@@ -46,7 +46,7 @@ _Name = tuple[PartitionName, AppId, AllocationKey]
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """What stood before the update."""
+    """State before the update."""
 
     partitions: list[Partition]
     queues: Snapshots
@@ -54,13 +54,13 @@ class _Before:
     excesses: dict[Place, Excess]
     holds: tuple[str, ...]
     removed: list[PlannedVictim]
-    """What runs in partitions that the configuration does not have."""
+    """Allocations in partitions outside the new configuration."""
 
 
 def plan_configuration(
     scheduler: Scheduler, command: UpdateConfiguration, now: float, spent: Spent = lambda: 0.0
 ) -> ConfigurationPlan | ConfigurationPlanRefused:
-    """What would happen if a registered RM's update were carried out at the time `now`.
+    """Plan a registered RM's update at the time `now`.
 
     The scheduler is used up: give a copy. Once all of the budget is `spent` the plan ends, and is
     not complete.
@@ -105,7 +105,7 @@ def _look(rehearsal: Rehearsal, command: UpdateConfiguration) -> _Before:
 
 
 def _plan(rehearsal: Rehearsal, before: _Before, config: Configuration) -> ConfigurationPlan:
-    """What the update, which has been carried out, brings about as time goes on."""
+    """Effects of the update, which has been carried out, as time goes on."""
     queues = compared(before.queues, rehearsal.partitions)
     limits = exceeded_limits(rehearsal.partitions, before.excesses)
     ahead = seconds_ahead(rehearsal.partitions, rehearsal.now)
@@ -171,7 +171,7 @@ def _placed(rehearsal: Rehearsal, before: _Before) -> Capped[PlannedAsk]:
 
 
 def _blocked(rehearsal: Rehearsal, before: _Before) -> Capped[PlannedAsk]:
-    """The asks that another check stops by now, and those whose partition is gone."""
+    """Asks with a new obstacle, and those whose partition is gone."""
     found: Capped[PlannedAsk] = Capped()
     there = {partition.name for partition in rehearsal.partitions}
     for ask in before.waiting.values():
@@ -188,7 +188,7 @@ def _blocked(rehearsal: Rehearsal, before: _Before) -> Capped[PlannedAsk]:
 
 
 def _kinds(before: Waiting) -> Iterator[str]:
-    """Whether it is new that an ask is stopped."""
+    """True if it is new that an ask is stopped."""
     if not before.code:
         yield NEW
 

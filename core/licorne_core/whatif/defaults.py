@@ -26,7 +26,7 @@ from licorne_core.whatif import words
 from licorne_core.whatif.plans import Capped, DefaultedValue
 
 DEFAULT = "default"
-"""The origin of what nobody gives."""
+"""Origin of a default value."""
 
 _STANDARD = QueueSettings()
 PROPERTY_DEFAULTS: Mapping[str, str] = {
@@ -43,7 +43,7 @@ PROPERTY_DEFAULTS: Mapping[str, str] = {
     BACKOFF_THRESHOLD: "off",
     BACKOFF_DELAY: f"{_STANDARD.backoff_delay:g}s",
 }
-"""What holds for each property that the scheduler looks at where nobody gives it."""
+"""Default of each property that the scheduler reads."""
 
 _QUEUE_DEFAULTS: Mapping[str, str] = {
     "resources.guaranteed": words.NONE,
@@ -53,7 +53,7 @@ _QUEUE_DEFAULTS: Mapping[str, str] = {
     "adminacl": "nobody but who administers above",
 }
 _OF_THE_CLUSTER = frozenset({"resources.guaranteed", "resources.max"})
-"""What root cannot have: it has what its nodes have."""
+"""Properties that root cannot have: it has the size of its nodes."""
 
 _PARTITION_DEFAULTS: Mapping[str, str] = {
     "placementrules": words.NO_RULES,
@@ -129,7 +129,7 @@ def _properties(queue: QueueConfig, above: _Above) -> Iterator[tuple[str, str, s
 
 
 class _Given:
-    """Which keys a text has: a value may be given that is the default."""
+    """Keys of a text: a given value may be the default."""
 
     def __init__(self, text: str) -> None:
         """Of a text that has been found to be right."""
@@ -148,7 +148,7 @@ class _Given:
                 waiting += [(f"{path}[{i}]", item) for i, item in enumerate(node.items)]
 
     def has(self, place: str, what: str) -> bool:
-        """Whether the thing at a place has a value under keys that are joined by full stops."""
+        """True if the thing at a place has a value under keys that are joined by full stops."""
         node: document.Node | None = self._mappings.get(place)
         for key in what.split("."):
             if isinstance(node, document.Scalar):

@@ -18,13 +18,13 @@ Place = tuple[PartitionName, str, str, str]
 
 
 class Excess(NamedTuple):
-    """How much somebody has beyond a limit: amounts by resource name, and applications."""
+    """Excess over a limit: amounts by resource name, and applications."""
 
     amounts: Mapping[str, int]
     applications: int
 
     def is_within(self, other: "Excess") -> bool:
-        """Whether nothing of it is more than of the other."""
+        """True if nothing of it is more than of the other."""
         return self.applications <= other.applications and not exceeds(self.amounts, other.amounts)
 
 
@@ -32,16 +32,16 @@ NO_EXCESS = Excess({}, 0)
 
 
 def excesses(partitions: Iterable[Partition]) -> dict[Place, Excess]:
-    """What everybody has beyond limits."""
+    """Excess of all users and groups over limits."""
     return {place: excess_of(tracker) for place, _, tracker in _exceeded(partitions)}
 
 
 def exceeded_limits(
     partitions: Iterable[Partition], before: Mapping[Place, Excess]
 ) -> Capped[ExceededLimit]:
-    """All limits of which somebody has more, by partition, users first, by name and queue.
+    """Exceeded limits, by partition, users first, by name and queue.
 
-    `before` is what there was in excess before the change.
+    `before` is the excess before the change.
     """
     found: Capped[ExceededLimit] = Capped()
     for place, partition, tracker in _exceeded(partitions):
@@ -62,19 +62,19 @@ def _exceeded(partitions: Iterable[Partition]) -> Iterator[tuple[Place, Partitio
 
 
 def excess_of(tracker: Tracker) -> Excess:
-    """What somebody has beyond a limit."""
+    """Excess of a user or group over a limit."""
     most = tracker.max_applications
     beyond = max(0, tracker.started_applications - most) if most else 0
     return Excess(over_max(tracker), beyond)
 
 
 def is_exceeded(tracker: Tracker) -> bool:
-    """Whether more is allocated than the limit says, or more applications run."""
+    """True if more is allocated than the limit says, or more applications run."""
     return excess_of(tracker) != NO_EXCESS
 
 
 def over_max(quota: Quota) -> dict[str, int]:
-    """What is allocated beyond the maximum, by resource name."""
+    """Allocated amounts beyond the maximum, by resource name."""
     beyond = {
         name: quota.allocated.get(name, 0) - bound for name, bound in (quota.max or EMPTY).items()
     }
@@ -82,7 +82,7 @@ def over_max(quota: Quota) -> dict[str, int]:
 
 
 def exceeds(amounts: Mapping[str, int], others: Mapping[str, int]) -> bool:
-    """Whether there is more of anything than among the others."""
+    """True if there is more of anything than among the others."""
     return any(value > others.get(name, 0) for name, value in amounts.items())
 
 

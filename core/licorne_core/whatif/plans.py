@@ -1,4 +1,4 @@
-"""What a plan says: immutable reports. Seconds count from the moment of the plan, 0.0 is at once.
+"""Plans as immutable reports. Seconds count from the moment of the plan, 0.0 is at once.
 
 Resources are in bytes, milli-cores or counts. A list has `MOST` entries at most; counts are of all.
 """
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Capped(Generic[T]):
-    """The first entries of a list, and how many there are in all and of each kind."""
+    """First entries of a list, with its full length and the number of each kind."""
 
     __slots__ = ("count", "items", "kinds")
 
@@ -31,7 +31,7 @@ class Capped(Generic[T]):
 
     @property
     def is_full(self) -> bool:
-        """Whether what comes is only counted."""
+        """True if what comes is only counted."""
         return self.count >= MOST
 
     def add(self, item: T, *kinds: str) -> None:
@@ -42,7 +42,7 @@ class Capped(Generic[T]):
         self.kinds.update(kinds)
 
     def count_one(self) -> None:
-        """One more that nobody has made, as the list is full."""
+        """Count an entry that was not made, as the list is full."""
         self.count += 1
 
 
@@ -57,11 +57,11 @@ class PlannedValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedQueue:
-    """A queue that would be another one.
+    """A queue that would change.
 
-    `change` is ``added``, ``draining``, ``removed`` or ``changed``. `over_max` is what it has
-    allocated beyond its new maximum, and `over_max_before` what it has beyond the one it had.
-    `applications` are those in it and below.
+    `change` is ``added``, ``draining``, ``removed`` or ``changed``. `over_max` is its excess over
+    its new maximum, and `over_max_before` that over its old one. `applications` are those in it and
+    below.
     """
 
     partition: PartitionName
@@ -144,7 +144,7 @@ class DefaultedValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanCounts:
-    """How many entries each list of a configuration's plan would have without an end.
+    """Full length of each list of a configuration's plan.
 
     Of the queues some drain, and some would have more above their maxima than they have. Of the
     limits and of the blocked asks some are new: those that nothing exceeds or stops before.
@@ -164,11 +164,11 @@ class PlanCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigurationPlan:
-    """What would happen if a configuration were applied.
+    """Plan of a configuration update.
 
-    Not `complete`: there was too much to work out, or something is due only after `horizon`, which
-    is how many seconds the plan looks ahead, or there are `holds`: reasons for which nothing is
-    scheduled for the RM just now.
+    Not `complete`: there was too much to work out, or something is due only after `horizon`, the
+    seconds that the plan looks ahead, or there are `holds`: reasons for which nothing is scheduled
+    for the RM just now.
     """
 
     checksum: str
@@ -196,7 +196,7 @@ class ConfigurationPlanRefused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionPlan:
-    """Where an application would go. `rejection` is why it would not be accepted.
+    """Queue for an application. `rejection` is the reason against accepting it.
 
     `rule` is the placement rule that chose the queue, empty where there are none. `holds` are
     reasons for which nothing is scheduled for the RM just now.

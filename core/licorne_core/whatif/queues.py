@@ -1,4 +1,4 @@
-"""What becomes of queues when a configuration is applied: their values before and after."""
+"""Effects of a configuration on queues: their values before and after."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -28,9 +28,9 @@ class Snapshot(NamedTuple):
     applications: int
     """In it and below."""
     goes: bool
-    """Whether it drains."""
+    """True if it drains."""
     over_max: Mapping[str, int]
-    """What it has allocated beyond its maximum."""
+    """Allocated amounts beyond its maximum."""
 
 
 Snapshots = dict[tuple[PartitionName, QueuePath], Snapshot]
@@ -58,7 +58,7 @@ def _snapshots_of(partition: Partition) -> Iterator[tuple[Queue, Snapshot]]:
 
 
 def compared(before: Snapshots, partitions: Iterable[Partition]) -> Capped[PlannedQueue]:
-    """What became of the queues; `partitions` are those that there are now.
+    """Changes of the queues; `partitions` are the present ones.
 
     A queue that has to go and holds no application is removed, as nothing can keep it. That the
     cleaner has not come yet makes no difference (spec § 4.3).
@@ -111,7 +111,7 @@ def _compared(
 
 
 def _kinds(queue: PlannedQueue) -> Iterator[str]:
-    """What is worse than before."""
+    """Kinds of worsening since before."""
     if queue.change == DRAINING:
         yield DRAINING
     if exceeds(queue.over_max, queue.over_max_before):

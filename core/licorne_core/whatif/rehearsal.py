@@ -1,4 +1,4 @@
-"""The copy as it goes on: what it decides for one RM, and how that RM would take it."""
+"""The copy as it goes on: its decisions for one RM, and the RM's part."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -36,10 +36,10 @@ DECISIONS = 256
 """Decisions between two looks at the budget."""
 
 FOR_TURNS = 0.7
-"""The share of the budget at which the copy decides no more; what is left is for a last look."""
+"""Share of the budget at which the copy decides no more; the rest is for a last look."""
 
 Spent = Callable[[], float]
-"""Which share of the budget is spent, from 0.0 to 1.0; whoever asks for a plan measures it."""
+"""Share of the budget that is spent, from 0.0 to 1.0, measured by the caller."""
 
 _ASKED = frozenset(
     {
@@ -52,7 +52,7 @@ _ASKED = frozenset(
 
 
 class Placed(NamedTuple):
-    """An allocation that was made, and after how many seconds."""
+    """An allocation, and the seconds until it."""
 
     partition: PartitionName
     allocation: Allocation
@@ -60,7 +60,7 @@ class Placed(NamedTuple):
 
 
 class Stopped(NamedTuple):
-    """A victim of preemption, and after how many seconds its RM was told to stop it."""
+    """A victim of preemption, and the seconds until its RM was asked to stop it."""
 
     partition: PartitionName
     record: PreemptionRecord
@@ -81,10 +81,10 @@ class Rehearsal:
     stopped: list[Stopped]
     """The victims of preemption, in order."""
     is_over: bool
-    """Whether the budget was spent before everything had happened."""
+    """True if the budget was spent before everything had happened."""
 
     def __init__(self, scheduler: Scheduler, rm_id: RmId, now: float, spent: Spent) -> None:
-        """Over a scheduler that is given away; it is asked what is `spent` before each turn."""
+        """Take over a scheduler that is given away; `spent` is called before each turn."""
         self.scheduler = scheduler
         self.rm_id = rm_id
         self.now = now
@@ -112,7 +112,7 @@ class Rehearsal:
         return tuple(held)
 
     def has_left(self, share: float) -> bool:
-        """Whether less than that share of the budget is spent. If not, the plan is not complete."""
+        """True if less than that share of the budget is spent. If not, the plan is not complete."""
         has_left = self._spent() < share
         self.is_over = self.is_over or not has_left
         return has_left

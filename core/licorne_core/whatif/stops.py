@@ -1,4 +1,4 @@
-"""What stops the asks of an RM: for each that waits, the first check that fails."""
+"""Obstacles to the asks of an RM: for each waiting one, the first check that fails."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
@@ -30,7 +30,7 @@ class Waiting(NamedTuple):
         return "" if self.check is None else self.check.code
 
     def message(self) -> str:
-        """What stops it in a sentence, and what preemption does about it."""
+        """Obstacle in a sentence, with the state of preemption."""
         if self.check is None:
             return ""
         text = self.check.message()

@@ -39,7 +39,7 @@ def plan_submission(
     now: float,
     spent: Spent = lambda: 0.0,
 ) -> SubmissionPlan:
-    """What would happen if a registered RM submitted the application and its asks at `now`.
+    """Plan the submission of an application and its asks by a registered RM at `now`.
 
     The keys of the asks must differ. The scheduler is used up: give a copy. Once all of the budget
     is `spent` the plan ends, and is not complete.
@@ -105,7 +105,7 @@ def _asks(
     asks: Sequence[Ask],
     refused: dict[AllocationKey, str],
 ) -> list[PlannedAsk]:
-    """All asks in the order in which they came, each with what has become of it."""
+    """All asks in the order of arrival, each with its outcome."""
     placed = {
         made.allocation.key: made
         for made in rehearsal.placed
@@ -149,7 +149,7 @@ def _planned(
 
 
 def _victims(rehearsal: Rehearsal, app: Application) -> list[PlannedVictim]:
-    """Those who would have to go for the application; others have to go without it as well."""
+    """Victims for the application; others have to go without it as well."""
     return [
         victim_of(stopped)
         for stopped in rehearsal.stopped

@@ -1,4 +1,4 @@
-"""Settings in the words of a configuration, for those who compare two of them."""
+"""Settings in the words of a configuration, for comparisons."""
 
 from licorne_core.config.schema import (
     NodeSortPolicy,
@@ -32,7 +32,7 @@ def switch(on: bool) -> str:
 
 
 def template(config: TemplateConfig | None) -> str:
-    """What dynamic leaves are made from."""
+    """Settings of dynamic leaves."""
     if config is None or config == TemplateConfig():
         return NONE
     parts = [
@@ -50,7 +50,7 @@ def rules(configs: tuple[PlacementRuleConfig, ...]) -> str:
 
 
 def node_order(policy: NodeSortPolicy) -> str:
-    """How nodes are ordered."""
+    """Order of nodes."""
     by = f" by {policy.attribute}" if policy.type is NodeSortType.SPREAD else ""
     weights = ",".join(f"{name}={weight:g}" for name, weight in sorted(policy.weights.items()))
     return f"{policy.type.value}{by} ({weights})"

@@ -1,4 +1,4 @@
-"""Every key of a configuration: what it takes, what it counts as where it is absent, what it does.
+"""Keys of a configuration: values, defaults and effects.
 
 The parser knows the keys of these tables and no others, so that no key is without a description.
 `docs/reference.py` writes ``docs/configuration-reference.md`` from them.

@@ -1,11 +1,11 @@
-"""What is said of a key, and the keys of one mapping."""
+"""Description of a key, and the keys of one mapping."""
 
 from dataclasses import dataclass
 from enum import Enum
 
 
 class Kind(Enum):
-    """What the value of a key is, in the words of the reference."""
+    """Kind of a key's value, in the words of the reference."""
 
     TEXT = "text"
     FLAG = "`true` or `false`"
@@ -26,12 +26,12 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key: its name, the kind of its value, what it does, and the section of the specification.
+    """One key: its name, kind of value, effect, and section of the specification.
 
-    `default` is what an absent key counts as, in the form in which it would be written; empty for
-    nothing. `choices` are all words that the value may be, and `allowed` says in words what else is
-    asked of it. `inside` has the keys of a mapping. `where` says for which queues a property
-    counts. `works` is False for a key that is read, checked and shown, and does nothing else.
+    `default` is the value of an absent key, in the form of the configuration; empty for none.
+    `choices` are all words that the value may be, and `allowed` has further requirements in words.
+    `inside` has the keys of a mapping. `where` names the queues for which a property counts.
+    `works` is False for a key that is read, checked and shown, and does nothing else.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The keys of a queue, and of what is in it (spec §§ 2.1 to 2.6)."""
+"""Keys of a queue, and of its parts (spec §§ 2.1 to 2.6)."""
 
 from licorne_core.config.keys.key import Key, Kind, Section
 

@@ -236,4 +236,4 @@ EXTRA = Section(
         ),
     )
 )
-"""What an RM may send beside the queues."""
+"""Keys that an RM may send in addition to the queues."""

@@ -1,4 +1,4 @@
-"""One application: who submitted it, what it asks for and what it has (spec § 5)."""
+"""One application: its submitter, its asks and its allocations (spec § 5)."""
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
@@ -27,11 +27,11 @@ IDLE_GROUPS = 16
 """Groups that an application may have before one that becomes empty is forgotten."""
 
 GroupItem = AskGroup | ReservationRequest | PreemptionRequest
-"""What an application ranks: groups, and what they want when no node takes their asks."""
+"""Items that an application ranks: groups, and their requests when no node takes their asks."""
 
 
 class Awaited(Enum):
-    """What an application has deadlines for."""
+    """Subject of an application's deadline."""
 
     BACK_OFF = "the end of its back-off"
     RESERVATION = "an ask that is old enough to have a node reserved"
@@ -39,7 +39,7 @@ class Awaited(Enum):
 
 
 class Deadline(NamedTuple):
-    """What is awaited, and for which group."""
+    """Subject and group of a deadline."""
 
     what: Awaited
     group: AskGroup | None = None
@@ -114,11 +114,11 @@ class Application:
     failure: str
     """Why an operator has ended it; empty if none has."""
     arrivals: int
-    """How many requests it was given so far."""
+    """Number of requests it was given so far."""
     holdings: Holdings
-    """What its RM has, of which it is a part; groups and requests count there."""
+    """Quota use of its RM, which includes its groups and requests."""
     tally: Tally
-    """What all applications of its partition have, of which it is a part."""
+    """Totals of all applications of its partition, including this one."""
     footprint: int
     """Bytes of memory that its tags, groups of users and task groups take, as reckoned."""
     requests: dict[AllocationKey, Request]
@@ -132,11 +132,11 @@ class Application:
     reserved: dict[AllocationKey, Request]
     """The requests with a reservation: pending ones, and assumed ones whose promise rests."""
     pending_total: dict[str, int]
-    """What its pending requests want, by resource name."""
+    """Amounts of its pending requests, by resource name."""
     allocated: dict[str, int]
-    """What is booked for it without its placeholders, by resource name."""
+    """Booked amounts without its placeholders, by resource name."""
     placeholder_allocated: dict[str, int]
-    """What is booked for its placeholders, by resource name (spec § 6.2)."""
+    """Booked amounts of its placeholders, by resource name (spec § 6.2)."""
     placeholder_count: int
     """Its placeholders that are booked and that the RM knows of."""
     highest: dict[str, int]
@@ -148,16 +148,15 @@ class Application:
     ranking: Ranking[GroupItem]
     """Its groups in the order in which they are tried."""
     blocker: Any
-    """What keeps the whole application from being tried (`scheduling/waiting/waiting.py`); else None."""
+    """Blocker of the whole application (`scheduling/waiting/waiting.py`), if any."""
     blocked_by: tuple[Bound, ...]
-    """What those who watch know to let it not start (spec § 4.12)."""
+    """Published limits that keep it from starting (spec § 4.12)."""
     owner: Owner
-    """Whose usage its allocations are; set by the limit book."""
+    """User and group that its usage counts for; set by the limit book."""
     trackers: tuple[Tracker, ...]
-    """What counts its usage for its user and its group; set by the limit book."""
+    """Trackers of its user and its group; set by the limit book."""
     quotas: tuple[Quota, ...]
-    """What bounds its asks: its trackers that have a limit, then its queues up to root; set by the
-    limit book."""
+    """Quotas of its asks: limited trackers, then its queues up to root; set by the limit book."""
 
     def __init__(
         self,
@@ -225,7 +224,7 @@ class Application:
         return self.owner.group
 
     def can(self, event: AppEvent) -> bool:
-        """Whether the event leads anywhere from the present state."""
+        """True if the event leads anywhere from the present state."""
         return (self.state, event) in TRANSITIONS
 
     def enter(self, event: AppEvent, now: float) -> bool:
@@ -322,7 +321,7 @@ class Application:
 
     @property
     def is_allocating(self) -> bool:
-        """Whether it has a node for one of its asks, or a placeholder (spec § 4.12)."""
+        """True if it has a node for one of its asks, or a placeholder (spec § 4.12)."""
         return bool(self.reserved or self.allocation_count)
 
     @property
@@ -331,13 +330,13 @@ class Application:
         return len(self.requests) - self.pending_count - self.allocation_count
 
     def is_idle(self) -> bool:
-        """Whether it has neither asks nor allocations (spec § 5.1.1: time to complete)."""
+        """True if it has neither asks nor allocations (spec § 5.1.1: time to complete)."""
         return not self.requests
 
     def asks_in_order(self, limit: int | None = None) -> list[Place]:
-        """What the RM waits for, as it is looked at (spec § 5.3.2): all, or the first.
+        """Asks in the order of the pass, as the RM sees them (spec § 5.3.2): all, or the first.
 
-        That is what is pending, assumed, or about to replace a placeholder.
+        These are pending, assumed, or about to replace a placeholder.
         """
         waiting = chain.from_iterable(group.places() for group in self.groups.values())
         if self.backing_off:

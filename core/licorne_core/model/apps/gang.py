@@ -19,7 +19,7 @@ DEFAULT_TIMEOUT = 900.0
 """Seconds for which placeholders are kept if the application does not say (spec § 5.4)."""
 
 LEAST_TIMEOUT = 0.001
-"""Seconds that are left to placeholders whose time is over before they come."""
+"""Seconds left to placeholders that arrive after their timeout."""
 
 CREATION_TAG = "yunikorn.apache.org/creationTime"
 """The tag of an application with the unix seconds from which the timeout counts."""
@@ -28,7 +28,7 @@ _MAX_MILLISECONDS = (2**63 - 1) // 1_000_000
 
 
 class GangStyle(StrEnum):
-    """What becomes of a gang that has not come together in time (spec § 6.8)."""
+    """Fate of a gang whose placeholders time out (spec § 6.8)."""
 
     SOFT = "Soft"
     """The application runs on without it: its asks are dropped, and the RM sends them again."""
@@ -59,9 +59,9 @@ class TaskGroup:
         self.count = 0
         """Placeholders that were taken, new and recovered ones."""
         self.replaced = 0
-        """Placeholders whose place a real allocation took."""
+        """Number of placeholders replaced by real allocations."""
         self.timed_out = 0
-        """Placeholders that ended in another way, or were told to while nobody waits for that."""
+        """Number of placeholders that ended in another way, or are stopping unawaited."""
         self.free: list[Request] = []
         self.cancelled: dict[Request, None] = {}
 
@@ -80,16 +80,16 @@ def _arrival(placeholder: Request) -> int:
 
 
 class GangEnd(NamedTuple):
-    """What is still to be done to an application whose placeholders have to go."""
+    """Rest of the work on an application whose placeholders have to go."""
 
     app: Any
-    """The application; what it is, this module need not know."""
+    """The application; untyped, as this module must not import it."""
     state: AppState
     """Its state when this began."""
     drops_asks: bool
-    """Whether all its asks go too; if not, only those for placeholders do."""
+    """True if all its asks go too; if not, only those for placeholders do."""
     message: str
-    """What the RM is told of placeholders that keep room."""
+    """Message to the RM about placeholders that keep room."""
     rest: Iterator[Request]
     """The requests that it had then, as far as they were not looked at yet."""
 
@@ -109,7 +109,7 @@ class Stopping:
 
 
 class Gang:
-    """What an application said of its gang, and its task groups by name."""
+    """Gang of an application: its task groups by name, and their terms."""
 
     __slots__ = ("free_count", "groups", "placeholder_ask", "style", "timeout")
 
@@ -121,7 +121,7 @@ class Gang:
     ) -> None:
         """No placeholders yet; `timeout` is in seconds from the first that keeps room."""
         self.placeholder_ask = placeholder_ask
-        """What all placeholders take together; empty for an application without a gang."""
+        """Total of all placeholders; empty for an application without a gang."""
         self.style = style
         self.timeout = timeout
         self.groups: dict[str, TaskGroup] = {}
@@ -133,7 +133,7 @@ class Gang:
         return self.groups[ask.task_group]
 
     def open_group(self, task_group: str, *, placeholder: bool) -> TaskGroup | None:
-        """The group whose placeholders a real ask has to wait for; None if it is a normal ask."""
+        """Return the group whose placeholders a real ask waits for; None if it is a normal ask."""
         if placeholder or not self.groups:
             return None
         group = self.groups.get(task_group)
@@ -160,11 +160,11 @@ class Gang:
 
     @property
     def is_open(self) -> bool:
-        """Whether a placeholder is open: it waits, keeps room, or is being replaced."""
+        """True if a placeholder is open: it waits, keeps room, or is being replaced."""
         return any(group.open for group in self.groups.values())
 
     def is_complete(self, kept: Resources) -> bool:
-        """Whether its placeholders keep all the room that it asked for (spec § 6.7).
+        """True if its placeholders keep all the room that it asked for (spec § 6.7).
 
         Only types that were asked for and are kept count, as in the older core.
         """
@@ -174,12 +174,12 @@ class Gang:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the application asked for a gang when it was submitted."""
+        """True if the application asked for a gang when it was submitted."""
         return not is_zero(self.placeholder_ask)
 
 
 def placeholder_timeout(milliseconds: int, tags: Mapping[str, str], now: float) -> float:
-    """Seconds that placeholders are kept: what was said, less the time already spent (§ 5.4).
+    """Seconds that placeholders are kept: the configured time, less the time spent (§ 5.4).
 
     The time counts from the application's creation, as its tag says it in unix seconds.
     """

@@ -1,4 +1,4 @@
-"""How an application and its placeholders move together (spec § 6), as tables.
+"""State tables of an application and its placeholders (spec § 6).
 
 Theory of operation
 ===================
@@ -31,7 +31,7 @@ from licorne_core.model.apps.states import AppEvent, AppState
 
 
 class PairEvent(StrEnum):
-    """What happens to a placeholder and the real request that is to replace it."""
+    """Event of a placeholder and the real request that is to replace it."""
 
     AGREED = "the RM agrees to the node"
     REFUSED = "the RM refuses the node"
@@ -43,7 +43,7 @@ class PairEvent(StrEnum):
 
 
 class Count(Enum):
-    """What the placeholder counts as from then on."""
+    """Account of the placeholder after a step."""
 
     OPEN = "open"
     """As before: it is open, or counted already."""
@@ -52,7 +52,7 @@ class Count(Enum):
 
 
 class PairStep(NamedTuple):
-    """What the two do: the real one follows `real`, and the placeholder `placeholder` if any."""
+    """Step of a pair: the real one follows `real`, and the placeholder `placeholder` if any."""
 
     real: RequestEvent
     placeholder: RequestEvent | None = None
@@ -83,12 +83,12 @@ PAIRS: dict[tuple[RequestState, RequestState, PairEvent], PairStep] = {
 
 
 class Timeout(NamedTuple):
-    """What happens when the time of the placeholders is up."""
+    """Effect of the placeholder timeout."""
 
     event: AppEvent | None
-    """What the application follows."""
+    """Event that the application follows."""
     drops_asks: bool
-    """Whether all its asks are dropped; if not, only those for placeholders are."""
+    """True if all its asks are dropped; if not, only those for placeholders are."""
 
 
 _RUNS_ON = Timeout(None, drops_asks=False)
@@ -107,7 +107,7 @@ ON_TIMEOUT: dict[tuple[AppState, GangStyle], Timeout] = {
 
 
 class Gone(StrEnum):
-    """What of an application has gone."""
+    """Kind of a request that has left an application."""
 
     ASK = "an ask"
     REAL = "a real allocation"
@@ -115,7 +115,7 @@ class Gone(StrEnum):
 
 
 class Left(StrEnum):
-    """What an application has left."""
+    """Kinds of requests left in an application."""
 
     NOTHING = "nothing"
     PLACEHOLDERS = "booked placeholders only"
@@ -144,7 +144,7 @@ ON_GONE: dict[tuple[AppState, Gone, Left], AppEvent] = {
     (_A.FAILING, _G.PLACEHOLDER, _L.NOTHING): AppEvent.FAIL,
     (_A.FAILING, _G.REAL, _L.NOTHING): AppEvent.FAIL,
 }
-"""By state, by what has gone and by what is left: what the application follows (§§ 5.1.1, 6.8-9).
+"""Application event by state, by departed kind and by remaining kinds (§§ 5.1.1, 6.8-9).
 
 A completing application follows it once its time to complete is over.
 """

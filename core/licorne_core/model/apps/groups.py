@@ -1,4 +1,4 @@
-"""The pending asks of an application by class: what is tried, and what a node may be reserved for.
+"""Pending asks of an application by class, and the asks that may reserve a node.
 
 The asks of a group fit alike, so when one finds no node, none does. Each of them may then have a
 node reserved once it is old enough, in the order in which asks are looked at (spec §§ 5.3, 8.5).
@@ -25,7 +25,7 @@ RESERVATION_AGE = 2.0
 """Seconds that an ask has to have waited before a node is reserved for it (spec § 8.5)."""
 
 GroupKey = tuple[AskClass, str, bool]
-"""What asks of one group have in common: class, task group, and whether they are placeholders."""
+"""Common properties of a group's asks: class, task group, placeholder or not."""
 
 
 def group_key(ask: Ask) -> GroupKey:
@@ -34,7 +34,7 @@ def group_key(ask: Ask) -> GroupKey:
 
 
 class LogEntry(NamedTuple):
-    """A reason for which asks of a group were passed over: when last (unix seconds), how often."""
+    """A reason for passing over asks of a group: last time (unix seconds), number of times."""
 
     time: float
     times: int
@@ -70,9 +70,9 @@ class AskGroup:
     )
 
     app: Any
-    """The application that the asks are of; what it is, this module need not know."""
+    """Application of the asks; untyped, as this module must not import it."""
     blocker: Any
-    """What the group waits for, while it is not tried (`scheduling/waiting/waiting.py`); else None."""
+    """Blocker of the group while it is not tried (`scheduling/waiting/waiting.py`); else None."""
     waiting: int
     """Asks that are pending."""
     assumed: int
@@ -80,22 +80,22 @@ class AskGroup:
     reported: int
     """Pending asks of which the RM knows that no node takes them (spec § 8.12)."""
     refusals: int
-    """How often the RM refused a node that one of the asks was to have."""
+    """Number of refusals by the RM of a node for one of the asks."""
     refused_at: float
     """When the RM's reasons for refusing all nodes were noted last, in unix seconds."""
     attempted: bool
-    """Whether the asks were within their user's quota at least once when they were tried."""
+    """True if the asks were within their user's quota at least once when they were tried."""
     unplaceable: bool
-    """Whether no node would take them when they were tried last."""
+    """True if no node would take them when they were tried last."""
     nowhere: bool
-    """Whether they exceeded the size of the cluster when they were tried last, or no node took
+    """True if they exceeded the size of the cluster when they were tried last, or no node took
     them. A try that ends at another maximum says nothing of it."""
     over_queue: bool
-    """Whether those who watch know the asks to exceed a queue's maximum (spec § 12.1.3)."""
+    """True if it was published that the asks exceed a queue's maximum (spec § 12.1.3)."""
     over_quota: bool
-    """Whether those who watch know the asks to exceed a limit of their user or group."""
+    """True if it was published that the asks exceed a limit of their user or group."""
     _unreported: list[Place] | None
-    """See `unreported`; None before somebody wants it."""
+    """See `unreported`; None before it is read."""
     reservation_request: "ReservationRequest | None"
     """Their request for a node to reserve, once they have found none."""
     preemption_request: "PreemptionRequest | None"
@@ -129,7 +129,7 @@ class AskGroup:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing of the group waits, neither for a node nor for an answer of the RM."""
+        """True if nothing of the group waits, neither for a node nor for an answer of the RM."""
         return not (self.waiting or self.assumed)
 
     def push(self, place: Place) -> None:
@@ -189,7 +189,7 @@ class AskGroup:
             self._unreported = None
 
     def start_afresh(self) -> None:
-        """Nothing of the group waits for anything: who comes later has not been looked at yet."""
+        """Clear the state of past tries: later asks have not been tried yet."""
         self.attempted = False
         self.nowhere = False
         self.refused_at = -inf
@@ -197,7 +197,7 @@ class AskGroup:
             self.log.clear()
 
     def let_go(self) -> None:
-        """Nobody uses the group any more: it knows no asks, as these know it."""
+        """Break the reference circle with its asks, as the group is gone."""
         self.heap.clear()
         self._unreported = None
 
@@ -218,11 +218,11 @@ class AskGroup:
         self.log[reason] = LogEntry(now, 1 if before is None else before.times + 1)
 
     def comes_before(self, other: Place | None) -> bool:
-        """Whether any of its asks stands before another one; without one, whether any waits."""
+        """True if any of its asks stands before another one; without one, whether any waits."""
         return self.waiting > 0 and (other is None or self.first() < other)
 
     def count_before(self, other: Place | None, most: int) -> int:
-        """How many of its asks stand before another one, or wait at all; counts up to `most`."""
+        """Number of pending asks ahead of `other` (all, if None), capped at `most`."""
         heap, positions, count = self.heap, [0], 0
         while positions and count < most:
             position = positions.pop()
@@ -240,17 +240,17 @@ def _forget(place: Place) -> None:
 
 
 def waits(place: Place) -> bool:
-    """Whether the request is pending, at this place."""
+    """True if the request is pending, at this place."""
     request = place.request
     return request.state is PENDING and request.arrival == place.arrival
 
 
 ANY_VERSION = -1
-"""In place of how much had changed: whatever that was, a search is worth it."""
+"""Version that allows a search at any time."""
 
 
 class AgedAsks:
-    """The asks of a group that may have something once they are old enough, as one item.
+    """The asks of a group that may reserve or preempt once they are old enough, as one item.
 
     It is ranked among the groups of its application, behind the first of its asks that is old
     enough: `step` says how far behind. `_ready` has those that are, in order; `_young` the others,
@@ -271,7 +271,7 @@ class AgedAsks:
         self._fill(now)
 
     def qualifies(self, place: Place) -> bool:
-        """Whether the ask may have it, apart from its age."""
+        """True if the ask may have it, apart from its age."""
         return waits(place)
 
     def add(self, place: Place, now: float) -> None:
@@ -293,7 +293,7 @@ class AgedAsks:
         return ready[0] if ready else None
 
     def key(self) -> tuple[object, ...] | None:
-        """What it is ranked by; None if no ask is old enough."""
+        """Rank of the item; None if no ask is old enough."""
         first = self.first()
         return None if first is None else (*first[:3], self.step)
 
@@ -338,7 +338,7 @@ class ReservationRequest(AgedAsks):
         super().__init__(group, age, now)
 
     def qualifies(self, place: Place) -> bool:
-        """Whether the ask has no node reserved."""
+        """True if the ask has no node reserved."""
         reservation = place.request.reservation
         return waits(place) and (reservation is None or reservation.node_id is None)
 
@@ -367,7 +367,7 @@ class PreemptionRequest(AgedAsks):
         self.paused_until = -inf
         """When it may be tried again, in unix seconds."""
         self.searched_at = ANY_VERSION
-        """How much had changed when a search was in vain: the same one would be again."""
+        """Version of the last failed search: the same search would fail again."""
         self.searched_for: Request | None = None
         """The ask that this search was for."""
         self.refusal: Any = None
@@ -376,7 +376,7 @@ class PreemptionRequest(AgedAsks):
         """The nodes that the RM has refused since the last search that came to an end: victims were
         told to stop, or it was in vain."""
         self.is_asking = False
-        """Whether the RM is being asked which victims have to go."""
+        """True if the RM is being asked which victims have to go."""
         self.waits_for: Any = None
         """The kept nodes that it waits for (`scheduling/waiting/kept_nodes.py`), if it does."""
         self.waits_until = -inf
@@ -384,7 +384,7 @@ class PreemptionRequest(AgedAsks):
         super().__init__(group, delay, now)
 
     def qualifies(self, place: Place) -> bool:
-        """Whether the ask may preempt others, and has not done so."""
+        """True if the ask may preempt others, and has not done so."""
         request = place.request
         return waits(place) and request.ask.allow_preempt_other and not request.triggered
 
@@ -396,5 +396,5 @@ class PreemptionRequest(AgedAsks):
         return self.waits_until if maturing is None else min(maturing, self.waits_until)
 
     def has_waited(self, now: float) -> bool:
-        """Whether it has waited long enough for kept nodes."""
+        """True if it has waited long enough for kept nodes."""
         return self.waits_for is not None and now >= self.waits_until

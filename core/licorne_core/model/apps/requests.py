@@ -1,8 +1,8 @@
-"""One request from its arrival to its release: the states that it goes through (spec §§ 5.3, 6, 9).
+"""One request from its arrival to its release: its states (spec §§ 5.3, 6, 9).
 
-A request is what an RM wants (its ask) together with what has become of it. An application has
-one object for each, under one key, from the ask's arrival until nothing of it is left. The table
-below holds every step; a step that is not in it is a defect of the core.
+A request is an ask together with its state. An application has one object for each, under one key,
+from the ask's arrival until nothing of it is left. The table below holds every step; a step that is
+not in it is a defect of the core.
 
     PENDING       waits for a node. It counts in what is pending.
     ASSUMED       is booked on a node, and the RM is being asked whether that node will do. It is
@@ -29,7 +29,7 @@ from licorne_core.values.reservations import Reservation
 
 
 class RequestState(StrEnum):
-    """What has become of a request."""
+    """State of a request."""
 
     PENDING = "pending"
     ASSUMED = "assumed"
@@ -43,7 +43,7 @@ class RequestState(StrEnum):
 
 
 class RequestEvent(StrEnum):
-    """What happens to a request."""
+    """Event of a request."""
 
     ASSUME = "assume"
     """It is booked on a node about which the RM is asked."""
@@ -60,11 +60,11 @@ class RequestEvent(StrEnum):
     MATCH = "match"
     """A placeholder is found for it, and the RM is asked about the node."""
     LINK = "link"
-    """It is to replace a placeholder that the RM is told to stop."""
+    """It is to replace a placeholder that the RM is asked to stop."""
     STOP = "stop"
-    """The RM is told to stop it."""
+    """The RM is asked to stop it."""
     PREEMPT = "preempt"
-    """The RM is told to stop it for the sake of another request."""
+    """The RM is asked to stop it for another request."""
     RELEASE = "release"
     """Its resources are free, or it is not wanted any more."""
 
@@ -136,7 +136,7 @@ class Place(NamedTuple):
 
 
 class Setback(NamedTuple):
-    """How often in a row the RM could not run what an ask was given, the last time just now."""
+    """Number of consecutive failures of the RM to run an ask, up to now."""
 
     failures: int
     until: float
@@ -144,7 +144,7 @@ class Setback(NamedTuple):
 
 
 class Request:
-    """An ask and what has become of it."""
+    """An ask and its state."""
 
     __slots__ = (
         "allocation",
@@ -163,31 +163,31 @@ class Request:
     )
 
     ask: Ask
-    """What the RM wants; another value of the same key after a change of its size."""
+    """The ask as sent by the RM; another value of the same key after a change of its size."""
     create_time: float
     """When the ask was made, in unix seconds."""
     arrival: int
     """Its number among the requests of its application, from 1."""
     state: RequestState
-    """What has become of it; changed by `follow` only."""
+    """Present state; changed by `follow` only."""
     allocation: Allocation | None
-    """Where it is booked; None while it is pending."""
+    """Its allocation; None while it is pending."""
     reservation: Reservation | None
     """The node that is kept for it while it is pending (spec § 8.5)."""
     group: Any
     """The group of asks that it belongs to (`model/apps/groups.py`); None while it backs off."""
     is_queued: bool
-    """Whether its place is in the heap of its group, which forgets places lazily."""
+    """True if its place is in the heap of its group, which forgets places lazily."""
     partner: "Request | None"
-    """The placeholder that it is to replace; of a placeholder, who is to replace it."""
+    """The placeholder that it is to replace; of a placeholder, its successor."""
     promise: Any
-    """What was promised to it, as victims were told to stop for it; None for nothing (§ 9.4)."""
+    """Promise of the resources of its victims; None for none (§ 9.4)."""
     reported: bool
-    """Whether the RM was told that no node takes it (spec § 8.12)."""
+    """True if the RM was told that no node takes it (spec § 8.12)."""
     setback: Setback | None
-    """What the RM could not run of it; None once it could, or before it was tried."""
+    """Failures of the RM to run it; None after a success, or before the first try."""
     triggered: bool
-    """Whether victims were told to stop for it, which happens once (spec § 9.2)."""
+    """True if victims were told to stop for it, which happens once (spec § 9.2)."""
 
     def __init__(self, ask: Ask, create_time: float, arrival: int) -> None:
         """A pending request, of no group yet."""
@@ -230,7 +230,7 @@ class Request:
 
     @property
     def is_pending(self) -> bool:
-        """Whether it waits for a node."""
+        """True if it waits for a node."""
         return self.state is PENDING
 
     def follow(self, event: RequestEvent) -> None:

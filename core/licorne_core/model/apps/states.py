@@ -19,7 +19,7 @@ class AppState(StrEnum):
 
 
 class AppEvent(StrEnum):
-    """What happens to an application; the value is the message where nothing better is known."""
+    """Event of an application; the value is the default message."""
 
     RUN = "runApplication"
     REJECT = "rejectApplication"

@@ -1,6 +1,6 @@
-"""What an application had at the most: read by reports, and derived for them.
+"""Highest usage of an application: read by reports, and derived for them.
 
-It is not kept up to date for each allocation, as nothing is decided by it.
+It is not kept up to date for each allocation, as no decision reads it.
 """
 
 from licorne_core.model.apps.application import Application
@@ -21,7 +21,7 @@ def most_allocated(app: Application) -> Resources:
 
 
 def note_highest(app: Application, items: Items, *, placeholder: bool) -> None:
-    """Amounts are about to go: what was booked until now may be the most there ever was."""
+    """Note usage before amounts are freed: it may be the highest so far."""
     allocated = app.placeholder_allocated if placeholder else app.allocated
     highest = app.highest
     for name, _ in items:

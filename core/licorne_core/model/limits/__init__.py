@@ -1,1 +1,1 @@
-"""User and group limits (spec § 10): whose usage counts where, and what it is bound by."""
+"""User and group limits (spec § 10): attribution of usage, and its bounds."""

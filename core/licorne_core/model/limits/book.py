@@ -65,10 +65,10 @@ class LimitBook:
     def add_idle(
         self, trackers: dict[QueuePath, Tracker], kind: str, name: str, queue: Queue
     ) -> None:
-        """Where a limit of the queue names a user or group, one without usage stands in.
+        """Add an unused tracker where a limit of the queue names a user or group.
 
-        `trackers` are those that there are, by queue, for reports; it is one of a name for which no
-        application counts in that queue or above (spec § 10.8).
+        `trackers` are the existing ones, by queue, for reports. No application counts for the name
+        in that queue or above (spec § 10.8).
         """
         if name in queue.limits.of_kind(kind) and (kind, name) != ("user", WILDCARD):
             limit_of = user_limit if kind == "user" else group_limit
@@ -102,7 +102,7 @@ class LimitBook:
                 yield
 
     def is_booked_right(self, app: Application, leaf: Queue, group: str) -> bool:
-        """Whether the application counts for that group, and is booked in all that bounds it."""
+        """True if the application counts for that group, and is booked in all that bounds it."""
         return group == app.group and app.quotas == _quotas(app, leaf)
 
     def rebook(self, app: Application, leaf: Queue, group: str) -> None:
@@ -131,7 +131,7 @@ class LimitBook:
 
 
 def _quotas(app: Application, leaf: Queue) -> tuple[Quota, ...]:
-    """What bounds the application: its trackers that have a limit, then its queues up to root."""
+    """Quotas of the application: its trackers that have a limit, then its queues up to root."""
     return (*(tracker for tracker in app.trackers if tracker.bounds), *leaf.lineage)
 
 

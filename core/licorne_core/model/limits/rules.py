@@ -1,4 +1,4 @@
-"""Which limit is for which user or group, and which group counts (spec §§ 10.2-10.3, 10.7)."""
+"""Choice of the limit of a user or group, and of the counting group (spec §§ 10.2-10.3, 10.7)."""
 
 from licorne_core.config.schema import LimitConfig
 from licorne_core.model.queues.queue import Queue

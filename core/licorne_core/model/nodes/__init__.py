@@ -1,1 +1,1 @@
-"""Nodes: their capacity, what is on them, and how full they are."""
+"""Nodes: capacity, contents and utilization."""

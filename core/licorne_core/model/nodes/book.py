@@ -38,7 +38,7 @@ class NodeBook:
         self.changed.note(node)
 
     def remove(self, node: Node) -> None:
-        """Let a node go; it is not schedulable any more, whoever still refers to it."""
+        """Remove a node; other references see it as unschedulable."""
         del self.by_id[node.node_id]
         self._holdings.node_went(node.footprint)
         node.set_schedulable(schedulable=False)
@@ -55,9 +55,9 @@ class NodeBook:
 
     @property
     def made_of(self) -> tuple[int, int]:
-        """How many nodes came so far, and how many are here: with others it is another."""
+        """Version of the set of nodes: number of arrivals, and present number."""
         return (self._births, len(self.by_id))
 
     def reorder(self, policy: NodeSortPolicy) -> None:
-        """Order by another policy from now on; whoever scores the nodes anew adds them to it."""
+        """Order by another policy from now on; the caller scores the nodes anew and adds them."""
         self.order = node_order(policy)

@@ -1,4 +1,4 @@
-"""One node: capacity, what is on it, and what is left (spec § 7)."""
+"""One node: capacity, contents, and available amounts (spec § 7)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ class Node:
 
     A node is schedulable if its RM says so (`wanted`) and no operator has it `drained`. An *open*
     node is schedulable, and no reservation takes all of it. The books write the amounts and nothing
-    else; the three parts below them belong to others, who are told of every change.
+    else; the three parts below them belong to other modules, which hear of every change.
     """
 
     __slots__ = (
@@ -55,21 +55,21 @@ class Node:
     )
 
     occupied: dict[str, int]
-    """What foreign allocations take of it, by resource name (spec § 7.3)."""
+    """Amounts of foreign allocations, by resource name (spec § 7.3)."""
     available: dict[str, int]
-    """What is left, by resource name."""
+    """Available amounts, by resource name."""
     preempting: dict[str, int]
-    """What of `allocated` belongs to victims that the RM was told to stop, by resource name."""
+    """Amounts of `allocated` that belong to victims, by resource name."""
     allocations: dict[Allocation, None]
-    """What is booked on it, in the order of booking."""
+    """Allocations on the node, in the order of booking."""
     foreign: dict[AllocationKey, Allocation]
-    """What other schedulers run on it."""
+    """Allocations of other schedulers."""
     reservations: dict[tuple[AppId, AllocationKey], Reservation]
     """For which asks room is kept on it."""
     kept: dict[str, int]
     """Amounts that asks without a reservation here have to leave free, by resource name."""
     yielded: bool
-    """Whether a reservation has given way here since the last review."""
+    """True if a reservation has given way here since the last review."""
     birth: int
     """Tells nodes apart that have the same id one after the other."""
     score: Any
@@ -165,7 +165,7 @@ class Node:
 
     @property
     def allocated(self) -> dict[str, int]:
-        """What is booked on it, by resource name."""
+        """Booked amounts, by resource name."""
         booked = dict(self.capacity)
         for left in (self.available, self.occupied):
             for name, value in left.items():
@@ -182,15 +182,15 @@ class Node:
                 self.available[name] = self.available.get(name, 0) - value
 
     def takes(self, wanted: AskClass | Shape, *, reserved: bool = False) -> bool:
-        """Whether an ask may go here now, as far as known; see `refusal`, which says why not."""
+        """True if an ask may go here now, as far as known; see `refusal`, which says why not."""
         return self.refusal(wanted, reserved=reserved) is None
 
     def refusal(self, wanted: AskClass | Shape, *, reserved: bool = False) -> str | None:
-        """Why an ask may not go here now; None when it may. The one place that decides this.
+        """Reason that an ask may not go here now; None if it may. The one place that decides this.
 
-        A drained node takes nobody but those it is reserved for (`reserved`), and asks that require
-        it (spec §§ 7.4, 7.7). Others have to leave free what is reserved, or all of the node if
-        that is exclusive. Of a shape, what the RM said of asks does not count.
+        A drained node takes only asks that have it reserved (`reserved`), and asks that require it
+        (spec §§ 7.4, 7.7). Others have to leave the reserved room free, or all of the node if that
+        is exclusive. For a shape, the RM's answers do not count.
         """
         required = wanted.required_node
         kept = self.kept
@@ -221,15 +221,15 @@ class Node:
         return None
 
     def is_refused(self, ask_class: AskClass) -> bool:
-        """Whether the RM has refused the place to asks of the class; silence is no refusal."""
+        """True if the RM has refused the place to asks of the class; silence is no refusal."""
         reason = self.results.get((ask_class, True))
         return bool(reason) and reason is not NO_ANSWER
 
     def may_be_reserved(self, wanted: AskClass | Shape) -> bool:
-        """Whether it may be kept for an ask that fits nowhere now (spec §§ 8.5, 8.7).
+        """True if it may be reserved for an ask that fits nowhere now (spec §§ 8.5, 8.7).
 
-        What the RM refuses as a place, as the node is now, is not worth keeping; and room that was
-        given up for somebody is there for all, until the next review.
+        A node that the RM refuses now is not worth it. Room that was given up is open to all, until
+        the next review.
         """
         if isinstance(wanted, AskClass) and self.is_refused(wanted):
             return False
@@ -242,7 +242,7 @@ class Node:
         return not (isinstance(wanted, AskClass) and self.results.get((wanted, False)))
 
     def holds(self, items: Items) -> bool:
-        """Whether the amounts would fit if nothing were on the node."""
+        """True if the amounts would fit if nothing were on the node."""
         return _first_short(self.capacity, items) is None
 
 

@@ -1,4 +1,4 @@
-"""How full a node is, and the orders that follow from it (spec § 7.5)."""
+"""Utilization of nodes, and the orders that follow from it (spec § 7.5)."""
 
 from collections.abc import Iterable, Mapping
 from math import fsum
@@ -9,7 +9,7 @@ from licorne_core.model.nodes.node import Node
 
 
 class NodeOrder(Protocol):
-    """The order in which nodes are looked at under one policy.
+    """Order of nodes under one policy.
 
     The node with the lowest score comes first, ties by node id. A score may be a number or a tuple,
     of one kind for all nodes. It is kept until `voids` names the node: an order whose scores depend
@@ -18,14 +18,14 @@ class NodeOrder(Protocol):
 
     policy: NodeSortPolicy
     has_mates: bool
-    """Whether `voids` ever names another node than the one that changed."""
+    """True if `voids` ever names another node than the one that changed."""
 
     def score(self, node: Node) -> Any:
         """The sort key of the node as it is now."""
         ...
 
     def voids(self, node: Node) -> Iterable[Node]:
-        """The nodes whose scores may be others since this node changed, came or went.
+        """Nodes whose scores may differ since this node changed, came or went.
 
         Called once after each such change. The node itself is among them unless it went.
         """
@@ -82,9 +82,9 @@ class UtilizationOrder:
 class SpreadOrder:
     """The emptiest group of nodes first, and in it the emptiest node.
 
-    Nodes with the same value of the policy's attribute are one group, those without it another. How
-    full a group is, is the mean utilization of its nodes, drained ones too. Every change of a node
-    voids the scores of its group, so a decision costs more the larger the groups are.
+    Nodes with the same value of the policy's attribute are one group, those without it another. The
+    utilization of a group is the mean of its nodes, drained ones too. Every change of a node voids
+    the scores of its group, so a decision costs more the larger the groups are.
     """
 
     __slots__ = ("_groups", "_means", "_weights", "policy")
@@ -137,7 +137,7 @@ class SpreadOrder:
 
 
 def _mean(group: Mapping[Node, float]) -> float:
-    """How full a group is, by a sum that does not depend on the order of its nodes."""
+    """Mean utilization of a group, by a sum that does not depend on the order of its nodes."""
     return fsum(group.values()) / len(group)
 
 
@@ -146,7 +146,7 @@ def _weights(policy: NodeSortPolicy) -> tuple[tuple[str, float], ...]:
 
 
 def utilization(node: Node, policy: NodeSortPolicy) -> float:
-    """Weighted mean of what is taken of each type: 0.0 empty, 1.0 full (spec § 7.5)."""
+    """Weighted mean of utilization by type: 0.0 empty, 1.0 full (spec § 7.5)."""
     return _utilization(node, _weights(policy))
 
 

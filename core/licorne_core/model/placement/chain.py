@@ -1,4 +1,4 @@
-"""Which queue an application goes into: the rules, then recovery or root.default (spec § 3)."""
+"""Placement of applications: the rules, then recovery or root.default (spec § 3)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,7 +19,7 @@ DEFAULT_PATH = QueuePath("root.default")
 """The queue for applications that no rule places, if it exists (spec § 3.4)."""
 
 FALLBACK = "default"
-"""What stands for the rule where an application goes to `DEFAULT_PATH`."""
+"""Name in place of a rule where an application goes to `DEFAULT_PATH`."""
 
 _PROVIDED = PlacementRuleConfig(name=PROVIDED.name)
 _RECOVERY = PlacementRuleConfig(name=RECOVERY, create=True, value=RECOVERY_PATH)
@@ -63,7 +63,7 @@ class Placer:
             return _leaf_at(RECOVERY_PATH, app, tree)
 
     def rule_for(self, app: NewApplication, tree: QueueTree) -> str:
-        """The name of the rule whose path `place` would take; nothing is created.
+        """Return the name of the rule whose path `place` would take; nothing is created.
 
         Raises Rejected if a rule fails, or if no rule has a place.
         """

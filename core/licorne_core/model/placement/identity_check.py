@@ -1,4 +1,4 @@
-"""Who an application is submitted by, as placement and access lists see it (spec § 3.10)."""
+"""Submitter of an application, as seen by placement and access lists (spec § 3.10)."""
 
 from licorne_core.messages.commands import NewApplication
 from licorne_core.values.errors import Refusal, Rejected, shown
@@ -14,7 +14,7 @@ NOBODY = UserGroup("nobody", ("nogroup",))
 
 
 def is_forced(app: NewApplication) -> bool:
-    """Whether the RM runs the application already, so that it must be taken (spec § 3, table)."""
+    """True if the RM runs the application already, so that it must be taken (spec § 3, table)."""
     return tag_value(app.tags, FORCE_TAG).lower() in _TRUE
 
 

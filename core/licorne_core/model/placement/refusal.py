@@ -1,4 +1,4 @@
-"""Why no placement rule has a queue for an application, for whoever has sent it (spec § 3.3)."""
+"""Explanation to the RM that no placement rule has a queue for an application (spec § 3.3)."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from licorne_core.values.identity import UserGroup
 from licorne_core.values.ids import QueuePath
 
 MAX_REASONS = 480
-"""Characters about rules; of the rules behind them only the number is told."""
+"""Characters about rules; further rules are only counted."""
 MAX_PATH = 160
 """Characters of a queue's path; of a longer one the beginning is left out."""
 
@@ -44,7 +44,7 @@ def reasons_of(
     user: UserGroup,
     tree: QueueTree,
 ) -> str:
-    """What each rule gave, and why it was not taken; `results` are those of `rules`, in order."""
+    """Result of each rule, and the reason against it; `results` are those of `rules`, in order."""
     told: list[str] = []
     length = 0
     for number, (rule, result) in enumerate(zip(rules, results, strict=False), start=1):

@@ -44,11 +44,11 @@ class Rule:
         only_for: FilterConfig | None,
         parent: "Rule | None",
     ) -> None:
-        """A rule for those whom `only_for` admits; None admits everyone.
+        """Create a rule for users that `only_for` admits; None admits all.
 
-        `nothing_given` says that the application gives nothing for the rule's own part.
-        With `create` the queue need not exist. The path of `parent` comes before an unqualified
-        part; without a parent, root does.
+        `nothing_given` is the reason if the application lacks the rule's own part. With `create`
+        the queue need not exist. The path of `parent` comes before an unqualified part; without a
+        parent, root does.
         """
         self._nothing_given = Miss(nothing_given)
         self._source = source
@@ -116,7 +116,7 @@ def build_rule(config: PlacementRuleConfig) -> Rule:
 
 
 def _illegal(names: str) -> str:
-    """What is wrong with a path of which at least one part cannot name a queue."""
+    """Describe the error of a path of which at least one part cannot name a queue."""
     wrong = next(name for name in names.split(".") if not is_queue_name(name))
     where = "" if wrong == names else f" in '{shown(names)}'"
     return f"{INVALID_QUEUE_NAME}, {found(wrong)}{where}"

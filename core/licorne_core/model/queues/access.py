@@ -1,4 +1,4 @@
-"""Who may submit where, and which queues take applications (spec §§ 2.3, 3.3, 3.14, 4.2)."""
+"""Access to queues: submitters, and queues that take applications (spec §§ 2.3, 3.3, 3.14, 4.2)."""
 
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.states import QueueState
@@ -11,10 +11,10 @@ RECOVERY_PATH = QueuePath(f"root.{RECOVERY_NAME}")
 
 
 def may_submit(queue: Queue, user: UserGroup) -> bool:
-    """Whether an access list of the queue, or of one above it, lets the user in (spec § 2.3).
+    """True if an access list of the queue, or of one above it, lets the user in (spec § 2.3).
 
-    Administrators may submit as well. Nobody may submit to the recovery queue or below it;
-    only forced applications get there.
+    Administrators may submit as well. No user may submit to the recovery queue or below it; only
+    forced applications get there.
     """
     if any(above.path == RECOVERY_PATH for above in queue.lineage):
         return False
@@ -24,7 +24,7 @@ def may_submit(queue: Queue, user: UserGroup) -> bool:
 
 
 def takes_applications(queue: Queue) -> bool:
-    """Whether it is an active leaf, and none above it is draining, stopped or to become a leaf.
+    """True if it is an active leaf, and none above it is draining, stopped or to become a leaf.
 
     The same holds for dynamic leaves. Otherwise new applications could keep such a parent from ever
     losing its last child.

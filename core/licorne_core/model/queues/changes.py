@@ -1,4 +1,4 @@
-"""The facts about queues between two moments, for those who watch (spec §§ 4.14, 10.9)."""
+"""Facts about queues between two moments, for subscribers (spec §§ 4.14, 10.9)."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _LimitKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class QueueSnapshot:
-    """What those who watch are told of a queue, as it was at some moment."""
+    """Published properties of a queue, at some moment."""
 
     managed: bool
     is_leaf: bool
@@ -47,9 +47,9 @@ def snapshot(queue: Queue) -> QueueSnapshot:
 
 
 def facts(changes: Iterable[Change], now: float) -> Iterator[Fact]:
-    """What happened to queues, in this order, and behind all of it what happened to their limits.
+    """Facts of queue changes in this order, and behind all of them those of limits.
 
-    A new queue is told with its limits only, and without its sizes (spec § 12.1.4).
+    A new queue is published with its limits only, and without its sizes (spec § 12.1.4).
     """
     changes = list(changes)
     for change in changes:
@@ -59,7 +59,7 @@ def facts(changes: Iterable[Change], now: float) -> Iterator[Fact]:
 
 
 def queue_facts(change: Change, now: float) -> Iterator[Fact]:
-    """What happened to one queue, without its limits."""
+    """Facts of one queue, without its limits."""
     queue, known, found = change
     if known is None:
         if found is not None:
@@ -71,7 +71,7 @@ def queue_facts(change: Change, now: float) -> Iterator[Fact]:
 
 
 def limit_facts(change: Change, now: float) -> Iterator[Fact]:
-    """What happened to the limits of one queue."""
+    """Facts of the limits of one queue."""
     queue, known, found = change
     was, is_ = _limits(known), _limits(found)
     if was is not is_ and was != is_:

@@ -24,7 +24,7 @@ class LimitTable:
                 self._groups.setdefault(group, limit)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of limits."""
         return len(self.listed)
 
     def of_user(self, user: str) -> LimitConfig | None:

@@ -114,7 +114,7 @@ class Queue(Quota):
         )
 
     def let_go(self) -> None:
-        """Nobody uses it any more: without this only the garbage collector would free it.
+        """Break its reference circles: otherwise only the garbage collector would free it.
 
         It stands in its own lineage, and stale entries know its children.
         """
@@ -124,21 +124,21 @@ class Queue(Quota):
 
     @property
     def started_applications(self) -> int:
-        """How many applications run or are about to (spec § 4.12)."""
+        """Number of applications that run or are about to (spec § 4.12)."""
         return self.running_applications + len(self.allocating)
 
     def counts(self, app_id: AppId) -> bool:
-        """Whether the application is about to run."""
+        """True if the application is about to run."""
         return app_id in self.allocating
 
     @property
     def is_empty(self) -> bool:
-        """Whether it holds neither queues nor applications."""
+        """True if it holds neither queues nor applications."""
         return not self.children and not self.applications
 
     @property
     def may_be_removed(self) -> bool:
-        """Whether the cleaner takes it once it is empty (spec § 4.3)."""
+        """True if the cleaner takes it once it is empty (spec § 4.3)."""
         if self.parent is None:
             return False
         return not self.managed or self.state is QueueState.DRAINING

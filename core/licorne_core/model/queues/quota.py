@@ -1,4 +1,4 @@
-"""What a queue may have and how much of that it has, as pure functions (spec §§ 4.5-4.9)."""
+"""Maximum, guarantee and share of a queue, as pure functions (spec §§ 4.5-4.9)."""
 
 from licorne_core.model import quotas
 from licorne_core.model.queues.queue import Queue
@@ -14,12 +14,12 @@ def max_in_force(size: Resources | None) -> Resources | None:
 
 
 def guaranteed_in_force(size: Resources | None) -> Resources | None:
-    """What a configured `guaranteed` promises; None for unset, empty and nothing but zeros."""
+    """Guarantee from a configured `guaranteed`; None for unset, empty and nothing but zeros."""
     return None if size is None or is_zero(size) else size
 
 
 def headroom(queue: Queue) -> Resources:
-    """What can still be allocated in the queue before a maximum is reached (spec § 4.7).
+    """Headroom of the queue: amounts that still fit below every maximum (spec § 4.7).
 
     A type that no queue of the lineage limits is left out. An amount below zero means that a queue
     of the lineage has more than its maximum. Root's maximum is the size of the cluster, and only
@@ -32,7 +32,7 @@ def headroom(queue: Queue) -> Resources:
 
 
 def fair_max(queue: Queue) -> Resources:
-    """What the queue's share is measured by where nothing is guaranteed (spec § 4.8).
+    """Measure of the queue's share where nothing is guaranteed (spec § 4.8).
 
     It begins with root's maximum, without zeros. On the way down, each queue's own maximum of a
     type replaces the one from above, be it larger or smaller.
@@ -50,7 +50,7 @@ def denominators(queue: Queue) -> dict[str, int]:
 
 
 def derive_denominators(queue: Queue) -> None:
-    """Have the queue carry its denominators, which follow from what is above it and nothing else.
+    """Derive the denominators of the queue, which depend on the queues above it only.
 
     Most queues have those of their parent: one mapping for all takes less memory.
     """
@@ -60,7 +60,7 @@ def derive_denominators(queue: Queue) -> None:
 
 
 def share(queue: Queue) -> float:
-    """The queue's share, by which siblings are ordered (spec § 4.9): 0.0 for nothing allocated.
+    """Share of the queue, the sort key of siblings (spec § 4.9): 0.0 for nothing allocated.
 
     It is the largest quotient of allocated and the queue's denominator, over the types that have a
     denominator. Usage of a type whose denominator is zero counts as 1.0. The function reads the
@@ -75,7 +75,7 @@ def current_share(queue: Queue) -> float:
 
 
 def largest_quotient(allocated: dict[str, int], divisors: dict[str, int]) -> float:
-    """The share of what is allocated, by what it is divided by: see `share`."""
+    """Largest quotient of allocated amounts and divisors: see `share`."""
     highest = 0.0
     for name, amount in allocated.items():
         divisor = divisors.get(name)

@@ -34,7 +34,7 @@ class StateAwareAdmission:
             self._accepted.discard(app)
 
     def forget_accepted(self) -> None:
-        """Nobody is accepted any more; who is starting goes on."""
+        """Forget the accepted application; the starting one goes on."""
         self._accepted = None
 
     def next_accepted(self) -> Application | None:

@@ -1,4 +1,4 @@
-"""What a queue gets from its configuration, its parent and its template (spec §§ 2.4, 4.1)."""
+"""Settings of a queue from its configuration, its parent and its template (spec §§ 2.4, 4.1)."""
 
 from licorne_core.config.schema import QueueConfig, TemplateConfig
 from licorne_core.model.queues.access import RECOVERY_PATH

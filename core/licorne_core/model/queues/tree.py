@@ -29,9 +29,9 @@ class Visit(NamedTuple):
 
     queue: Queue
     config: QueueConfig | None
-    """What the configuration says of it; None for a queue that it does not have."""
+    """Configuration of the queue; None for a queue outside the configuration."""
     is_new: bool
-    """Whether the configuration has brought it into the tree."""
+    """True if the configuration has brought it into the tree."""
 
 
 class QueueTree:
@@ -59,7 +59,7 @@ class QueueTree:
         return f"<QueueTree: {' '.join(queue.path for queue in self.walk())}>"
 
     def __len__(self) -> int:
-        """How many queues there are, root included."""
+        """Number of queues, root included."""
         return len(self._queues)
 
     # Finding
@@ -149,7 +149,7 @@ class QueueTree:
         return queue
 
     def take_back(self, count: int) -> None:
-        """Remove the last `count` queues that were created; nobody has come into them."""
+        """Remove the last `count` queues that were created; they have no applications."""
         for queue in reversed(self.newest(count)):
             self._remove(queue)
             queue.let_go()
@@ -175,12 +175,12 @@ class QueueTree:
             waiting += [(name, queue, configured.get(name)) for name in sorted(names, reverse=True)]
 
     def settle(self, visit: Visit) -> None:
-        """Give a queue what the configuration says of it (spec § 2.7.3-6).
+        """Apply the configuration to a queue (spec § 2.7.3-6).
 
         Its parent was settled before. A dynamic queue becomes managed if the configuration has it.
-        Nothing is killed, no queue disappears at once, and what is stopped stays so. A managed
-        queue that the configuration does not have any more drains, stopped or not, and `clean`
-        removes it once it is empty.
+        Nothing is killed, no queue disappears at once, and a stopped queue stays stopped. A managed
+        queue outside the new configuration drains, stopped or not, and `clean` removes it once it
+        is empty.
         """
         queue, config, _ = visit
         self.shares_stale = True
@@ -218,7 +218,7 @@ class QueueTree:
         return removed
 
     def take_apart(self) -> Iterator[Queue]:
-        """Let all queues go, one after the other, as nobody uses the tree any more."""
+        """Release all queues, one after the other, as the tree is gone."""
         while self._queues:
             # Children were added behind their parents, so they go first.
             _, queue = self._queues.popitem()

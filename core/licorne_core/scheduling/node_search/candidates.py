@@ -1,4 +1,4 @@
-"""Which node an ask goes to: the first in node order on which it fits (spec §§ 7.4, 8.4)."""
+"""Node index: finds the first node in node order on which an ask fits (spec §§ 7.4, 8.4)."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -22,9 +22,9 @@ WORK_OF_A_TRY = 10
 class NodeIndex:
     """Finds nodes for ask classes, and owns the score and the version of every node.
 
-    Whoever changes what is on a node says so: `took` when it has less room, `improved` when it
-    has more or may be chosen again, `victims_changed` when something there is about to go, and
-    `left` when it is gone.
+    Changes of a node have to be reported: `took` when it has less room, `improved` when it has more
+    or may be chosen again, `victims_changed` when allocations there become victims or no longer
+    are, and `left` when it is gone.
     """
 
     __slots__ = (
@@ -48,9 +48,9 @@ class NodeIndex:
         self._supplies = Supplies()
 
     def reorder(self, policy: NodeSortPolicy) -> Iterator[int]:
-        """Put another order of nodes in force, step by step; a step says for how much it counts.
+        """Put another order of nodes in force, step by step; yield the cost of each step.
 
-        Between two steps nodes may change. None may come or go, and nobody may ask for any.
+        Between two steps nodes may change. None may come or go, and no search may run.
         """
         yield from self.heaps.close()
         self._nodes.reorder(policy)
@@ -76,17 +76,17 @@ class NodeIndex:
             self._drop(ask_class)
 
     def is_wanted(self, ask_class: AskClass) -> bool:
-        """Whether any group asks for the class."""
+        """True if any group asks for the class."""
         supply = self._supplies.find(ask_class)
         return supply is not None and supply.asks > 0
 
     def clear(self) -> Iterator[int]:
-        """The partition is gone, and nobody asks any more: forget all nodes, step by step."""
+        """Forget all nodes of a removed partition, step by step."""
         yield from self.heaps.close()
         self._supplies.clear()
 
     def end_pass(self) -> None:
-        """Nobody who waits could use the nodes that have changed so far."""
+        """End the pass: no waiting ask can use the nodes that have changed so far."""
         if self._supplies.changed:
             self._supplies.end_pass()
 
@@ -145,7 +145,7 @@ class NodeIndex:
     # Changes
 
     def improved(self, node: Node) -> list[Blocker]:
-        """The node is new, has more room or may be chosen again: what may let somebody through.
+        """Note a node that is new, has more room or may be chosen again; return the open blockers.
 
         The nodes that may be reserved and those that an ask may go to are different supplies.
         """
@@ -170,7 +170,7 @@ class NodeIndex:
         self._void_scores(node)
 
     def victims_changed(self, node: Node) -> None:
-        """More or less of what is on the node is about to go; its score stays."""
+        """Note a change of the victims on the node; its score stays."""
         self._nodes.changed.note(node)
 
     def left(self, node: Node) -> None:
@@ -249,9 +249,9 @@ def _rescore(node: Node, order: NodeOrder) -> bool:
 
 
 def refusals(nodes: Iterable[Node], ask_class: AskClass) -> dict[str, int]:
-    """The reasons for which the RM refuses asks of the class, and on how many nodes each.
+    """Count the nodes by the reason for which the RM refuses the class there.
 
-    Its silence is no reason.
+    Silence of the RM is no reason.
     """
     results = (node.results.get((ask_class, True)) for node in nodes)
     spoken = (reason for reason in results if reason and reason is not NO_ANSWER)

@@ -1,4 +1,4 @@
-"""Those who lack room, found by how much room there is."""
+"""Index of items that lack room, searched by available room."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Mapping
@@ -21,13 +21,13 @@ class FittingIndex:
     __slots__ = ("_by_type", "_serial", "_serials")
 
     def __init__(self) -> None:
-        """Nobody lacks room."""
+        """Start empty."""
         self._by_type: dict[str, list[_Wanted]] = {}
         self._serials: dict[Any, int] = {}
         self._serial = 0
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of items."""
         return len(self._serials)
 
     def __iter__(self) -> Any:
@@ -51,10 +51,10 @@ class FittingIndex:
                 del self._by_type[name]
 
     def that_may_fit(self, room: Mapping[str, int], *, strict: bool = False) -> Iterable[Any]:
-        """Those that can fit in the room, and some others: whoever asks looks closely.
+        """Return the items that can fit in the room, and some others; the caller checks each.
 
-        A type that is not in the room is unlimited, or with `strict` not to be had. Only the type
-        that lets fewest through decides, of those that all items want.
+        A type that is not in the room is unlimited, or with `strict` unavailable. The search uses
+        one type: the most selective of those that all items want.
         """
         total = len(self._serials)
         fewest: list[_Wanted] | None = None

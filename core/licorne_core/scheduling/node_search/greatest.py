@@ -22,7 +22,7 @@ class Greatest:
         self._of = of
         self._most: dict[str, int] = {}
         self.exact_at = changes
-        """How much had changed when the nodes were noted: they need not be noted again."""
+        """Change count at which all nodes were noted: they need not be noted again."""
         self.read = 0
         """Its position in the log of changes."""
 
@@ -36,6 +36,6 @@ class Greatest:
                         most[name] = value
 
     def rules_out(self, items: Items) -> bool:
-        """Whether no open node has that much of each type."""
+        """True if no open node has that much of each type."""
         most = self._most
         return any(value > most.get(name, 0) for name, value in items)

@@ -1,4 +1,4 @@
-"""What everything works on that changes who has what."""
+"""Shared parts of all modules that change the books."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from licorne_core.scheduling.waiting.wakeups import Wakeups
 
 
 class Ground(NamedTuple):
-    """The nodes of one partition, and those who are told of every change."""
+    """The nodes of one partition, and the listeners to changes."""
 
     nodes: NodeBook
     node_index: NodeIndex

@@ -1,6 +1,6 @@
-"""Which supplies have a heap of nodes of their own: a bounded number, with so many entries.
+"""Bounds on heaps of supplies: in number and in entries.
 
-Those that were asked longest ago give way. Whoever needs one of them again has it filled anew.
+The least recently used heap gives way. It is filled anew when it is needed again.
 """
 
 from licorne_core.model.nodes.book import NodeBook
@@ -11,7 +11,7 @@ MAX_HEAPS = 2_000
 """Supplies that have a heap at a time; half of them, those asked longest ago, give way."""
 
 MAX_FILLING = 4
-"""Supplies whose heaps are filled at a time; the one that began first gives way."""
+"""Most heaps that are filled at a time; the oldest one gives way."""
 
 MAX_FILL = 40
 """Entries that all heaps together may have for each node; a supply in short has next to none."""
@@ -23,7 +23,7 @@ MAX_ENTRIES = 4_000_000
 class HeapRoom:
     """The supplies that have heaps.
 
-    `_entries` is the sum of what all heaps had when they were counted last.
+    `_entries` is the sum of the entries of all heaps at their last count.
     """
 
     __slots__ = ("_entries", "_filling", "_listed", "_nodes", "_uses", "supplies")
@@ -49,7 +49,7 @@ class HeapRoom:
             self._make_room(supply)
 
     def used(self, heap: SupplyHeap) -> None:
-        """Somebody asks for a node of the heap."""
+        """Note a use of the heap."""
         self._uses += 1
         heap.used = self._uses
 
@@ -78,7 +78,7 @@ class HeapRoom:
             self.filled(supply)
 
     def all_nodes(self) -> list[Node]:
-        """All nodes, in a list that the heaps that are filled share, and nobody may change.
+        """Return all nodes in one shared list; it must not be changed.
 
         It is kept as long as there are such heaps, and no longer: nodes in it may be gone.
         """

@@ -33,7 +33,7 @@ PROBES = 8
 
 
 class StillLooking(Exception):
-    """Not all nodes were looked at yet. Whoever asks again goes on where this question ended."""
+    """Not all nodes have been searched yet; the next call continues there."""
 
 
 class NodeHeaps:
@@ -61,11 +61,11 @@ class NodeHeaps:
         self._room = HeapRoom(nodes)
         self.work = 0
         self.closed = False
-        """Whether there are no heaps, so that nodes may have scores of different orders."""
+        """True if there are no heaps, so that nodes may have scores of different orders."""
         self.forget()
 
     def close(self) -> Iterator[int]:
-        """Let all heaps go, step by step; nobody may ask for nodes until they are `reopened`."""
+        """Release all heaps, step by step; no search may run until they are `reopened`."""
         self.closed = True
         for supply in list(self._room.supplies):
             heap = supply.heap
@@ -145,7 +145,7 @@ class NodeHeaps:
         return heap.first(count)
 
     def drop(self, supply: Supply) -> None:
-        """Nobody asks for the supply any more, or it has to make room."""
+        """Drop the heap of the supply: it is unused, or has to make room."""
         self._room.drop(supply)
 
     def _probe(self, supply: Supply) -> Node | None:
@@ -179,7 +179,7 @@ class NodeHeaps:
             heap.read = len(log)
 
     def _is_ruled_out(self, supply: Supply) -> bool:
-        """Whether no open node has that much of a type, or less was just looked for in vain."""
+        """True if no open node has that much of a type, or less was just looked for in vain."""
         greatest = self._greatest[type(supply)]
         self._read_sizes(greatest)
         if greatest.rules_out(supply.items):
@@ -193,7 +193,7 @@ class NodeHeaps:
 
     @property
     def _changes(self) -> tuple[int, int]:
-        """How much has changed so far of what the greatest amounts depend on."""
+        """Version of everything that the greatest amounts depend on."""
         return (self._nodes.changed.count, len(self._nodes.by_id))
 
     def _start(self, supply: Supply) -> SupplyHeap:

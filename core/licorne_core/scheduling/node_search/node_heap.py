@@ -1,4 +1,4 @@
-"""Nodes in the order in which they would be chosen, found without looking at all of them.
+"""Heap of nodes in the order of choice, searched without a look at all of them.
 
 A heap is told of nodes that became better for it, and of those that are gone (`offer`). One that
 became worse, or is out, is dealt with when it comes to the top.

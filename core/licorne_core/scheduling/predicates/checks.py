@@ -1,8 +1,8 @@
-"""Predicate checks: the RM is asked which nodes its asks may go to (spec § 8.4).
+"""Predicate checks: the RM is asked about the nodes for its asks (spec § 8.4).
 
-A pass never waits for an answer. What is to be allocated meanwhile is *assumed*: booked, so that
-nobody else gets the room, and told to the RM only when it has agreed to the node. What the RM
-answers is kept on the nodes (`predicate_results.py`).
+A pass never waits for an answer. Meanwhile the allocation is *assumed*: booked, so that no other
+ask gets the room, and reported to the RM only after it has accepted the node. Answers of the RM are
+kept on the nodes (`predicate_results.py`).
 
 The RM judges checks one after the other, and an ask whose first node it accepts counts as placed
 for those that follow. So any number of asks may be assumed on one node, each with a check of its
@@ -49,7 +49,7 @@ MAX_ASSUMED = 1024
 """Asks of a partition that may wait for answers at a time; more are not tried meanwhile."""
 
 MAX_ASSUMED_IN_SILENCE = 8
-"""The same for an RM whose silence counts as refusal, from then on until it answers something."""
+"""Bound for an RM whose silence counts as refusal, until it answers again."""
 
 
 class Assumed(NamedTuple):
@@ -61,7 +61,7 @@ class Assumed(NamedTuple):
 
 
 class PredicateCheck(Call):
-    """A check that the RM is asked to make, and who waits for its answer."""
+    """A check sent to the RM, and the asks that wait for its answer."""
 
     __slots__ = (
         "allocate",
@@ -76,17 +76,17 @@ class PredicateCheck(Call):
     def __init__(
         self, number: int, request: Request, nodes: Iterable[Node], *, allocate: bool
     ) -> None:
-        """Nobody waits yet."""
+        """Start without waiting asks."""
         super().__init__(number)
         self.request = request
         """The ask that it names."""
         self.ask_class = request.ask.ask_class
         self.allocate = allocate
-        """Whether it is about an allocation, not a reservation."""
+        """True if it is about an allocation, not a reservation."""
         self.nodes = {node: (node.known_version, node.narrowed_version) for node in nodes}
         """The nodes asked about, each with its versions as the RM knew them."""
         self.first = next(iter(self.nodes))
-        """Where the ask would go: if the RM accepts it, it counts the ask as placed there."""
+        """Node that the ask would go to: if the RM accepts it, it counts the ask as placed."""
         self.assumed: dict[Request, Assumed] = {}
         """The requests that are booked on one of the nodes meanwhile."""
         self.reservations: list[Reservation] = []
@@ -94,16 +94,16 @@ class PredicateCheck(Call):
 
     @property
     def is_orphaned(self) -> bool:
-        """Whether the ask that it names waits for it no more, while others may."""
+        """True if the ask that it names waits for it no more, while others may."""
         return self.allocate and self.request not in self.assumed
 
     def is_about(self, node: Node) -> bool:
-        """Whether it asks about the node as the RM knows it now."""
+        """True if it asks about the node as the RM knows it now."""
         asked = self.nodes.get(node)
         return asked is not None and asked[0] == node.known_version
 
     def stands(self, node: Node) -> bool:
-        """Whether an acceptance still counts: the RM has done nothing that may speak against it."""
+        """True if an acceptance still counts: the RM has done nothing that may speak against it."""
         return self.nodes[node][1] == node.narrowed_version
 
 
@@ -117,7 +117,7 @@ class AnswersOwed(Blocker):
         super().__init__()
         self._waiting = waiting
         self.is_silent = False
-        """Whether the RM let the last deadline pass, and its silence counts as refusal."""
+        """True if the RM let the last deadline pass, and its silence counts as refusal."""
 
     @property
     def most(self) -> int:
@@ -125,7 +125,7 @@ class AnswersOwed(Blocker):
         return MAX_ASSUMED_IN_SILENCE if self.is_silent else MAX_ASSUMED
 
     def lets_through(self) -> bool:
-        """Whether another ask may wait."""
+        """True if another ask may wait."""
         return len(self._waiting) < self.most
 
 
@@ -167,7 +167,7 @@ class PredicateChecks:
         # their own since the last one.
         self._spared: dict[AskClass, int] = {}
         self.owed = AnswersOwed(self._waiting)
-        """What blocks asks while too many wait for answers."""
+        """Blocks asks while too many wait for answers."""
 
     @property
     def waiting(self) -> int:
@@ -176,14 +176,14 @@ class PredicateChecks:
 
     @property
     def full(self) -> bool:
-        """Whether so many requests wait for answers that no more should."""
+        """True if so many requests wait for answers that no more should."""
         return not self.owed.lets_through()
 
     def is_needed(self, ask_class: AskClass, node: Node, *, allocate: bool = True) -> bool:
-        """Whether the RM has to be asked before an ask of the class may go to the node.
+        """True if the RM has to be asked before an ask of the class may go to the node.
 
-        While others are assumed there, what it said before does not count: it may have accepted
-        one of them since.
+        While others are assumed there, its earlier answers do not count: it may have accepted one
+        of them since.
         """
         if self._rm.predicates is None or ask_class.predicate is None:
             return False
@@ -192,11 +192,11 @@ class PredicateChecks:
     # Asking
 
     def ask(self, request: Request, node: Node) -> PredicateCheck:
-        """The check whose answer tells whether the request may go to the node as it is.
+        """Return the check that decides if the request may go to the node in its present state.
 
         It names a node for each ask of the group that waits and is likely to go by it, and more
-        after refusals. An open check about the node does, unless somebody is assumed there: the RM
-        has to judge the second when it knows of the first.
+        after refusals. An open check about the node is shared, unless an ask is assumed there: the
+        RM has to judge the second when it knows of the first.
         """
         group: AskGroup = request.group
         check = self._open_about(group.ask_class, node, allocate=True)
@@ -218,7 +218,7 @@ class PredicateChecks:
             self._spared[ask_class] = spared + 1
 
     def ask_to_reserve(self, request: Request, node: Node) -> PredicateCheck:
-        """The check whose answer tells whether the node may be reserved for the ask."""
+        """Return the check that decides if the node may be reserved for the ask."""
         check = self._open_about(request.ask.ask_class, node, allocate=False)
         return check or self._put(request, [node], allocate=False)
 
@@ -228,7 +228,7 @@ class PredicateChecks:
         check.proposal = proposal
 
     def ask_again(self, assumed: Assumed) -> None:
-        """What waits for a node that is not as it was asked about waits for another answer."""
+        """Move an assumed ask to a new check, as its node has changed."""
         allocate = self._waiting[assumed.request].allocate
         self.leave(assumed.request)
         self.wait(self._put(assumed.request, [assumed.node], allocate=allocate), assumed)
@@ -266,7 +266,7 @@ class PredicateChecks:
         return check
 
     def _likely(self, group: AskGroup) -> int:
-        """How many of the asks that wait a check is for: see TIMES_THE_LAST.
+        """Number of waiting asks that a check covers: see TIMES_THE_LAST.
 
         Where asks of many classes come in turn, each takes nodes that the others have asked about,
         and what is answered about them is void before it is of use.
@@ -313,7 +313,7 @@ class PredicateChecks:
         check.assumed.pop(request).node.assumed -= check.allocate
 
     def is_waiting(self, request: Request) -> bool:
-        """Whether the request waits for an answer that has a deadline, once it was written."""
+        """True if the request waits for an answer that has a deadline, once it was written."""
         check = self._waiting.get(request)
         return check is not None and self._calls.is_awaited(check)
 

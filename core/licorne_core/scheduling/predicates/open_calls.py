@@ -61,11 +61,11 @@ class OpenCalls:
         return self._open.get(number)
 
     def is_open(self, call: Call) -> bool:
-        """Whether its answer would count."""
+        """True if its answer would count."""
         return self._open.get(call.number) is call
 
     def is_awaited(self, call: Call) -> bool:
-        """Whether it is open, and has a deadline if it was written."""
+        """True if it is open, and has a deadline if it was written."""
         if not self.is_open(call):
             return False
         return not call.sent_with or Timer(Due.ANSWER, check=call.sent_with) in self._timers

@@ -1,11 +1,10 @@
-"""What the RM said of nodes: the results of predicate checks (spec § 8.4).
+"""Results of predicate checks: the RM's answers about nodes (spec § 8.4).
 
-The result for a class belongs to the node as the RM knows it. It is forgotten with every change
-that the RM hears of, and not with what is only assumed there: otherwise two classes that are
-refused on one node would void each other's results for ever.
+The result for a class belongs to the node as the RM knows it. Every change that the RM hears of
+voids it. Assumed asks do not: otherwise two classes that are refused on one node would void each
+other's results for ever.
 
-Silence is no refusal. It keeps asks from a node for a while, and nobody is told that the RM had
-refused it.
+Silence is no refusal. It keeps asks from a node for a while, and is never reported as a refusal.
 """
 
 from collections import Counter
@@ -19,7 +18,7 @@ from licorne_core.values.ids import NodeId
 from licorne_core.values.timers import Due, Timer, Timers
 
 SWEEP_RESULTS = 256
-"""Results that a node may have before those of classes that nobody asks for are forgotten."""
+"""Number of results on a node at which those of unwanted classes are forgotten."""
 
 MAX_RESULTS = 8192
 """Results that are kept for a node; the oldest gives way, and may be asked for again."""
@@ -41,7 +40,7 @@ class PredicateResults:
         self._silent: Counter[AskClass] = Counter()
 
     def is_silent_about(self, ask_class: AskClass) -> bool:
-        """Whether nodes are passed over for the class because the RM did not answer."""
+        """True if nodes are passed over for the class because the RM did not answer."""
         return ask_class in self._silent
 
     def keep(self, check: PredicateCheck, refused: Mapping[NodeId, str]) -> list[Node]:
@@ -86,8 +85,8 @@ class PredicateResults:
     def _sweep(self, results: dict[tuple[AskClass, bool], str]) -> None:
         """Make room for another result, at the cost of a few for each that was kept.
 
-        Results of classes that nobody asks for go first. A result that stops an ask which waits is
-        kept, or it would be asked about for ever (spec § 8.4).
+        Results of classes without pending asks go first. A result that stops a pending ask is kept,
+        or the RM would be asked again for ever (spec § 8.4).
         """
         count = len(results)
         # At 256, 512, 1024 and so on: not all are gone through for every result.
@@ -99,10 +98,10 @@ class PredicateResults:
 
 
 def note_known_change(node: Node, *, narrowed: bool) -> bool:
-    """The RM has changed the node; whether it had refused anything there as it was.
+    """Void results as the RM has changed the node; True if it had refused any class there.
 
-    What it said of the node is void. If it has `narrowed` what can go there, so is what it accepts
-    in answers that are still out: it may have judged before. Something that went only makes room.
+    With `narrowed`, acceptances in open answers are void too: the RM may have judged before the
+    change. A removal only makes room.
     """
     node.known_version += 1
     if narrowed:
@@ -111,9 +110,9 @@ def note_known_change(node: Node, *, narrowed: bool) -> bool:
 
 
 def forget_results(node: Node) -> bool:
-    """What is on the node is not what it was; whether the RM had refused anything there.
+    """Void the results of a changed node; True if the RM had refused any class there.
 
-    Answers that are still out count: the RM judges them knowing of what it accepted before.
+    Open answers still count: the RM gives them knowing its earlier acceptances.
     """
     results = node.results
     if not results:

@@ -6,12 +6,12 @@ from licorne_core.scheduling.preemption.whatif import Candidate, Vector, WhatIf
 
 
 def covers(vector: Vector, missing: Vector) -> bool:
-    """Whether there is enough of every type."""
+    """True if there is enough of every type."""
     return all(have >= need for have, need in zip(vector, missing, strict=True))
 
 
 def less(missing: Vector, given: Vector) -> Vector:
-    """What is still missing; never below zero."""
+    """Amounts that are still missing; never below zero."""
     return tuple(
         [need - have if need > have else 0 for need, have in zip(missing, given, strict=True)]
     )
@@ -67,7 +67,7 @@ class Covering:
         return False
 
     def _reachable(self, index: int, size: int, missing: Vector) -> bool:
-        """Whether so many from here on could be enough, if the laws allowed the largest."""
+        """True if so many from here on could be enough, if the laws allowed the largest."""
         for most, need in zip(self._most[index], missing, strict=True):
             if most * size < need:
                 return False
@@ -75,7 +75,7 @@ class Covering:
 
 
 def fewest(candidates: Sequence[Candidate], missing: Vector) -> int:
-    """How many it takes at least, whatever the laws say; more than there are if all do not do."""
+    """Least number of victims, laws aside; more than there are if all are too few."""
     least = 0
     for index, need in enumerate(missing):
         if need > 0:

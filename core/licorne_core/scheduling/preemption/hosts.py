@@ -1,4 +1,4 @@
-"""Which nodes could be kept for an ask, and how much room they lack (spec § 9.4.2)."""
+"""Nodes that could be reserved for an ask, and the room that they lack (spec § 9.4.2)."""
 
 from collections.abc import Iterable, Mapping
 from math import inf
@@ -18,10 +18,10 @@ RESPECTED = 4.0
 def room_lacking(
     node: Node, request: Request, applications: Mapping[AppId, Application], now: float
 ) -> Vector | None:
-    """By type of the ask, how much has to go from the node; None if it is no place for the ask.
+    """Amounts to free on the node, by type of the ask; None if it cannot host the ask.
 
-    What is going anyway counts as gone. Where there is room and the RM refuses the node all the
-    same, victims do not help.
+    Resources of present victims count as freed. If the RM refuses a node that has room, victims do
+    not help there.
     """
     if not may_host(node, request, applications, now):
         return None
@@ -34,7 +34,7 @@ def room_lacking(
 def may_host(
     node: Node, request: Request, applications: Mapping[AppId, Application], now: float
 ) -> bool:
-    """Whether the node could be kept for the ask, however full it is."""
+    """True if the node could be kept for the ask, however full it is."""
     if not is_free_for(node, request, applications, now):
         return False
     # What the RM refuses as a place to wait for, it refuses whatever goes.
@@ -59,7 +59,7 @@ def yields(
     applications: Mapping[AppId, Application],
     now: float,
 ) -> bool:
-    """Whether the reservation does not count against the ask: its own, or a lesser one's.
+    """True if the reservation does not count against the ask: its own, or a lesser one's.
 
     A lesser ask is one of strictly lower priority that had its chance. It may go to other nodes,
     and no victims were told to stop for it.
@@ -73,7 +73,7 @@ def yields(
 
 
 def is_taken(node: Node, applications: Mapping[AppId, Application]) -> bool:
-    """Whether the node is kept for an ask that nobody makes yield, whenever and whoever asks.
+    """True if the node is reserved for an ask that yields to no other ask.
 
     For that ask, no victims are searched for any more.
     """
@@ -101,7 +101,7 @@ def next_to_yield(
 
 
 def room_shortage(node: Node, wanted: Items) -> Vector:
-    """By type of the ask, how much has to go from the node beside what is going anyway."""
+    """Amounts to free on the node, by type of the ask, in addition to present victims."""
     available, going = node.available, node.preempting
     short = []
     for name, value in wanted:

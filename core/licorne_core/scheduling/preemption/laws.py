@@ -1,8 +1,8 @@
-"""The laws of preemption: who may take, from whom, and what must be left (spec § 9.1).
+"""The laws of preemption: rights to preempt, protected queues, and guarantees (spec § 9.1).
 
-All laws look at *settled* usage: what is used once every victim that was told to stop is gone and
-everybody for whom victims were told to stop is placed. A queue *guarantees* a type if its
-guaranteed amount of it is above zero. Everything here reads the live books and changes nothing.
+All laws look at *settled* usage: usage once every victim is gone and every beneficiary is placed. A
+queue *guarantees* a type if its guaranteed amount of it is above zero. Everything here reads the
+live books and changes nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from licorne_core.values.resources import Items
 
 
 class Law(StrEnum):
-    """What a search for victims ran into, in the order in which it is looked at."""
+    """Obstacle of a victim search, in the order of the checks."""
 
     NO_GUARANTEE = "no guarantee"
     """No queue from the ask's leaf up guarantees a type of the ask (law 4)."""
@@ -26,15 +26,15 @@ class Law(StrEnum):
     NO_NODE = "no node"
     """No node could be kept for the ask: too small, drained, or kept for others."""
     WAITS_FOR_RELEASES = "waits for releases"
-    """The ask fits somewhere as soon as what was told to stop is gone."""
+    """The ask fits on a node as soon as present victims are gone."""
     NODES_KEPT = "nodes kept"
     """The nodes with victims for it are kept for other asks; one of them may be given up."""
     NO_VICTIMS = "no victims"
     """No allocation may be a victim (laws 3, 5, 6 and 7)."""
     NOT_ENOUGH = "not enough"
-    """There are candidates; no choice of them helps and leaves queues what is theirs (law 2)."""
+    """There are candidates; no choice of them helps and respects guarantees (law 2)."""
     RM_REFUSED = "RM refused"
-    """The RM wants the ask on none of the nodes, whoever goes."""
+    """The RM accepts the ask on no node, with any victims."""
 
 
 class Out(StrEnum):
@@ -75,7 +75,7 @@ LEAF_REASONS = (
 
 
 class Fence(NamedTuple):
-    """Where the search for victims ends, and the ask's priority as seen on the way there."""
+    """End of the search for victims, and the ask's priority as seen on the way there."""
 
     root: Queue
     """The queue below which victims are."""
@@ -96,14 +96,14 @@ ANY_PRIORITY = None
 
 
 def settled(queue: Queue, name: str) -> int:
-    """What is used of a type when all that was decided has happened."""
+    """Usage of a type once all decisions are carried out."""
     return (
         queue.allocated.get(name, 0) - queue.preempting.get(name, 0) + queue.promised.get(name, 0)
     )
 
 
 def guaranteed(queue: Queue, name: str) -> int:
-    """What the queue is guaranteed of a type; 0 for nothing."""
+    """Guaranteed amount of a type; 0 for none."""
     sizes = queue.guaranteed
     due = 0 if sizes is None else sizes.get(name, 0)
     return due if due > 0 else 0
@@ -118,7 +118,7 @@ def entitled_queue(leaf: Queue, wanted: Items) -> Queue | None:
 
 
 def stays_within_guarantee(entitled: Queue, wanted: Items) -> bool:
-    """Law 4: with the ask, its queue has at most what it is guaranteed of the ask's types."""
+    """Law 4: with the ask, its queue stays within its guarantee of the ask's types."""
     for name, value in wanted:
         due = guaranteed(entitled, name)
         if due and settled(entitled, name) + value > due:
@@ -133,7 +133,7 @@ def is_within_guarantee(leaf: Queue, wanted: Items) -> bool:
 
 
 def exceeds_max(queue: Queue, wanted: Items) -> bool:
-    """Whether the ask would take the queue above its maximum in a type that both name."""
+    """True if the ask would take the queue above its maximum in a type that both name."""
     limit = queue.max
     if limit is None:
         return False
@@ -184,7 +184,7 @@ def highest_priority(apart: tuple[Queue, ...], fence: Fence) -> int | Out | None
 
 
 def compared(apart: tuple[Queue, ...], fence: Fence, priority: int) -> Comparison:
-    """How law 6 compares the ask to an allocation of that priority at the bottom of the queues."""
+    """Compare the ask to an allocation of that priority at the bottom of the queues (law 6)."""
     for queue in apart:
         priority = queue.counts_as(priority)
     meeting = _meeting(apart)
@@ -199,7 +199,7 @@ def _meeting(apart: tuple[Queue, ...]) -> Queue:
 
 
 def above_guarantee(queue: Queue) -> dict[str, int]:
-    """Law 2: by type that the queue guarantees, how much victims may take; maybe below zero."""
+    """Law 2: by guaranteed type, the amount that victims may take; may be negative."""
     sizes = queue.guaranteed
     if not sizes:
         return {}
@@ -223,7 +223,7 @@ def is_over_guarantee(above: Sequence[Mapping[str, int]], wanted: Items) -> bool
 
 
 def keeps_all(leaf: Queue, wanted: Items) -> bool:
-    """Whether law 5 spares all of a leaf, whoever asks for this: it guarantees every type of it.
+    """True if law 5 protects all of a leaf from this ask: it guarantees every type of it.
 
     And it has no more than that of any. So it is spared whatever the queues above it have.
     """
@@ -243,10 +243,10 @@ def keeps_all(leaf: Queue, wanted: Items) -> bool:
 
 
 def quota_shortage(lineage: Iterable[Queue], wanted: Items) -> tuple[int, ...]:
-    """By type of the ask, how much has to go below the queues' maxima; never below zero.
+    """By type of the ask, the amount to free below the queues' maxima; never below zero.
 
     All victims are below the lowest queue that is too full, so one amount counts for all. A type
-    that root does not have is not to be had.
+    that root does not have cannot be freed.
     """
     return tuple(
         max(0, *(_beyond(queue, name, value) for queue in lineage)) for name, value in wanted

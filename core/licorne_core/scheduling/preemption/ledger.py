@@ -1,7 +1,7 @@
-"""What was preempted, for those who ask why (spec § 9): the records of the last victims.
+"""Records of the last victims, for explanations of preemption (spec § 9).
 
-A record holds the numbers of the moment at which the victim was chosen. It is a report as it is:
-nothing in it changes later, and only the time at which the victim was gone is filled in.
+A record holds the numbers of the moment at which the victim was chosen. Nothing in it changes later
+but the time at which the victim was gone.
 """
 
 from collections import OrderedDict
@@ -21,7 +21,7 @@ class PreemptionRule(StrEnum):
     """Why an allocation had to end."""
 
     GUARANTEE = "guarantee"
-    """For an ask whose queue was below its guarantee (spec § 9.1)."""
+    """For an ask of a queue below its guarantee (spec § 9.1)."""
     REQUIRED_NODE = "required-node"
     """For an ask that may go to no other node (spec § 9.5)."""
     QUOTA = "quota"
@@ -54,7 +54,7 @@ class QueueNumbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionRecord:
-    """An allocation that the RM was told to stop; times are in unix seconds.
+    """An allocation that the RM was asked to stop; times are in unix seconds.
 
     The first five fields are the victim's. The beneficiary is the ask that is to run instead; for
     the rule `QUOTA` its fields are empty, and `beneficiary_queue` is the queue whose maximum was
@@ -99,7 +99,7 @@ class Ledger:
         self._last: dict[tuple[AppId, AllocationKey], int] = {}
 
     def __len__(self) -> int:
-        """How many records there are."""
+        """Number of records."""
         return len(self._records)
 
     def note(self, record: PreemptionRecord) -> None:
@@ -128,7 +128,7 @@ class Ledger:
     def latest(
         self, app_id: str = "", key: str = "", *, before: int | None = None
     ) -> Iterator[PreemptionRecord]:
-        """The records, newest first; with an application or a key only those of such victims.
+        """Yield the records, newest first; with an application or a key only those of such victims.
 
         With `before` only those with lower numbers. What is noted meanwhile is not among them, and
         they end where the oldest were forgotten meanwhile.

@@ -1,4 +1,4 @@
-"""What leaves lost to preemption in the last hour: amounts times the seconds that were run.
+"""Losses of leaves by preemption in the last hour: amounts times the seconds run.
 
 `preemption.loss.limit` bounds it. Sums are whole numbers, of amounts times milliseconds, so that
 what expires takes off exactly what was added.
@@ -17,7 +17,7 @@ UNIT = 1000
 
 
 def loss_of(items: Items, seconds: float) -> Items:
-    """What is lost with an allocation of that size that has run so long."""
+    """Loss of an allocation of that size after that run time."""
     run = round(max(0.0, seconds) * UNIT)
     return tuple((name, value * run) for name, value in items)
 
@@ -42,7 +42,7 @@ class Losses:
         charge(self._sums.setdefault(leaf, {}), lost)
 
     def lost(self, leaf: QueuePath, now: float) -> Mapping[str, int]:
-        """What the leaf lost in the last hour, in the unit of `loss_of`."""
+        """Losses of the leaf in the last hour, in the unit of `loss_of`."""
         self._expire(now)
         return self._sums.get(leaf, EMPTY)
 

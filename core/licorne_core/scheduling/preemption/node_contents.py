@@ -1,7 +1,7 @@
-"""What a search would otherwise find out anew each time: nodes by id, and who lives where.
+"""Node contents kept from search to search: nodes by id, and applications on each.
 
-Everything here is derived from the nodes and applications themselves, and derived again when they
-have changed. Nobody has to say so.
+Everything here is derived from nodes and applications, and derived again after they change. No
+caller has to report a change.
 """
 
 from bisect import insort
@@ -25,18 +25,18 @@ Tenant = tuple[Age, Application, Request]
 
 
 class OnNode(NamedTuple):
-    """What is on a node."""
+    """Contents of a node."""
 
     change: int
     """The number of the node's last change by then."""
     apps: tuple[tuple[AppId, int], ...]
-    """The applications that are there, each with the lowest priority of what may go."""
+    """Applications on the node, each with the lowest priority of its possible victims."""
     largest: tuple[tuple[AppId, dict[str, int]], ...]
     """By application and type, the largest amount of one allocation."""
 
 
 class NodeContents:
-    """The nodes of a partition in the order of their ids, and what is on each."""
+    """The nodes of a partition in the order of their ids, with their contents."""
 
     __slots__ = ("_by_age", "_changed", "_in_order", "_newest", "_nodes", "_on", "applications")
 
@@ -75,7 +75,7 @@ class NodeContents:
         return self._in_order
 
     def on(self, node: Node) -> OnNode:
-        """What is on the node."""
+        """Return the contents of the node."""
         known = self._on.get(node)
         number = self._changed.number(node)
         if known is None or known.change != number:
@@ -97,7 +97,7 @@ class NodeContents:
         return known[1]
 
     def check(self) -> None:
-        """Rule P5: what is kept of a node is what is on it. Raises InvariantBroken."""
+        """Check rule P5: kept contents are those of the node. Raises InvariantBroken."""
         for node, known in self._on.items():
             number = self._changed.number(node)
             if known.change == number and known != _on(node, number):
@@ -110,10 +110,10 @@ class NodeContents:
     def fewest(
         self, node: Node, wanted: Items, short: Vector, spared: Callable[[Queue], bool]
     ) -> int | None:
-        """How many victims it takes at least to have what the ask lacks there; None: all too few.
+        """Least number of victims that free the ask's shortage there; None if all are too few.
 
-        It is what is lacking, divided by the largest that there is on the node in leaves that are
-        not spared.
+        It is the shortage, divided by the largest allocation on the node in leaves that are not
+        spared.
         """
         if not any(short):
             return 0
@@ -172,17 +172,17 @@ class Running(NamedTuple):
 
     @property
     def may_go(self) -> bool:
-        """Whether it has its place for good, and was not told to stop."""
+        """True if it has its place for good, and was not told to stop."""
         request = self.request
         return request.allocation is self.allocation and request.state in MAY_GO
 
 
 class InLeaf:
-    """What runs in a leaf by age, kept from search to search.
+    """Allocations of a leaf by age, kept from search to search.
 
-    Always true after `catch_up`: all that may go from the leaf is in `order`, the first to go by
-    age first. Beside it others may be there that are booked, and a few that have ended. `largest`
-    is by type the largest amount of one allocation in `order`.
+    Always true after `catch_up`: all possible victims of the leaf are in `order`, the first by age
+    first. Other booked allocations may be there, and a few that have ended. `largest` is by type
+    the largest amount of one allocation in `order`.
     """
 
     __slots__ = ("_came", "_known", "_leaf", "_released", "_seen", "largest", "order")
@@ -200,7 +200,7 @@ class InLeaf:
         self._came = 0
 
     def catch_up(self) -> None:
-        """Take in what was booked since."""
+        """Take in allocations booked since the last call."""
         leaf, counters = self._leaf, self._leaf.counters
         now = (counters.allocations_made, counters.allocations_released, dict(leaf.allocated))
         if now == self._seen:
@@ -230,7 +230,7 @@ class InLeaf:
             raise InvariantBroken(f"P5: {self._leaf!r}: {len(here)} may go, {len(kept)} are kept")
 
     def _new_in(self, app: Application) -> Iterator[Running]:
-        """What was booked for the application since: the last one booked is last there."""
+        """Yield allocations of the application booked since then; the latest come first."""
         for request in reversed(app.requests.values()):
             if request.state in BOOKED:
                 allocation = request.allocation
@@ -257,7 +257,7 @@ class InLeaf:
 
 
 class Leaves:
-    """What runs in each leaf in the order of age, kept from search to search."""
+    """Allocations of each leaf by age, kept from search to search."""
 
     __slots__ = ("_known",)
 
@@ -266,7 +266,7 @@ class Leaves:
         self._known: dict[Queue, InLeaf] = {}
 
     def of(self, leaf: Queue) -> InLeaf:
-        """What runs in the leaf; not to be changed."""
+        """Return the allocations of the leaf; they must not be changed."""
         known = self._known.get(leaf)
         if known is None:
             if len(self._known) > MOST_LEAVES:
@@ -276,7 +276,7 @@ class Leaves:
         return known
 
     def check(self) -> None:
-        """Compare what is kept with the leaves; raises InvariantBroken for one that differs."""
+        """Compare kept allocations with the leaves; raises InvariantBroken on a difference."""
         for known in self._known.values():
             known.check()
 

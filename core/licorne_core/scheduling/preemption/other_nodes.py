@@ -1,4 +1,4 @@
-"""Victims on other nodes, without whom the ask's queues would exceed their maxima (§ 9.4.6)."""
+"""Victims on other nodes that keep the ask's queues below their maxima (§ 9.4.6)."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from licorne_core.scheduling.preemption.victims import Candidates, Giver
 from licorne_core.scheduling.preemption.whatif import Candidate, Vector, WhatIf
 
 Kinds = frozenset[int]
-"""Which kinds of victims are allowed."""
+"""Allowed kinds of victims."""
 
 
 class OtherNodes:
@@ -26,7 +26,7 @@ class OtherNodes:
     )
 
     asked: bool
-    """Whether victims elsewhere were looked for."""
+    """True if victims elsewhere were looked for."""
 
     def __init__(self, candidates: Candidates, what_if: WhatIf) -> None:
         """Nothing is looked at yet."""
@@ -74,7 +74,7 @@ class OtherNodes:
     def undisturbed(
         self, node: Node, kinds: Kinds, missing: Vector
     ) -> tuple[Candidate, ...] | None:
-        """What `first` says while nobody is taken off; the same for most nodes, so it is kept."""
+        """Return `first` with no victim taken off; it is the same for most nodes, so it is kept."""
         if kinds not in self._undisturbed:
             found = self.first(missing, None, kinds)
             if self._what_if.left <= 0:
@@ -93,7 +93,7 @@ class OtherNodes:
     def first(
         self, missing: Vector, node: Node | None, kinds: Kinds
     ) -> tuple[Candidate, ...] | None:
-        """The first set, by size and rank, that covers what is missing; None for none."""
+        """Return the first set, by size and rank, that covers the shortage; None for none."""
         self.asked = True
         if not covers(self.most, missing):
             return None
@@ -159,7 +159,7 @@ class OtherNodes:
 
 
 def _most_of(giver: Giver, name: str) -> int:
-    """What the leaf could give of a type: what it has, or less if a guarantee is in the way."""
+    """Most that the leaf can give of a type: its usage, or less if a guarantee is in the way."""
     leaf = giver.leaf
     most = leaf.allocated.get(name, 0) - leaf.preempting.get(name, 0)
     for above in giver.above:

@@ -35,7 +35,7 @@ Chosen = tuple[Sequence[Candidate], Sequence[Candidate]]
 
 
 class Hosts(Protocol):
-    """Nodes that could be kept for the ask, and by type of the ask how much room they lack."""
+    """Nodes that could be reserved for the ask, and the room that they lack by type."""
 
     def first(self) -> Iterator[tuple[int, Node, Vector]]:
         """The first few, by id, with the number of victims that they take at least."""
@@ -50,15 +50,15 @@ class Hosts(Protocol):
 
     @property
     def are_many_new(self) -> bool:
-        """Whether to go through the others is costly, as many of them have changed."""
+        """True if to go through the others is costly, as many of them have changed."""
         ...
 
     def may_lack(self, most: Vector) -> bool:
-        """Whether any node may lack so much of each type at most; if not, none does."""
+        """True if any node may lack so much of each type at most; if not, none does."""
         ...
 
     def lacking(self, node: Node) -> Vector | None:
-        """What a node lacks; None if it could not be kept for the ask."""
+        """Room that a node lacks; None if it could not be reserved for the ask."""
         ...
 
 
@@ -84,7 +84,7 @@ class Planning:
     )
 
     def __init__(self, candidates: Candidates, what_if: WhatIf, beyond: Vector) -> None:
-        """`beyond` is by how much the ask would exceed the maxima of its queues."""
+        """`beyond`: amounts by which the ask would exceed the maxima of its queues."""
         self._candidates = candidates
         self._what_if = what_if
         self._beyond = beyond
@@ -136,7 +136,7 @@ class Planning:
                 return
 
     def _is_hopeless(self, hosts: Hosts) -> bool:
-        """Whether each node lacks more than all who may go have together."""
+        """True if each node lacks more than all candidates together have."""
         return not hosts.may_lack(self._other_nodes.most)
 
     def _try(
@@ -193,9 +193,9 @@ class Planning:
         return None
 
     def _alone(self, node: Node, short: Vector) -> Candidate | None:
-        """The regular victim that is enough by itself and comes before all other sets, if any.
+        """Return the regular victim that suffices alone and precedes all other sets, if any.
 
-        Most searches end with it, and have looked at next to nobody else.
+        Most searches end with it, after a look at very few candidates.
         """
         for one in self._candidates.regular_on(node):
             if covers(one.gives, short) and self._what_if.take(one):
@@ -210,7 +210,7 @@ class Planning:
         other_nodes: tuple[Candidate, ...] = ()
 
         def completed(chosen: Sequence[Candidate]) -> bool:
-            """Whether the queues are below their maxima, if need be with victims elsewhere."""
+            """True if the queues are below their maxima, if need be with victims elsewhere."""
             nonlocal other_nodes
             beyond = self._beyond
             for candidate in chosen:
@@ -254,7 +254,7 @@ class Planning:
         )
 
     def _with_gains(self, node: Node) -> Iterator[tuple[Candidate, Vector]]:
-        """Candidates on the node, then those elsewhere, with what they add to room and quota."""
+        """Yield candidates on the node, then on other nodes, with their gains of room and quota."""
         for one in self._candidates.on_node(node):
             yield one, one.gives + one.gives
         no_room = (0,) * len(self._beyond)
@@ -280,7 +280,7 @@ class Planning:
 def _without_surplus(
     taken: Sequence[tuple[Candidate, Vector]], missing: Vector
 ) -> list[tuple[Candidate, Vector]]:
-    """Those that are needed: who was taken last is spared first."""
+    """Return the needed victims; the last one taken is spared first."""
     surplus = [-need for need in missing]
     for _, gives in taken:
         surplus = [have + amount for have, amount in zip(surplus, gives, strict=True)]

@@ -1,4 +1,4 @@
-"""What a search for victims answers: a plan, or why there is none (spec § 9.4)."""
+"""Result of a victim search: a plan, or a refusal (spec § 9.4)."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -15,13 +15,13 @@ Score = tuple[int, int, NodeId]
 
 
 class Plan(NamedTuple):
-    """A node for an ask, and who has to go for it."""
+    """A node for an ask, and the victims for it."""
 
     node: Node
     on_node: tuple[Victim, ...]
     """Victims on the node, in rank order."""
     other_nodes: tuple[Victim, ...]
-    """Victims on other nodes, without whom a queue would exceed its maximum, in rank order."""
+    """Victims on other nodes, in rank order; without them a queue would exceed its maximum."""
     spare: tuple[Victim, ...] = ()
     """More on the node that could go as well, in rank order, should the RM want them to."""
 
@@ -44,12 +44,12 @@ class Plan(NamedTuple):
 
     @property
     def start(self) -> int:
-        """The index of the last victim on the node, as the RM is told; -1 for none."""
+        """Index of the last victim on the node, as sent to the RM; -1 for none."""
         return len(self.on_node) - 1
 
     @property
     def score(self) -> Score:
-        """What plans are compared by."""
+        """Sort key of plans."""
         return self.score_upto(self.start)
 
     def score_upto(self, upto: int) -> Score:
@@ -65,25 +65,25 @@ class Refusal(NamedTuple):
 
     law: Law
     queue: QueuePath
-    """The queue whose guarantee counts for the ask; its leaf if nothing is guaranteed."""
+    """Queue whose guarantee counts for the ask; its leaf if it has no guarantee."""
     requested: Resources
     settled: Resources
-    """What the queue has of the ask's types when all that was decided has happened."""
+    """Usage of the queue, of the ask's types, once all decisions are carried out."""
     guaranteed: Resources
-    """What the queue is guaranteed of the ask's types."""
+    """Guarantee of the queue, of the ask's types."""
     out: Mapping[Out, int] = {}
-    """How many leaves, or allocations of other leaves, are no candidates, and why.
+    """Number of excluded leaves, or allocations of other leaves, by reason.
 
     Of very many allocations not all are counted.
     """
     spared: tuple[Comparison, ...] = ()
-    """Where priority spares somebody: what the ask counts as, and the least of those spared.
+    """Comparisons by which priority spares candidates: the ask's priority, and their lowest.
 
     By the queue where their ways meet, the lowest queue first.
     """
     until: float | None = None
-    """When time alone may change it, in unix seconds; None for never.
+    """Time at which the result may change by itself, in unix seconds; None for never.
 
-    Then a candidate is old enough, a loss stops to count, or a node's reservation yields. It is the
-    time of the search itself if not everybody was looked at who may become old enough.
+    Then a candidate is old enough, a loss expires, or a reservation yields. It is the time of the
+    search itself if it did not look at all candidates that may become old enough.
     """

@@ -31,7 +31,7 @@ _HOUR = 3600.0
 
 
 class QuotaTerms(NamedTuple):
-    """What a configuration says of the enforcement of a queue's maximum.
+    """Settings of a queue for the enforcement of its maximum.
 
     `delay` is in seconds, 0.0 for a queue that is never enforced.
     """
@@ -41,7 +41,7 @@ class QuotaTerms(NamedTuple):
 
 
 def terms_of(queue: Queue, *, enabled: bool) -> QuotaTerms:
-    """What holds for the queue now; `enabled` is its partition's own switch."""
+    """Return the terms of the queue now; `enabled` is its partition's own switch."""
     enforced = enabled and queue.managed and queue.parent is not None
     return QuotaTerms(queue.max, queue.settings.quota_preemption_delay if enforced else 0.0)
 
@@ -49,10 +49,10 @@ def terms_of(queue: Queue, *, enabled: bool) -> QuotaTerms:
 def start_time(
     before: QuotaTerms, after: QuotaTerms, *, above_max: bool, start: float | None, now: float
 ) -> float | None:
-    """When a queue is enforced after a configuration update; None for never (table of § 9.6).
+    """Time of enforcement after a configuration update; None for never (table of § 9.6).
 
-    `start` is what it was so far, and `above_max` says whether the queue has more than its new
-    maximum. A maximum where there was none is lower than before, as that was unlimited.
+    `start` is the time so far. `above_max`: the queue exceeds its new maximum. A first maximum
+    counts as lowered, as the queue was unlimited.
     """
     if not (after.delay and after.max and above_max):
         return None
@@ -65,13 +65,13 @@ def start_time(
 
 
 def _is_lower(after: Resources, before: Resources | None) -> bool:
-    """Whether a maximum allows less of any type; a type without a bound is unlimited."""
+    """True if a maximum allows less of any type; a type without a bound is unlimited."""
     bounds = before or EMPTY
     return any(name not in bounds or value < bounds[name] for name, value in after.items())
 
 
 def is_above_max(queue: Queue) -> bool:
-    """Whether more of some type is allocated in the queue than its maximum says."""
+    """True if more of some type is allocated in the queue than its maximum says."""
     allocated = queue.allocated
     return any(allocated.get(name, 0) > bound for name, bound in (queue.max or EMPTY).items())
 
@@ -95,7 +95,7 @@ class QuotaClock:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a queue has a start time."""
+        """True if a queue has a start time."""
         return bool(self._starts)
 
     def on_reload(self, queue: Queue, before: QuotaTerms, now: float) -> None:
@@ -142,10 +142,10 @@ class QuotaClock:
 
 
 def amount_of(queue: Queue) -> dict[str, int]:
-    """How much of each type is to be taken from a queue, for the types that it has too much of.
+    """By type, the amount to take from a queue that exceeds its maximum.
 
-    It is what the queue has above its maximum, and no more than it and each queue above it have
-    over their guarantees; so an amount may be zero.
+    It is the excess over the maximum, and at most the excess of it and each queue above it over
+    their guarantees; so an amount may be zero.
     """
     amount = {}
     for name, bound in (queue.max or EMPTY).items():
@@ -183,12 +183,12 @@ def _part(child: Queue, amount: Resources, totals: Resources) -> dict[str, int]:
 
 
 def _staying(queue: Queue, name: str) -> int:
-    """What a queue has of a type, once all is gone that the RM was told to stop."""
+    """Usage of a type without present victims."""
     return queue.allocated.get(name, 0) - queue.preempting.get(name, 0)
 
 
 def _spare(queue: Queue, name: str) -> int:
-    """What it has of a type above its guarantee."""
+    """Amount of a type above the queue's guarantee."""
     return max(0, _staying(queue, name) - (queue.guaranteed or EMPTY).get(name, 0))
 
 
@@ -196,10 +196,10 @@ def _spare(queue: Queue, name: str) -> int:
 
 
 class Enforcement(NamedTuple):
-    """What is to be done to enforce a queue's maximum.
+    """Enforcement of a queue's maximum: its victims.
 
     `amount` is to be taken, and the victims have `claimed`. They were chosen among `selected` many
-    allocations; with none of those, there is nothing to tell anybody.
+    allocations; without any of those, there are no victims.
     """
 
     queue: Queue
@@ -256,10 +256,10 @@ def _candidates(
 
 
 def _rank(request: Request, wanted: set[str], now: float) -> tuple[object, ...]:
-    """The place of a candidate in the order: those that nobody minds to lose come first.
+    """Rank of a candidate, cheapest first.
 
-    They allow it, and started no application. Then come those with all types that are wanted, of
-    lower priority, younger by whole hours, and smaller. The sum of amounts says who is smaller.
+    First come those that allow it, and started no application. Then come those with all wanted
+    types, of lower priority, younger by whole hours, and smaller by the sum of amounts.
     """
     ask = request.ask
     sizes = [value for name, value in ask.ask_class.items if name in wanted]
@@ -304,26 +304,26 @@ def _taken(
 
 
 def _may_lose(leaf: Queue, now: float, losses: Losses) -> dict[str, int]:
-    """What a leaf may still lose in this hour, of the types that its settings limit."""
+    """Amounts that a leaf may still lose in this hour, of the types that its settings limit."""
     limit = leaf.settings.preemption_loss_limit
     lost = losses.lost(leaf.path, now) if limit else EMPTY
     return {name: value * UNIT - lost.get(name, 0) for name, value in limit}
 
 
 def _fits(items: Items, rest: Resources) -> bool:
-    """Whether there is enough left of each type that is bounded at all."""
+    """True if there is enough left of each type that is bounded at all."""
     return all(value <= rest[name] for name, value in items if name in rest)
 
 
 def _take_off(items: Items, rest: dict[str, int]) -> None:
-    """What is left of each type that is bounded at all."""
+    """Subtract the amounts from each type in `rest`."""
     for name, value in items:
         if name in rest:
             rest[name] -= value
 
 
 def _keeps_guarantee(queue: Queue, items: Items, taken: Mapping[Queue, Mapping[str, int]]) -> bool:
-    """Whether the queue keeps its guarantee of each type of which it loses more (law 2)."""
+    """True if the queue keeps its guarantee of each type of which it loses more (law 2)."""
     guaranteed = queue.guaranteed or EMPTY
     gone = taken.get(queue, EMPTY)
     return all(

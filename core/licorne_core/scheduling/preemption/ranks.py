@@ -1,4 +1,4 @@
-"""Who goes first among those who may go (spec § 9.3)."""
+"""Order of victims (spec § 9.3)."""
 
 from collections.abc import Mapping
 from math import isfinite
@@ -38,7 +38,7 @@ def costs_of(request: Request, run: float) -> Cost:
 
 
 def cost_of(tags: Mapping[str, str]) -> float:
-    """What a second of an allocation costs; 1 where the tag is missing or no number from 0."""
+    """Cost of a second of an allocation; 1 where the tag is missing or no number from 0."""
     try:
         cost = float(tags[COST_TAG])
     except (KeyError, ValueError):
@@ -47,7 +47,7 @@ def cost_of(tags: Mapping[str, str]) -> float:
 
 
 def seconds_run(request: Request, now: float) -> float:
-    """For how long it has run; what an RM brought along runs since it was asked for."""
+    """Seconds that an allocation has run; a recovered one runs since its ask's creation."""
     allocation = request.allocation
     assert allocation is not None, f"{request!r} runs nowhere"
     brought = request.ask.node_id is not None

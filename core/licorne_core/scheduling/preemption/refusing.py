@@ -16,7 +16,7 @@ MOST_COUNTED = 2_000
 
 
 def refusal(law: Law, queue: Queue, request: Request) -> Refusal:
-    """The refusal of an ask; the queue is the one whose guarantee counts for it."""
+    """Return the refusal of an ask; the queue is the one whose guarantee counts for it."""
     names = [name for name, _ in request.ask.ask_class.items]
     return Refusal(
         law=law,
@@ -28,7 +28,7 @@ def refusal(law: Law, queue: Queue, request: Request) -> Refusal:
 
 
 def why_no_candidates(candidates: Candidates, entitled: Queue, wanted: Request) -> Refusal:
-    """The refusal of an ask that may trigger: who could not be a victim, and why not."""
+    """Return the refusal of an ask that may trigger: the excluded allocations, and why."""
     why = _Reasons(candidates)
     for leaf in candidates.leaves():
         giver = candidates.giver(leaf)
@@ -45,7 +45,7 @@ def why_no_candidates(candidates: Candidates, entitled: Queue, wanted: Request) 
 
 
 def _running(leaf: Queue) -> Iterator[Request]:
-    """What runs in the leaf, in no order that matters."""
+    """Yield the running allocations of the leaf, in any order."""
     for app in leaf.applications.values():
         for request in app.booked():
             if request.state in MAY_GO:
@@ -68,7 +68,7 @@ class _Reasons:
         self._least: dict[QueuePath, Comparison] = {}
 
     def spared(self) -> tuple[Comparison, ...]:
-        """The least of those whom their priority spares, by meeting queue, the lowest first."""
+        """Lowest comparisons of spared candidates, by meeting queue, the lowest first."""
         return tuple(sorted(self._least.values(), key=lambda one: -one.queue.count(".")))
 
     def note_priority(self, leaf: Queue, priority: int) -> None:

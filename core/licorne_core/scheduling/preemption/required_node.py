@@ -15,7 +15,7 @@ from licorne_core.values.ids import AppId
 def required_node_victims(
     app: Application, request: Request, node: Node, applications: Mapping[AppId, Application]
 ) -> tuple[Victim, ...]:
-    """Who has to go from the node for a pending ask that may run nowhere else.
+    """Return the victims on the node for a pending ask that requires it.
 
     Victims are collected until they alone have what the ask wants. There are none if that and what
     is free do not make room, or if what is going already makes room. Nor are there any if all nodes
@@ -63,9 +63,9 @@ def _candidates(
 
 
 def _rank(victim: Victim, names: list[str]) -> tuple[int, int, float, int, str, str]:
-    """Regular ones first, then who opted out, then originators; each kind by the rest.
+    """Rank regular ones first, then opted-out ones, then originators; each kind by the rest.
 
-    How large they are counts in the types `names`, those of the ask.
+    Size counts in the types `names`, those of the ask.
     """
     ask = victim.request.ask
     kind = 2 if ask.originator else 0 if ask.allow_preempt_self else 1

@@ -61,7 +61,7 @@ class PreemptionSearch:
     __slots__ = ("_glance", "_place", "_root", "work")
 
     work: int
-    """How much was looked at in all searches: allocations, leaves, nodes and what-if steps.
+    """Work of all searches: allocations, leaves, nodes and what-if steps.
 
     It only rises.
     """
@@ -99,11 +99,10 @@ class PreemptionSearch:
         most: int = NODES,
         refused: Collection[Node] = (),
     ) -> list[Plan] | Refusal:
-        """The best plans for a pending ask, each for another node, best first; never empty.
+        """Return the best plans for a pending ask, each for another node, best first; never empty.
 
-        None is for one of the `refused` nodes, which the RM does not want whoever goes.
-        Whether the ask may trigger preemption at all (spec § 9.2) is the caller's business.
-        `now` is in unix seconds.
+        No plan is for one of the `refused` nodes. The caller checks that the ask may trigger
+        preemption at all (spec § 9.2). `now` is in unix seconds.
         """
         leaf: Queue = app.leaf
         wanted = request.ask.ask_class.items
@@ -146,7 +145,7 @@ class PreemptionSearch:
         return found._replace(until=min(times, default=None))
 
     def stands(self, app: Application, request: Request, plan: Plan, upto: int, now: float) -> bool:
-        """Whether a plan is still legal on the live books, and still necessary.
+        """True if a plan is still legal on the live books, and still necessary.
 
         Of those on the node the ones up to the index `upto` go (`Plan.victims_upto`).
         """
@@ -179,7 +178,7 @@ class PreemptionSearch:
         return not any(room) and not any(beyond)
 
     def check(self) -> None:
-        """Compare what is kept with nodes and leaves; raises InvariantBroken (rule P5)."""
+        """Compare kept data with nodes and leaves; raises InvariantBroken (rule P5)."""
         self._place.node_contents.check()
         self._place.victim_counts.check()
         self._place.leaves.check()
@@ -208,7 +207,7 @@ class PreemptionSearch:
 
 
 class AskHosts:
-    """The nodes of one search, and by type of the ask how much room they lack."""
+    """The nodes of one search, and the room that they lack by type of the ask."""
 
     __slots__ = (
         "_candidates",
@@ -223,7 +222,7 @@ class AskHosts:
     )
 
     looked_at: int
-    """How many nodes were looked at, each time that one was."""
+    """Number of looks at nodes."""
 
     def __init__(
         self,
@@ -246,17 +245,17 @@ class AskHosts:
         self.looked_at = 0
 
     def will_do(self) -> bool:
-        """Whether one of the nodes will have room without victims."""
+        """True if one of the nodes will have room without victims."""
         with_room = self._all_ranked().with_room()
         return any(self.lacking(node) is not None for node in with_room)
 
     def exist(self) -> bool:
-        """Whether there is one at all."""
+        """True if there is one at all."""
         nodes = self._place.node_contents.nodes()
         return any(self.lacking(node) is not None for node in nodes)
 
     def are_kept(self) -> bool:
-        """Whether one with somebody on it who may go is kept for another ask, and only that."""
+        """True if a node with candidates is closed to the ask by a reservation alone."""
         now, applications = self._candidates.now, self._place.applications
         for reservation in self._place.reserved:
             node = self._reserved_node(reservation)
@@ -277,7 +276,7 @@ class AskHosts:
         return None if node.results.get((self._request.ask.ask_class, False)) else node
 
     def are_refused(self) -> bool:
-        """Whether the RM is what is in the way: it has refused the nodes; silence is no refusal."""
+        """True if the RM has refused the nodes; silence is no refusal."""
         if self._refused:
             return True
         if self.exist():
@@ -289,9 +288,9 @@ class AskHosts:
         )
 
     def first(self) -> Iterator[tuple[int, Node, Vector]]:
-        """The first few, by id, with the number of victims that they take at least.
+        """Yield the first few nodes by id, with the least number of victims of each.
 
-        Nobody if all nodes were compared already: then the best is known at once.
+        Yield none if all nodes were compared already: then the best is known at once.
         """
         if self._ranked is not None:
             return
@@ -321,16 +320,16 @@ class AskHosts:
 
     @property
     def are_many_new(self) -> bool:
-        """Whether to go through the others takes numbers of many nodes that have changed."""
+        """True if to go through the others takes numbers of many nodes that have changed."""
         return self._all_ranked().due > MANY
 
     def may_lack(self, most: Vector) -> bool:
-        """Whether any node may lack so much of each type at most."""
+        """True if any node may lack so much of each type at most."""
         least = self._all_ranked().least_lacking()
         return least is not None and covers(most, least)
 
     def lacking(self, node: Node) -> Vector | None:
-        """What the node lacks beside what is going; None if it could not be kept for the ask."""
+        """Room that the node lacks in addition to victims; None if it cannot host the ask."""
         self.looked_at += 1
         return self._lacking(node)
 
@@ -348,12 +347,12 @@ class AskHosts:
         return keeps_all(leaf, self._wanted)
 
     def _may_do(self, fewest: int, node: Node) -> bool:
-        """Whether there is anything on the node that could go, if anything has to."""
+        """True if there is anything on the node that could go, if anything has to."""
         return not fewest or self._candidates.any_on(node)
 
 
 def _is_refused(node: Node, request: Request) -> bool:
-    """Whether the RM has refused the node to asks of the class."""
+    """True if the RM has refused the node to asks of the class."""
     results, ask_class = node.results, request.ask.ask_class
     said = (results.get((ask_class, allocate)) for allocate in (True, False))
     return any(reason and reason is not NO_ANSWER for reason in said)

@@ -1,10 +1,11 @@
-"""How many victims each node takes at least; kept from search to search.
+"""Least number of victims on each node, kept from search to search.
 
-Any allocation counts, unless law 5 spares its leaf whoever asks. The numbers spare a search nearly
-all nodes: with a plan at hand, only those count that could do with fewer.
+Any allocation counts, unless law 5 protects its leaf from every ask. The numbers spare a search
+nearly all nodes: with a plan at hand, only nodes with a smaller number count.
 
-What nodes lack is cheap to know, and kept for all of them; often it tells already that there is no
-plan, or that the ask only has to wait. Numbers are derived when somebody wants the nodes in order.
+The room that nodes lack is cheap to derive, and kept for all of them. Often it shows already that
+there is no plan, or that the ask only has to wait. Numbers are derived when nodes are needed in
+order.
 """
 
 from bisect import bisect_left, insort
@@ -46,7 +47,7 @@ class VictimCounts:
         return known
 
     def check(self) -> None:
-        """Compare what is kept with the nodes; raises InvariantBroken for one that differs."""
+        """Compare kept numbers with the nodes; raises InvariantBroken on a difference."""
         for known in self._by_size.values():
             known.check()
 
@@ -54,9 +55,9 @@ class VictimCounts:
 class OfSize:
     """The nodes for asks of one size.
 
-    A node is no place for the ask if it is too small or drained, or kept for an ask that nobody
-    makes yield. Always true after `refresh`: what all other nodes lack is known. Each of them that
-    lacks nothing has the number 0; each other one has its number, or is due to get it.
+    A node cannot host the ask if it is too small or drained, or reserved for an ask that yields to
+    no other. Always true after `refresh`: the room that all other nodes lack is known. Each of them
+    that lacks nothing has the number 0; each other one has its number, or is due to get it.
 
     Always true after `number`: a node is in the rank of its number, or in none if it is no place or
     all that is on it would not do. No leaf that was left out for a node may give by now; some may
@@ -106,7 +107,7 @@ class OfSize:
         self._amounts: list[list[int]] = [[] for _ in self._wanted]
 
     def refresh(self) -> int:
-        """Take in the nodes that have changed; how many those are."""
+        """Take in the nodes that have changed; return their number."""
         nodes = self._node_contents.nodes()
         changed: list[int]
         if nodes is not self._nodes:
@@ -120,7 +121,7 @@ class OfSize:
         return len(changed)
 
     def number(self) -> int:
-        """Derive the numbers that are due; how many those are."""
+        """Derive the numbers that are due; return how many were."""
         for place in self._no_longer_spared():
             self._due[place] = None
         for place in self._due:
@@ -133,7 +134,7 @@ class OfSize:
 
     @property
     def due(self) -> int:
-        """How many nodes have no number yet, as far as they alone tell."""
+        """Number of nodes without a victim count; a newly unprotected leaf may add more."""
         return len(self._due)
 
     def in_order(self) -> Iterator[tuple[int, Node]]:
@@ -147,13 +148,13 @@ class OfSize:
         return (self._nodes[place] for place in self._ranks.get(0, ()))
 
     def least_lacking(self) -> Vector | None:
-        """By type of the ask, what is lacking on each node at least; None without nodes."""
+        """Least room that any node lacks, by type of the ask; None without nodes."""
         if not all(self._amounts):
             return None
         return tuple([amounts[0] for amounts in self._amounts])
 
     def check(self) -> None:
-        """Rule P5: what is kept of a node is true, unless the log says that the node has changed.
+        """Check rule P5: kept numbers are true for all nodes without a logged change.
 
         Raises InvariantBroken.
         """
@@ -194,7 +195,7 @@ class OfSize:
             self._move(place, None)
 
     def _lacking(self, node: Node) -> Vector | None:
-        """What the node lacks; None if it is no place."""
+        """Room that the node lacks; None if it cannot host the ask."""
         if not node.schedulable:
             return None
         if node.reservations and is_taken(node, self._node_contents.applications):
@@ -219,7 +220,7 @@ class OfSize:
         wanted, known = self._wanted, self._spared
 
         def spared(leaf: Queue) -> bool:
-            """Whether nothing of the leaf may go; noted, as that can change."""
+            """True if nothing of the leaf may go; noted, as that can change."""
             if leaf not in known:
                 if not keeps_all(leaf, wanted):
                     return False

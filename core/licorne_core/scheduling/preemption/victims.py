@@ -1,4 +1,4 @@
-"""Who may be a victim of one ask (spec § 9.3, laws 3 and 5 to 7)."""
+"""Candidates: possible victims of one ask (spec § 9.3, laws 3 and 5 to 7)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
@@ -37,7 +37,7 @@ from licorne_core.values.resources import Items
 
 
 class Place(NamedTuple):
-    """The things of a partition that searches look at, and what they keep from one to the next.
+    """The parts of a partition that searches read, and their caches.
 
     `reserved` has all reservations, whenever it is gone through.
     """
@@ -52,19 +52,19 @@ class Place(NamedTuple):
 
 
 class Giver(NamedTuple):
-    """A leaf whose allocations may be victims of the ask."""
+    """A leaf with possible victims of the ask."""
 
     leaf: Queue
     priority: int | None
     """The highest priority that victims may have; None for any."""
     guarantees: tuple[Allowance, ...]
-    """What the queues from the leaf up to the meeting point may lose, if they guarantee any."""
+    """Allowances of the guaranteeing queues from the leaf up to the meeting point."""
     above: tuple[Mapping[str, int], ...]
-    """The same, whoever is taken off at the moment."""
+    """Amounts above guarantee of the same queues, without the what-if victims taken off."""
     losses: Allowance
-    """What the leaf may still lose in this hour, by type that its loss limit names."""
+    """Amounts that the leaf may still lose in this hour, by type of its loss limit."""
     may_lose: Mapping[str, int]
-    """The same, whoever is taken off at the moment."""
+    """The same amounts, without the what-if victims taken off."""
 
 
 class Candidates:
@@ -88,9 +88,9 @@ class Candidates:
     )
 
     found: bool
-    """Whether there was any candidate so far."""
+    """True if there was any candidate so far."""
     judged: int
-    """How many allocations and leaves were looked at."""
+    """Number of allocations and leaves looked at."""
     now: float
     """The time of the search."""
     names: tuple[str, ...]
@@ -125,7 +125,7 @@ class Candidates:
         return found
 
     def regular_on(self, node: Node) -> Iterator[Candidate]:
-        """The regular ones on a node, in rank order; nobody else is looked at if age decides."""
+        """Yield the regular ones on a node, in rank order; by age it looks at no others."""
         if self._by_cost:
             return (one for one in self.on_node(node) if not one.kind)
         return self.on_node_by_age(node, only_regular=True)
@@ -144,7 +144,7 @@ class Candidates:
                     yield candidate
 
     def any_on(self, node: Node) -> bool:
-        """Whether anything on the node may go, as far as its leaf and its priority tell."""
+        """True if anything on the node may go, as far as its leaf and its priority tell."""
         apps = self._place.node_contents.on(node).apps
         known = self._some.get(apps)
         if known is None:
@@ -182,7 +182,7 @@ class Candidates:
     def judge(
         self, app: Application, request: Request, node: Node, giver: Giver
     ) -> Candidate | Out:
-        """Whether an allocation of the leaf may be a victim."""
+        """True if an allocation of the leaf may be a victim."""
         out = self.refusal(request, giver)
         if out is not None:
             return out
@@ -234,7 +234,7 @@ class Candidates:
                 yield giver
 
     def any_giver(self) -> bool:
-        """Whether any leaf may give; if none may, no node need be looked at."""
+        """True if any leaf may give; if none may, no node need be looked at."""
         return next(self.givers(), None) is not None
 
     def leaves(self) -> Iterator[Queue]:
@@ -249,14 +249,14 @@ class Candidates:
                 waiting += [below[name] for name in sorted(below, reverse=True)]
 
     def giver(self, leaf: Queue) -> Giver | Out:
-        """Whether allocations of the leaf may be victims, and what bounds them."""
+        """True if allocations of the leaf may be victims, and what bounds them."""
         known = self._givers.get(leaf)
         if known is None:
             known = self._givers[leaf] = self._judge_leaf(leaf)
         return known
 
     def compared(self, leaf: Queue, priority: int) -> Comparison:
-        """How law 6 compares the ask to an allocation of a leaf inside the fence."""
+        """Compare the ask to an allocation of a leaf inside the fence (law 6)."""
         apart = beside(leaf, self._fence)
         assert apart, f"{leaf!r} is inside the fence, and not the ask's"
         return compared(apart, self._fence, priority)
@@ -285,7 +285,7 @@ class Candidates:
         return Giver(leaf, priority, guarantees, above, dict(may_lose), may_lose)
 
     def _above(self, queue: Queue) -> Mapping[str, int]:
-        """What the queue has above its guarantee, whoever is taken off at the moment."""
+        """Amounts of the queue above its guarantee, with no what-if victim taken off."""
         known = self._books.get(queue)
         if known is None:
             known = self._books[queue] = above_guarantee(queue)
@@ -305,7 +305,7 @@ def _rank(candidate: Candidate) -> Any:
 
 
 def _loss(items: Items, run: float, giver: Giver) -> Items:
-    """What the leaf would lose of the types that its limit names, zeros included."""
+    """Loss of the leaf, of the types that its limit names, zeros included."""
     if not giver.may_lose:
         return ()
     lost = dict(loss_of(items, run))
@@ -313,7 +313,7 @@ def _loss(items: Items, run: float, giver: Giver) -> Items:
 
 
 def _charges(items: Items, lost: Items, giver: Giver) -> tuple[tuple[Allowance, str, int], ...]:
-    """What a victim takes of which allowance: an allowance that it does not touch is left out."""
+    """Charges of a victim by allowance; an allowance that it does not touch is left out."""
     charges = [
         (allowance, name, amount)
         for allowance in giver.guarantees

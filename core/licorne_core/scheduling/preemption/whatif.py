@@ -1,4 +1,4 @@
-"""What if these allocations were gone? Taken off and put back, and nobody notices (spec § 9.4).
+"""What-if books: victims taken off and put back, live books unchanged (spec § 9.4).
 
 A victim takes something of *allowances*: of what a queue has above its guarantee (law 2), and of
 what its leaf may still lose in this hour. An allowance is derived from the live books when it is
@@ -63,11 +63,11 @@ class WhatIf:
     __slots__ = ("_most", "gave_up", "left", "steps")
 
     left: int
-    """Steps before whoever is trying has to give up."""
+    """Steps left for the present attempt."""
     steps: int
     """Steps in all."""
     gave_up: bool
-    """Whether the last attempt was given up."""
+    """True if the last attempt was given up."""
 
     def __init__(self, most: int) -> None:
         """At most so many steps, apart from those of greedy attempts."""
@@ -78,11 +78,11 @@ class WhatIf:
 
     @property
     def exhausted(self) -> bool:
-        """Whether all steps are used up."""
+        """True if all steps are used up."""
         return self.steps >= self._most
 
     def within(self, share: int, attempt: Callable[[], Result]) -> Result:
-        """What an attempt with so many steps at most comes to."""
+        """Return the result of an attempt with so many steps at most."""
         self.left = min(share, self._most - self.steps)
         result = attempt()
         self.gave_up = self.left <= 0

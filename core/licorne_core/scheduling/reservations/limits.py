@@ -26,13 +26,13 @@ class ReservationLimit(Blocker):
     __slots__ = ("_all", "reserver")
 
     def __init__(self, reserver: Reserver, limits: "ReservationLimits") -> None:
-        """One of `limits`; it blocks nobody yet."""
+        """Create one of `limits`, without blocked items."""
         super().__init__()
         self.reserver = reserver
         self._all = limits
 
     def lets_through(self) -> bool:
-        """Whether one more node may be reserved."""
+        """True if one more node may be reserved."""
         return self._all.has_room(self.reserver)
 
     def retire(self) -> None:
@@ -55,7 +55,7 @@ class ReservationLimits:
         self._reserved: dict[Reserver, int] = {}
 
     def __iter__(self) -> Iterator[ReservationLimit]:
-        """The limits that block somebody."""
+        """Iterate over the limits with blocked items."""
         return iter(self._limits.values())
 
     def reserved(self, reserver: Reserver) -> int:
@@ -77,12 +77,12 @@ class ReservationLimits:
         return max(1, len(self._nodes.by_id) // PART_OF_NODES) if own is None else own
 
     def has_room(self, reserver: Reserver) -> bool:
-        """Whether one more node may be reserved in it."""
+        """True if one more node may be reserved in it."""
         most = self.most(reserver)
         return most is None or self.reserved(reserver) < most
 
     def full(self, app: Application) -> Reserver | None:
-        """The first reserver whose bound lets the application have no further node reserved."""
+        """Return the first reserver that allows the application no further reservation."""
         return next((one for one in reservers(app) if not self.has_room(one)), None)
 
     def blocker(self, app: Application) -> ReservationLimit | None:
@@ -96,7 +96,7 @@ class ReservationLimits:
         return limit
 
     def find(self, reserver: Reserver) -> ReservationLimit | None:
-        """The limit of the reserver, if it blocks somebody."""
+        """Return the limit of the reserver, if it has blocked items."""
         return self._limits.get(reserver)
 
     def count(self, app: Application, change: int) -> None:
@@ -109,7 +109,7 @@ class ReservationLimits:
                 del self._reserved[reserver]
 
     def drop(self, limit: ReservationLimit) -> None:
-        """Forget a limit that blocks nobody."""
+        """Forget a limit without blocked items."""
         del self._limits[limit.reserver]
 
 

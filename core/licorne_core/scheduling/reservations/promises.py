@@ -1,14 +1,14 @@
-"""What was promised to asks for which victims were told to stop (spec § 9.4.8).
+"""Promises: resources kept for an ask whose victims are being stopped (spec § 9.4.8).
 
-The ask has its node reserved. What it wants is promised to it in its queues, and to its user and
-group, from when the victims are told until it is placed or gone, but no longer than the hour of its
-reservation. Each promise is kept by itself: in every quota others have to leave free what the
-victims that have yet to go do not cover. So nobody else gets what they free, in whatever order they
+The ask has its node reserved. Its amounts are promised to it in its queues, and to its user and
+group, from the stop of the victims until it is placed or gone, for at most the hour of its
+reservation. Each promise is kept by itself: in every quota, others have to leave free the part that
+the remaining victims do not cover. So no other ask gets freed resources, in whatever order victims
 go.
 
 While the RM is asked about a node for the ask, the promise rests: the ask itself is booked in its
-quotas, and nobody else gets the node that was promised. If the RM does not agree, or is not asked
-any more, the promise goes on as it was.
+quotas, and no other ask gets the promised node. If the RM refuses, or is not asked any more, the
+promise goes on as before.
 
 The promise goes on without its node if the node is lost, or can never hold the ask, or is claimed
 by an ask that requires it, or if the RM refuses it. A refusal that comes before all victims on the
@@ -35,9 +35,9 @@ from licorne_core.values.resources import Items, charge, refund
 
 
 class Promise:
-    """One ask's; `outstanding` are the victims that are not gone yet, with their applications.
+    """Promise of one ask; `outstanding` are its remaining victims, with their applications.
 
-    `items` is what was promised, which may be less than the ask wants by now.
+    `items` are the promised amounts, which may be less than the ask wants by now.
     """
 
     __slots__ = ("app", "is_resting", "items", "kept", "outstanding", "request", "reservation")
@@ -59,19 +59,19 @@ class Promise:
         self.kept: dict[Quota, Items] = {}
         """By quota, what others have to leave free for it now."""
         self.is_resting = False
-        """Whether the ask is booked itself, as the RM is asked about a node for it."""
+        """True if the ask is booked itself, as the RM is asked about a node for it."""
 
     def waits_on(self, node_id: NodeId) -> bool:
-        """Whether a victim on the node is not gone yet."""
+        """True if a victim on the node is not gone yet."""
         return any(
             victim.allocation is not None and victim.allocation.node_id == node_id
             for victim in self.outstanding
         )
 
     def lacks(self, quota: Quota) -> Items:
-        """What the ask needs in a quota beside what is left free for it there; zero for nothing.
+        """Amounts that the ask needs in a quota beyond those left free for it; zero for none.
 
-        All its types are named: what is left free may not be there, if the maximum was lowered.
+        All its types are named: if the maximum was lowered, the part left free may not be there.
         """
         kept = dict(self.kept.get(quota, ()))
         items = self.request.ask.ask_class.items
@@ -140,7 +140,7 @@ class Promises:
         return self._by_reservation.get(reservation)
 
     def victim_gone(self, victim: Request) -> Reservation | None:
-        """A victim is gone; whose turn it is to be tried."""
+        """Note that a victim is gone; return the reservation to try."""
         promise = self._by_victim.pop(victim, None)
         if promise is None:
             return None
@@ -170,5 +170,5 @@ class Promises:
         return [promise for promise in self._by_reservation.values() if not promise.is_resting]
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of promises."""
         return len(self._by_reservation)

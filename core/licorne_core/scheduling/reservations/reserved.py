@@ -14,7 +14,7 @@ from licorne_core.values.reservations import Reservation
 
 
 class Holder(NamedTuple):
-    """Whose reservation it is."""
+    """Leaf, application and request of a reservation."""
 
     leaf: Queue
     app: Application
@@ -22,9 +22,9 @@ class Holder(NamedTuple):
 
 
 class ReservedAsks(PriorityPass[Reservation]):
-    """All reservations of a partition; one that was tried in vain waits for its node as well.
+    """All reservations of a partition; after a failed try, one waits for its node as well.
 
-    Nobody is tried who is not pending: while the RM is asked about an ask its promise rests.
+    Only pending asks are tried: while the RM is asked about an ask its promise rests.
     """
 
     __slots__ = ("_holders",)
@@ -35,7 +35,7 @@ class ReservedAsks(PriorityPass[Reservation]):
         self._holders: dict[Reservation, Holder] = {}
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of reservations."""
         return len(self._holders)
 
     def __iter__(self) -> Iterator[Reservation]:
@@ -43,12 +43,12 @@ class ReservedAsks(PriorityPass[Reservation]):
         return iter(self._holders)
 
     def add(self, reservation: Reservation, holder: Holder) -> None:
-        """A new one. It is tried once, to learn what is in its way."""
+        """Add a reservation. It is tried once, to find its blockers."""
         self._holders[reservation] = holder
         self.wake((reservation,))
 
     def remove(self, reservation: Reservation) -> Holder:
-        """One that has ended; whose it was."""
+        """Remove a reservation that has ended; return its holder."""
         self.rest(reservation)
         return self._holders.pop(reservation)
 
@@ -62,7 +62,7 @@ class ReservedAsks(PriorityPass[Reservation]):
         self.set_aside(reservation)
 
     def holder(self, reservation: Reservation) -> Holder:
-        """Whose it is."""
+        """Return the holder of the reservation."""
         return self._holders[reservation]
 
     def wake_on(self, node: Node) -> None:

@@ -24,7 +24,7 @@ RESERVATION_TIME = 3600.0
 
 
 class Reservations:
-    """Makes and ends what is reserved for whom in one partition.
+    """Makes and ends reservations in one partition.
 
     Always true: a request, its application and its node agree on its reservation, and each
     reservation has a deadline.
@@ -60,7 +60,7 @@ class Reservations:
         self._timers = timers
         self._yielded: dict[Node, None] = {}
         self.promises = Promises()
-        """What was promised to asks that have a node reserved."""
+        """Promises of asks that have a node reserved."""
 
     def reserve(
         self, app: Application, request: Request, node: Node, since: float, now: float
@@ -155,9 +155,9 @@ class Reservations:
             self._wake(promise.reservation)
 
     def refused(self, request: Request, node: Node, now: float) -> None:
-        """The RM has refused the node to the ask, as it is now.
+        """End or move a reservation: the RM has refused the node as it is now.
 
-        What was promised to it is of no use there, unless victims are still to go.
+        The promise is of no use there, unless victims are still to go.
         """
         promise = request.promise
         if promise is None or promise.reservation.node_id != node.node_id:
@@ -190,9 +190,9 @@ class Reservations:
             self._wakeups.room_in(app.quotas)
 
     def lose_node(self, reservation: Reservation, now: float) -> None:
-        """The node is not for the ask any more; what was promised to it is, if there is more.
+        """Take the node from the ask; a promise goes on without it.
 
-        Of an ask that may go nowhere else nothing is left.
+        An ask that requires the node loses its reservation.
         """
         if reservation.required or self.promises.find(reservation) is None:
             self.end(reservation, now)
@@ -268,7 +268,7 @@ class Reservations:
                 self.lose_node(reservation, now)
 
     def follow_settings(self, app: Application, request: Request) -> None:
-        """Let others go beside what is reserved, or not, as the leaf has it now (spec § 8.4)."""
+        """Apply the leaf's `reservation_exclusive` to the reservation (spec § 8.4)."""
         reservation, exclusive = request.reservation, app.leaf.settings.reservation_exclusive
         if reservation is None or reservation.exclusive is exclusive:
             return

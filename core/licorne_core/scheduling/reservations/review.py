@@ -1,4 +1,4 @@
-"""The review of reservations: no node is kept for an ask that could not have it (spec § 8.6).
+"""Review of reservations: ends those whose ask could not use the node (spec § 8.6).
 
 Each second, once a pass has found nothing else to do, the reservations are looked at. In a
 partition that is never done with its passes, a turn begins with the review that has been due for
@@ -107,7 +107,7 @@ class Review:
 
     @property
     def is_due(self) -> bool:
-        """Whether a second has gone since the last review, and something is reserved."""
+        """True if a second has gone since the last review, and something is reserved."""
         return self._due_since is not None
 
     def call(self, now: float) -> None:
@@ -143,7 +143,7 @@ class Review:
         return ToGiveUp(idle, [one for one in yielding if self._take_claim(one)], findings)
 
     def gives_way(self, reservation: Reservation) -> bool:
-        """Whether the reservation ends for a claim that has room on its node by now."""
+        """True if the reservation ends for a claim that has room on its node by now."""
         if not (reservation.gives_way and self._claims):
             return False
         # Victims may have been told to stop for it since.
@@ -179,7 +179,7 @@ class Review:
         return now if reservation.idle_since is None else reservation.idle_since
 
     def _is_refused(self, reservation: Reservation, request: Request) -> bool:
-        """Whether the RM has refused the ask its node, and no victim is yet to go there."""
+        """True if the RM has refused the ask its node, and no victim is yet to go there."""
         node_id, promise = reservation.node_id, request.promise
         if node_id is None or not self._nodes[node_id].is_refused(request.ask.ask_class):
             return False
@@ -205,7 +205,7 @@ class Review:
         return dict.fromkeys(in_order)
 
     def _is_free(self, group: AskGroup) -> bool:
-        """Whether nothing but the nodes stops the group now; it may have been tried long ago."""
+        """True if nothing but the nodes stops the group now; it may have been tried long ago."""
         app: Application = group.app
         if app not in app.leaf.ranking:
             return False
@@ -218,7 +218,7 @@ class Review:
 
 
 def _is_cluster(blocker: Blocker, leaf: Queue) -> bool:
-    """Whether it is the size of the cluster that is in the way."""
+    """True if it is the size of the cluster that is in the way."""
     return isinstance(blocker, QuotaShortage) and blocker.quota is leaf.lineage[-1]
 
 

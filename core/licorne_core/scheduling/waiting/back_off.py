@@ -7,7 +7,7 @@ from licorne_core.model.quotas import within_max
 
 
 def backs_off(app: Application, threshold: int, found: Place | None, *, asking: bool) -> bool:
-    """Whether as many asks as the threshold found no node and stand before another ask.
+    """True if as many asks as the threshold found no node and stand before another ask.
 
     The other ask is `found`, the one that could be placed; without one it is any. Asks that are not
     tried do not count, whatever nodes there are: those beyond a quota, and those that the RM has a
@@ -29,7 +29,7 @@ def backs_off(app: Application, threshold: int, found: Place | None, *, asking: 
 
 
 def _is_stuck(group: AskGroup, *, asking: bool) -> bool:
-    """Whether no node takes the asks of the group, though they would be tried."""
+    """True if no node takes the asks of the group, though they would be tried."""
     if not (group.waiting and group.unplaceable):
         return False
     _, task_group, is_placeholder = group.key

@@ -16,11 +16,11 @@ class Backlog:
     __slots__ = ("_groups",)
 
     def __init__(self) -> None:
-        """Nobody has been tried."""
+        """Start empty."""
         self._groups: OrderedDict[AskGroup, None] = OrderedDict()
 
     def __contains__(self, group: AskGroup) -> bool:
-        """Whether it will have its turn."""
+        """True if it will have its turn."""
         return group in self._groups
 
     def note(self, group: AskGroup) -> None:
@@ -33,9 +33,9 @@ class Backlog:
         self._groups.pop(group, None)
 
     def next_groups(self, most: int) -> Iterator[AskGroup | None]:
-        """So many groups at the most, from behind the last one that was had; None for a former one.
+        """Yield so many groups at most, behind the last one yielded; None for a former one.
 
-        Whoever has enough stops: the next call goes on there.
+        The caller may stop early: the next call goes on there.
         """
         groups = self._groups
         for _ in range(min(most, len(groups))):
@@ -48,5 +48,5 @@ class Backlog:
                 yield None
 
     def clear(self) -> None:
-        """Nobody waits any more."""
+        """Forget all groups."""
         self._groups.clear()

@@ -1,7 +1,7 @@
-"""Blockers: what keeps ask groups or applications from being served, each with one question.
+"""Blockers: obstacles to ask groups or applications, each with one test.
 
-`lets_through` asks whether it would let somebody through now. A blocker knows whom it blocks:
-`scheduling/waiting/waiting.py` puts them on its shelves and takes them off.
+`lets_through` tests if a blocked item would pass now. A blocker knows its blocked items:
+`scheduling/waiting/waiting.py` puts them into its waiting lines and takes them off.
 """
 
 from collections.abc import Iterator
@@ -19,17 +19,17 @@ from licorne_core.values.resources import Items
 
 
 class Blocker(LineOwner):
-    """Something that is in the way of those who wait for it.
+    """Obstacle to the items that wait for it.
 
-    `waiting_lines` has, for each ranking on the way from root to those who wait, the items that lead to
-    them; `waiting` says how many wait. `priority_pass` has the items that come before the regular pass
-    and wait for it, each with the collection that it is in (`scheduling/priority_pass.py`).
+    `waiting_lines` has, for each ranking from root to waiting items, the items that lead to them;
+    `waiting` is the number of waiting items. `priority_pass` has the items of the priority pass
+    that wait for it, each with its collection (`scheduling/priority_pass.py`).
     """
 
     __slots__ = ("items", "priority_pass", "waiting", "waiting_lines")
 
     def __init__(self, items: Items = ()) -> None:
-        """It blocks nobody yet. `items` are amounts of which there is too little."""
+        """Start without blocked items. `items` are the scarce amounts."""
         super().__init__()
         self.items = items
         self.waiting_lines: dict[Ranking[Any], WaitingLine] = {}
@@ -38,22 +38,22 @@ class Blocker(LineOwner):
 
     @property
     def owner(self) -> "Blocker":
-        """Whose shelves those who wait stand on."""
+        """Owner of the waiting lines of this blocker's items."""
         return self
 
     def lets_through(self) -> bool:
-        """Whether it would let one of those who wait through now: each kind has a rule."""
+        """True if one of the waiting items would pass now; each kind has a rule."""
         return True
 
     def open(self) -> None:
-        """It has changed so that it may let somebody through."""
+        """Note a change that may let an item through."""
         self.changes += 1
 
     def shut(self) -> None:
-        """Somebody was tried who waits for it, in vain."""
+        """Note that one of its items was tried in vain."""
 
     def is_noted(self, wanted: Items, top: Ranking[Any]) -> None:
-        """The first of all waits for it, or somebody who wants less; `top` is above all of them."""
+        """Note the first item, or one that wants less; `top` is above all of them."""
 
     def watch(self, item: Any, collection: Any) -> None:
         """An item of the collection, which comes before the regular pass, waits for it."""
@@ -64,59 +64,59 @@ class Blocker(LineOwner):
         del self.priority_pass[item]
 
     def end_pass(self) -> None:
-        """A pass is through: nobody who waits could be let through."""
+        """End the pass: no waiting item could pass."""
 
     def retire(self) -> None:
-        """Nobody waits for it any more."""
+        """Forget the blocker: no item waits for it any more."""
 
     def retire_if_unused(self) -> None:
-        """Whoever it was found for does not wait for it: forget it unless others do."""
+        """Forget a new blocker that no item waits for."""
         if self.blocks_nobody:
             self.retire()
 
     @property
     def blocks_nobody(self) -> bool:
-        """Whether nobody waits for it."""
+        """True if no item waits for it."""
         return not (self.waiting or self.priority_pass)
 
 
 class Pool(Blocker):
-    """Something of which there is too little for many sizes: room on nodes, or under a maximum.
+    """Scarce resource wanted in many sizes: room on nodes, or under a maximum.
 
-    Each size has a `Shortage`. All who wait stand on the shelves of the pool, so that a change
-    costs nothing for the sizes that it does not help.
-    Always true: nobody who waits wants less than `least`, and if it is None nobody waits.
+    Each size has a `Shortage`. All their items stand in the waiting lines of the pool, so that a
+    change costs nothing for the sizes that it does not help. Always true: no waiting item wants
+    less than `least`; it is None without waiting items.
     """
 
     __slots__ = ("least", "top", "watched")
 
     def __init__(self) -> None:
-        """Nobody has asked yet."""
+        """Start without waiting items."""
         super().__init__()
         self.least: Amounts | None = None
         self.top: Ranking[Any] | None = None
-        """The ranking of root's children, on whose shelf everybody is who waits."""
+        """Ranking of root's children, whose waiting line leads to all items."""
         self.watched = FittingIndex()
-        """The shortages that somebody waits for who comes before the regular pass."""
+        """Shortages with items of the priority pass."""
 
     def lets_through(self) -> bool:
-        """Whether somebody of those who wait may be let through."""
+        """True if one of the waiting items may pass."""
         return self.least is not None and self.may_fit(self.least)
 
     def is_noted(self, wanted: Items, top: Ranking[Any]) -> None:
-        """The first of all waits for it, or somebody who wants less; `top` is above all of them."""
+        """Note the first item, or one that wants less; `top` is above all of them."""
         self.top = top
         self.lower(wanted)
 
     def wanted_by(self, item: Any) -> Items:
-        """Amounts that nobody whom the item leads to wants less of."""
+        """Amounts that no waiting item below this one undercuts."""
         if isinstance(item, Queue | Application):
             return tuple(self.waiting_lines[item.ranking].least().items())
         shortage: Shortage = item.blocker
         return shortage.items
 
     def passes(self, item: Any) -> bool:
-        """Whether somebody whom the item leads to is let through."""
+        """True if a waiting item below this one would pass."""
         if isinstance(item, Queue | Application):
             inside = self.waiting_lines.get(item.ranking)
             return inside is not None and inside.first(item.ranking) is not None
@@ -124,14 +124,14 @@ class Pool(Blocker):
         return shortage.lets_through()
 
     def lower(self, items: Items) -> None:
-        """Somebody may come to wait who wants these amounts."""
+        """Lower `least`, as an item that wants these amounts may wait."""
         if self.least is None:
             self.least = dict(items)
         elif self.least:
             lower(self.least, items)
 
     def end_pass(self) -> None:
-        """A pass is through: the least is that of those who wait now."""
+        """End the pass: raise `least` to that of the present items."""
         if not len(self.watched):
             waiting_line = None if self.top is None else self.waiting_lines.get(self.top)
             self.least = None if waiting_line is None else waiting_line.least()
@@ -151,23 +151,23 @@ class Shortage(Blocker):
 
     @property
     def owner(self) -> Blocker:
-        """All who wait for something of the pool stand in one line."""
+        """Owner of the waiting lines: the pool, for all its shortages."""
         return self.pool
 
     def lets_through(self) -> bool:
-        """Whether there is enough now, and nobody has tried it in vain since the pool changed."""
+        """True if there is enough now, and no failed try since the pool changed."""
         return self.shut_at != self.pool.changes and self.is_covered()
 
     def shut(self) -> None:
-        """Somebody was tried who waits for it, in vain."""
+        """Note that one of its items was tried in vain."""
         self.shut_at = self.pool.changes
 
     def is_covered(self) -> bool:
-        """Whether there is enough now."""
+        """True if there is enough now."""
         raise NotImplementedError
 
     def watch(self, item: Any, collection: Any) -> None:
-        """The pool knows which shortages those wait for who come before the regular pass."""
+        """Add the item, and the shortage to the watched ones of the pool."""
         if not self.priority_pass:
             self.pool.watched.add(self)
             self.pool.lower(self.items)
@@ -192,7 +192,7 @@ class RunningLimit(Blocker):
         self._all = limits
 
     def lets_through(self) -> bool:
-        """Whether another application may start."""
+        """True if another application may start."""
         return may_run_one_more(self.quota)
 
     def retire(self) -> None:
@@ -215,7 +215,7 @@ class StoppedQueue(Blocker):
         self._all = stopped
 
     def lets_through(self) -> bool:
-        """Whether it was started again."""
+        """True if it was started again."""
         return self.queue.state is not QueueState.STOPPED
 
     def retire(self) -> None:
@@ -234,7 +234,7 @@ class BackOff(Blocker):
         self.app = app
 
     def lets_through(self) -> bool:
-        """Whether the back-off is over."""
+        """True if the back-off is over."""
         return not self.app.backoff_until
 
 
@@ -250,7 +250,7 @@ class OpenPlaceholders(Blocker):
         self._all = waits
 
     def lets_through(self) -> bool:
-        """Whether no placeholder is open."""
+        """True if no placeholder is open."""
         return not self.task_group.open
 
     def retire(self) -> None:
@@ -259,7 +259,7 @@ class OpenPlaceholders(Blocker):
 
 
 class GangWaits:
-    """The task groups whose open placeholders block real asks."""
+    """Task groups whose open placeholders block real asks."""
 
     __slots__ = ("_by_group",)
 
@@ -275,11 +275,11 @@ class GangWaits:
         return blocker
 
     def find(self, task_group: TaskGroup) -> OpenPlaceholders | None:
-        """The blocker of the task group, if it blocks somebody."""
+        """Return the blocker of the task group, if it has blocked items."""
         return self._by_group.get(task_group)
 
     def drop(self, blocker: OpenPlaceholders) -> None:
-        """It blocks nobody any more."""
+        """Forget a blocker without blocked items."""
         del self._by_group[blocker.task_group]
 
     def __iter__(self) -> Iterator[OpenPlaceholders]:
@@ -288,7 +288,7 @@ class GangWaits:
 
 
 class RunningLimits:
-    """The limits on running applications that block somebody, by quota."""
+    """Limits on running applications with blocked items, by quota."""
 
     __slots__ = ("_by_quota",)
 
@@ -304,11 +304,11 @@ class RunningLimits:
         return limit
 
     def find(self, quota: Quota) -> RunningLimit | None:
-        """The limit of the quota, if it blocks somebody."""
+        """Return the limit of the quota, if it has blocked items."""
         return self._by_quota.get(quota)
 
     def drop(self, limit: RunningLimit) -> None:
-        """It blocks nobody any more."""
+        """Forget a limit without blocked items."""
         del self._by_quota[limit.quota]
 
     def __iter__(self) -> Iterator[RunningLimit]:
@@ -317,7 +317,7 @@ class RunningLimits:
 
 
 class StoppedQueues:
-    """The stopped queues that block somebody."""
+    """Stopped queues with blocked items."""
 
     __slots__ = ("_by_queue",)
 
@@ -333,11 +333,11 @@ class StoppedQueues:
         return blocker
 
     def find(self, queue: Queue) -> StoppedQueue | None:
-        """The blocker of the queue, if it blocks somebody."""
+        """Return the blocker of the queue, if it has blocked items."""
         return self._by_queue.get(queue)
 
     def drop(self, blocker: StoppedQueue) -> None:
-        """It blocks nobody any more."""
+        """Forget a blocker without blocked items."""
         del self._by_queue[blocker.queue]
 
     def __iter__(self) -> Iterator[StoppedQueue]:

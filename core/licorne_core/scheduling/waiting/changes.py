@@ -1,4 +1,4 @@
-"""What has changed since the last pass, so that a pass looks at nothing else.
+"""Changes since the last pass, so that a pass looks at nothing else.
 
 Applications and queues whose key may have changed are ranked again before the next decision.
 """
@@ -57,7 +57,7 @@ class Changes:
         self.version = 0
         """Rises whenever an application or a queue has more or less than before."""
         self.state_aware_as_fifo = False
-        """Whether state-aware leaves are sorted as fifo ones (spec § 2.9 row 3)."""
+        """True if state-aware leaves are sorted as fifo ones (spec § 2.9 row 3)."""
 
     def app_changed(self, app: Application) -> None:
         """The application's key, state or asks changed, and so did its queues' keys."""
@@ -81,7 +81,7 @@ class Changes:
         self._wakeups.waiting.runnable = True
 
     def queue_changed(self, queue: Queue) -> None:
-        """The queue was stopped or started: it, and what is in it, is to be looked at or not."""
+        """Note that the queue was stopped or started, with its contents."""
         self._leaves[queue] = None
         for child in queue.children.values():
             self._leaves[child] = None
@@ -152,7 +152,7 @@ class Changes:
                 self._tree.shares_stale = True
 
     def settle(self) -> None:
-        """Rank anew what has changed."""
+        """Rank changed items anew."""
         if self._tree.shares_stale:
             self._derive_shares()
         if self._alone and (self._leaves or self._wakeups.any_priority_pass):
@@ -215,7 +215,7 @@ class Changes:
                 self._place(other, leaf, due=other is admission.next_accepted())
 
     def is_state_aware(self, leaf: Queue) -> bool:
-        """Whether new applications are let in one at a time (spec § 5.2, § 2.9 row 3)."""
+        """True if new applications are let in one at a time (spec § 5.2, § 2.9 row 3)."""
         return leaf.settings.app_sort is AppSortPolicy.STATE_AWARE and not self.state_aware_as_fifo
 
     def _place(self, app: Application, leaf: Queue, *, due: bool) -> None:

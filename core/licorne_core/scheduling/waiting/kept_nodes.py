@@ -1,8 +1,8 @@
-"""Nodes that are kept for others, and who would have victims there (spec § 9.2).
+"""Reserved nodes that block victim searches of other asks (spec § 9.2).
 
-A search for victims that fails only because nodes are kept for other asks is made again as soon as
-one of them is given up. Until then, or until the usual interval is over, all asks that are
-alike wait: for them the search would come to the same, so that one is enough for all.
+A victim search that fails only because nodes are reserved for other asks is repeated as soon as one
+of them is given up. Until then, or until the usual interval is over, all alike asks wait: for them
+the search would have the same result, so that one is enough for all.
 """
 
 from licorne_core.model.apps.requests import Request
@@ -17,7 +17,7 @@ MOST_KEPT = 256
 """Likenesses that a node which is given up wakes; of more the earliest wait for their interval."""
 
 MOST_GIVEN_UP = 64
-"""Nodes that are remembered as given up, the latest; who has waited for others searches again."""
+"""Number of latest given-up nodes that are remembered; older waits search again."""
 
 Likeness = tuple[QueuePath, AskClass, int, tuple[AppId, AllocationKey] | None]
 """Leaf, class and priority. An ask that has a node of its own reserved is like no other."""
@@ -34,18 +34,18 @@ class Kept(Blocker):
         self._all = nodes
         self.ask_class = ask_class
         self.refusal: Refusal | None = None
-        """What the last search came to."""
+        """Result of the last search."""
         self.since = 0
-        """How many nodes had been given up by then."""
+        """Number of nodes given up before that search."""
         self.until = 0.0
         """When the next search is due in any case, in unix seconds."""
 
     def lets_through(self) -> bool:
-        """Whether a node was given up since the last search, and is there for everybody."""
+        """True if a node was given up since the last search, and is open to all asks."""
         return self._all.any_since(self.since, self)
 
     def may_use(self, node: Node) -> bool:
-        """Whether the node is reserved for nobody, large enough, and not refused by the RM."""
+        """True if the node is unreserved, large enough, and not refused by the RM."""
         free = node.schedulable and not node.reservations
         if not (free and node.holds(self.ask_class.items)):
             return False
@@ -53,7 +53,7 @@ class Kept(Blocker):
 
 
 class KeptNodes:
-    """Who waits for kept nodes in one partition, and which nodes were given up.
+    """The waits for reserved nodes in one partition, and the nodes given up.
 
     Nodes are counted as they are given up, and those that asks may still use are looked at from the
     latest back. What was found for a likeness is remembered as long as it holds. Both are bounded,
@@ -63,7 +63,7 @@ class KeptNodes:
     __slots__ = ("_by_likeness", "_count", "_forgotten", "_given_up")
 
     def __init__(self) -> None:
-        """Nobody waits."""
+        """Start empty."""
         self._by_likeness: dict[Likeness, Kept] = {}
         self._given_up: dict[Node, int] = {}
         self._count = 0
@@ -71,12 +71,12 @@ class KeptNodes:
         self._forgotten = 0
 
     def clear(self) -> None:
-        """Nobody waits any more: settings have changed."""
+        """Forget all waits, as settings have changed."""
         self._by_likeness.clear()
         self._given_up.clear()
 
     def find(self, leaf: Queue, request: Request, now: float) -> Kept | None:
-        """What asks like this one wait for; None if a search is due."""
+        """Return the wait of asks like this one; None if a search is due."""
         known = self._by_likeness.get(_likeness(leaf, request))
         if known is None or now >= known.until or known.lets_through():
             return None
@@ -85,7 +85,7 @@ class KeptNodes:
     def note(
         self, leaf: Queue, request: Request, refusal: Refusal, now: float, until: float
     ) -> Kept:
-        """A search failed because nodes are kept: those who are alike wait for them."""
+        """Note a search that failed because nodes are reserved: alike asks wait for them."""
         self._forget_expired(now)
         likeness = _likeness(leaf, request)
         known = self._by_likeness.pop(likeness, None) or Kept(request.ask.ask_class, self)
@@ -109,16 +109,16 @@ class KeptNodes:
         self._given_up.pop(node, None)
 
     def that_may_use(self, node: Node) -> list[Kept]:
-        """Who of those that wait may use the node, if it was given up."""
+        """Return the waits that may use the node, if it was given up."""
         if node not in self._given_up:
             return []
         waiting = (kept for kept in self._by_likeness.values() if not kept.blocks_nobody)
         return [kept for kept in waiting if kept.may_use(node)]
 
     def any_since(self, count: int, kept: Kept) -> bool:
-        """Whether they may use a node that was given up after so many others, as far as known.
+        """True if they may use a node that was given up after so many others, as far as known.
 
-        One that is kept again counts when it is given up again: until then nobody looks at it.
+        A node that is reserved again counts when it is given up again.
         """
         if count < self._forgotten:
             return True
@@ -134,7 +134,7 @@ class KeptNodes:
         return found
 
     def _forget_expired(self, now: float) -> None:
-        """Forget what was found first, as far as it holds no more."""
+        """Forget expired waits, oldest first."""
         while self._by_likeness:
             likeness, kept = next(iter(self._by_likeness.items()))
             if now < kept.until or not kept.blocks_nobody:

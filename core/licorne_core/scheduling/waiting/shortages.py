@@ -9,26 +9,26 @@ from licorne_core.values.resources import Items
 
 
 class QuotaPool(Pool):
-    """What a maximum leaves, and the shortages of those that wait for more of it, by amounts."""
+    """Headroom of a maximum, and the shortages of items that wait for it, by amounts."""
 
     __slots__ = ("known", "quota")
 
     def __init__(self, quota: Quota) -> None:
-        """Nobody waits yet."""
+        """Start without waiting items."""
         super().__init__()
         self.quota = quota
         self.known: dict[Items, QuotaShortage] = {}
 
     def may_fit(self, least: Amounts) -> bool:
-        """Whether so much is left under the maximum."""
+        """True if so much is left under the maximum."""
         return within_max(self.quota, tuple(least.items()))
 
 
 class QuotaShortage(Shortage):
-    """The maximum of a queue, a user or a group is in the way of amounts (spec § 8.3c, e).
+    """Blocks amounts that exceed the maximum of a queue, user or group (spec § 8.3c, e).
 
-    Its items are the amounts that do not fit; zero for what is kept free for the ask, and is not
-    there.
+    Its items are the amounts that do not fit; zero for an amount promised to the ask that a lowered
+    maximum has taken.
     """
 
     __slots__ = ("_all", "quota")
@@ -40,7 +40,7 @@ class QuotaShortage(Shortage):
         self._all = shortages
 
     def is_covered(self) -> bool:
-        """Whether the amounts fit under the maximum."""
+        """True if the amounts fit under the maximum."""
         return within_max(self.quota, self.items)
 
     def retire(self) -> None:
@@ -49,7 +49,7 @@ class QuotaShortage(Shortage):
 
 
 class QuotaShortages:
-    """The shortages of all quotas, by quota and amounts; only those that block somebody stay."""
+    """Shortages of all quotas, by quota and amounts; only those with blocked items stay."""
 
     __slots__ = ("_by_quota",)
 
@@ -68,7 +68,7 @@ class QuotaShortages:
         return shortage
 
     def that_may_fit(self, quota: Quota) -> list[Blocker]:
-        """What may let somebody through now that something of the quota is free."""
+        """Return the blockers that may open, as some of the quota is free."""
         pool = self._by_quota.get(quota)
         if pool is None:
             return []
@@ -79,7 +79,7 @@ class QuotaShortages:
         return found
 
     def drop(self, shortage: QuotaShortage) -> None:
-        """It blocks nobody any more."""
+        """Forget a shortage without blocked items."""
         pool = self._by_quota[shortage.quota]
         del pool.known[shortage.items]
         if not pool.known:

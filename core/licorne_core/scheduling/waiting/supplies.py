@@ -1,4 +1,4 @@
-"""All supplies of a partition, by what is wanted, and the pools of nodes that they are short of."""
+"""All supplies of a partition, by wanted amounts, and their pools of nodes."""
 
 from collections.abc import Iterator
 
@@ -12,9 +12,9 @@ _KINDS = (Supply, ReservableSupply)
 
 
 class Supplies:
-    """The supplies that somebody asked for.
+    """The supplies in use.
 
-    Those of a kind are short of nodes together, and those of asks that require a node of that.
+    Supplies of one kind share a pool of nodes; for asks that require a node, those of that node do.
     """
 
     __slots__ = ("_by_kind", "_free", "_pools", "changed")
@@ -26,7 +26,7 @@ class Supplies:
         self._by_kind = {Supply: self._free, ReservableSupply: {}}
         self._pools: dict[tuple[type[Supply], NodeId | None], NodePool] = {}
         self.changed: dict[NodePool, None] = {}
-        """The pools with nodes that have changed: who notes that one took something tells them."""
+        """Pools with changed nodes; they hear of a node that has taken an ask."""
 
     def __iter__(self) -> Iterator[Supply]:
         """All of them."""
@@ -47,7 +47,7 @@ class Supplies:
         return supply or self._add(ReservableSupply, wanted)
 
     def drop(self, wanted: AskClass | Shape) -> list[Supply]:
-        """Nobody asks for it any more; what is forgotten."""
+        """Forget an unused supply; return the dropped supplies."""
         dropped = []
         for supplies in self._by_kind.values():
             supply = supplies.pop(wanted, None) if supplies else None
@@ -57,7 +57,7 @@ class Supplies:
         return dropped
 
     def clear(self) -> None:
-        """Nobody asks for anything any more."""
+        """Forget all supplies."""
         for supplies in self._by_kind.values():
             supplies.clear()
         for pool in self._pools.values():
@@ -68,7 +68,7 @@ class Supplies:
     # Changes of nodes
 
     def improved(self, node: Node) -> list[Blocker]:
-        """The node is new, or may take more than before: what may let somebody through."""
+        """Note a node that is new or may take more; return the blockers that may open."""
         found: list[Blocker] = []
         for kind in _KINDS:
             for required in (None, node.node_id):
@@ -85,7 +85,7 @@ class Supplies:
             pool.left(node)
 
     def end_pass(self) -> None:
-        """Nobody who waits could use the nodes that have changed so far."""
+        """End the pass: no waiting item can use the nodes that have changed so far."""
         for pool in self.changed:
             pool.end_pass()
         self.changed.clear()

@@ -1,10 +1,10 @@
-"""Nodes that would take a class of asks, and who waits while there are none (spec §§ 8.4-8.8).
+"""Supplies: nodes that would take a class of asks, and their waiting asks (spec §§ 8.4-8.8).
 
-A supply is asked for its first node. When it has none it is *short*: from then on it blocks those
-who ask, and of nodes only those matter that have changed since. These are noted once, in the pool
-of all supplies that are short, so that a change of a node costs the same however many wait. Asks
-that the RM has no say in share the supply of their shape; the others have one each, which matters
-only where the shape's has nodes.
+A supply is searched for its first node. When it has none it is *short*: from then on it blocks its
+asks, and only nodes that change count. These are noted once, in the pool of all supplies that are
+short, so that a change of a node costs the same however many asks wait. Asks without a predicate
+share the supply of their shape; the others have one each, which matters only where the shape's has
+nodes.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ from licorne_core.values.asks import AskClass, Shape
 from licorne_core.values.resources import Items
 
 SIFTED = 512
-"""Nodes whose room is compared in one go."""
+"""Number of nodes whose room is compared in one go."""
 
 SIFTED_TYPES = 4
 """Resource types by which they are compared; most asks want no more."""
@@ -37,7 +37,7 @@ class NodePool(Pool):
     """The open nodes, for the supplies of one kind that are short of them.
 
     `rooms` are nodes that have changed since the last pass. Always true: no other node would do for
-    a supply that is short. A pass that is through has shown that of them for all who wait.
+    a supply that is short. A finished pass has shown that of them for all waiting asks.
     """
 
     __slots__ = ("_amounts", "_required", "_short", "passes_ended", "rooms", "supplies")
@@ -54,13 +54,13 @@ class NodePool(Pool):
         self._required = required
         self._short: list[Supply] = []
         self.passes_ended = 0
-        """How many passes were through since the first change of a node."""
+        """Number of finished passes since the first change of a node."""
         self.rooms: dict[Node, None] = {}
         self.supplies = 0
-        """How many are of this pool."""
+        """Number of supplies of this pool."""
 
     def ran_short(self, supply: "Supply") -> None:
-        """A look at all nodes was in vain: so is one for whoever wants more."""
+        """Note that a search of all nodes failed; larger shapes need no search."""
         # What the RM says of one class says nothing of another.
         if isinstance(supply.wanted, Shape) and not self.rules_out(supply.items):
             known = [other for other in self._short if other.is_short]
@@ -71,7 +71,7 @@ class NodePool(Pool):
         self._short = []
 
     def rules_out(self, wanted: Items) -> bool:
-        """Whether less was looked for in vain: then no node would do but those in `rooms`."""
+        """True if less was looked for in vain: then no node would do but those in `rooms`."""
         amounts = dict(wanted)
         for supply in self._short:
             for name, value in supply.items:
@@ -83,14 +83,14 @@ class NodePool(Pool):
         return False
 
     def may_fit(self, least: Amounts) -> bool:
-        """Whether a node that has changed has so much."""
+        """True if a node that has changed has so much."""
         for node in self.rooms:
             if (node.open or self._required) and self._has(node, least):
                 return True
         return False
 
     def improved(self, node: Node) -> list[Blocker]:
-        """The node has changed: what may let somebody through by that."""
+        """Note a changed node; return the blockers that may open."""
         found: list[Blocker] = []
         if self.least is None or not self._has(node, self.least):
             return found
@@ -103,7 +103,7 @@ class NodePool(Pool):
         return found
 
     def took(self, node: Node) -> None:
-        """The node has less: forget it if nobody could use what is left."""
+        """Note a node with less room: forget it if it is of no use to any waiting ask."""
         if node in self.rooms and not (self.least is not None and self._has(node, self.least)):
             del self.rooms[node]
 
@@ -112,7 +112,7 @@ class NodePool(Pool):
         self.rooms.pop(node, None)
 
     def end_pass(self) -> None:
-        """A pass is through: of those who wait nobody could use what has changed."""
+        """End the pass: no waiting ask could use the changed nodes."""
         if self.rooms:
             super().end_pass()
             self.passes_ended += 1
@@ -135,41 +135,41 @@ class Supply(Shortage):
     __slots__ = ("asks", "heap", "nodes", "short_in", "wanted")
 
     amounts: "ClassVar[attrgetter[Mapping[str, int]]]" = attrgetter("available")
-    """What of a node the amounts wanted have to fit in."""
+    """Amounts of a node that wanted amounts have to fit in."""
 
     def __init__(self, wanted: AskClass | Shape, nodes: NodePool) -> None:
-        """Nobody has asked for it yet. `nodes` are those of the supplies of its kind."""
+        """Start unused. `nodes` are those of the supplies of its kind."""
         super().__init__(nodes, wanted.items)
         self.wanted = wanted
         self.nodes = nodes
         self.short_in = -1
-        """How many passes had ended when it was short last; below zero if it never was."""
+        """Number of passes finished when it was short last; below zero if it never was."""
         self.asks = 0
         """Groups of asks that want it."""
         self.heap: SupplyHeap | None = None
-        """Its nodes in order, once somebody needed more than the first few of all nodes."""
+        """Its nodes in order, once an ask needed more than the first few of all nodes."""
 
     @property
     def is_short(self) -> bool:
-        """Whether a look at all nodes was in vain.
+        """True if a search of all nodes has failed.
 
-        That stands as long as somebody waits for it, and to the end of the pass in any case.
+        It stays so as long as an ask waits for it, and to the end of the pass in any case.
         """
         return self.short_in == self.nodes.passes_ended or bool(self.waiting or self.priority_pass)
 
     def takes(self, node: Node) -> bool:
-        """Whether the node would do now."""
+        """True if the node would do now."""
         return node.refusal(self.wanted) is None
 
     def that_may_do(self, nodes: list[Node]) -> list[Node]:
-        """All nodes that would do, and some others: whoever asks looks closely."""
+        """Return all nodes that would do, and some others; the caller checks each."""
         amounts = self.amounts
         for name, value in self.items[:SIFTED_TYPES]:
             nodes = [node for node in nodes if amounts(node).get(name, 0) >= value]
         return nodes
 
     def rank(self, node: Node) -> Any:
-        """What orders the nodes, before their ids."""
+        """Sort key of the node, before its id."""
         return node.score
 
     def run_short(self) -> None:
@@ -181,11 +181,11 @@ class Supply(Shortage):
             self.nodes.ran_short(self)
 
     def retire(self) -> None:
-        """Nobody waits for it any more: it is short until the end of the pass."""
+        """Keep it short until the end of the pass, as no ask waits for it."""
         self.short_in = self.nodes.passes_ended
 
     def is_covered(self) -> bool:
-        """Whether a node would do that has changed."""
+        """True if a node would do that has changed."""
         return any(self.takes(node) for node in self.nodes.rooms)
 
 
@@ -207,7 +207,7 @@ class ReservableSupply(Supply):
         return node.may_be_reserved(self.wanted)
 
     def rank(self, node: Node) -> Any:
-        """How short the node is of the ask, then its place in node order."""
+        """Sort key: the node's shortage of the ask, then its place in node order."""
         return (fit_score(node, self.items), node.score)
 
 
@@ -225,14 +225,14 @@ class SupplyHeap(NodeHeap):
         self._supply = supply
         self._rest = iter(nodes)
         self.sizes = sizes
-        """Notes what was looked at, as long as nothing of it would do."""
+        """Notes the nodes looked at, while none of them would do."""
         self.is_filling = True
-        """Whether it has not looked at all nodes yet: until then its first node is not known."""
+        """True if it has not looked at all nodes yet: until then its first node is not known."""
         self.counted = 0
-        """How many entries it had when they were counted last."""
+        """Number of its entries at the last count."""
 
     def fill_on(self, most: int) -> int:
-        """Look at nodes until that has cost so much; what it has cost.
+        """Look at nodes until that has cost so much; return the cost.
 
         A microsecond is the unit, roughly.
         """
@@ -262,7 +262,7 @@ class SupplyHeap(NodeHeap):
 
 
 def fit_score(node: Node, items: Items) -> float:
-    """How short the node is of the amounts: 0.0 fits, 1.0 for each type of which there is none."""
+    """Shortage of amounts on the node: 0.0 if it fits, up to 1.0 for each missing type."""
     score = 0.0
     for name, wanted in items:
         available = node.available.get(name, 0)

@@ -1,14 +1,14 @@
-"""Who waits for what: the one relation between blockers and those whom they block.
+"""The waiting relation: blockers and their parked items.
 
 An ask group, a reservation request or an application that cannot be served is *parked*: set aside
-in its ranking, and noted with the blocker that is in its way. The blocker notes it on a shelf for
-the ranking that it stands in, and the application and the queues that lead to it on shelves of the
-rankings above. So when the blocker changes, the first of all that wait for it is found by going
-down from root, and nobody else is looked at.
+in its ranking, and noted with its blocker. The blocker notes it in a waiting line for its ranking,
+and the application and the queues that lead to it in waiting lines of the rankings above. So when
+the blocker changes, the first waiting item is found by going down from root, without a look at
+others.
 
-`changed` is the one entry for «it may let somebody through now». The pass then takes, at each
-level, the smaller of what is active and what waits for an open blocker; before it takes the latter
-it asks the blocker, as one freed node may open the way for many and has room for one.
+`changed` is the one entry for a blocker that may open. The pass then takes, at each level, the
+smaller of the active items and those that wait for an open blocker. Before it takes the latter it
+asks the blocker, as one freed node may open the way for many and has room for one.
 """
 
 from collections.abc import Iterator
@@ -24,39 +24,40 @@ from licorne_core.values.resources import Items
 
 Parked = GroupItem | Application
 HEAD_COST = 4
-"""Looking at the first who waits in a line costs as much as looking at so many items."""
+"""Cost of a look at the first item of a waiting line, in looks at items."""
 
 _Path = Iterator[tuple[Ranking[Any], Any]]
 _Blocked = dict[Any, dict[Blocker, None]]
-"""The items of a ranking that lead to somebody who waits, each with the lines concerned."""
+"""Items of a ranking that lead to waiting items, each with the owners of their lines."""
 
 
 class Waiting:
     """The blockers of one partition that have changed since a pass found them shut.
 
-    Always true between passes: an item is parked if and only if its blocker has it on a shelf, and
-    every queue and application on the way to it is on the blocker's shelves above.
+    Always true between passes: an item is parked if and only if it is in a waiting line of its
+    blocker, and every queue and application on the way to it is in the blocker's waiting lines
+    above.
     """
 
     __slots__ = ("_blocked", "_heaps", "_openings", "opened", "runnable")
 
     def __init__(self) -> None:
-        """Nobody waits. `runnable` is whether a pass could find something."""
+        """Start without waiting items. `runnable`: a pass could find something."""
         self.opened: dict[Blocker, None] = {}
-        """The lines that have changed, until a look shows that they let nobody through."""
+        """Changed line owners, until a look shows that they let no item through."""
         self._blocked: dict[Ranking[Any], _Blocked] = {}
         self._heaps: dict[Ranking[Any], tuple[tuple[int, int], list[Ranked]]] = {}
         self._openings = 0
         self.runnable = False
 
     def clear(self) -> None:
-        """Nobody waits any more."""
+        """Forget all waiting items."""
         self.opened.clear()
         self._blocked.clear()
         self._heaps.clear()
 
     def changed(self, blocker: Blocker) -> None:
-        """The blocker may let somebody through now; of a shortage those are foremost only."""
+        """Note that the blocker may open; a shortage opens for its priority-pass items only."""
         self.runnable = True
         if blocker.owner is blocker and blocker.waiting_lines:
             self._openings += 1
@@ -80,7 +81,7 @@ class Waiting:
         self._shut(blocker)
 
     def _note(self, item: Parked, owner: Blocker, wanted: Items) -> None:
-        """Put the item, and all that leads to it, on the shelves of the line."""
+        """Put the item, and all that leads to it, into the owner's waiting lines."""
         is_first = is_less = True
         inner: WaitingLine | None = None
         for ranking, member in way_up(item):
@@ -103,7 +104,7 @@ class Waiting:
         owner.is_noted(wanted, ranking)
 
     def _shut(self, blocker: Blocker) -> None:
-        """The blocker was found to let nobody through who waits for it."""
+        """Note that the blocker let none of its items through."""
         if blocker.owner is blocker:
             self.opened.pop(blocker, None)
         else:
@@ -134,7 +135,7 @@ class Waiting:
             blocker.retire()
 
     def _forget(self, ranking: Ranking[Any], member: Any, owner: Blocker) -> None:
-        """The member leads to nobody any more who waits in the line."""
+        """Remove the member, which leads to no item of the owner any more."""
         blocked = self._blocked[ranking]
         del blocked[member][owner]
         if not blocked[member]:
@@ -151,7 +152,7 @@ class Waiting:
             yield
 
     def unpark_inside(self, app: Application) -> None:
-        """What waits in the application is to be tried again: nobody looks inside for a while."""
+        """Unpark all items of the application; it is not searched for a while."""
         for item in app.ranking.ordered():
             self.unpark(item)
 
@@ -178,14 +179,14 @@ class Waiting:
         return item
 
     def end_pass(self) -> None:
-        """Nothing was found: what is open now blocks nobody who could be tried."""
+        """End the pass: open blockers have no item that could be tried."""
         for blocker in self.opened:
             blocker.end_pass()
         self.opened.clear()
         self._heaps.clear()
 
     def _first_member(self, ranking: Ranking[Any], blocked: _Blocked, limit: Ranked | None) -> Any:
-        """The first item before the limit that somebody may be let through in."""
+        """Return the first item before the limit that may lead to a passing item."""
         heap = self._heap_of(ranking, blocked)
         while heap:
             entry = heap[0]
@@ -232,7 +233,7 @@ class Waiting:
         return found
 
     def _is_open(self, owner: Blocker) -> bool:
-        """Whether the line may let somebody through; one that lets nobody through is shut."""
+        """True if the owner may let an item through; one that lets none through is shut."""
         if owner not in self.opened:
             return False
         if owner.lets_through():

@@ -1,7 +1,8 @@
-"""What leads to those who wait in one line, in one ranking: in key order, and found by amounts.
+"""Waiting lines: items of one ranking that lead to waiting asks, in key order.
 
-The items stand in chunks of neighbours. A chunk knows amounts that none of its items wants less
-of, so that most chunks of which no item fits are passed over by one comparison.
+A waiting line is searched by amounts. Its items stand in chunks of neighbours. A chunk knows
+amounts that none of its items wants less of, so that most chunks without a fitting item are passed
+over by one comparison.
 """
 
 from bisect import bisect_left, insort
@@ -20,33 +21,33 @@ Amounts = dict[str, int]
 
 
 class LineOwner:
-    """Those who wait for one thing, or for more or less of it; each on a shelf of each ranking."""
+    """Owner of waiting lines, one for each ranking; their items wait for one thing."""
 
     __slots__ = ("changes",)
 
     def __init__(self) -> None:
-        """Nobody waits."""
+        """Start without waiting items."""
         self.changes = 0
-        """How often it has changed so that somebody may pass who could not pass before."""
+        """Number of changes that may let an item pass that could not pass before."""
 
     def wanted_by(self, item: Any) -> Items:
-        """Amounts that nobody whom the item leads to wants less of."""
+        """Amounts that no waiting item below this one undercuts."""
         return ()
 
     def may_fit(self, least: Amounts) -> bool:
-        """Whether somebody who wants no less may be let through."""
+        """True if an item that wants at least this may pass."""
         return True
 
     def passes(self, item: Any) -> bool:
-        """Whether somebody whom the item leads to is let through."""
+        """True if a waiting item below this one would pass."""
         return True
 
 
 class Chunk:
-    """Neighbours on a shelf, in order, and the least that any of them wants.
+    """Neighbours in a waiting line, in order, and the least that any of them wants.
 
-    A type that one of them does not want is not in `least`. If it is not `exact`, who wanted so
-    little may be gone.
+    A type that one of them does not want is not in `least`. If it is not `exact`, the item that
+    wanted so little may be gone.
     """
 
     __slots__ = ("entries", "exact", "least")
@@ -59,12 +60,13 @@ class Chunk:
 
 
 class WaitingLine:
-    """The items of one ranking that lead to those who wait in one line, in key order.
+    """Items of one ranking that lead to waiting items of one owner, in key order.
 
-    `members` counts for how many reasons an item is here: it is blocked itself, something in it is.
-    Always true: the entry under which a member was filed last is in a chunk. Other entries are
-    stale, and a search that meets one drops it. The key of a member may have changed since it was
-    filed. A larger key is filed when a search meets the entry, a smaller one before each search.
+    `members` counts the reasons for which an item is here: it is blocked itself, or contains
+    blocked items. Always true: the entry under which a member was filed last is in a chunk. Other
+    entries are stale, and a search that meets one drops it. The key of a member may have changed
+    since it was filed. A larger key is filed when a search meets the entry, a smaller one before
+    each search.
     """
 
     __slots__ = (
@@ -112,11 +114,11 @@ class WaitingLine:
         return True
 
     def stands_below(self, outer: "WaitingLine", member: Any) -> None:
-        """The member of the outer shelf leads to what is here."""
+        """Note the member of the outer line that leads to this line."""
         self._outer = (outer, member)
 
     def lower(self, item: Any, wanted: Items) -> bool:
-        """The member leads to somebody who wants this; whether its chunk's least is less now."""
+        """Lower the least of the member's chunk to this; True if that changed it."""
         chunk = self._chunks[self._position(self._filed[item])]
         return bool(chunk.least) and lower(chunk.least, wanted)
 
@@ -131,7 +133,7 @@ class WaitingLine:
         return True
 
     def knows(self, item: Any, wanted: Items) -> bool:
-        """Whether the least of the member's chunk is no more than this; for checks."""
+        """True if the least of the member's chunk is no more than this; for checks."""
         chunk = self._chunks[self._position(self._filed[item])]
         return self._filed[item] in chunk.entries and not lower(dict(chunk.least), wanted)
 
@@ -227,13 +229,13 @@ class WaitingLine:
             self._least_rises()
 
     def _least_rises(self) -> None:
-        """What leads here, on the shelf above, may want more than is known there."""
+        """Mark the outer line's chunk inexact: items here may want more than it knows."""
         if self._outer is not None:
             waiting_line, member = self._outer
             waiting_line._chunks[waiting_line._position(waiting_line._filed[member])].exact = False
 
     def _catch_up(self, ranking: Ranking[Any]) -> None:
-        """File those anew whose key has become smaller; a larger one is noticed when it is met."""
+        """File members anew whose key has become smaller; a larger one is noticed when it is met."""
         if self._forgotten != ranking.forgotten:
             self._fill(ranking)
             return
@@ -275,7 +277,7 @@ class WaitingLine:
             self._chunks.insert(number + 1, half)
 
     def _position(self, entry: Ranked) -> int:
-        """Which chunk has the entry, or is to have it."""
+        """Index of the chunk for the entry."""
         chunks = self._chunks
         if len(chunks) == 1:
             return 0
@@ -287,7 +289,7 @@ def _last(chunk: Chunk) -> Ranked:
 
 
 def lower(least: Amounts, wanted: Collection[tuple[str, int]]) -> bool:
-    """Let nobody who wants this want less than the least; whether that has changed it."""
+    """Lower `least` so that it undercuts no wanted amount; True if that changed it."""
     changed = False
     seen = 0
     for name, value in wanted:

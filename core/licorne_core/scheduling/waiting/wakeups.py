@@ -1,4 +1,4 @@
-"""What may have become free, and for whom: each call finds the blockers concerned."""
+"""Wakeups: each call finds the blockers that a change may open."""
 
 from collections.abc import Iterable
 
@@ -21,7 +21,7 @@ from licorne_core.values.ranking import Key
 
 
 class Wakeups:
-    """The blockers of one partition, and who waits for them."""
+    """The blockers of one partition, and their waiting items."""
 
     __slots__ = (
         "_index",
@@ -38,7 +38,7 @@ class Wakeups:
     )
 
     def __init__(self, index: NodeIndex, nodes: NodeBook) -> None:
-        """Nobody waits."""
+        """Start without waiting items."""
         self._index = index
         self.reservation_limits = ReservationLimits(nodes)
         self.reserved = ReservedAsks()
@@ -52,7 +52,7 @@ class Wakeups:
         self.backlog = Backlog()
 
     def clear(self) -> None:
-        """Nobody waits any more."""
+        """Forget all waiting items."""
         self.waiting.clear()
         self.reserved = ReservedAsks()
         self.replacing = ReplacingApps()
@@ -64,7 +64,7 @@ class Wakeups:
         self.backlog.clear()
 
     def node_improved(self, node: Node) -> None:
-        """The node is new, has more room, is open again, or comes earlier: who can use it?"""
+        """Wake items for a node that is new, has more room, is open again, or comes earlier."""
         for blocker in self._index.improved(node):
             self.waiting.changed(blocker)
         if node.reservations:
@@ -133,7 +133,7 @@ class Wakeups:
             self.waiting.changed(blocker)
 
     def app_key_changed(self, app: Application) -> None:
-        """The application, or its leaf's settings, changed: what is foremost may be ranked anew."""
+        """Rank priority-pass items anew, as the application or its leaf's settings changed."""
         self.replacing.app_key_changed(app)
         self.reserved.app_key_changed(app)
 
@@ -146,7 +146,7 @@ class Wakeups:
 
     @property
     def any_priority_pass(self) -> bool:
-        """Whether anything comes before the regular pass, and is ranked by queues' keys as well."""
+        """True if anything comes before the regular pass, and is ranked by queues' keys as well."""
         return bool(self.reserved.ready or self.replacing.ready)
 
     def all_keys_changed(self) -> None:

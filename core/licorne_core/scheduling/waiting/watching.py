@@ -1,4 +1,4 @@
-"""What the pass finds in the way of applications and asks, for those who watch: changes only."""
+"""Events about blocked applications and asks, noted by the pass on changes only."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ from licorne_core.values.ids import NodeId
 
 
 class Watch:
-    """Tells a journal what it does not know yet; while it is off nothing is kept up to date."""
+    """Sends changes to a journal; while it is off nothing is kept up to date."""
 
     __slots__ = ("_journal",)
 
@@ -27,9 +27,9 @@ class Watch:
         self._journal = journal
 
     def room(self, leaf: Queue, group: AskGroup, blocker: Blocker | None, now: float) -> None:
-        """A group was tried: has it run into a maximum, or got past one (spec § 12.1.3)?
+        """Note a tried group that has run into a maximum, or got past one (spec § 12.1.3).
 
-        Users and groups come first: as long as they are in the way, nobody asks the queues.
+        Users and groups come first: while one of them blocks, queues are not checked.
         """
         journal = self._journal
         if not journal.on:
@@ -48,7 +48,7 @@ class Watch:
             journal.note(QueueRoomChanged(now, ask, leaf.path, room))
 
     def refused(self, group: AskGroup, reasons: Mapping[str, int], now: float) -> None:
-        """The RM wants the asks on no node that has room: for how many it gave each reason."""
+        """Note the RM's refusals on all nodes with room: the number of nodes by reason."""
         for reason in reasons:
             group.note(reason, now)
         if self._journal.on and reasons:

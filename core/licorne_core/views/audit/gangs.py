@@ -1,4 +1,4 @@
-"""What must hold of placeholders and of those who replace them (rule G1 of `invariants.py`)."""
+"""Checks of placeholders and their replacements (rule G1 of `invariants.py`)."""
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import TaskGroup
@@ -13,7 +13,7 @@ _UNTOLD = frozenset({RequestState.PENDING, RequestState.ASSUMED, RequestState.PL
 
 
 def check_gang(partition: Partition, app: Application) -> None:
-    """Raises InvariantBroken, naming the rule and who breaks it."""
+    """Raise InvariantBroken on a broken rule, with its name and place."""
     placeholders = [request for request in app.requests.values() if request.ask.placeholder]
     free_count = sum(len(group.free) for group in app.gang.groups.values())
     _require(free_count == app.gang.free_count, f"{app!r} has {free_count} free placeholders")

@@ -1,7 +1,7 @@
-"""Rules on sums that are kept while things come and go (see `invariants.py`).
+"""Checks of running sums (see `invariants.py`).
 
-H1: what an RM has is the sum of what its partitions have. H2: what a partition's tally says is the
-sum over its applications.
+H1: the holdings of an RM are the sum over its partitions. H2: a partition's tally is the sum over
+its applications.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What must hold of the books after every command, whatever came before.
+"""Invariants of the books after every command.
 
 Every figure is added up anew from the records below it and compared with the running total. The
 rules by their names:
@@ -92,7 +92,7 @@ def check_invariants(scheduler: HasPartitions) -> None:
 
 
 def check_partition(partition: Partition) -> None:
-    """The same for one partition, for those who sample."""
+    """Check one partition, for callers that sample."""
     for node in partition.nodes.by_id.values():
         _check_node(partition, node)
     for app in partition.applications.values():
@@ -224,7 +224,7 @@ def _check_application(partition: Partition, app: Application) -> None:
 
 
 def _fits_state(app: Application) -> bool:
-    """Whether it has something exactly when it should; what a gang has left may be still to go.
+    """True if it has something exactly when it should; what a gang has left may be still to go.
 
     A gang that is resumed waits for what the RM sends again. What an operator has stopped waits for
     the RM to confirm it.
@@ -312,7 +312,7 @@ def _check_tracker(tracker: Tracker, apps: list[Application]) -> None:
 
 
 def _usage(app: Application) -> tuple[Resources, Resources]:
-    """What counts in queues and for users: its real allocations, and its placeholders."""
+    """Usage in queues and for users: its real allocations, and its placeholders."""
     return (app.allocated, app.placeholder_allocated)
 
 

@@ -1,4 +1,4 @@
-"""What must hold of victims and of those who wait for their end (rules P2, P4 and P5)."""
+"""Checks of victims and their beneficiaries (rules P2, P4 and P5)."""
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request, RequestState
@@ -11,7 +11,7 @@ from licorne_core.values.resources import Resources, describe, equals, sum_of
 
 
 def check_preemption(partition: Partition) -> None:
-    """Raises InvariantBroken, naming the rule and who breaks it."""
+    """Raise InvariantBroken on a broken rule, with its name and place."""
     partition.preemption.search.check()
     stopping: dict[Quota, list[Resources]] = {}
     promised: dict[Quota, list[Resources]] = {}
@@ -41,7 +41,7 @@ def check_preemption(partition: Partition) -> None:
 
 
 def _kept(request: Request, quota: Quota) -> Resources:
-    """What the outstanding victims do not cover of one promise, added up anew."""
+    """Part of one promise that outstanding victims do not cover, added up anew."""
     covered = sum_of(
         victim.ask.ask_class.resources
         for victim, app in request.promise.outstanding.items()

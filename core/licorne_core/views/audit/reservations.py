@@ -1,4 +1,4 @@
-"""A6, L1 and D4 for what is reserved on nodes (see `invariants.py`)."""
+"""Rules A6, L1 and D4 for reservations of nodes (see `invariants.py`)."""
 
 from licorne_core.model.apps.requests import RequestState
 from licorne_core.partitions.partition import Partition

@@ -1,4 +1,4 @@
-"""Whether the books agree, for those who watch over a running core (spec § 12.5).
+"""Audit of the books of a running core, in small steps (spec § 12.5).
 
 These are the checks of `invariants` that can be made in small steps while the core goes on: every
 step looks at the books as they are then, and at one node or a few requests of them.
@@ -28,7 +28,7 @@ STEP_REQUESTS = 256
 
 
 class Concern(Enum):
-    """What is looked after."""
+    """Subject of an audit rule."""
 
     NEGATIVE_PARTITION = "negative totals of a partition"
     NEGATIVE_NODE = "negative totals of a node"
@@ -52,7 +52,7 @@ class Finding(NamedTuple):
 
 
 def audit(partition: Partition) -> Iterator[Finding | None]:
-    """What does not agree in a partition; a None after each step."""
+    """Yield the differences in a partition; a None after each step."""
     doubts = sums_of_partition(partition)
     yield from _findings(Concern.PARTITION_SUM, doubts, Concern.NEGATIVE_PARTITION)
     yield from _overfull(partition)
@@ -90,7 +90,7 @@ def _findings(
 
 
 def _overfull(partition: Partition) -> Iterator[Finding | None]:
-    """Whether the nodes have more on them than they have, in sum.
+    """True if the nodes have more on them than they have, in sum.
 
     Over several steps nodes change: then it is believed when a second look finds the very same.
     """

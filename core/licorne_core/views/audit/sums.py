@@ -1,7 +1,7 @@
-"""Whether the totals of applications, queues, users and groups are the sums of what is in them.
+"""Checks that the totals of applications, queues, users and groups are the sums of their members.
 
-What has few members is added up in one step. More of them take several steps, and the core goes on
-in between; then a difference is believed only when a second look finds the very same figures.
+A total of few members is added up in one step. More of them take several steps, and the core goes
+on in between; then a difference is believed only when a second look finds the very same figures.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -34,14 +34,14 @@ class Doubt(NamedTuple):
     """A total that is wrong."""
 
     negative: bool
-    """Whether it is below zero; if not it is not the sum of its members."""
+    """True if it is below zero; if not it is not the sum of its members."""
     text: str
 
 
 def sums_of_partition(partition: Partition) -> Iterator[Doubt | None]:
-    """What is wrong with the totals of a partition, those of its nodes; a None after each step.
+    """Yield wrong totals of a partition and of its nodes; a None after each step.
 
-    What is to replace placeholders is on nodes, and counts in no queue (spec § 6.5).
+    Replacements of placeholders are on nodes, and count in no queue (spec § 6.5).
     """
 
     def members() -> list[Node | Application]:
@@ -61,7 +61,7 @@ def _capacity(member: Node | Application) -> Iterable[Resources]:
 
 
 def _on_nodes(member: Node | Application) -> Iterator[Resources]:
-    """What is booked on a node, less what an application has there before it has its place."""
+    """Booked amounts on a node, less those of an application's unfinished replacements there."""
     if isinstance(member, Node):
         yield member.allocated
     elif member.replacing_count:
@@ -116,7 +116,7 @@ def sums_of_queue(queue: Queue) -> Iterator[Doubt | None]:
 
 
 def sums_of_tracker(partition: Partition, tracker: Tracker) -> Iterator[Doubt | None]:
-    """The same for what a user or a group has in a queue. Only what is limited is booked there."""
+    """Yield wrong totals of a user or a group in a queue. Only limited types are booked there."""
     known = partition.applications
 
     def booked(member: Member) -> Iterable[Resources]:
@@ -138,7 +138,7 @@ def sums_of_tracker(partition: Partition, tracker: Tracker) -> Iterator[Doubt | 
 
 
 def _booked(request: Request, *, kept: bool) -> Iterable[Resources]:
-    """What a request is booked with, among placeholders or among the others."""
+    """Booked amounts of a request, among placeholders or among the others."""
     ask = request.ask
     is_meant = request.state in BOOKED and ask.placeholder is kept
     return (ask.ask_class.resources,) if is_meant else ()

@@ -1,4 +1,4 @@
-"""What must hold of who waits for what (rules W1 to W4 of `invariants.py`)."""
+"""Checks of the waiting relation (rules W1 to W4 of `invariants.py`)."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +15,7 @@ from licorne_core.views.explain import checks_of
 
 
 def check_waiting(partition: Partition) -> None:
-    """Raises InvariantBroken, naming the rule and who breaks it."""
+    """Raise InvariantBroken on a broken rule, with its name and place."""
     for item in _parked(partition):
         _check_parked(item)
     _check_waiting_lines(partition)
@@ -36,7 +36,7 @@ def _parked(partition: Partition) -> Iterator[Parked]:
 
 
 def _check_parked(item: Parked) -> None:
-    """W2: the line has the item, and all that leads to it, on its shelves; none is active."""
+    """W2: the waiting lines have the item, and all that leads to it; none is active."""
     blocker = item.blocker
     for level, (ranking, member) in enumerate(way_up(item)):
         waiting_line = blocker.owner.waiting_lines.get(ranking)
@@ -49,7 +49,7 @@ def _check_parked(item: Parked) -> None:
 
 
 def _check_waiting_lines(partition: Partition) -> None:
-    """W2 the other way round: what is on a shelf leads to somebody who waits for its blocker."""
+    """W2, reversed: members of a waiting line lead to an item parked with its blocker."""
     leading: dict[Blocker, set[tuple[Any, object]]] = {}
     for item in _parked(partition):
         known = leading.setdefault(item.blocker.owner, set())
@@ -71,7 +71,7 @@ def _blockers(partition: Partition) -> Iterator[Blocker]:
 
 
 def _check_at_rest(partition: Partition) -> None:
-    """W1: nobody waits who could be served."""
+    """W1: no waiting ask could be served."""
     for app in partition.applications.values():
         for request in _first_of_each_group(app):
             if all(check.passed for check in checks_of(partition, app, request)):
