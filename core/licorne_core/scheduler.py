@@ -1,8 +1,8 @@
 """The one door of the core (DESIGN § 2).
 
 `Scheduler.handle` is the only way to change anything; the same commands at the same times give the
-same effects. Nothing in here reads a clock or talks to anybody: time is an argument, and
-`next_deadline` says when the core wants to be called again.
+same effects. Nothing in here reads a clock or does I/O: time is an argument, and `next_deadline` is
+the time at which the core wants to be called again.
 """
 
 from licorne_core.config import SubmittedConfig
@@ -141,14 +141,14 @@ class Scheduler:
         return self._registry.disposal.count
 
     def refusal_of(self, rm_id: RmId, config: SubmittedConfig) -> ConfigurationRefused | None:
-        """Why an update of the RM with the configuration would be refused now; None if it is taken.
+        """Check an update of the RM with the configuration: the refusal, or None if it is taken.
 
         Nothing is changed. An RM that is not registered has caps like all others.
         """
         return refusal_of(rm_id, self._registry.rms.get(rm_id), config, self._options)
 
     def handle(self, command: Command, now: float) -> list[Effect]:
-        """Carry out one command at a time given in unix seconds; what came of it, in order.
+        """Carry out one command at a time given in unix seconds; return its effects in order.
 
         Raises:
             TickFailed: a defect of the core, met in the partition of one RM.
@@ -166,7 +166,7 @@ class Scheduler:
         return effects
 
     def next_deadline(self) -> float | None:
-        """When to handle a Tick next, in unix seconds; a time that has passed means now."""
+        """Time of the next Tick, in unix seconds; a time that has passed means now."""
         if self._registry.disposal.gone:
             return AT_ONCE
         return self._registry.agenda.next_deadline()
@@ -176,7 +176,7 @@ class Scheduler:
         self._registry.agenda.check(self.partitions)
 
     def check_holdings(self) -> None:
-        """Count anew what each RM has; raises InvariantBroken."""
+        """Count the holdings of each RM anew; raises InvariantBroken."""
         for rm in self._registry.rms.values():
             check_holdings(rm)
 
@@ -202,7 +202,7 @@ class Scheduler:
             self._note_changes(rm, command)
 
     def _hold_for_rest(self, rm: Rm, effects: list[Effect]) -> None:
-        """Nothing is scheduled for an RM as long as a command of it has a rest."""
+        """Hold the RM's scheduling as long as a command of it has a rest."""
         unfinished = bool(effects) and isinstance(effects[-1], Unfinished)
         if unfinished != (Hold.UNFINISHED in rm.holds):
             rm.set_hold(Hold.UNFINISHED, on=unfinished)

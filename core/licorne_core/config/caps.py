@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from licorne_core.values.patterns import MAX_INSTRUCTIONS
 
 MAX_BYTES = 2 * 1024 * 1024
-"""Twice what a config map of Kubernetes holds; one that is compressed there may be larger here."""
+"""Twice the size of a Kubernetes config map; a compressed one there may be larger here."""
 
 MAX_DEPTH = 32
 """Levels of lists and mappings."""

@@ -26,7 +26,7 @@ _LONE_WILDCARD = (
 
 
 def read_limit(cursor: Cursor) -> LimitConfig:
-    """One entry of a ``limits`` list."""
+    """Read an entry of a ``limits`` list."""
     cursor.report.count(LIMITS, cursor.path)
     fields = cursor.fields(*_KEYS)
     return LimitConfig(
@@ -131,7 +131,7 @@ _UNBOUNDED: _Bound = (EMPTY, 0)
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """One user or group (`kind`) of one limit."""
+    """A user or group (`kind`) of one limit."""
 
     kind: str
     name: str

@@ -222,7 +222,7 @@ def _siblings(queues: list[_Queue], level: int) -> tuple[QueueConfig, ...]:
 
 
 def _queue(cursor: Cursor, fields: Fields, level: int) -> QueueConfig:
-    """One queue; level 0 is root."""
+    """Read a queue; level 0 is root."""
     cursor.report.count(QUEUES, cursor.path)
     below = [(child, child.fields(*_QUEUE_KEYS)) for child in fields.items("queues")]
     if below and fields.has("parent") and not fields.flag("parent"):

@@ -1,4 +1,4 @@
-"""True if fixed placement rules lead to queues that exist or may be created (spec § 2.5 #15).
+"""Check that fixed placement rules lead to queues that exist or may be created (spec § 2.5 #15).
 
 Only what stands in the configuration is known here. So a chain is followed from its innermost
 rule, which is directly below root, for as long as its rules do not depend on the application.
@@ -57,7 +57,7 @@ def _problem_of(chain: list[PlacementRuleConfig], known: Mapping[str, QueueConfi
 
 
 def _reach(path: str, known: Mapping[str, QueueConfig], *, create: bool, leaf: bool) -> str:
-    """Why the path leads to no leaf (else, no parent) that exists or may be created; or empty."""
+    """Error of a path without an existing or creatable leaf (else, parent); or empty."""
     queue, reached = known[ROOT], ROOT
     for name in path.split(".")[1:]:
         reached = f"{reached}.{name}"

@@ -164,7 +164,7 @@ class _Reading:
     warnings: list[str]
 
     def choice(self, key: str, standard: _Choice) -> _Choice:
-        """One word of a few, in any case of letters."""
+        """Read one of a few words, in any case of letters."""
         text = self.properties.get(key)
         if text is None:
             return standard

@@ -19,7 +19,7 @@ class Report:
     """
 
     def __init__(self, *, strict: bool = False) -> None:
-        """Nothing found yet."""
+        """Start empty."""
         self.strict = strict
         # As keys, so that a value which is read twice is complained of once.
         self._warnings: dict[Problem, None] = {}

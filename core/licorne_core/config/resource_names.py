@@ -6,7 +6,7 @@ USUAL = (
     *("vcore", "memory", "pods", "ephemeral-storage", "nvidia.com/gpu", "amd.com/gpu"),
     *("hugepages-1Gi", "hugepages-2Mi"),
 )
-"""The names under which resource managers report what nodes have."""
+"""Names under which resource managers report the resources of nodes."""
 
 LONGEST = 64
 """Characters of a name that is looked at."""

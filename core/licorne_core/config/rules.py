@@ -30,7 +30,7 @@ from licorne_core.values.rule_kinds import RECOVERY, RULES, Part, RuleKind, unkn
 
 
 def read_rule(cursor: Cursor) -> PlacementRuleConfig:
-    """One rule with its parents. Its name becomes lower-case, and so does a value that it takes."""
+    """Read a rule with its parents. Its name becomes lower-case, and so does its value."""
     cursor.report.count(PLACEMENT_RULES, cursor.path)
     fields = cursor.fields(*RULE.names)
     name = fields.text("name").lower()

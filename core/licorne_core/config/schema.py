@@ -50,11 +50,11 @@ class TemplateConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueConfig:
-    """One queue and those below it (spec § 2.1).
+    """A queue and those below it (spec § 2.1).
 
     The name is lower-case. A queue with children is a `parent`. `max` None and `max_applications` 0
-    are unlimited. `merged` are the properties with the inherited ones, and `settings` are what
-    those mean; both are derived while the text is read, as that takes long for many queues.
+    are unlimited. `merged` are the properties with the inherited ones, and `settings` are their
+    meanings; both are derived while the text is read, as that takes long for many queues.
     """
 
     name: str
@@ -84,7 +84,7 @@ class FilterConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementRuleConfig:
-    """One placement rule, its name lower-case (spec § 3)."""
+    """A placement rule, its name lower-case (spec § 3)."""
 
     name: str
     create: bool = False
@@ -116,7 +116,7 @@ class NodeSortPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionConfig:
-    """One partition. `root` carries the partition's limits; `name` is the bare name."""
+    """A partition. `root` carries the partition's limits; `name` is the bare name."""
 
     name: str
     root: QueueConfig

@@ -15,7 +15,7 @@ class Similar:
     """Finds the known word that is most like another one; gives up in a text of very many."""
 
     def __init__(self) -> None:
-        """Nothing was looked for yet."""
+        """Start empty."""
         self._found: dict[tuple[str, Sequence[str]], str] = {}
 
     def to(self, word: str, known: Sequence[str]) -> str:

@@ -16,8 +16,8 @@ from licorne_core.values.resources import (
 def check_resources(queue: QueueConfig, report: Report, above: Resources = EMPTY) -> Resources:
     """Compare guaranteed and maximum of the queue with each other and with those around it.
 
-    `above` is the effective maximum of the parent. Returns what the queue takes of its parent's
-    guaranteed resource: its own, or, without one, the sum of its children's.
+    `above` is the effective maximum of the parent. Returns the queue's part of its parent's
+    guarantee: its own guarantee, or, without one, the sum of its children's.
     """
     path = f"{queue.place.path}.resources"
     guaranteed, maximum = queue.guaranteed or EMPTY, queue.max or EMPTY

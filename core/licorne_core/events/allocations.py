@@ -157,7 +157,7 @@ class Resized:
 
     @property
     def count(self) -> int:
-        """One for the user and one for the group, for each direction."""
+        """Number of records: one for the user and one for the group, for each direction."""
         return (bool(self.grown) + bool(self.shrunk)) * (1 + bool(self.owner.group))
 
     def records(self) -> list[EventRecord]:
@@ -171,7 +171,7 @@ class Resized:
 
 @dataclass(slots=True)
 class QueueRoomChanged:
-    """An ask does not fit into what its queue has `available`; with None, it fits again."""
+    """An ask does not fit into its queue's headroom (`available`); with None, it fits again."""
 
     time: float
     ask: Ask
@@ -195,7 +195,7 @@ class QueueRoomChanged:
 
 @dataclass(slots=True)
 class UserQuotaChanged:
-    """An ask exceeds what its user or group has `available`; with None, it fits again."""
+    """An ask exceeds its user's or group's headroom (`available`); with None, it fits again."""
 
     time: float
     ask: Ask
@@ -218,7 +218,7 @@ class UserQuotaChanged:
 
 @dataclass(slots=True)
 class FailedOnRm:
-    """The RM could not run what an ask was given, `failures` times in a row.
+    """The RM failed to run an allocation of the ask, `failures` times in a row.
 
     The ask is not tried before `until`, in unix seconds.
     """

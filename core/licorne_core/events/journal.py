@@ -82,9 +82,9 @@ class EventDetail(Enum):
 
 
 class EventRecord:
-    """One published event; `time` is in unix seconds, what ids mean depends on type (§ 12.1.2).
+    """A published event; `time` is in unix seconds, the meaning of ids depends on type (§ 12.1.2).
 
-    Never changed after it was made. It is no dataclass, because watchers have several made for
+    Never changed after it was made. It is no dataclass, because subscribers have several made for
     every allocation. A message longer than `MAX_MESSAGE` is cut.
     """
 
@@ -111,7 +111,7 @@ class EventRecord:
         message: str = "",
         resource: Resources = EMPTY,
     ) -> None:
-        """Take what the event says."""
+        """Take the fields of the event."""
         self.type = type
         self.object_id = object_id
         self.time = time
@@ -131,11 +131,11 @@ class EventRecord:
 
 
 class Fact(Protocol):
-    """Something that happened. `count` is its number of records, without making them."""
+    """A noted fact. `count` is its number of records, without making them."""
 
     @property
     def time(self) -> float:
-        """When it happened, in unix seconds."""
+        """Time at which it happened, in unix seconds."""
         ...
 
     @property
@@ -159,7 +159,7 @@ class Journal:
         self.on = True
 
     def note(self, fact: Fact) -> None:
-        """Something happened. Where it happens often, ask `on` before making the fact."""
+        """Note a fact. Where facts are frequent, check `on` before making one."""
         if self.on:
             self._facts.append(fact)
 

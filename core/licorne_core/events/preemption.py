@@ -10,7 +10,7 @@ from licorne_core.values.resources import Resources, describe
 
 @dataclass(frozen=True, slots=True)
 class VictimPreempted:
-    """The RM was told to stop an allocation (`victim`) so that an ask of `queue` can run (`by`)."""
+    """The RM was asked to stop an allocation (`victim`) for an ask of `queue` (`by`)."""
 
     time: float
     victim: Ask
@@ -27,7 +27,7 @@ class VictimPreempted:
 
 @dataclass(frozen=True, slots=True)
 class VictimOfQuota:
-    """The RM was told to stop an allocation because `queue` has more than its new maximum."""
+    """The RM was asked to stop an allocation because `queue` exceeds its new maximum."""
 
     time: float
     victim: Ask
@@ -64,8 +64,8 @@ class NoVictimsOnRequiredNode:
 class QuotaPreempted:
     """The new maximum of a queue was enforced, as far as there were allocations to stop.
 
-    `preemptable` was to be stopped, and `claimed` is what the victims have. Out of the `selected`
-    allocations that could have been victims, `preempted` many were told to stop.
+    `preemptable` was to be stopped, and the victims have `claimed`. Out of the `selected` possible
+    victims, `preempted` many were stopped.
     """
 
     time: float

@@ -38,7 +38,7 @@ _RUN_BY_ASKS: Final = (AppState.NEW, AppState.COMPLETING)
 _TAKES_ASKS: Final = (AppState.RUNNING, AppState.ACCEPTED, *_RUN_BY_ASKS, AppState.RESUMING)
 _MAY_WAIT_AGAIN = frozenset({RequestState.ALLOCATED, RequestState.PLACEHOLDER})
 _UNACKNOWLEDGED = frozenset({TerminationType.TIMEOUT, TerminationType.PREEMPTED_BY_SCHEDULER})
-"""The RM answers a request of the core's with these: freed, and not told back (§ 1.6.11)."""
+"""Termination types of the RM's own answers: freed, and not reported back (§ 1.6.11)."""
 _ENDS = {
     TerminationType.TIMEOUT: EventDetail.ALLOC_TIMEOUT,
     TerminationType.PREEMPTED_BY_SCHEDULER: EventDetail.ALLOC_PREEMPT,
@@ -241,7 +241,7 @@ def _resize_allocation(
 def _resize_linked(
     partition: Partition, app: Application, request: Request, ask: Ask, now: float
 ) -> None:
-    """It counts in no queue yet, and on a node only if it does not share the placeholder's."""
+    """Resize a linked request, which has a node of its own only if that is another one."""
     own = request.allocation
     node = None if own is None else partition.nodes.by_id[own.node_id]
     check_growth(partition, ask.key, request.ask.ask_class.items, ask.ask_class.items, node)
@@ -391,7 +391,7 @@ def _ask_back(partition: Partition, app: Application, key: AllocationKey, now: f
 
 
 def _setback(backoff: AskBackoff, request: Request, now: float) -> Setback:
-    """One failure more in a row. An allocation that stood for longer than any back-off had run."""
+    """Count another failure. An allocation that stood for longer than any back-off had run."""
     assert request.allocation is not None, f"{request!r} could not be run"
     stood = now - request.allocation.allocation_time
     before = request.setback

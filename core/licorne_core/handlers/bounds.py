@@ -94,7 +94,7 @@ def check_new(partition: Partition, ask: Ask) -> None:
 
 
 def check_node_growth(key: str, before: Items, after: Items, node: Node) -> None:
-    """The same for what only counts on a node, as foreign allocations do."""
+    """Refuse growth of amounts that only count on a node, as foreign allocations do."""
     known = dict(before) if before else EMPTY
     for name, value in after:
         taken = node.capacity.get(name, 0) - node.available.get(name, 0)

@@ -31,7 +31,7 @@ _ID_LIMITS = "rmID must not be empty and must not hold '[' or ']'"
 
 
 def register(registry: Registry, command: RegisterRm, options: Options, now: float) -> list[Effect]:
-    """Drop what the RM had and start anew; a refused registration changes nothing."""
+    """Drop the RM's old state and start anew; a refused registration changes nothing."""
     job = registry.jobs.find(command)
     if job is None:
         rm_id = command.rm_id
@@ -76,7 +76,7 @@ def _check_pressure(registry: Registry, rm_id: RmId) -> None:
 class _Registration(Job):
     """A registration that can be carried out.
 
-    Its partitions are built apart; what the RM had before is in force until the last step.
+    Its partitions are built apart; the RM's old ones are in force until the last step.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ def update_configuration(
 def refusal_of(
     rm_id: RmId, rm: Rm | None, config: SubmittedConfig, options: Options
 ) -> ConfigurationRefused | None:
-    """Why an update of the RM with the configuration is refused; None if it is not.
+    """Reason that an update of the RM with the configuration is refused; None if it is not.
 
     `rm` is None for one that is not registered: then the configuration is looked at by itself.
     """
@@ -162,7 +162,7 @@ def _check(rm: Rm | None, config: PartitionConfig) -> list[Problem]:
 
 
 class _Update(Job):
-    """Another configuration that can be put in force."""
+    """A configuration update that can be put in force."""
 
     def __init__(
         self,

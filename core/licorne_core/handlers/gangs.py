@@ -47,9 +47,9 @@ def gang_of(new: NewApplication, now: float) -> Gang:
 
 
 def check_gang(app_id: AppId, leaf: Queue, leaf_max: Resources | None, gang: Gang) -> None:
-    """Refuse a gang that wants less than nothing, or that its queue could never run (§ 6.1).
+    """Refuse a gang with negative amounts, or that its queue could never run (§ 6.1).
 
-    `leaf_max` is the maximum of the leaf with what the application brings for it.
+    `leaf_max` is the maximum of the leaf with the application's own tags.
     """
     for name, value in gang.placeholder_ask.items():
         if value < 0:
@@ -102,7 +102,7 @@ def cancel(partition: Partition, found: Cancellation, now: float, outcome: Outco
 def placeholders_overdue(
     partition: Partition, app: Application, now: float, outcome: Outcome, part: Slice
 ) -> None:
-    """The time of the application's placeholders is up: what follows stands in `ON_TIMEOUT`."""
+    """End the time of the application's placeholders, as `ON_TIMEOUT` says."""
     partition.pairs.end_cancelled(app)
     rule = ON_TIMEOUT.get((app.state, app.gang.style))
     if rule is None:
@@ -163,7 +163,7 @@ def go_on(partition: Partition, now: float, outcome: Outcome, part: Slice) -> No
 
 
 def _keeping(app: Application) -> list[Request]:
-    """The placeholders that keep room and were not told to stop yet."""
+    """Placeholders that keep room and are not being stopped yet."""
     if not app.placeholder_count:
         return []
     return [request for request in app.booked() if request.state is RequestState.PLACEHOLDER]

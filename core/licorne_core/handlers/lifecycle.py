@@ -229,14 +229,14 @@ def note_start(partition: Partition, leaf: Queue, app: Application, now: float) 
         _end_start(partition, leaf, app)
     elif app.state is AppState.ACCEPTED and not _starts_at_once(app):
         if starting is not None:
-            # Asks with a node are served whoever is starting (§ 8.6).
+            # Asks with a node are served whatever application is starting (§ 8.6).
             _end_start(partition, leaf, starting)
         partition.changes.starting_changed(leaf, app)
         partition.timers.set(Timer(Due.STARTED, app.app_id), now + STARTING_TIME)
 
 
 def _expire(partition: Partition, app: Application, now: float) -> list[ApplicationUpdate]:
-    """Told to the RM (§ 5.1.2), unless the id is another application's by now."""
+    """Expire an application and tell the RM (§ 5.1.2), unless its id was reused."""
     app.enter(AppEvent.EXPIRE, now)
     if app.app_id in partition.applications:
         return []
@@ -257,7 +257,7 @@ def _starts_at_once(app: Application) -> bool:
 
 
 def on_time(partition: Partition, timer: Timer, now: float) -> list[ApplicationUpdate]:
-    """Do what one of the partition's timers says about an application, or about reservations."""
+    """Fire a timer of an application, or of reservations."""
     due, app_id, key, _ = timer
     if due is Due.REVIEW:
         partition.cycle.review.call(now)

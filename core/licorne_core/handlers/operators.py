@@ -117,7 +117,7 @@ class _QueueStop(Job):
         super().__init__(command, rm.slice_size, now)
 
     def steps(self) -> Iterator[int]:
-        """Let go of all that waits there, and look no more. There is no pass before the end."""
+        """Release all waiting items of the queue. There is no pass before the end."""
         partition, queue = self._partition, self._queue
         partition.wakeups.waiting.runnable = True
         for leaf in list(partition.tree.walk(queue)):
@@ -130,7 +130,7 @@ class _QueueStop(Job):
         self.effects.append(QueueStoppedSet(rm_id=self._rm_id, changed=True, state=state))
 
     def _let_go(self, app: Application) -> Iterator[int]:
-        """Nothing of the application waits for an answer, a node, or anything that may change."""
+        """Remove all waits of the application: for answers, nodes, and blockers."""
         partition = self._partition
         if app.leaf is None:
             return
@@ -139,7 +139,7 @@ class _QueueStop(Job):
             if request.reservation is not None:
                 partition.reservations.end(request.reservation, self.now)
                 yield 1
-        # Nobody looks inside until it is started, and blockers may change meanwhile.
+        # It is not searched until it is started, and blockers may change meanwhile.
         for _ in partition.wakeups.waiting.unpark_all(app):
             yield 1
 
@@ -166,7 +166,7 @@ def stop_application(
 
 
 def _not_there(partition: Partition, app_id: str) -> Refused:
-    """Why there is nothing to stop: the application is over, or was never there."""
+    """Reason that there is nothing to stop: the application is over, or was never there."""
     for ended in (partition.completed, partition.rejected):
         for app in reversed(ended.values()):
             if app.app_id == app_id:

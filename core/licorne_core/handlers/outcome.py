@@ -39,7 +39,7 @@ class Slice:
         return self.left <= 0
 
     def end(self) -> None:
-        """Nothing more may end in this slice."""
+        """End the slice: nothing more may end in it."""
         self.left = 0
 
     def take(self, items: Iterable[T]) -> list[T]:
@@ -84,10 +84,10 @@ class Outcome:
     __slots__ = ("last_updates", "made", "rejections", "released", "updates")
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Start empty."""
         self.updates: list[ApplicationUpdate] = []
         self.last_updates: list[ApplicationUpdate] = []
-        """State changes that follow from the releases, and are told behind them."""
+        """State changes that follow from the releases, sent behind them."""
         self.made: dict[Partition, list[Allocation]] = {}
         self.rejections: list[AllocationRejection] = []
         self.released: dict[Partition, list[Release]] = {}
@@ -97,7 +97,7 @@ class Outcome:
         self.released.setdefault(partition, []).append(release)
 
     def effects(self, rm_id: RmId, *, made_first: bool = False) -> list[Effect]:
-        """One effect for each kind and partition.
+        """Effects: one for each kind and partition.
 
         With `made_first` releases come behind allocations: one turn may make and stop a
         placeholder, and the RM has to know it first.

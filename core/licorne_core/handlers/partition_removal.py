@@ -29,7 +29,7 @@ _LAST_EVENT = {
 
 
 def remove_partition(job: Job, registry: Registry, rm: Rm, name: PartitionName) -> Iterator[int]:
-    """Stop the partition: its applications fail, what runs is released, and nothing is left.
+    """Stop and empty the partition: its applications fail, and its allocations are released.
 
     It is there until the last step.
     """
@@ -56,7 +56,7 @@ def remove_partition(job: Job, registry: Registry, rm: Rm, name: PartitionName) 
 
 
 def _end(partition: Partition, app: Application, now: float, part: Slice, outcome: Outcome) -> None:
-    """End what the application has, and the application with the last of it."""
+    """End a slice of the application's requests, and the application with the last of them."""
     if len(app.requests) <= part.left:
         outcome.updates += _begin_to_fail(partition, app, now)
     drop_asks(partition, app, now, part)

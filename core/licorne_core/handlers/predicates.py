@@ -1,4 +1,4 @@
-"""Assuming what the RM has to agree to, and what its answers do (spec § 8.4)."""
+"""Assumed allocations, and the RM's answers about them (spec § 8.4)."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class Settled(NamedTuple):
     confirmed: list[Node]
     """The nodes of those that were confirmed."""
     again: list[Assumed]
-    """Those that the RM has to be asked about again."""
+    """Assumed asks with a further question to the RM."""
 
 
 def assume(partition: Partition, candidate: Candidate, now: float) -> None:
@@ -132,9 +132,9 @@ def take_answer(
 def checks_overdue(
     partition: Partition, checks: Iterable[PredicateCheck], now: float, outcome: Outcome
 ) -> None:
-    """The RM did not answer these checks in time; they are not open any more.
+    """End checks that the RM did not answer in time.
 
-    Its fail mode says whether the nodes count as refused or as accepted (spec § 1.1).
+    Its fail mode decides if the nodes count as refused or as accepted (spec § 1.1).
     """
     policy = partition.rm.predicates
     assert policy is not None, "an RM that has no predicates is not asked"

@@ -44,14 +44,14 @@ def watch_quotas(partition: Partition, now: float) -> None:
 
 
 def note_growth(partition: Partition, leaf: Queue, now: float) -> None:
-    """Something was booked in the leaf whatever its maximum says: recovered, resized, placed."""
+    """Note usage booked in the leaf regardless of its maximum: recovered, resized, placed."""
     if partition.quota_clock.enabled:
         partition.quota_clock.on_growth(leaf.lineage, now)
         watch_quotas(partition, now)
 
 
 def enforce_quotas(partition: Partition, now: float, outcome: Outcome) -> None:
-    """Stop what queues have above their maxima, where it is time; later while all is on hold."""
+    """Stop allocations beyond maxima of queues, where it is time; later while all is on hold."""
     if partition.holds:
         partition.timers.set(_TIMER, now + CHECK_INTERVAL)
         return

@@ -41,7 +41,7 @@ def end_replay(rm: Rm, command: EndReplay) -> list[Effect]:
 
 
 def count_replayed(counts: ReplayCounts, command: object) -> None:
-    """Count what arrives between begin and end."""
+    """Count arrivals between begin and end."""
     match command:
         case UpdateNodes(nodes=nodes):
             counts.nodes += len(nodes)

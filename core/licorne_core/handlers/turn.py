@@ -61,7 +61,7 @@ INSPECTION_TIME = 1.0
 """Seconds from a change until it is seen which asks no node takes (spec § 8.12)."""
 
 HOLD_TIME = 1.0
-"""Seconds for which what must not happen on hold is put off, again and again until it ends."""
+"""Seconds for which a timer that must not fire on hold is put off, until the hold ends."""
 
 _NOT_ON_HOLD = frozenset({Due.PLACEHOLDERS, Due.COMPLETE})
 """In the middle of a replay an application has not all that it had: it must not fail or end then.

@@ -47,7 +47,7 @@ class Allocations:
         reservations: Reservations,
         counters: Counters,
     ) -> None:
-        """None yet."""
+        """Start empty."""
         self._nodes, _, self._changes, self._wakeups = ground
         self._asks = asks
         self._placeholders = placeholders
@@ -73,7 +73,7 @@ class Allocations:
         note_allocating(app)
 
     def _place(self, candidate: Candidate, event: RequestEvent, now: float) -> Allocation:
-        """Book a pending ask on its node, and rank what lies between it and root.
+        """Book a pending ask on its node, and rank the queues between it and root.
 
         The hot path: nothing else is looked at.
         """
@@ -125,7 +125,7 @@ class Allocations:
         self._note_not_allocating(app)
 
     def take(self, app: Application, request: Request, node: Node, now: float) -> Allocation:
-        """Book what exists already, whatever the limits say (spec § 11.3).
+        """Book an existing allocation regardless of limits (spec § 11.3).
 
         The request is new, or it was pending and is not counted as such any more.
         """
@@ -148,7 +148,7 @@ class Allocations:
         asked = kept.request_time
         allocation = Allocation(request.ask, node.node_id, asked, now, placeholder_used=True)
         if node is place and request.ask.ask_class.items == kept.ask.ask_class.items:
-            # As for most. Nobody else can have any of it, so that nobody is woken.
+            # As for most. No other item can have any of it, so that none is woken.
             self._placeholders.end(app, placeholder, RequestEvent.RELEASE)
             _hand_over(placeholder, request, allocation, app, node)
             if note_known_change(node, narrowed=True):
@@ -253,7 +253,7 @@ class Allocations:
             self._wakeups.node_filled(node)
 
     def _note_results_void(self, node: Node, *, void: bool) -> None:
-        """Something was booked; where refusals are void by it, the node may do for others."""
+        """Wake items for the node after a booking that has voided refusals."""
         if void:
             self._wakeups.node_improved(node)
         else:
@@ -300,7 +300,7 @@ def _unbook(request: Request, allocation: Allocation, app: Application, node: No
 def _hand_over(
     placeholder: Request, request: Request, allocation: Allocation, app: Application, node: Node
 ) -> None:
-    """The request has what the placeholder had, and nothing is left of that."""
+    """Hand the placeholder's books over to the request."""
     items = request.ask.ask_class.items
     note_highest(app, items, placeholder=True)
     book_as_real(items, app)

@@ -47,7 +47,7 @@ class Cluster:
         self.changed(node)
 
     def remove(self, node: Node, now: float) -> None:
-        """Let an empty node go; the cluster shrinks."""
+        """Remove an empty node; the cluster shrinks."""
         self._reservations.leave(node, now)
         self._nodes.remove(node)
         self._index.left(node)
@@ -55,15 +55,15 @@ class Cluster:
         self.resized()
 
     def set_schedulable(self, node: Node, *, schedulable: bool) -> bool:
-        """The RM drains the node, or lets it take asks again; whether it has become another."""
+        """Drain the node for the RM, or reopen it; True if that changed it."""
         before = node.schedulable
         node.set_schedulable(schedulable=schedulable)
         return self._is_another(node, before)
 
     def set_drained(self, node: Node, *, drained: bool, now: float) -> bool:
-        """An operator drains the node, or takes that back; whether it has become another.
+        """Drain the node for an operator, or take that back; True if that changed it.
 
-        As long as it is drained nothing is reserved there but for asks that require it.
+        While it is drained, only asks that require it have it reserved.
         """
         before = node.schedulable
         node.set_drained(drained=drained)
@@ -80,7 +80,7 @@ class Cluster:
         return changed
 
     def occupy(self, node: Node, before: Items, after: Items) -> None:
-        """Replace what a foreign allocation takes of a node (spec § 7.3)."""
+        """Replace the amounts of a foreign allocation on a node (spec § 7.3)."""
         book_foreign(before, after, node)
         note_known_change(node, narrowed=bool(after))
         self.changed(node)

@@ -44,7 +44,7 @@ class Pairs:
         reservations: Reservations,
         allocations: Allocations,
     ) -> None:
-        """None yet."""
+        """Start empty."""
         self._nodes, _, self._changes, self._wakeups = ground
         self._asks = asks
         self._placeholders = placeholders
@@ -53,7 +53,7 @@ class Pairs:
 
     def match(self, found: Replacement, now: float) -> None:
         """The pair is made, and the RM is asked about the node."""
-        # First: as long as somebody waits for an answer its class is known.
+        # First: as long as an ask waits for an answer its class is known.
         found.request.group.assumed += 1
         self._pair(found, RequestEvent.MATCH, now)
 
@@ -105,7 +105,7 @@ class Pairs:
     def take_place(
         self, app: Application, request: Request, step: PairStep, now: float
     ) -> Allocation:
-        """The placeholder is gone: its request has the place. `step` is what the table says."""
+        """Give the gone placeholder's place to its request. `step` is that of the table."""
         placeholder = _partner(request)
         where = request.allocation or placeholder.allocation
         assert where is not None, f"{placeholder!r} keeps room somewhere"
@@ -147,7 +147,7 @@ class Pairs:
             self._enter_node(request, node, before.request_time, before.allocation_time)
 
     def _take_step(self, app: Application, request: Request, step: PairStep) -> None:
-        """Let both of a pair do what the table says, and count the placeholder as it says."""
+        """Let both of a pair follow the table's step, and count the placeholder by it."""
         placeholder = _partner(request)
         request.follow(step.real)
         if step.placeholder is not None:

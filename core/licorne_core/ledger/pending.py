@@ -157,7 +157,7 @@ class PendingAsks:
         return other
 
     def class_went(self, app: Application, group: AskGroup) -> None:
-        """Nothing of the group waits for a node or for an answer any more."""
+        """Note that the group waits for no node or answer any more."""
         self._index.class_went(group.ask_class)
         app.forget_idle(group)
 

@@ -19,7 +19,7 @@ class Placeholders:
         self._counters = counters
 
     def keep(self, app: Application, placeholder: Request) -> None:
-        """It is booked and the RM knows: a real ask may take its place."""
+        """Note a booked placeholder that the RM knows: a real ask may take its place."""
         app.placeholder_count += 1
         app.gang.keep(placeholder)
         self._wakeups.replacing.wake((app,))
@@ -32,12 +32,12 @@ class Placeholders:
         self.time_out(app.gang.group_of(placeholder.ask))
 
     def cancel(self, app: Application, placeholder: Request) -> None:
-        """It is free, and too small for a real ask, which waits until it has ended (§ 6.5a)."""
+        """Cancel a free placeholder; the larger real ask waits until it has ended (§ 6.5a)."""
         app.gang.take(placeholder)
         app.gang.group_of(placeholder.ask).cancelled[placeholder] = None
 
     def end(self, app: Application, placeholder: Request, event: RequestEvent) -> None:
-        """It is not booked any more. One that was told to stop otherwise was counted already."""
+        """End a placeholder. One that was stopped in another way was counted already."""
         app.placeholder_count -= 1
         group = app.gang.group_of(placeholder.ask)
         if placeholder in group.cancelled:
@@ -64,7 +64,7 @@ class Placeholders:
         self._wakeups.placeholder_went(group)
 
     def replace(self, group: TaskGroup) -> None:
-        """One placeholder less is open, as a real allocation took its place."""
+        """Count a placeholder that a real allocation has replaced."""
         group.replaced += 1
         self._counters.placeholders_replaced += 1
         self._wakeups.placeholder_went(group)

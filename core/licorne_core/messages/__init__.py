@@ -1,8 +1,8 @@
-"""Everything that passes the door of the core: commands in, effects and reports out.
+"""Messages of the core: commands in, effects and reports out.
 
-`commands.py` is what a caller may say, `effects.py` what the core answers to RMs, `reasons.py` why
-an ask is stopped, with the operands, and `reports.py` what views return. All are immutable.
-`options.py` is what a scheduler is made with.
+`commands.py` has the callers' commands, `effects.py` the answers to RMs, `reasons.py` the reasons
+that stop an ask, with their operands, and `reports.py` the results of views. All are immutable.
+`options.py` has the options of a scheduler.
 
 Caller: handlers make effects, views make reports, the server makes commands and encodes the rest.
 """

@@ -82,7 +82,7 @@ class RefuseNewWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetNodeSchedulable:
-    """An operator drains a node, or takes that back; what the RM says of it holds beside that."""
+    """An operator drains a node, or takes that back; the RM's own flag holds as well."""
 
     rm_id: RmId
     partition: str
@@ -123,7 +123,7 @@ class NodeAction(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeUpdate:
-    """One node of an UpdateNodes. `capacity` is None if the message had no schedulable resource.
+    """A node of an UpdateNodes. `capacity` is None if the message had no schedulable resource.
 
     `partition` is the one that the node names in its attributes (spec § 1.5).
     """
@@ -145,7 +145,7 @@ class UpdateNodes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewApplication:
-    """One application to add. `execution_timeout` is in milliseconds (spec § 5.4)."""
+    """An application to add. `execution_timeout` is in milliseconds (spec § 5.4)."""
 
     app_id: AppId
     queue_name: str = ""
@@ -159,7 +159,7 @@ class NewApplication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveApplication:
-    """One application to remove with everything it has."""
+    """An application to remove with all its requests."""
 
     app_id: AppId
     partition: str = ""
@@ -175,7 +175,7 @@ class UpdateApplications:
 
 
 class TerminationType(Enum):
-    """Why an allocation ends (spec § 1.4)."""
+    """Reason that an allocation ends (spec § 1.4)."""
 
     UNKNOWN = 0
     STOPPED_BY_RM = 1
@@ -280,7 +280,7 @@ class EndReplay:
 
 
 class Hold(Enum):
-    """Why an RM's asks are not being scheduled for the moment."""
+    """Reason that an RM's asks are not being scheduled for the moment."""
 
     REPLAY = "replay in progress"
     OUTBOX_FULL = "outbox full"

@@ -67,7 +67,7 @@ class ConfigurationRefused:
 
 
 class OperatorRefusal(Enum):
-    """Why what an operator wants cannot be."""
+    """Reason for refusing an operator's command."""
 
     NOT_FOUND = "there is nothing of that name"
     APPLICATION_OVER = "the application is over"
@@ -97,7 +97,7 @@ class NodeSchedulableSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationStopped:
-    """An application ends: the RM was told to stop so many allocations, and so many asks went."""
+    """An application ends: numbers of allocations to stop and of dropped asks."""
 
     rm_id: RmId
     allocations: int
@@ -115,7 +115,7 @@ class QueueStoppedSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRejection:
-    """A node that was not taken, and why; the code is what the reason is counted as."""
+    """A refused node, and the reason; the code is the reason's counter."""
 
     node_id: NodeId
     reason: str
@@ -188,7 +188,7 @@ class AllocationsMade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """One allocation that ended or, for some types, should end (spec § 1.6.10)."""
+    """An allocation that ended or, for some types, should end (spec § 1.6.10)."""
 
     app_id: AppId
     key: AllocationKey
@@ -363,7 +363,7 @@ Effect = (
 
 
 class TickFailed(LicorneError):
-    """A defect of the core in the partition of one RM; what the tick did for others is not lost."""
+    """A defect of the core in the partition of one RM; the tick's effects for others are kept."""
 
     def __init__(self, rm_id: RmId, effects: list[Effect]) -> None:
         """`effects` are those of the tick so far, for whomever."""

@@ -29,7 +29,7 @@ class PartitionCheck:
         return not self.holds and self.nodes > 0
 
     def message(self) -> str:
-        """One sentence."""
+        """The reason in one sentence."""
         if self.holds:
             return f"scheduling is on hold: {', '.join(hold.value for hold in self.holds)}"
         return f"partition {self.partition} has {self.nodes} nodes"
@@ -46,7 +46,7 @@ class StateCheck:
     code = "APPLICATION_NOT_RUNNABLE"
 
     def message(self) -> str:
-        """One sentence."""
+        """The reason in one sentence."""
         return f"application {self.app_id} is {self.state}"
 
 
@@ -68,7 +68,7 @@ class StartingCheck:
         return not self.ahead
 
     def message(self) -> str:
-        """One sentence."""
+        """The reason in one sentence."""
         if self.passed:
             return f"next to start in queue {self.queue}"
         return f"application {self.ahead} comes first in state-aware queue {self.queue}"
@@ -84,7 +84,7 @@ class StoppedQueueCheck:
     passed = False
 
     def message(self) -> str:
-        """One sentence."""
+        """The reason in one sentence."""
         return f"queue {self.queue} is stopped by an operator"
 
 
@@ -100,7 +100,7 @@ class BackOffCheck:
     passed = False
 
     def message(self) -> str:
-        """One sentence."""
+        """The reason in one sentence."""
         asks = "1 ask" if self.threshold == 1 else f"{self.threshold} asks in a row"
         return f"application {self.app_id} backs off: {asks} found no node"
 
@@ -120,7 +120,7 @@ class AskBackOffCheck:
     passed = False
 
     def message(self) -> str:
-        """One sentence."""
+        """The reason in one sentence."""
         times = "once" if self.failures == 1 else f"{self.failures} times in a row"
         return f"ask {self.key} backs off: it failed at the RM {times}"
 
@@ -148,7 +148,7 @@ class RunningCheck:
         return self.running < self.max_applications
 
     def message(self) -> str:
-        """One sentence."""
+        """The reason in one sentence."""
         return f"{self.running} of {self.max_applications} applications run for {self.subject}"
 
 
@@ -178,7 +178,7 @@ class LimitCheck:
         return not self.short
 
     def message(self) -> str:
-        """One sentence."""
+        """The reason in one sentence."""
         whom = f"{self.kind} {self.name} in queue {self.queue}"
         if self.passed:
             return f"fits in the limit of {whom}"
@@ -207,7 +207,7 @@ class QueueCheck:
         return not self.short
 
     def message(self) -> str:
-        """One sentence."""
+        """The reason in one sentence."""
         if self.passed:
             return f"fits in queue {self.queue}"
         what = "the cluster" if self.is_root else f"the maximum of queue {self.queue}"
@@ -241,7 +241,7 @@ class GangCheck:
         return self.count == self.replaced + self.timed_out
 
     def message(self) -> str:
-        """One sentence."""
+        """The reason in one sentence."""
         open_ones = self.count - self.replaced - self.timed_out
         if self.passed:
             return f"no placeholder of task group {self.task_group} is open"
@@ -273,7 +273,7 @@ class AnswersCheck:
         return self.waiting < self.most
 
     def message(self) -> str:
-        """One sentence."""
+        """The reason in one sentence."""
         return f"{self.waiting} of {self.most} asks wait for answers of the RM about their nodes"
 
 
@@ -298,7 +298,7 @@ class PreemptionCheck:
     until: float = 0.0
 
     def message(self) -> str:
-        """One sentence."""
+        """The reason in one sentence."""
         return self.text
 
 
@@ -331,7 +331,7 @@ class NodesCheck:
         return self.fitting > 0
 
     def message(self) -> str:
-        """One sentence."""
+        """The reason in one sentence."""
         if self.passed:
             return f"fits on {self.fitting} of {self.total} nodes"
         if self.required_node is not None and not self.total:

@@ -19,7 +19,7 @@ from licorne_core.values.rm_caps import RmCounts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RmReport:
-    """One registered RM and its configuration."""
+    """A registered RM and its configuration."""
 
     rm_id: RmId
     version: str
@@ -38,7 +38,7 @@ class RmReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReport:
-    """One partition in numbers. `name` is normalized, `bare_name` is not."""
+    """A partition in numbers. `name` is normalized, `bare_name` is not."""
 
     name: PartitionName
     bare_name: str
@@ -62,7 +62,7 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueReport:
-    """One queue, its children's reports with it when asked for."""
+    """A queue, on request with its children's reports."""
 
     path: QueuePath
     parent: str
@@ -107,9 +107,9 @@ class QueueReport:
 class ReservationReport:
     """Room on a node is kept for an ask since `time`; a `required` one may go to no other node.
 
-    `kept` is what others leave free there, or all of the node if it is `exclusive`. Since
-    `idle_since` the ask could not have the node if it were empty, as reviews found; 0 if it could.
-    `reason` says why it does not run, where that was asked for.
+    `kept` are the amounts that others leave free there, or all of the node if it is `exclusive`.
+    Since `idle_since` the ask could not have the node if it were empty, as reviews found; 0 if it
+    could. `reason` is its obstacle, on request.
     """
 
     node_id: NodeId
@@ -135,13 +135,12 @@ class AskLogEntry:
 
 @dataclass(slots=True)
 class AskReport:
-    """One ask that the RM has no allocation for yet (spec §§ 6.5, 8.5, 8.12, 8.13, 9.2).
+    """An ask without an allocation known to the RM (spec §§ 6.5, 8.5, 8.12, 8.13, 9.2).
 
-    `reserved_node` is kept free for it; it has room on `assumed_node`, of which the RM is being
-    asked whether it will do; `replaces` is the placeholder whose place it is to take. Each is empty
-    for none. `triggered_preemption`: victims were told to stop for it. Never changed after it was
-    made; not frozen, because an application may have a hundred thousand, and freezing doubles the
-    cost.
+    `reserved_node` is kept free for it; it has room on `assumed_node`, about which the RM is being
+    asked; `replaces` is the placeholder that it is to replace. Each is empty for none.
+    `triggered_preemption`: victims were stopped for it. Never changed after it was made; not
+    frozen, because an application may have a hundred thousand, and freezing doubles the cost.
     """
 
     ask: Ask
@@ -172,7 +171,7 @@ class TaskGroupReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppReport:
-    """One application; `asks` and `allocations` are empty when only a summary was wanted.
+    """An application; `asks` and `allocations` are empty in a summary.
 
     `group` is the one that it counts for, empty for none. An assumed ask counts as an ask, though
     its resources are in `allocated` already. Resources of placeholders are in
@@ -208,18 +207,17 @@ class AppReport:
     gang_style: str
     """``Soft`` or ``Hard``; empty for an application without a gang."""
     placeholder_deadline: float
-    """When its placeholders time out; 0.0 while no time is running."""
+    """Time at which its placeholders time out; 0.0 while no time is running."""
     task_groups: tuple[TaskGroupReport, ...]
     asks: Sequence[AskReport] = ()
     allocations: Sequence[Allocation] = ()
     stopping: Mapping[AllocationKey, str] = field(default_factory=dict)
-    """Why the RM was told to stop some of these allocations: ``preempted``, ``replaced`` or
-    ``timeout``."""
+    """Reasons of allocations that are stopping: ``preempted``, ``replaced`` or ``timeout``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """One node and, on request, its contents. `utilization` is 0.0 to 1.0, weighted.
+    """A node and, on request, its contents. `utilization` is 0.0 to 1.0, weighted.
 
     With `drained` an operator keeps new allocations off it; then it is not `schedulable`.
     `stopping` has the reasons of allocations that are being stopped, as in an `AppReport`.
@@ -303,8 +301,7 @@ class Census:
     """Placeholders that keep room."""
     reservations: int
     reserved_nodes: Mapping[tuple[QueuePath, str], int]
-    """Nodes that are reserved for asks of a queue, by whether these are ``able`` to run if their
-    nodes were empty, or are ``idle`` as a review found."""
+    """Number of nodes reserved for asks of a queue, by ``able`` or ``idle`` (see reviews)."""
     reserved: Mapping[tuple[QueuePath, str], Mapping[str, int]]
     """Reserved resources on these nodes."""
     preemptions: Mapping[str, int]
@@ -313,7 +310,7 @@ class Census:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why an ask is where it is: all checks in the order in which they are made.
+    """Explanation of an ask: all checks in the order in which they are made.
 
     `verdict` is ``allocated``, ``assumed`` (until the RM agrees to its node), ``pending`` (a check
     stops it), ``waiting`` (none does), ``replacing`` (it takes the place of a placeholder once that

@@ -1,8 +1,8 @@
 """The objects of one partition, each with its own rules: queues, applications, nodes, limits, placement.
 
-In: settings of a configuration, and requests as values. Out: amounts, states and orders.
-An object changes only itself: what has to change together is done by `ledger/` and `handlers/`.
-`books.py` is the arithmetic of one booking on a node, on quotas and on an application.
+In: settings of a configuration, and requests as values. Out: amounts, states and orders. An object
+changes only itself: `ledger/` and `handlers/` change several together. `books.py` is the arithmetic
+of one booking on a node, on quotas and on an application.
 
 Caller: `scheduling/` reads, `ledger/` and `handlers/` change, `views/` shows.
 Begin with `queues/queue.py`, `apps/application.py`, `apps/requests.py` and `nodes/node.py`.

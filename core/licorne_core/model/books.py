@@ -15,9 +15,9 @@ from licorne_core.values.resources import Items, charge, refund
 def book(items: Items, node: Node, app: Application, *, placeholder: bool = False) -> None:
     """Book the amounts on the node, in every quota of the application, and in the application.
 
-    A quota is a queue from the leaf up to root, or what a user or a group may have in one of them.
-    What users and groups have where nothing is limited is not booked: it is what their applications
-    have together. Those of a `placeholder` are kept apart in the application (spec § 6.2).
+    A quota is a queue from the leaf up to root, or a limit of a user or group in one of them. Usage
+    of users and groups without a limit is not booked: it is the sum over their applications. That
+    of a `placeholder` is kept apart in the application (spec § 6.2).
     """
     available = node.available
     for name, value in items:
@@ -67,7 +67,7 @@ def unbook_on_node(items: Items, node: Node) -> None:
 
 
 def book_foreign(before: Items, after: Items, node: Node) -> None:
-    """Replace what a foreign allocation takes of the node (spec § 7.3)."""
+    """Replace the amounts of a foreign allocation on the node (spec § 7.3)."""
     refund(node.occupied, before)
     charge(node.occupied, after)
     unbook_on_node(before, node)
@@ -75,7 +75,7 @@ def book_foreign(before: Items, after: Items, node: Node) -> None:
 
 
 def book_preempting(items: Items, node: Node, app: Application) -> None:
-    """Book the amounts of a victim as going: the RM was told to stop it (spec § 9.4)."""
+    """Book the amounts of a victim, which the RM was asked to stop, as preempting (spec § 9.4)."""
     charge(node.preempting, items)
     for quota in app.quotas:
         charge(quota.preempting, items)

@@ -12,7 +12,7 @@ from licorne_core.values.resources import EMPTY, Items, Resources
 
 
 class Quota:
-    """Something with a maximum. A class and no protocol: compiled, its fields are read at once."""
+    """A bound on usage. A class and no protocol: compiled, its fields are read at once."""
 
     __slots__ = (
         "allocated",
@@ -40,7 +40,7 @@ class Quota:
     """True if a type that the maximum does not name is not to be had at all."""
 
     def __init__(self, *, strict: bool) -> None:
-        """Nothing is booked, and nothing is bound."""
+        """Start unbooked and unbounded."""
         self.allocated = {}
         self.preempting = {}
         self.promised = {}
@@ -75,8 +75,8 @@ def claimed(quota: Quota) -> Resources:
 def excess(quota: Quota, items: Items) -> Resources:
     """Amounts beyond the maximum, with these items; empty when they fit.
 
-    A type that the maximum does not name is unlimited, but for root, which has what its nodes have
-    (spec §§ 4.5-4.7, 10.4).
+    A type that the maximum does not name is unlimited, but for root, whose maximum is the size of
+    its nodes (spec §§ 4.5-4.7, 10.4).
     """
     limit = quota.max
     if limit is None:

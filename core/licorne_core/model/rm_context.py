@@ -28,7 +28,7 @@ class RmContext:
     ) -> None:
         """No holds, nothing noted; without `predicates` the RM is never asked."""
         self.holds: dict[Hold, None] = {}
-        """Why nothing of the RM is scheduled at the moment."""
+        """Reason that nothing of the RM is scheduled at the moment."""
         self.holdings = holdings
         """Quota use of the RM."""
         self.journal = Journal()

@@ -18,7 +18,7 @@ class Tally:
         """The largest amount of any type that a request had since there was none: no total exceeds
         this times the number of requests."""
         self.sizes: dict[Shape, None] = {}
-        """Some of the sizes of asks that were taken, so that more of them need no look."""
+        """Sizes of some accepted asks, so that more of them need no check."""
         self.states: dict[str, int] = {}
         """Applications by state, those that are over and can still be seen among them."""
 
@@ -37,7 +37,7 @@ class Tally:
         self.states[state] = self.states.get(state, 0) + 1
 
     def dropped(self, state: str) -> None:
-        """One that was `listed` cannot be seen any more, has another state or another place."""
+        """Remove a `listed` application that has left, or has another state or place."""
         self.states[state] -= 1
         if not self.states[state]:
             del self.states[state]

@@ -162,7 +162,7 @@ class Agenda:
             self._waiting.keys.pop(rm_id, None)
 
     def next_deadline(self) -> float | None:
-        """When there is something to do, in unix seconds; `AT_ONCE` while a partition waits."""
+        """Time of the next work, in unix seconds; `AT_ONCE` while a partition waits."""
         if self._waiting.keys:
             return AT_ONCE
         if not self._deadlines.keys:
@@ -210,7 +210,7 @@ class Agenda:
         return place.partition
 
     def check(self, partitions: Mapping[PartitionName, Partition]) -> None:
-        """Compare with what the partitions themselves say; raises InvariantBroken.
+        """Compare with the partitions themselves; raises InvariantBroken.
 
         L3: here are the partitions that there are, and no others. Each stands under its deadline
         if it has one, and waits for a turn if it is runnable, and its RM with it.
@@ -237,7 +237,7 @@ class Agenda:
 
 
 def _deadline(partition: Partition) -> float | None:
-    """When the partition has something to do.
+    """Time at which the partition has work.
 
     Never, once the core has failed on its RM, nor before the rest of a command of it is done.
     """

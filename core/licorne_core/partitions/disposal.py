@@ -23,7 +23,7 @@ class Disposal:
     __slots__ = ("count", "gone")
 
     def __init__(self) -> None:
-        """None."""
+        """Start empty."""
         self.count = 0
         """Number of removed partitions so far."""
         self.gone: deque[Iterator[int]] = deque()
@@ -78,7 +78,7 @@ def _empty(things: dict[Any, Any]) -> Iterator[int]:
 
 
 def _let_go(app: Application, wakeups: Wakeups) -> Iterator[int]:
-    """Let requests and groups of the application go, and it with the last of them."""
+    """Release requests and groups of the application, and it with the last of them."""
     waiting = wakeups.waiting
     wakeups.replacing.forget(app)
     requests, groups = app.requests, app.groups

@@ -70,7 +70,7 @@ def _remember(partition: Partition, due: Due, name: AppId, app: Application, now
 
 
 def _make_room(partition: Partition) -> bool:
-    """Forget what ended first; whether there was anything."""
+    """Forget the application that ended first; True if there was one."""
     oldest = [
         (app.finished_time, due, name)
         for due in (Due.EXPIRE, Due.EXPIRE_REJECTED)
@@ -84,7 +84,7 @@ def _make_room(partition: Partition) -> bool:
 
 
 def _give_way(partition: Partition, due: Due, name: AppId) -> None:
-    """It is forgotten before its time."""
+    """Forget an application before its time."""
     forget_ended(partition, due, name)
     partition.timers.cancel(Timer(due, name))
 

@@ -38,7 +38,7 @@ class Job(ABC):
         """Do everything; yield the cost of each step, where a queue is 1."""
 
     def go_on(self, now: float) -> bool:
-        """Do one slice; whether that was the last."""
+        """Do one slice; True if it was the last."""
         self.now = now
         self.effects = []
         left = self._slice_size
@@ -55,7 +55,7 @@ class Jobs:
     __slots__ = ("_begun",)
 
     def __init__(self) -> None:
-        """None."""
+        """Start empty."""
         self._begun: dict[RmId, Job] = {}
 
     def find(self, command: LargeCommand) -> Job | None:
@@ -64,7 +64,7 @@ class Jobs:
         return job if job is not None and job.command is command else None
 
     def carry_on(self, job: Job, now: float) -> list[Effect]:
-        """Do one slice of it; what came of that, and the rest if there is one."""
+        """Do one slice of the job; return its effects, and the rest if there is one."""
         rm_id = job.command.rm_id
         self.forget(rm_id)
         if job.go_on(now):

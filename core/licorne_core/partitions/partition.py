@@ -42,7 +42,7 @@ from licorne_core.values.timers import Timer, Timers
 
 
 class Partition:
-    """A partition's things, and what works on them.
+    """Books and schedules one partition.
 
     Everything that changes usage goes through `asks`, `allocations` and `cluster`, so that a queue,
     its ancestors, the application and the node can never disagree.
@@ -60,13 +60,13 @@ class Partition:
         self.name = name
         self.config = config
         self.state_time = now
-        """When it was made, in unix seconds."""
+        """Time at which it was made, in unix seconds."""
         self.rm_id: RmId = rm_of(name)
         self.rm = rm
         """Common parts of the partitions of its RM."""
         self.holds, self.journal = rm.holds, rm.journal
         self.outstanding_scan: Iterator[Any] | None = None
-        """The scan over what waits for a larger cluster, if one is under way (spec § 8.12)."""
+        """The present scan for asks that wait for a larger cluster, if any (spec § 8.12)."""
         self.tree = QueueTree(config.root, rm.holdings)
         self.tree.root.max = {}
         self.placer = Placer(config.placement_rules)

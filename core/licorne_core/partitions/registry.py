@@ -42,14 +42,14 @@ class ReplayCounts:
     __slots__ = ("allocations", "applications", "nodes")
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Start empty."""
         self.nodes = 0
         self.applications = 0
         self.allocations = 0
 
 
 class Rm:
-    """One registered RM with its configuration and its partitions."""
+    """A registered RM with its configuration and its partitions."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Rm:
             request.predicates, holdings, container_states=request.container_states
         )
         self.holds = self.context.holds
-        """Why nothing of the RM is scheduled, for all its partitions."""
+        """Reason that nothing of the RM is scheduled, for all its partitions."""
         self.holdings = holdings
         """Quota use of the RM, over all its partitions."""
         self.journal = self.context.journal
@@ -118,7 +118,7 @@ class Rm:
         normalized = normalize_partition(self.rm_id, name)
         if normalized is None:
             return None
-        # Whoever builds a partition adds it to `partitions`; `forget` takes it out. All keys are
+        # The builder of a partition adds it to `partitions`; `forget` takes it out. All keys are
         # not made anew for each that was added: an RM may build very many at once.
         added = len(self.partitions) - len(self._by_key)
         for known in islice(reversed(self.partitions), added):
@@ -162,7 +162,7 @@ class Rm:
         return normalized is not None and partition_key(normalized) in self.removed
 
     def set_extra(self, extra_config: Mapping[str, str]) -> None:
-        """Another extra configuration is in force (spec § 2.8)."""
+        """Set another extra configuration (spec § 2.8)."""
         self.extra_config = dict(extra_config)
         self.extra = read_extra(extra_config)
         self.journal.on = self.extra.event_tracking
@@ -178,7 +178,7 @@ class Rm:
 
 
 def follow(partition: Partition, extra: ExtraConfig) -> None:
-    """Have a partition take over what its RM's extra configuration says (spec § 2.8)."""
+    """Have a partition follow its RM's extra configuration (spec § 2.8)."""
     if extra.state_aware_as_fifo != partition.changes.state_aware_as_fifo:
         partition.changes.state_aware_as_fifo = extra.state_aware_as_fifo
         partition.changes.everything_changed()

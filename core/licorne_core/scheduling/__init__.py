@@ -1,4 +1,4 @@
-"""Deciding: which ask is served next, and by which node (spec §§ 4, 5, 8).
+"""Scheduling: the choice of the next ask and its node (spec §§ 4, 5, 8).
 
 Theory of operation
 ===================
@@ -6,8 +6,8 @@ Theory of operation
 The order of decisions is that of a plain scheduler: after each allocation, all queues, applications
 and nodes are compared anew. The cost is not. Three things make the difference.
 
-What is kept in order
----------------------
+Rankings and heaps
+------------------
 * Every queue ranks its children or applications, every application its groups of alike asks
   (`values/ranking.py`). The keys are in `order.py`. After a change only the keys on the way to root are
   derived again (`waiting/changes.py`), and after an allocation only those of queues with ranked siblings.
@@ -19,18 +19,18 @@ What is kept in order
 The pass (`cycle.py`) goes down from root: first queue, first application, first group. It makes the
 checks of `checks.py` and asks the node index for a node. The first ask that passes all is served.
 Where very many nodes have to be looked at for it, the turn ends before the answer is known
-(`StillLooking`), and the next turn goes on with the same ask: nobody is served before it.
+(`StillLooking`), and the next turn goes on with the same ask: no other is served before it.
 
-What blocks, and what wakes whom
---------------------------------
-What does not pass is *parked* with the first *blocker* in its way (`waiting/waiting.py`). A blocker answers
-one question: would it let somebody through now? The kinds, and what changes them:
+Blockers and wakeups
+--------------------
+An item that fails a check is *parked* with its first *blocker* (`waiting/waiting.py`). A blocker answers
+one question: would it let an item through now? The kinds, and the changes that open them:
 
-    blocker               in the way of              may let somebody through when
+    blocker               blocks                     may open when
     OpenPlaceholders      real asks of a task group  no placeholder of the group is open
     QuotaShortage         amounts, in a quota        something of the quota is freed, or it grows
     RunningLimit          accepted applications      an application of the quota stops running
-    StoppedQueue          who comes first in it      an operator starts the queue
+    StoppedQueue          its priority-pass items    an operator starts the queue
     BackOff               one application            its deadline has come
     ReservationLimit      asks that want a node      a reservation ends, or the bound rises
     AnswersOwed           asks with a predicate      an answer comes, or an assumed ask goes
@@ -38,10 +38,10 @@ one question: would it let somebody through now? The kinds, and what changes the
     Supply                a shape or an ask class    a node changes so that it would do
     ReservableSupply      the same, to reserve       a node changes so that it could be reserved
 
-Whoever changes the books says so to `Changes`, which finds the blockers concerned and calls
-`Waiting.changed`. Nobody is woken by that. The next pass takes, at each level, the smaller of what
-is active and what leads to an open blocker, and asks the blocker before it goes that way: one freed
-node may open the way for many and have room for one. A blocker that lets nobody through is shut.
+Each change of the books is reported to `Changes`, which finds the blockers concerned and calls
+`Waiting.changed`. That alone wakes no item. The next pass takes, at each level, the smaller of the
+active items and those that lead to an open blocker, and asks the blocker before it goes that way: one
+freed node may open the way for many and have room for one. A blocker that lets none through is shut.
 
 Supplies and shortages are many, one for each size. So their asks stand in shared waiting lines, those of
 the *pool*: the open nodes, or a quota. A waiting line (`waiting/waiting_line.py`) knows the smallest
@@ -53,15 +53,15 @@ Asks with a node reserved come before all others (`reservations/reserved.py`), t
 placeholders make way for real asks (`replacing.py`). They use the same blockers. Those that were
 woken have rankings of their own from root down, under the same keys (`priority_pass.py`). A pass that
 finds nothing ends with a review of the reservations, once a second (`reservations/review.py`), which
-hears some of those who wait for nodes (`waiting/backlog.py`).
+hears some of the asks that wait for nodes (`waiting/backlog.py`).
 
 Time (`escalation.py`): each application has one heap of deadlines. At a deadline its back-off ends,
 or an ask of a group that found no node is old enough to have one reserved, or to preempt others. A
 `ReservationRequest` and a `PreemptionRequest` stand for such asks among the groups
 (`measures.py`).
 
-What is never looked at
------------------------
+Shortcuts: never looked at
+--------------------------
 * Queues and applications in which nothing is active and that lead to no open blocker.
 * Queues that an operator has stopped. Nothing in them is parked, so that starting costs one look.
 * Nodes that have not changed since a supply was found short. Those that have are noted once, in the
@@ -70,7 +70,7 @@ What is never looked at
   any type than one that was just looked for in vain (`NodePool.rules_out`).
 * Sizes that are larger than what was freed, but for a few neighbours of one that fits. Of reserved
   asks, the type that rules out most decides (`node_search/fitting.py`).
-* Root itself, once a pass has found nothing and until somebody calls `Changes` (`runnable`).
+* Root itself, once a pass has found nothing and until the next call of `Changes` (`runnable`).
 
 Invariants
 ----------
@@ -78,9 +78,9 @@ Every structure has its own under «Always true». Over all of them (`views/audi
 
 W1  When a partition is at rest, no pending ask passes all checks of `explain`.
 W2  A parked item is in the waiting lines of its blocker, with all that leads to it, and is not active.
-W3  A blocker that is kept blocks somebody.
+W3  A blocker that is kept has blocked items.
 W4  In a stopped queue nothing is reserved, assumed or parked.
-L1  What is kept for somebody has a deadline: a reservation, a back-off, a wait for an answer to a
+L1  Everything kept for an ask has a deadline: a reservation, a back-off, a wait for an answer to a
     check that was written. Promises have that of their reservation, placeholders one of their own.
 
 Tests play random worlds through this and through a plain scheduler, with each shortcut on and off

@@ -48,7 +48,7 @@ class CheckContext(NamedTuple):
 
 
 class ApplicationCheck(NamedTuple):
-    """Something that can stop all asks of an application."""
+    """A check of all asks of an application."""
 
     blocker: Callable[[CheckContext, Application], Blocker | None]
     report: Callable[[CheckContext, Application], Iterable[Check]]
@@ -77,7 +77,7 @@ class Asking:
 
 
 class AskCheck(NamedTuple):
-    """Something that can stop the asks of one group in an application."""
+    """A check of the asks of one group in an application."""
 
     blocker: Callable[[CheckContext, Asking], Blocker | None]
     report: Callable[[CheckContext, Asking], Iterable[Check]]
@@ -239,7 +239,7 @@ _BLOCKERS: Final = {
     )
     for in_gang, has_predicate, reserved in product((False, True), repeat=3)
 }
-"""Of the checks those that may stop an ask at all: what an ask has no use for costs it nothing."""
+"""Checks by the properties of an ask: a check that it cannot fail costs it nothing."""
 
 
 def application_blocker(

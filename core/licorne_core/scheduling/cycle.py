@@ -116,7 +116,7 @@ class Cycle:
         self._reserving = reserving
         self._parked: list[Parked] = []
         self.turn_time = 0.0
-        """When the last turn began, in unix seconds; 0 before the first."""
+        """Time at which the last turn began, in unix seconds; 0 before the first."""
         self._limit: int | None = None
         self.tired = False
         """True if the turn has tried enough, and there is more to try."""
@@ -143,7 +143,7 @@ class Cycle:
         try:
             decision = self._first()
         except StillLooking:
-            # Nobody behind that ask may be served before it: the next turn goes on with it.
+            # No later ask may be served before it: the next turn goes on with it.
             self.tired = True
         self.postponed = decision is None and self._preemption.is_postponed
         if not self._parking:

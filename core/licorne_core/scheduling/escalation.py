@@ -29,7 +29,7 @@ _BACK_OFF = Deadline(Awaited.BACK_OFF)
 
 
 class Escalation:
-    """The deadlines of the applications of one partition, and what happens at them.
+    """Deadlines of the applications of one partition, and their effects.
 
     Always true: an application that backs off has a `BackOff`, and a deadline for its end. A
     reservation request is ranked if one of its asks is old enough; it may stay ranked after that
@@ -106,7 +106,7 @@ class Escalation:
             self.rank(group.preemption_request, now)
 
     def rank(self, wants: ReservationRequest | PreemptionRequest, now: float) -> None:
-        """Put what a group wants in its place: just behind its first ask that is old enough."""
+        """Rank a group's item just behind its first ask that is old enough."""
         if isinstance(wants, PreemptionRequest) and (wants.is_asking or now < wants.paused_until):
             return
         ranking = wants.app.ranking
@@ -125,7 +125,7 @@ class Escalation:
         self._set_deadline(wants, wants.next_time(now))
 
     def forget_group(self, group: AskGroup) -> None:
-        """Nothing of the group is pending any more."""
+        """Forget a group without pending asks."""
         for wants in (group.reservation_request, group.preemption_request):
             if wants is not None:
                 self._withdraw(wants)
@@ -149,7 +149,7 @@ class Escalation:
         self._timers.cancel(Timer(Due.ESCALATE, app.app_id))
 
     def on_time(self, app: Application, now: float) -> None:
-        """Do what the application's deadlines say; of very many, first some."""
+        """Act on the application's deadlines; of very many, first some."""
         for _ in range(MOST_AT_ONCE):
             due = app.deadlines.take_due(now)
             if due is None:

@@ -159,7 +159,7 @@ class Measures:
         found: Refusal,
         now: float,
     ) -> Kept:
-        """It failed only because nodes are kept for others: it waits for these (spec § 9.2)."""
+        """Wait for reserved nodes, as only they made the search fail (spec § 9.2)."""
         until = now + SEARCH_INTERVAL
         kept = self._context.wakeups.kept_nodes.note(leaf, request, found, now, until)
         self._context.escalation.wait_for(wants, kept, now)

@@ -1,9 +1,8 @@
-"""When victims are searched for, and what a search comes to (spec §§ 9.2, 9.4).
+"""Searches for victims: their times and results (spec §§ 9.2, 9.4).
 
 An ask may preempt others when it is old enough, and a queue's maximum or the lack of a node stops
-it. A search that was in vain is repeated after a while, if something has changed by then. The
-searches of one turn are counted, by leaf and by the work that they were: an ask that cannot
-be helped must not slow the others.
+it. A failed search is repeated after a while, if something has changed by then. The searches of one
+turn are counted, by leaf and by their work: an ask that cannot be helped must not slow the others.
 """
 
 from collections.abc import Iterator
@@ -92,7 +91,7 @@ class PreemptionCall(Call):
     __slots__ = ()
 
     def __init__(self, number: int, proposal: Proposal) -> None:
-        """Nothing is answered."""
+        """Start unanswered."""
         super().__init__(number)
         self.proposal = proposal
 
@@ -164,7 +163,7 @@ class Preemption:
         return self.search.work // ALLOCATIONS_OF_A_TRY
 
     def begin_turn(self) -> list[NextTurn]:
-        """All leaves may have searches again; what blocked those that had none left."""
+        """Allow searches of all leaves again; wake the blockers of those that had none left."""
         self._searches.clear()
         return list(self._next_turns.values())
 
@@ -232,7 +231,7 @@ class Preemption:
         return not self.questions_open.lets_through()
 
     def answered(self) -> bool:
-        """A question is not open any more; whether the RM may be asked again only since then."""
+        """Close a question; True if that allows further questions to the RM."""
         self.questions_open.count -= 1
         return self.questions_open.count == MOST_QUESTIONS - 1
 

@@ -29,7 +29,7 @@ class PriorityPass(ABC, Generic[T]):
     __slots__ = ("_blockers", "_new", "_rankings", "ready")
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start empty."""
         self._blockers: dict[T, tuple[Blocker, ...]] = {}
         self._rankings: dict[Queue | Application, Ranking[Any]] = {}
         self._new: dict[T, None] = {}
@@ -48,7 +48,7 @@ class PriorityPass(ABC, Generic[T]):
         return self._blockers.get(item, ())
 
     def wake(self, items: Iterable[T]) -> None:
-        """Something changed for them: they are worth a try."""
+        """Note that something changed for the items: they are worth a try."""
         for item in items:
             if item not in self.ready:
                 self.unblock(item)
@@ -77,7 +77,7 @@ class PriorityPass(ABC, Generic[T]):
         return first
 
     def set_aside(self, item: T) -> None:
-        """It is not ready any more."""
+        """Note that the item is not ready any more."""
         if self.ready.pop(item, self) is self or self._new.pop(item, self) is None:
             return
         member: T | Queue | Application = item
@@ -90,10 +90,10 @@ class PriorityPass(ABC, Generic[T]):
             member = place
 
     def unblock(self, item: T) -> None:
-        """It waits for its blockers no more."""
+        """Remove the item from its blockers."""
         for blocker in self._blockers.pop(item, ()):
             blocker.unwatch(item)
-            if blocker.blocks_nobody:
+            if blocker.is_unused:
                 blocker.retire()
 
     @abstractmethod

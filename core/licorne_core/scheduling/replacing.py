@@ -50,7 +50,7 @@ class Cancellation(NamedTuple):
 
 
 class InTheWay(NamedTuple):
-    """Why an application replaces nothing: blockers, and nodes that the RM refused."""
+    """Reason that an application replaces nothing: blockers, and nodes that the RM refused."""
 
     blockers: tuple[Blocker, ...]
     nodes: tuple[Node, ...]
@@ -62,7 +62,7 @@ class ReplacingApps(PriorityPass[Application]):
     __slots__ = ("_refused", "_watched")
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start empty."""
         super().__init__()
         # The nodes that the RM refused, and who waits for a change of them.
         self._refused: dict[Node, dict[Application, None]] = {}
@@ -83,13 +83,13 @@ class ReplacingApps(PriorityPass[Application]):
             self._rankings[app.leaf].put(app, self.key(app))
 
     def wake(self, items: Iterable[Application]) -> None:
-        """Something changed for them: those that have a placeholder to replace are worth a try."""
+        """Wake applications that have a placeholder to replace, as something changed for them."""
         for app in items:
             if app not in self.ready and is_claimed(app):
                 super().wake((app,))
 
     def watch(self, app: Application, found: InTheWay) -> None:
-        """It was tried in vain, and waits for these."""
+        """Note the nodes or classes that a failed item waits for."""
         self.forget(app)
         self.park(app, found.blockers)
         if found.nodes:
@@ -98,7 +98,7 @@ class ReplacingApps(PriorityPass[Application]):
                 self._refused.setdefault(node, {})[app] = None
 
     def wake_on(self, node: Node) -> bool:
-        """Something changed on the node; whether anybody waited for that."""
+        """Wake applications that wait for a change of the node; True if there were any."""
         waiting = self._refused.get(node)
         if not waiting:
             return False
@@ -108,7 +108,7 @@ class ReplacingApps(PriorityPass[Application]):
         return True
 
     def forget(self, app: Application) -> None:
-        """It waits for nothing any more, and is not tried."""
+        """Forget the application: it waits for nothing, and is not tried."""
         self.unblock(app)
         self.set_aside(app)
         for node in self._watched.pop(app, ()):
@@ -119,7 +119,7 @@ class ReplacingApps(PriorityPass[Application]):
 
 
 class ReplacementSearch:
-    """Finds what an application can replace; it changes nothing."""
+    """Finds the possible replacement of an application; it changes nothing."""
 
     __slots__ = ("_index", "_nodes", "_predicates", "looked_at")
 
@@ -197,7 +197,7 @@ class _Spread:
             self._first_of.setdefault(placeholder.ask.ask_class, placeholder)
 
     def to_look_at(self, wanted: AskClass, required: NodeId) -> Sequence[Request]:
-        """Those that count for an ask, in order: on its node, and the first that are too small."""
+        """Placeholders for an ask, in order: on its node, and the first that are too small."""
         looks = {
             placeholder.arrival: placeholder
             for kept, placeholder in self._first_of.items()

@@ -104,7 +104,7 @@ class AskClass:
 
 @dataclass(slots=True, init=False)
 class Ask:
-    """One request for one allocation (spec § 5.3); never changed after it was made.
+    """A request for one allocation (spec § 5.3); never changed after it was made.
 
     `create_time` is in unix seconds, None for «when it arrives». `node_id` is set when the RM
     already knows the node: an existing allocation that is replayed, or one that it
@@ -149,7 +149,7 @@ class Ask:
         footprint: int = 0,
         read_time: float = 0.0,
     ) -> None:
-        """An ask; the fields say what the arguments mean."""
+        """Create an ask; the fields document the arguments."""
         self.key = key
         self.app_id = app_id
         self.ask_class = ask_class

@@ -23,7 +23,7 @@ class Counters:
     allocations_recovered: int = 0
     allocations_rejected: int = 0
     rejection_time: float = 0.0
-    """When an ask or allocation was rejected last, in unix seconds; 0 for never."""
+    """Time at which an ask or allocation was rejected last, in unix seconds; 0 for never."""
     allocations_released: int = 0
     allocations_failed_on_rm: int = 0
     """Allocations that the RM failed to run, and whose asks wait again."""
@@ -39,7 +39,7 @@ class Counters:
     placeholders_replaced: int = 0
     """Placeholders replaced by real allocations."""
     placeholders_timed_out: int = 0
-    """Placeholders that ended in another way, or were told to."""
+    """Placeholders that ended in another way, or are stopping."""
     reservations_made: int = 0
     """Nodes reserved for asks that found none, or that require them."""
     reservations_idle: int = 0

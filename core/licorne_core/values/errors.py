@@ -39,10 +39,10 @@ class Refusal(StrEnum):
 
 
 class Rejected(LicorneError):
-    """One item of a request cannot be taken; the text goes to the RM as the reason."""
+    """An item of a request is refused; the text goes to the RM as the reason."""
 
     def __init__(self, text: str, code: Refusal) -> None:
-        """`code` is what the text is counted as."""
+        """Create an error; `code` is the counter of the text."""
         super().__init__(text)
         self.code = code
 
@@ -53,7 +53,7 @@ class InvariantBroken(LicorneError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing wrong in a configuration.
+    """A fault in a configuration.
 
     `line` and `column` count from 1 and are 0 where no place in the text is to blame;
     `path` is the key's place in the document, such as ``partitions[0].queues[1].name``.

@@ -4,7 +4,7 @@ from licorne_core.values.errors import shown
 from licorne_core.values.patterns import Pattern
 
 RECOVERY_NAME = "@recovery@"
-"""The queue directly below root that takes what nothing else does (spec § 3.14)."""
+"""The queue directly below root for forced applications without another queue (spec § 3.14)."""
 
 INVALID_QUEUE_NAME = (
     "invalid queue name, max 64 characters consisting of alphanumeric characters "

@@ -31,7 +31,7 @@ class Ranked(NamedTuple):
 
 
 class _Place:
-    """The one place of an item in a ranking.
+    """Place of an item in a ranking.
 
     Each entry of the heap leads to its place, which says whether the entry is valid. Compiled, a
     look at its fields is much cheaper than one into a dictionary, and 3 to 8 % of an allocation.
@@ -129,7 +129,7 @@ class Ranking(Generic[T]):
             if not is_later:
                 self._note_improved(place)
             if was_first:
-                # Whoever was just served is on top: the usual case.
+                # The item just served is on top: the usual case.
                 heapreplace(heap, (key, serial, place))
                 return
         heappush(heap, (key, serial, place))
@@ -151,14 +151,14 @@ class Ranking(Generic[T]):
             self._active -= 1
 
     def set_aside(self, item: T) -> None:
-        """Nothing can be done for the item until it is put or activated again."""
+        """Set the item aside until it is put or activated again."""
         place = self._places.get(item)
         if place is not None and place.active:
             place.active = False
             self._active -= 1
 
     def activate(self, item: T) -> None:
-        """Something can be done for the item, if it is ranked: it is active under its key."""
+        """Activate the item, if it is ranked, under its key."""
         place = self._places.get(item)
         if place is not None and not place.active:
             place.active = True

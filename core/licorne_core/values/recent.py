@@ -19,7 +19,7 @@ class Recent(Generic[T]):
     """Number of changes noted so far."""
 
     def __init__(self) -> None:
-        """Nothing has changed yet."""
+        """Start empty."""
         self.count = 0
         self._last: dict[T, int] = {}
 

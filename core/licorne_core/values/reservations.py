@@ -33,7 +33,7 @@ class Reservation:
 
 
 class HolderReason(NamedTuple):
-    """Why the ask that a node is reserved for does not run there.
+    """Reason that the ask of a reservation does not run on its node.
 
     `code` is that of the check that stops it, or ``WAITS_FOR_ROOM`` with the amounts that the node
     `lacks`, ``NODE_REFUSED``, ``WAITS_FOR_TURN``, ``WAITS_FOR_ANSWER`` or ``RESERVATION_ENDED``.
@@ -74,6 +74,6 @@ class ReservationBound:
     key: str
 
     def message(self) -> str:
-        """One sentence."""
+        """The reason in one sentence."""
         counts = f"{self.reserved} of {self.most}"
         return f"no further node may be reserved: {counts} {self.whom} ({self.key})"

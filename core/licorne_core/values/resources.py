@@ -67,12 +67,12 @@ def has_negative(size: Resources) -> bool:
 
 
 def fits(limit: Resources, size: Resources) -> bool:
-    """True if the size fits; what the limit does not define is zero there."""
+    """True if the size fits; a type without a limit is zero there."""
     return all(value <= max(0, limit.get(name, 0)) for name, value in size.items())
 
 
 def fits_max_undefined(limit: Resources, size: Resources) -> bool:
-    """True if the size fits; what the limit does not define is unlimited."""
+    """True if the size fits; a type without a limit is unlimited."""
     return all(value <= max(0, limit[name]) for name, value in size.items() if name in limit)
 
 

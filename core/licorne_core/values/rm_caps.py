@@ -96,8 +96,8 @@ class MemoryPressure:
     def refuses(self, memory: int, *, new: bool) -> bool:
         """True if an RM with so many reckoned bytes gets nothing more, or nothing new.
 
-        At first only those wait that have more than an equal share: what one RM has in plenty must
-        not cost another its asks.
+        At first only RMs above an equal share are refused: plenty for one must not cost another its
+        asks.
         """
         if self.shortage is Shortage.ALL:
             return True
@@ -124,7 +124,7 @@ class Holdings:
     def __init__(
         self, rm_id: str = "", caps: RmCaps | None = None, pressure: MemoryPressure | None = None
     ) -> None:
-        """Nothing yet."""
+        """Start empty."""
         self.rm_id = rm_id
         self.caps = caps or RmCaps()
         self.pressure = pressure or MemoryPressure()
@@ -154,7 +154,7 @@ class Holdings:
     # Checks. All raise Rejected.
 
     def check_ask(self, key: str, footprint: int, *, exists: bool) -> None:
-        """One more ask or allocation; it `exists` if the RM runs it already."""
+        """Check that there is room for an ask or allocation; it `exists` if the RM runs it."""
         if self.asks >= self.caps.asks:
             self._refuse(f"allocation {key}", self.asks, "asks and allocations", self.caps.asks)
         # Most asks need no look at why.
@@ -167,7 +167,7 @@ class Holdings:
             self._check_memory(f"allocation {key}", footprint)
 
     def check_application(self, app_id: str, footprint: int) -> None:
-        """One more application."""
+        """Check that there is room for another application."""
         if self.applications >= self.caps.applications:
             self._refuse(
                 f"application {app_id}", self.applications, "applications", self.caps.applications
@@ -176,7 +176,7 @@ class Holdings:
         self._check_memory(f"application {app_id}", APPLICATION_BYTES + footprint)
 
     def check_node(self, node_id: str, footprint: int) -> None:
-        """One more node."""
+        """Check that there is room for another node."""
         if self.nodes >= self.caps.nodes:
             self._refuse(f"node {node_id}", self.nodes, "nodes", self.caps.nodes)
         self._check_memory(f"node {node_id}", NODE_BYTES + footprint)
@@ -212,7 +212,7 @@ class Holdings:
         self.moved += footprint
 
     def ask_went(self, footprint: int) -> None:
-        """It is gone."""
+        """Count an ask less."""
         self.asks -= 1
         self.memory -= ASK_BYTES + footprint
         self.moved += footprint
@@ -223,7 +223,7 @@ class Holdings:
         self.memory += APPLICATION_BYTES + footprint
 
     def application_went(self, footprint: int) -> None:
-        """It has left its queue."""
+        """Count an application less, which has left its queue."""
         self.applications -= 1
         self.memory -= APPLICATION_BYTES + footprint
 
@@ -233,7 +233,7 @@ class Holdings:
         self.memory += NODE_BYTES + footprint
 
     def node_went(self, footprint: int) -> None:
-        """It is gone."""
+        """Count a node less."""
         self.nodes -= 1
         self.memory -= NODE_BYTES + footprint
 

@@ -48,14 +48,13 @@ def _no_parameters(_value: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleKind:
-    """One kind of placement rule, by the name that a configuration gives in lower case.
+    """A kind of placement rule, by the name that a configuration gives in lower case.
 
-    `part` makes the rule's part of the path from the application and the rule's `value`. It is
-    None where the application gives nothing, so that the rule does not match.
-    `value_names` says what the rule's `value` names; empty for a kind that takes no value.
-    `fixed` makes the same part from the value alone. A kind that has it does not depend on the
-    application, so its paths are checked when the configuration is read.
-    `parameters` are what REST shows of the value.
+    `part` makes the rule's part of the path from the application and the rule's `value`. It is None
+    where the application gives nothing, so that the rule does not match. `value_names` is the
+    meaning of the rule's `value`; empty for a kind without one. `fixed` makes the same part from
+    the value alone. A kind that has it does not depend on the application, so its paths are checked
+    when the configuration is read. `parameters` are the value's fields in REST.
     """
 
     name: str
@@ -80,9 +79,10 @@ def unknown_rule(name: str) -> str:
 
 
 def _named(value: str) -> Part | None:
-    """The queue that an application names: a whole path, or one level; None for no name.
+    """Queue that an application names: a whole path, or one level; None for no name.
 
-    Only what begins with ``root.`` in these very letters is a whole path (spec § 14, row 3.7).
+    Only a name that begins with ``root.`` in these very letters is a whole path (spec § 14, row
+    3.7).
     """
     if not value:
         return None
@@ -92,7 +92,7 @@ def _named(value: str) -> Part | None:
 
 
 def _one_level(value: str) -> str:
-    """One level of a path, with the full stops in it spelt out (spec § 3.8)."""
+    """Level of a path, with the full stops in it spelt out (spec § 3.8)."""
     return value.replace(".", "_dot_")
 
 

@@ -12,7 +12,7 @@ class IndexedTags(Mapping[str, str]):
     __slots__ = ("_keys", "_tags")
 
     def __init__(self, tags: Mapping[str, str]) -> None:
-        """Of these; nothing is looked at yet."""
+        """Take the tags; the index is made on the first lookup."""
         self._tags = tags
         # The key that counts of those that differ in case only, by its lower case.
         self._keys: dict[str, str] | None = None

@@ -33,7 +33,7 @@ from licorne_core.views.nodes import reservation_report
 def applications_of(
     partition: Partition, state: str, queue: str = ""
 ) -> Iterator[tuple[AppId, Application]]:
-    """Those that are active, completed or rejected, of one queue or of all, by their names."""
+    """Active, completed or rejected applications, of one queue or of all, by their names."""
     wanted = queue.lower()
     for name, app in _by_state(partition, state).items():
         if not wanted or app.queue_path == wanted:
@@ -75,7 +75,7 @@ def find_application(partition: Partition, app_id: str) -> Application:
 def app_report(
     partition: Partition, app: Application, *, detail: bool, limit: int | None = None
 ) -> AppReport:
-    """One application; with `detail` its asks and allocations too, so many of each at most."""
+    """Report an application; with `detail` its asks and allocations too, up to that many."""
     shown = list(islice(_known(app), limit)) if detail else []
     gang, logs = app.gang, _Logs(app)
     return AppReport(
@@ -131,7 +131,7 @@ def _is_ask(request: Request) -> bool:
 
 
 def allocations_of(app: Application) -> Iterator[tuple[Allocation, str] | None]:
-    """All allocations that the RM knows, and why it was told to stop each, if it was.
+    """All allocations that the RM knows, with the reason that one is being stopped.
 
     There is a None wherever the reader may pause: very many asks may be among them.
     """
@@ -143,7 +143,7 @@ def allocations_of(app: Application) -> Iterator[tuple[Allocation, str] | None]:
 
 
 def _placeholder_deadline(partition: Partition, app: Application) -> float:
-    """When its placeholders time out; another application may have its id by now."""
+    """Time at which its placeholders time out; another application may have its id by now."""
     if partition.applications.get(app.app_id) is not app:
         return 0.0
     return partition.timers.deadline(Timer(Due.PLACEHOLDERS, app.app_id)) or 0.0
@@ -185,7 +185,7 @@ class _Logs:
         self._logs: dict[object, tuple[AskLogEntry, ...]] = {}
 
     def report(self, request: Request) -> AskReport:
-        """One ask as it is now."""
+        """Report an ask as it is now."""
         key = group_key(request.ask)
         group = self._app.groups.get(key)
         log = self._logs.get(key)

@@ -26,13 +26,13 @@ WAITS_FOR_TURN = "WAITS_FOR_TURN"
 """No check is known to stop the ask."""
 
 WAITS_FOR_ANSWER = "WAITS_FOR_ANSWER"
-"""The ask has a node, and the RM is being asked whether that will do (spec § 8.4)."""
+"""The ask has a node, and the RM is being asked about it (spec § 8.4)."""
 
 REPLACES_PLACEHOLDER = "REPLACES_PLACEHOLDER"
 """The ask is to take the place of a placeholder once that is gone (spec § 6.5)."""
 
 ASK_BACKS_OFF = "ASK_BACKS_OFF"
-"""Its RM could not run what the ask was given, and it is not tried for a while (spec § 1.4)."""
+"""The ask backs off, as its RM failed to run its allocation (spec § 1.4)."""
 
 KINDS = ("queue", "user", "group")
 # The codes of the checks stand here as texts: a compiled class does not give its objects' values.

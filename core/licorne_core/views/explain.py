@@ -1,4 +1,4 @@
-"""Why an ask is where it is: every check made afresh, with its operands (DESIGN § 2).
+"""Explanation of an ask: every check made afresh, with its operands (DESIGN § 2).
 
 The checks are those of the pass in its order (`scheduling/checks.py`); here none is skipped because
 an earlier one stops the ask, so that all that stands in the way can be seen at once.
@@ -111,7 +111,7 @@ def _request(app: Application, key: str) -> Generator[None, None, Request]:
 
 
 def _first_places(app: Application) -> Iterator[Place | None]:
-    """The place of the first ask of each group, and of each that has a node and is not told."""
+    """Place of the first ask of each group, and of each with an unreported node."""
     for group in list(app.groups.values()):
         yield group.first() if group.waiting else None
     for request in list(app.backing_off.values()):
@@ -186,7 +186,7 @@ def _node_of(request: Request) -> str:
 
 
 def _stop(partition: Partition, request: Request) -> str:
-    """Why a request is being stopped, in words."""
+    """Reason that a request is being stopped, in words."""
     if request.state is RequestState.PREEMPTING:
         record = _record(partition, request)
         return "preempted" if record is None else f"preempted {_cause(record)}"
@@ -295,9 +295,9 @@ def first_failing(
     request: Request,
     of_nodes: Callable[[Partition, Request], Check],
 ) -> Check | None:
-    """The check that stops a pending ask; None for none. Those behind it are not made.
+    """Check that stops a pending ask; None for none. Later checks are not made.
 
-    `of_nodes` is `nodes_check`, or gives what that gave before for such an ask: it asks every node,
+    `of_nodes` is `nodes_check`, or returns its earlier result for such an ask: it asks every node,
     and takes as long as all other checks of a thousand asks.
     """
     for check in _checks_before_nodes(partition, app, request):
@@ -342,7 +342,7 @@ def starting_checks(partition: Partition, app: Application) -> Iterator[Check]:
 
 
 def why_waits(partition: Partition, reservation: Reservation) -> HolderReason:
-    """Why the ask of a reservation does not run on its node.
+    """Reason that the ask of a reservation does not run on its node.
 
     A cluster that is full as a whole is no reason, as in a review: the room would be on the node.
     """

@@ -73,7 +73,7 @@ class OfQueue:
     """Reservations for one queue; `shown` is an idle reservation if there is one."""
 
     def __init__(self, queue: QueuePath, first: Reservation) -> None:
-        """Nothing yet."""
+        """Start empty."""
         self.shown = first
         self._queue = queue
         self._nodes = 0
@@ -96,7 +96,7 @@ class OfQueue:
         )
 
     def add(self, reservation: Reservation, node: Node) -> None:
-        """One reservation more, of a node; those of one node come one after the other."""
+        """Add a reservation; those of one node come one after the other."""
         is_idle = reservation.idle_since is not None
         if node is not self._last:
             self._last = node
@@ -158,7 +158,7 @@ def _asked_nodes(partition: Partition, required: NodeId | None) -> list[Node]:
 
 
 def why_not_there(node: Node, ask_class: AskClass) -> HolderReason:
-    """Why a pending ask that no check stops does not run on the node that is reserved for it."""
+    """Reason that a pending ask without an obstacle does not run on its reserved node."""
     available = node.available
     lacks = {
         name: value - available.get(name, 0)

@@ -11,7 +11,7 @@ MOST_SPARED = 3
 """Most queues whose priority comparisons are shown, the lowest."""
 
 UNDER_WAY = "PREEMPTION_UNDER_WAY"
-"""The code of the check of an ask for which victims were told to stop."""
+"""Code of the check of an ask for which victims were stopped."""
 
 _TEXTS = {
     Law.NO_GUARANTEE: "no queue from {queue} up is guaranteed any of {requested}",

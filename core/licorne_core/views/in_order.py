@@ -18,7 +18,7 @@ class InOrder(Generic[Name]):
     """Number of names, including those that do not fit."""
 
     def __init__(self, names: Iterable[Name], fits: Callable[[Name], bool] | None = None) -> None:
-        """Those that fit, or all."""
+        """Take the names that fit, or all."""
         self._names = list(names)
         self._fits = fits
         self.count = len(self._names)
@@ -28,7 +28,7 @@ class InOrder(Generic[Name]):
         return self.behind("")
 
     def behind(self, last: str) -> Iterator[Name | None]:
-        """Those behind a name, which need not be there."""
+        """Names behind a given one, which need not be there."""
         fits = self._fits
         if not last:
             return in_runs(self._names, fits=fits)

@@ -67,7 +67,7 @@ class PartitionViews:
         return tuple(rm_report(rm) for rm in self._registry.rms.values())
 
     def rm(self, rm_id: str) -> RmReport:
-        """One RM."""
+        """Report an RM."""
         rm = self._registry.rms.get(RmId(rm_id))
         if rm is None:
             raise NotFound(f"RM {shown(rm_id)} is not registered")
@@ -84,7 +84,7 @@ class PartitionViews:
         return list(chain.from_iterable(rm.partitions for rm in chosen))
 
     def partition(self, name: PartitionName) -> PartitionReport:
-        """One partition."""
+        """Report a partition."""
         return partition_report(self._registry.partition(name))
 
     def running(self, rm_id: RmId) -> int:
@@ -151,7 +151,7 @@ class NodeViews(PartitionViews):
         return InOrder(self._registry.partition(partition).nodes.by_id)
 
     def node(self, partition: PartitionName, node_id: str, *, detail: bool = True) -> NodeReport:
-        """One node with its contents."""
+        """Report a node with its contents."""
         owner = self._registry.partition(partition)
         return node_report(owner, find_node(owner, node_id), detail=detail)
 
@@ -203,7 +203,7 @@ class Views(NodeViews):
         return self.queue(partition, "root", subtree=True)
 
     def queue(self, partition: PartitionName, path: str, *, subtree: bool = False) -> QueueReport:
-        """One queue, with all below it when wanted."""
+        """Report a queue, on request with all below it."""
         owner = self._registry.partition(partition)
         queue = owner.tree.get(path)
         if queue is None:
@@ -259,7 +259,7 @@ class Views(NodeViews):
         detail: bool = True,
         limit: int | None = None,
     ) -> AppReport:
-        """One application with its asks and allocations; completed and rejected ones too.
+        """Report an application with its asks and allocations; completed and rejected ones too.
 
         With a limit, at most so many asks, the first in order, and so many allocations.
         """
@@ -324,7 +324,7 @@ class Views(NodeViews):
     def explain(
         self, partition: PartitionName, app_id: str, key: str = ""
     ) -> Iterator[Explanation | None]:
-        """Why an ask is pending, or where it went; a victim of preemption is known for long.
+        """Explain a pending ask, or the outcome of one; a victim of preemption is known for long.
 
         There is a None wherever the reader may pause, and the explanation at the end.
         """

@@ -25,7 +25,7 @@ def find_node(partition: Partition, node_id: str) -> Node:
 
 
 def node_report(partition: Partition, node: Node, *, detail: bool) -> NodeReport:
-    """One node; with `detail` its allocations and those of other schedulers too."""
+    """Report a node; with `detail` its allocations and those of other schedulers too."""
     known = list(_known(partition, node)) if detail else []
     return NodeReport(
         node_id=node.node_id,
@@ -49,7 +49,7 @@ def node_report(partition: Partition, node: Node, *, detail: bool) -> NodeReport
 
 
 def allocations_on(partition: Partition, node: Node) -> Iterator[tuple[Allocation, str] | None]:
-    """All allocations on a node that the RM knows, and why it was told to stop each, if it was.
+    """All allocations on a node that the RM knows, with the reason that one is being stopped.
 
     There is a None wherever the reader may pause.
     """

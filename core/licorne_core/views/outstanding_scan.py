@@ -130,7 +130,7 @@ def _leaves(queue: Queue) -> Iterator[Queue | None]:
 
 
 def _applications(leaf: Queue) -> Iterator[Application | None]:
-    """Those that are looked at, in order where one may take what the next one wants."""
+    """Applications to scan, in order where one may take the resources of the next."""
     bounded = any(queue.max is not None for queue in leaf.lineage[:-1])
     applications = list(leaf.applications.values())
     for app in () if bounded else applications:
@@ -146,7 +146,7 @@ def _applications(leaf: Queue) -> Iterator[Application | None]:
 
 
 def _groups(app: Application, results: PredicateResults) -> Iterator[AskGroup | None]:
-    """Those that were tried, found no node and may go to any, in order.
+    """Groups that were tried, found no node and may go to any, in order.
 
     A node that is passed over because the RM did not answer was not refused.
     """

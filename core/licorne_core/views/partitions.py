@@ -7,7 +7,7 @@ from licorne_core.values.ids import bare_partition
 
 
 def rm_report(rm: Rm) -> RmReport:
-    """One RM and its configuration."""
+    """Report an RM and its configuration."""
     return RmReport(
         rm_id=rm.rm_id,
         version=rm.version,
@@ -25,7 +25,7 @@ def rm_report(rm: Rm) -> RmReport:
 
 
 def partition_report(partition: Partition) -> PartitionReport:
-    """One partition. An assumed ask, or a replacement of a placeholder, still counts as an ask."""
+    """Report a partition. An assumed ask, or a replacement of a placeholder, counts as an ask."""
     tally = partition.tally
     policy = partition.nodes.order.policy
     return PartitionReport(

@@ -13,7 +13,7 @@ from licorne_core.values.runs import in_runs
 
 
 def queue_report(queue: Queue, clock: QuotaClock, *, subtree: bool) -> QueueReport:
-    """One queue, with all below it when wanted."""
+    """Report a queue, on request with all below it."""
     settings = queue.settings
     below = [queue.children[name] for name in sorted(queue.children)] if subtree else []
     return QueueReport(

@@ -17,7 +17,7 @@ class Standing(NamedTuple):
     partition: PartitionName
     queue: QueuePath
     reason: str
-    """One of the codes of a census; empty for an ask that waits for nothing more."""
+    """A code of a census; empty for an ask that waits for nothing more."""
 
 
 def standing(rm: Rm, partition: str, app_id: str, key: str) -> Standing | None:

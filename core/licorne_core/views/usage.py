@@ -48,14 +48,14 @@ def usage_report(partition: Partition, kind: str, name: str) -> Iterator[UsageRe
 
 
 def _book(booked: dict[str, dict[str, int]], app: Application) -> None:
-    """Add what an application has to its queue's."""
+    """Add the usage of an application to its queue's."""
     here = booked.setdefault(app.queue_path, {})
     charge(here, tuple(app.allocated.items()))
     charge(here, tuple(app.placeholder_allocated.items()))
 
 
 def _add_up(booked: dict[str, dict[str, int]]) -> Iterator[None]:
-    """Add what leaves have to all queues above them.
+    """Add the usage of leaves to all queues above them.
 
     Every one is looked at once: there may be very many, in queues that are deep.
     """

@@ -1,4 +1,4 @@
-"""A plan of a configuration: what an update with it would do (spec §§ 2.7, 13)."""
+"""Plan of a configuration update (spec §§ 2.7, 13)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -24,18 +24,18 @@ class Capped(Generic[T]):
     __slots__ = ("count", "items", "kinds")
 
     def __init__(self) -> None:
-        """None."""
+        """Start empty."""
         self.items: list[T] = []
         self.count = 0
         self.kinds: Counter[str] = Counter()
 
     @property
     def is_full(self) -> bool:
-        """True if what comes is only counted."""
+        """True if further entries are only counted."""
         return self.count >= MOST
 
     def add(self, item: T, *kinds: str) -> None:
-        """One more, of these kinds; it is only counted if there are too many."""
+        """Add an entry of these kinds; it is only counted if there are too many."""
         if not self.is_full:
             self.items.append(item)
         self.count += 1
@@ -48,7 +48,7 @@ class Capped(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedValue:
-    """Something of a queue that changes, in the words of a configuration."""
+    """A changed value of a queue, in the words of a configuration."""
 
     name: str
     before: str
@@ -75,10 +75,10 @@ class PlannedQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExceededLimit:
-    """A limit of which a user or a group (`kind`) has more, before anything is done about it.
+    """A limit that a user or a group (`kind`) exceeds, before anything is done about it.
 
-    `used` and `limit` have the types that the limit names; 0 applications are no limit. `already`
-    is whether it was exceeded before as well, by at least as much.
+    `used` and `limit` have the types that the limit names; 0 applications are no limit. `already`:
+    it was exceeded before as well, by at least as much.
     """
 
     partition: PartitionName
@@ -110,7 +110,7 @@ class PlannedAsk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedVictim:
-    """An allocation that the RM would be told to stop.
+    """An allocation that the RM would be asked to stop.
 
     `rule` is a `PreemptionRule`, or ``partition-removed``. The beneficiary is empty for none.
     """

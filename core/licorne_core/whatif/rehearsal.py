@@ -107,7 +107,7 @@ class Rehearsal:
 
     @property
     def holds(self) -> tuple[str, ...]:
-        """Why nothing is scheduled for the RM; the same in all its partitions."""
+        """Reason that nothing is scheduled for the RM; the same in all its partitions."""
         held = dict.fromkeys(hold.value for one in self.partitions for hold in one.holds)
         return tuple(held)
 
@@ -130,7 +130,7 @@ class Rehearsal:
         return effects
 
     def go_on(self, end: float, is_done: Callable[[], bool]) -> None:
-        """Let everything happen until the time `end`, or until there is nothing to wait for."""
+        """Play the copy until the time `end`, or until there is nothing to wait for."""
         self._settle()
         while not (self.is_over or is_done()):
             deadline = self.scheduler.next_deadline()

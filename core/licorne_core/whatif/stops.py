@@ -13,11 +13,11 @@ from licorne_core.views.explain_nodes import nodes_check
 from licorne_core.views.explain_preemption import UNDER_WAY, preemption_check
 
 LOOKS = 100
-"""Asks of an application that are looked at between two questions whether to go on."""
+"""Asks of an application that are looked at between two checks of the budget."""
 
 
 class Waiting(NamedTuple):
-    """An ask that waits, where, and for what; no check if nothing stops it."""
+    """A waiting ask, its application and its obstacle; no check if nothing stops it."""
 
     partition: Partition
     app: Application
@@ -65,7 +65,7 @@ class Looker:
     """Makes the checks of the asks of one partition, which must not change meanwhile."""
 
     def __init__(self, partition: Partition) -> None:
-        """Nothing is known."""
+        """Start empty."""
         self._partition = partition
         self._by_group: dict[object, Check | None] = {}
         self._by_class: dict[AskClass, Check] = {}

@@ -152,7 +152,7 @@ PROPERTIES = Section(
         ),
     )
 )
-"""All that mean something to us. Others are free for anybody's use."""
+"""Keys with a meaning for the core. Others are free for any use."""
 
 EXTRA = Section(
     (

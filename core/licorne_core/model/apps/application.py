@@ -97,22 +97,22 @@ class Application:
     leaf: Any
     """The queue that it is in; None for one that was never placed."""
     submission_time: float
-    """When it, or the oldest of its asks, was submitted, in unix seconds."""
+    """Time at which it, or the oldest of its asks, was submitted, in unix seconds."""
     start_time: float
-    """When it ran first, in unix seconds; 0 before."""
+    """Time at which it ran first, in unix seconds; 0 before."""
     finished_time: float
-    """When it completed, failed or was rejected, in unix seconds; 0 before."""
+    """Time at which it completed, failed or was rejected, in unix seconds; 0 before."""
     backoff_until: float
     """The end of its back-off, in unix seconds; 0 while there is none (spec § 8.3a)."""
     backing_off: dict[AllocationKey, Request]
     """The pending requests that its RM could not run and that are not tried for a while. They are
     in no group, so that no pass looks at them."""
     deadlines: Timers[Deadline]
-    """When it backs off no more, and when groups have asks that are old enough for a step."""
+    """End of its back-off, and times at which groups have asks old enough for a step."""
     message: str
-    """Why it was rejected."""
+    """Reason that it was rejected."""
     failure: str
-    """Why an operator has ended it; empty if none has."""
+    """Reason that an operator has ended it; empty if none has."""
     arrivals: int
     """Number of requests it was given so far."""
     holdings: Holdings
@@ -249,7 +249,7 @@ class Application:
         return group
 
     def placeholder_came(self, ask: Ask) -> None:
-        """One more placeholder was taken; its task group stays as long as the application."""
+        """Add a placeholder; its task group stays as long as the application."""
         if ask.task_group not in self.gang.groups:
             size = GROUP_BYTES + len(ask.task_group)
             self.footprint += size
@@ -279,7 +279,7 @@ class Application:
             self.holdings.memory -= GROUP_BYTES
 
     def forget_groups(self) -> None:
-        """Nothing more is asked for.
+        """Forget all ask groups.
 
         Groups know their application, and stale entries know groups: without this only the garbage
         collector would free all of them.

@@ -1,4 +1,4 @@
-"""An application's gang: its task groups, and what became of their placeholders (spec § 6).
+"""Gang of an application: its task groups, and counts of their placeholders (spec § 6).
 
 A gang is started whole or not at all. Its placeholders are asked for first and keep the room; then
 real allocations take their places one by one.
@@ -140,7 +140,7 @@ class Gang:
         return group if group is not None and group.open else None
 
     def came(self, ask: Ask) -> None:
-        """One more placeholder was taken."""
+        """Count a new placeholder."""
         group = self.groups.get(ask.task_group)
         if group is None:
             group = TaskGroup(ask.task_group, ask.ask_class.resources)
@@ -148,12 +148,12 @@ class Gang:
         group.count += 1
 
     def keep(self, placeholder: Request) -> None:
-        """It keeps room, and no real ask is matched to it."""
+        """Note that a placeholder keeps room, and no real ask is matched to it."""
         insort(self.group_of(placeholder.ask).free, placeholder, key=_arrival)
         self.free_count += 1
 
     def take(self, placeholder: Request) -> None:
-        """It is not free any more."""
+        """Note that a placeholder is not free any more."""
         free = self.group_of(placeholder.ask).free
         del free[bisect_left(free, placeholder.arrival, key=_arrival)]
         self.free_count -= 1

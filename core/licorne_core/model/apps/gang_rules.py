@@ -64,7 +64,7 @@ _E = RequestEvent
 _P = PairEvent
 
 PAIRS: dict[tuple[RequestState, RequestState, PairEvent], PairStep] = {
-    # Nothing was promised to anybody yet: the real one waits again, the placeholder is as it was.
+    # There is no promise yet: the real one waits again, the placeholder is as it was.
     (_R.PLACEHOLDER, _R.MATCHED, _P.AGREED): PairStep(_E.LINK, _E.STOP),
     (_R.PLACEHOLDER, _R.MATCHED, _P.REFUSED): PairStep(_E.ROLL_BACK),
     (_R.PLACEHOLDER, _R.MATCHED, _P.TOLD): PairStep(_E.ROLL_BACK),
@@ -75,11 +75,11 @@ PAIRS: dict[tuple[RequestState, RequestState, PairEvent], PairStep] = {
     # The RM is stopping the placeholder. Whatever it says when that has ended: the place is free.
     (_R.RELEASING, _R.LINKED, _P.ENDED): PairStep(_E.CONFIRM, None, Count.REPLACED),
     (_R.RELEASING, _R.LINKED, _P.PLACE_LOST): PairStep(_E.ROLL_BACK, None, Count.TIMED_OUT),
-    # The placeholder ends alone; nobody takes its place.
+    # The placeholder ends alone, without a successor.
     (_R.RELEASING, _R.LINKED, _P.NODE_LOST): PairStep(_E.ROLL_BACK, None, Count.TIMED_OUT),
     (_R.RELEASING, _R.LINKED, _P.DROPPED): PairStep(_E.RELEASE, None, Count.TIMED_OUT),
 }
-"""By the states of placeholder and real request, and by what happens (spec §§ 6.5, 6.6, 6.12)."""
+"""Pair steps by states of placeholder and real request, and by event (spec §§ 6.5, 6.6, 6.12)."""
 
 
 class Timeout(NamedTuple):
@@ -133,7 +133,7 @@ ON_GONE: dict[tuple[AppState, Gone, Left], AppEvent] = {
         for state in (_A.ACCEPTED, _A.RUNNING)
         for gone in Gone
     },
-    # The work is done: placeholders that nobody replaced do not keep it from completing (§ 6.9).
+    # The work is done: unreplaced placeholders do not keep it from completing (§ 6.9).
     (_A.ACCEPTED, _G.REAL, _L.PLACEHOLDERS): AppEvent.COMPLETE,
     (_A.RUNNING, _G.REAL, _L.PLACEHOLDERS): AppEvent.COMPLETE,
     # Its time to complete is over, and it has waited for the placeholders that were left.

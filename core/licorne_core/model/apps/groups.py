@@ -82,7 +82,7 @@ class AskGroup:
     refusals: int
     """Number of refusals by the RM of a node for one of the asks."""
     refused_at: float
-    """When the RM's reasons for refusing all nodes were noted last, in unix seconds."""
+    """Time at which the RM's reasons for refusing all nodes were noted last, in unix seconds."""
     attempted: bool
     """True if the asks were within their user's quota at least once when they were tried."""
     unplaceable: bool
@@ -185,7 +185,7 @@ class AskGroup:
     def _add_unreported(self, place: Place, heap: list[Place]) -> None:
         heappush(heap, place)
         if len(heap) > SLACK + 2 * self.waiting:
-            # Most of those who were in it went without being reported.
+            # Most of its asks went without being reported.
             self._unreported = None
 
     def start_afresh(self) -> None:
@@ -218,7 +218,7 @@ class AskGroup:
         self.log[reason] = LogEntry(now, 1 if before is None else before.times + 1)
 
     def comes_before(self, other: Place | None) -> bool:
-        """True if any of its asks stands before another one; without one, whether any waits."""
+        """True if any of its asks is ahead of the place; without one, if any waits."""
         return self.waiting > 0 and (other is None or self.first() < other)
 
     def count_before(self, other: Place | None, most: int) -> int:
@@ -263,7 +263,7 @@ class AgedAsks:
     """Its place among the items that are ranked by one ask: the group itself has none."""
 
     def __init__(self, group: AskGroup, age: float, now: float) -> None:
-        """Over all asks of the group; they have to be `age` seconds old."""
+        """Start with all asks of the group; they have to be `age` seconds old."""
         self.app = group.app
         self.group = group
         self.blocker: Any = None
@@ -275,7 +275,7 @@ class AgedAsks:
         return waits(place)
 
     def add(self, place: Place, now: float) -> None:
-        """One more ask is pending."""
+        """Add a pending ask."""
         if not self.qualifies(place):
             return
         if place.create_time + self._age <= now:
@@ -298,7 +298,7 @@ class AgedAsks:
         return None if first is None else (*first[:3], self.step)
 
     def mature(self, now: float) -> None:
-        """Those that have become old enough are ready; of very many, the oldest first."""
+        """Move asks that are old enough to the ready ones; of very many, the oldest first."""
         young = self._young
         for _ in range(MATURED_AT_ONCE):
             if not young or young[0][0] + self._age > now:
@@ -306,7 +306,7 @@ class AgedAsks:
             heappush(self._ready, heappop(young)[1])
 
     def next_time(self, now: float) -> float | None:
-        """When the next ask will be old enough, in unix seconds; or when more become ready."""
+        """Time at which the next ask is old enough, in unix seconds, or more become ready."""
         young = self._young
         while young and not self.qualifies(young[0][1]):
             heappop(young)
@@ -333,7 +333,7 @@ class ReservationRequest(AgedAsks):
     step = 1
 
     def __init__(self, group: AskGroup, now: float) -> None:
-        """Over all asks of the group."""
+        """Start with all asks of the group."""
         age = RESERVATION_AGE if group.ask_class.required_node is None else 0.0
         super().__init__(group, age, now)
 
@@ -344,9 +344,10 @@ class ReservationRequest(AgedAsks):
 
 
 class PreemptionRequest(AgedAsks):
-    """The asks of a group that may have victims told to stop (spec § 9.2).
+    """The asks of a group that may preempt others (spec § 9.2).
 
-    After a search in vain it pauses for a while. If nodes are kept for others, it waits for these.
+    After a failed search it pauses for a while. If nodes are reserved for others, it waits for
+    these.
     """
 
     __slots__ = (
@@ -363,24 +364,23 @@ class PreemptionRequest(AgedAsks):
     step = 2
 
     def __init__(self, group: AskGroup, delay: float, now: float) -> None:
-        """Over all asks of the group; `delay` is in seconds."""
+        """Start with all asks of the group; `delay` is in seconds."""
         self.paused_until = -inf
-        """When it may be tried again, in unix seconds."""
+        """Time at which it may be tried again, in unix seconds."""
         self.searched_at = ANY_VERSION
         """Version of the last failed search: the same search would fail again."""
         self.searched_for: Request | None = None
         """The ask that this search was for."""
         self.refusal: Any = None
-        """Why the last search was in vain (`scheduling/preemption/plans.py`); None if it was not."""
+        """Refusal of the last search (`scheduling/preemption/plans.py`); None if it succeeded."""
         self.refused: dict[Any, None] = {}
-        """The nodes that the RM has refused since the last search that came to an end: victims were
-        told to stop, or it was in vain."""
+        """Nodes refused by the RM since the last search that stopped victims or failed."""
         self.is_asking = False
         """True if the RM is being asked which victims have to go."""
         self.waits_for: Any = None
         """The kept nodes that it waits for (`scheduling/waiting/kept_nodes.py`), if it does."""
         self.waits_until = -inf
-        """When it has waited long enough for them, in unix seconds."""
+        """Time at which it has waited long enough for them, in unix seconds."""
         super().__init__(group, delay, now)
 
     def qualifies(self, place: Place) -> bool:
@@ -389,7 +389,7 @@ class PreemptionRequest(AgedAsks):
         return waits(place) and request.ask.allow_preempt_other and not request.triggered
 
     def next_time(self, now: float) -> float | None:
-        """When the next ask will be old enough, or kept nodes are not waited for any more."""
+        """Time at which the next ask is old enough, or the wait for kept nodes ends."""
         maturing = super().next_time(now)
         if self.waits_for is None:
             return maturing

@@ -4,19 +4,19 @@ A request is an ask together with its state. An application has one object for e
 from the ask's arrival until nothing of it is left. The table below holds every step; a step that is
 not in it is a defect of the core.
 
-    PENDING       waits for a node. It counts in what is pending.
+    PENDING       waits for a node. It counts as pending.
     ASSUMED       is booked on a node, and the RM is being asked whether that node will do. It is
-                  a pending ask to the RM, and an allocation to everybody else's headroom.
+                  a pending ask to the RM, and an allocation to the headroom of other asks.
     ALLOCATED     is booked, and the RM knows.
     PLACEHOLDER   is booked and keeps room for a real request of its task group (spec § 6).
-    RELEASING     is booked; the RM was told to stop it, and has not confirmed (spec § 1.6.10). It
+    RELEASING     is booked; the RM was asked to stop it, and has not confirmed (spec § 1.6.10). It
                   is a placeholder, or of an application that an operator has stopped.
     MATCHED       is a real request that is to replace a placeholder, and the RM is being asked
                   about the node. It is booked as if it were LINKED.
-    LINKED        is a real request whose placeholder the RM was told to stop, and has not
+    LINKED        is a real request whose placeholder the RM was asked to stop, and has not
                   confirmed. The queues still count the placeholder. If it goes to another node than
                   that, it is booked on its node and nowhere else (spec § 6.5c).
-    PREEMPTING    is booked; it is a victim that the RM was told to stop (spec § 9.4).
+    PREEMPTING    is booked; it is a victim that the RM was asked to stop (spec § 9.4).
     RELEASED      is gone.
 """
 
@@ -48,13 +48,13 @@ class RequestEvent(StrEnum):
     ASSUME = "assume"
     """It is booked on a node about which the RM is asked."""
     ALLOCATE = "allocate"
-    """It is booked, and the RM hears of it at once: decided here, recovered or placed by the RM."""
+    """It is booked, and reported to the RM at once: decided here, recovered or placed by the RM."""
     KEEP_ROOM = "keep room"
     """It is booked as a placeholder."""
     CONFIRM = "confirm"
     """The RM agrees to the node, or the placeholder that the request replaces is gone."""
     ROLL_BACK = "roll back"
-    """The RM refuses the node, or the node is no longer what the RM was asked about."""
+    """The RM refuses the node, or the node has changed since the question."""
     ASK_BACK = "ask back"
     """The RM could not run it, and it waits again (spec § 1.4, SCHEDULING_FAILED_ON_RM)."""
     MATCH = "match"
@@ -110,13 +110,13 @@ BOOKED = frozenset(RequestState) - TO_REPLACE - {RequestState.PENDING, RequestSt
 """States in which a request counts in its queues and for its user."""
 
 SHOWN_AS_ASKS = TO_REPLACE | {RequestState.ASSUMED}
-"""States in which a request is not pending, and the RM has not been told where it is."""
+"""States in which a request is not pending, and its node is not reported to the RM yet."""
 
 MAY_GO = frozenset({RequestState.ALLOCATED, RequestState.PLACEHOLDER})
-"""States in which the RM may be told to stop the request for the sake of another (spec § 9.3)."""
+"""States in which a request may be stopped for the sake of another (spec § 9.3)."""
 
 STOPPING = frozenset({RequestState.RELEASING, RequestState.PREEMPTING})
-"""States in which the RM was told to stop the request, and has not confirmed it."""
+"""States in which the RM was asked to stop the request, and has not confirmed it."""
 
 
 _make: Final = tuple.__new__
@@ -165,7 +165,7 @@ class Request:
     ask: Ask
     """The ask as sent by the RM; another value of the same key after a change of its size."""
     create_time: float
-    """When the ask was made, in unix seconds."""
+    """Time at which the ask was made, in unix seconds."""
     arrival: int
     """Its number among the requests of its application, from 1."""
     state: RequestState
@@ -183,11 +183,11 @@ class Request:
     promise: Any
     """Promise of the resources of its victims; None for none (§ 9.4)."""
     reported: bool
-    """True if the RM was told that no node takes it (spec § 8.12)."""
+    """True if its lack of a node was reported to the RM (spec § 8.12)."""
     setback: Setback | None
     """Failures of the RM to run it; None after a success, or before the first try."""
     triggered: bool
-    """True if victims were told to stop for it, which happens once (spec § 9.2)."""
+    """True if victims were stopped for it, which happens once (spec § 9.2)."""
 
     def __init__(self, ask: Ask, create_time: float, arrival: int) -> None:
         """A pending request, of no group yet."""

@@ -1,4 +1,4 @@
-"""The states of an application and what leads from one to another (spec § 5.1)."""
+"""States of an application and their transitions (spec § 5.1)."""
 
 from enum import StrEnum
 

@@ -27,7 +27,7 @@ class LimitBook:
     __slots__ = ("groups", "users")
 
     def __init__(self) -> None:
-        """Start without anybody."""
+        """Start without users or groups."""
         self.users: Trackers = {}
         self.groups: Trackers = {}
 

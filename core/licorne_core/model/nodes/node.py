@@ -13,7 +13,7 @@ NO_ANSWER = "no answer in time"
 """Stands for a result that the RM never gave: the node is passed over for a while."""
 
 RESERVED = "reserved"
-"""Why a node is out that has room only for those it is reserved for."""
+"""Reason for excluding a node whose free room is reserved for others."""
 
 _NOTHING: dict[str, int] = {}
 
@@ -77,18 +77,18 @@ class Node:
     version: int
     """Of the node index: rises with every change of the node."""
     known_version: int
-    """Of the predicate checks: rises with every change that the RM made, or was merely told of."""
+    """Of the predicate checks: rises with every change that the RM made, or was notified of."""
     narrowed_version: int
-    """Of the predicate checks: the same, but not where something went and only made room."""
+    """Of the predicate checks: the same, without changes that only made room."""
     assumed: int
-    """Of the predicate checks: requests that are booked here while the RM is asked about it."""
+    """Of the predicate checks: requests booked here while the RM is asked about it."""
     linked: int
     """Requests that are booked here before their placeholders on other nodes are gone (§ 6.5)."""
     results: dict[tuple[AskClass, bool], str]
-    """Of the predicate checks: what the RM said of asks of a class while the node was as it is now.
+    """Of the predicate checks: the RM's answers for classes while the node was as it is now.
 
-    Empty for «accepted», `NO_ANSWER`, or the reason for which it refused; the flag is False where
-    a reservation was meant.
+    Empty for «accepted», `NO_ANSWER`, or the reason of the refusal; the flag is False for
+    reservations.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class Node:
         return {name: value for name, value in booked.items() if value}
 
     def set_capacity(self, capacity: Resources) -> None:
-        """Replace the capacity; what runs goes on running."""
+        """Replace the capacity; its allocations go on."""
         allocated = self.allocated
         self.capacity = capacity
         self.available = dict(capacity)

@@ -36,7 +36,7 @@ class NodeOrder(Protocol):
         ...
 
     def remove(self, node: Node) -> None:
-        """It is not any more."""
+        """Remove a node."""
         ...
 
 
@@ -73,10 +73,10 @@ class UtilizationOrder:
         return (node,)
 
     def add(self, node: Node) -> None:
-        """Nothing is kept of a node."""
+        """Add a node; nothing is kept of it."""
 
     def remove(self, node: Node) -> None:
-        """Nothing is kept of a node."""
+        """Remove a node; nothing is kept of it."""
 
 
 class SpreadOrder:
@@ -125,7 +125,7 @@ class SpreadOrder:
         self._means.pop(value, None)
 
     def remove(self, node: Node) -> None:
-        """It counts no more."""
+        """Remove a node from its group."""
         value = self._value(node)
         del self._groups[value][node]
         if not self._groups[value]:

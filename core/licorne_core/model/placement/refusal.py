@@ -22,7 +22,7 @@ MAX_PATH = 160
 
 
 def closed_for(path: QueuePath, user: UserGroup, tree: QueueTree) -> str | None:
-    """Why a further rule is asked though one has this path; None if the user may submit there.
+    """Reason to try a further rule after this path; None if the user may submit there.
 
     A queue that exists must take applications as well (spec § 3.3). For one that does not exist,
     the access to its nearest ancestor counts. Whether that ancestor is a leaf is not asked: this

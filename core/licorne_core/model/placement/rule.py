@@ -17,7 +17,7 @@ Source = Callable[[NewApplication], Part | None]
 
 
 class Miss(NamedTuple):
-    """Why a rule has no queue for an application: `why` is said of the queue at `path`, if any.
+    """Reason of a rule without a queue for an application: `why` is about the queue at `path`.
 
     `level` is 0 for the rule itself, 1 for its parent rule, and so on.
     """
@@ -57,11 +57,11 @@ class Rule:
         self._parent = parent
 
     def place(self, app: NewApplication, tree: QueueTree) -> QueuePath | Miss:
-        """The path that the rule has for the application; a `Miss` if it does not match.
+        """Return the rule's path for the application; a `Miss` if it does not match.
 
-        Whether the user may submit there, and whether the queue takes applications, is not looked
-        at. Raises Rejected, which ends the chain, for an illegal name, a path that is too long, and
-        a parent rule that leads to a leaf.
+        Access of the user, and the state of the queue, are not checked. Raises Rejected, which ends
+        the chain, for an illegal name, a path that is too long, and a parent rule that leads to a
+        leaf.
         """
         if self._filter is not None and not admits(self._filter, app.user):
             return FILTERED

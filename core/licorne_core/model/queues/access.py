@@ -35,7 +35,7 @@ def takes_applications(queue: Queue) -> bool:
 
 
 def why_closed(queue: Queue) -> str:
-    """Why a queue does not take applications, said of the queue."""
+    """Reason that a queue does not take applications, said of the queue."""
     if not queue.is_leaf:
         return "is no leaf"
     above = next(

@@ -45,7 +45,7 @@ def fair_max(queue: Queue) -> Resources:
 
 
 def denominators(queue: Queue) -> dict[str, int]:
-    """By type, what usage is divided by for the share: guaranteed, or else the fair maximum."""
+    """Divisors of usage for the share, by type: guaranteed, or else the fair maximum."""
     return {**fair_max(queue), **(queue.guaranteed or {})}
 
 

@@ -21,7 +21,7 @@ class StateAwareAdmission:
     def __init__(self) -> None:
         """Start without applications."""
         self.starting: Application | None = None
-        # Made on first use, as most leaves admit everybody.
+        # Made on first use, as most leaves admit all.
         self._accepted: Ranking[Application] | None = None
 
     def note(self, app: Application, *, present: bool) -> None:

@@ -48,7 +48,7 @@ def apply_template(queue: Queue) -> None:
 
 
 def apply_sizes(leaf: Queue) -> None:
-    """Size a dynamic leaf by what applications brought for it, or else by its template."""
+    """Size a dynamic leaf by its applications' tags, or else by its template."""
     brought, template = leaf.brought, _template_above(leaf)
     leaf.guaranteed = guaranteed_in_force(brought.guaranteed or template.guaranteed)
     leaf.max = max_with(leaf, brought)

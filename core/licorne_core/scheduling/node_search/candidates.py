@@ -64,13 +64,13 @@ class NodeIndex:
     # Who asks
 
     def class_came(self, ask_class: AskClass) -> None:
-        """One more group asks for the class."""
+        """Count a group that asks for the class."""
         self._supplies.get(ask_class.shape).asks += 1
         if ask_class.predicate is not None:
             self._supplies.get(ask_class).asks += 1
 
     def class_went(self, ask_class: AskClass) -> None:
-        """One group less asks for the class."""
+        """Count a group less that asks for the class."""
         self._drop(ask_class.shape)
         if ask_class.predicate is not None:
             self._drop(ask_class)
@@ -241,7 +241,7 @@ def _score_afresh(node: Node, order: NodeOrder) -> None:
 
 
 def _rescore(node: Node, order: NodeOrder) -> bool:
-    """Derive the node's score anew; whether it comes earlier in the order than before."""
+    """Derive the node's score anew; True if it comes earlier in the order than before."""
     before = node.score
     score = node.score = order.score(node)
     node.version += 1

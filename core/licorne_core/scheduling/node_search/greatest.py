@@ -1,4 +1,4 @@
-"""The most of each resource type that any open node has: what rules an ask out without a look."""
+"""Greatest amount of each resource type on any open node: rules asks out without a search."""
 
 from collections.abc import Callable, Iterable, Mapping
 

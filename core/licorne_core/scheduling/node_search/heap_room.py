@@ -36,7 +36,7 @@ class HeapRoom:
         self._filling: dict[Supply, None] = {}
         self._listed: tuple[tuple[int, int], list[Node]] | None = None
         self.supplies: dict[Supply, None] = {}
-        """Those that have a heap, in the order in which they got it."""
+        """Supplies with a heap, in the order in which they got it."""
 
     def add(self, supply: Supply, heap: SupplyHeap) -> None:
         """The supply begins with a heap, which is to be filled; others make room."""

@@ -1,17 +1,17 @@
 """Heaps of nodes, kept in order without sorting (spec § 7.6).
 
 One heap holds all open nodes. A supply that fits on none of the first few of them gets a heap of
-its own, unless it wants more of a resource type than any node has (`greatest.py`). What happens to
-nodes is written to a log, and a heap reads on in the log when it is asked: a node that became
+its own, unless it wants more of a resource type than any node has (`greatest.py`). Changes of
+nodes are written to a log, and a heap reads on in the log when it is asked: a node that became
 better or roomier enters again, one that became worse or full is dealt with when it comes to the
 top. So a decision costs about log(nodes), and a class that fits nowhere costs nothing until a node
 changes that would do.
 
 A supply's own heap is filled in parts. The first node of the supply is not known before it is full,
-and `StillLooking` says so to those who ask. A turn ends with the first ask that is not answered, so
+and `StillLooking` says so to the caller. A turn ends with the first ask that is not answered, so
 few heaps are filled at a time.
 
-How many heaps there are is bounded, and so is how many entries they have (`heap_room.py`).
+The number of heaps is bounded, and so is that of their entries (`heap_room.py`).
 """
 
 from collections.abc import Iterator
@@ -39,8 +39,8 @@ class StillLooking(Exception):
 class NodeHeaps:
     """The heap of all open nodes, and those of supplies.
 
-    Always true: what a heap has not read of the log is all that became better since it was asked.
-    `work` counts what touching many nodes at once has cost, in units of about a microsecond.
+    Always true: the unread log of a heap has all nodes that became better since its last use.
+    `work` is the cost of touching many nodes at once, in units of about a microsecond.
     """
 
     __slots__ = (
@@ -87,7 +87,7 @@ class NodeHeaps:
             yield 1
 
     def forget(self) -> None:
-        """Let all heaps go at once, and begin with what nodes there are."""
+        """Forget all heaps at once, and begin with the present nodes."""
         self.closed = False
         for supply in list(self._room.supplies):
             self.drop(supply)

@@ -71,7 +71,7 @@ class NodeHeap:
         heapify(self.entries)
 
     def offer(self, node: Node) -> None:
-        """Let a changed node in, or in again under its new rank; forget one that is out."""
+        """Enter a changed node under its new rank; forget one that is out."""
         entry = self.keys.get(node)
         if entry is not None and entry.version == node.version:
             return
@@ -120,7 +120,7 @@ class NodeHeap:
         return [entry.node for entry in aside]
 
     def empty(self) -> Iterator[int]:
-        """Let all nodes go step by step: there may be very many, which takes a while."""
+        """Release all nodes step by step: there may be very many, which takes a while."""
         while self.entries or self.keys:
             del self.entries[-DROPPED:]
             for _ in range(min(DROPPED, len(self.keys))):

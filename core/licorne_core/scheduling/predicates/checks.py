@@ -27,7 +27,7 @@ from licorne_core.values.ids import PartitionName, rm_of
 from licorne_core.values.reservations import Reservation
 
 BATCH = 1000
-"""Nodes in a check at the most: where the ask would go, and what comes next."""
+"""Most nodes in a check: the ask's node, and the next ones."""
 
 ALWAYS = 2
 """Asks that a check is for if so many wait, of however little use the last one was."""
@@ -212,7 +212,7 @@ class PredicateChecks:
         return self._put(request, [node, *ahead], allocate=True)
 
     def spared(self, ask_class: AskClass) -> None:
-        """An ask of the class goes by what the RM is or was asked for another one."""
+        """Note that an ask of the class shares a check made for another one."""
         spared = self._spared.get(ask_class)
         if spared is not None:
             self._spared[ask_class] = spared + 1
@@ -223,7 +223,7 @@ class PredicateChecks:
         return check or self._put(request, [node], allocate=False)
 
     def ask_to_preempt(self, proposal: Proposal) -> None:
-        """Ask whether the nodes of a proposal would do for its ask, whatever goes there."""
+        """Ask about the nodes of a proposal for its ask, with any victims."""
         check = self._put(proposal.request, proposal.unknown, allocate=False)
         check.proposal = proposal
 
@@ -289,7 +289,7 @@ class PredicateChecks:
         return found[:count]
 
     def _unknown_ahead(self, ask_class: AskClass, candidate: Node, count: int) -> list[Node]:
-        """Those of the next `count` nodes of which nothing is known."""
+        """Those of the next `count` nodes without results."""
         return [
             node
             for node in self._index.ahead(ask_class, count)

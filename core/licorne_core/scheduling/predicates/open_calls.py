@@ -17,7 +17,7 @@ class Call:
     __slots__ = ("number", "proposal", "sent_with")
 
     def __init__(self, number: int) -> None:
-        """It was not written yet."""
+        """Start unwritten."""
         self.number = number
         """Rises with every question of a registration."""
         self.sent_with = 0
@@ -80,7 +80,7 @@ class OpenCalls:
         self._timers.set(Timer(Due.ANSWER, check=last), now + policy.deadline)
 
     def overdue(self, last: int) -> list[int]:
-        """Those without an answer among the questions that were written together, in order."""
+        """Unanswered questions among those written together, in order."""
         return list(self._sent[last])
 
     def close(self, number: int) -> Call | None:

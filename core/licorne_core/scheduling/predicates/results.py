@@ -33,7 +33,7 @@ class PredicateResults:
     __slots__ = ("_index", "_silent", "_timers", "_unanswered")
 
     def __init__(self, index: NodeIndex, timers: Timers[Timer]) -> None:
-        """Nothing was said."""
+        """Start empty."""
         self._index = index
         self._timers = timers
         self._unanswered: dict[int, PredicateCheck] = {}

@@ -1,30 +1,30 @@
-"""Preemption: which allocations have to go so that each queue gets what is its own (spec § 9).
+"""Preemption: stops allocations so that each queue gets its guarantee (spec § 9).
 
 The pages, from the inside out:
 
     laws            the laws of spec § 9.1, each a function of queues and amounts
-    losses          what leaves lost in the last hour
-    ranks           who goes first among those who may go
+    losses          losses of leaves in the last hour
+    ranks           the order of victims
     whatif          victims taken off and put back
-    hosts           nodes that could be kept for the ask
-    node_contents   what is on each node and in each leaf, kept from search to search
-    victim_counts   how many victims each node takes at least, kept from search to search
-    victims         who may be a victim of one ask
+    hosts           nodes that could be reserved for the ask
+    node_contents   contents of each node and leaf, kept from search to search
+    victim_counts   least number of victims on each node, kept from search to search
+    victims         possible victims of one ask
     covering        the smallest set of victims on a node that is enough
     other_nodes     the smallest set of victims on other nodes that is enough
     planning        the best victims for each node, and the best nodes
-    plans           what a search answers
-    refusing        why there is no plan
+    plans           results of a search
+    refusing        reasons without a plan
     search          the search as a whole
     required_node   victims for an ask that may run on one node only
-    quota_change    when a changed maximum is enforced, and the victims of that
+    quota_change    enforcement of a changed maximum: its time and victims
     ledger          the records of the last victims
 
-Nothing in here changes a book. Who carries a plan out tells the RM, books the victims as going
-(`books.book_preempting`) and notes what their leaves lose (`Losses.add`).
+Nothing in here changes a book. The caller carries a plan out: it asks the RM to stop the victims,
+books them as preempting (`books.book_preempting`) and notes the losses of their leaves (`Losses.add`).
 
-What is kept from search to search follows the versions of nodes and the counters of leaves, so that
-nobody has to say what has changed.
+Data kept from search to search follows the versions of nodes and the counters of leaves, so that no
+caller has to report changes.
 """
 
 from licorne_core.scheduling.preemption.laws import Law, Out, is_within_guarantee

@@ -1,4 +1,4 @@
-"""The smallest set of victims that covers what is missing, first in rank order (spec § 9.4)."""
+"""Smallest set of victims that covers the shortage, first in rank order (spec § 9.4)."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -20,9 +20,8 @@ def less(missing: Vector, given: Vector) -> Vector:
 class Covering:
     """Sets of candidates, by size and then by rank, tried on the what-if books.
 
-    A set is tried if the laws allow it and it covers what is missing. The first one that
-    `accept` agrees to is the answer; its victims are taken off while it is asked, and put back
-    afterwards.
+    A set is tried if the laws allow it and it covers the shortage. The first one that `accept`
+    agrees to is the answer; its victims are taken off while it is asked, and put back afterwards.
     """
 
     __slots__ = ("_accept", "_candidates", "_chosen", "_most", "_what_if")

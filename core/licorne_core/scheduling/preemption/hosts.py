@@ -89,7 +89,7 @@ def next_to_yield(
     applications: Mapping[AppId, Application],
     now: float,
 ) -> float | None:
-    """When a lesser reservation that is too young to yield has its full time; None if none is."""
+    """Time at which a lesser reservation is old enough to yield; None if none is too young."""
     times = [
         reservation.time + RESPECTED
         for reservation in reserved

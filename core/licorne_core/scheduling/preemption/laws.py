@@ -22,7 +22,7 @@ class Law(StrEnum):
     NO_GUARANTEE = "no guarantee"
     """No queue from the ask's leaf up guarantees a type of the ask (law 4)."""
     OVER_GUARANTEE = "over guarantee"
-    """The ask would take its queue above what that is guaranteed (law 4)."""
+    """The ask would take its queue above its guarantee (law 4)."""
     NO_NODE = "no node"
     """No node could be kept for the ask: too small, drained, or kept for others."""
     WAITS_FOR_RELEASES = "waits for releases"
@@ -38,7 +38,7 @@ class Law(StrEnum):
 
 
 class Out(StrEnum):
-    """Why a leaf, or an allocation of a leaf that may give, is no candidate."""
+    """Reason that a leaf, or an allocation of a leaf that may give, is no candidate."""
 
     OWN_QUEUE = "own queue"
     """The leaf shares the ask's guarantee (law 3)."""
@@ -51,7 +51,7 @@ class Out(StrEnum):
     BELOW_GUARANTEE = "below guarantee"
     """The leaf, or a queue above it, has no more than it is guaranteed (law 5)."""
     NOT_RUNNING = "not running"
-    """The allocation is on its way: assumed, or told to stop already."""
+    """The allocation is on its way: assumed, or being stopped already."""
     REQUIRED_NODE = "required node"
     """The allocation may run on one node only."""
     OTHER_TYPES = "other types"
@@ -127,7 +127,7 @@ def stays_within_guarantee(entitled: Queue, wanted: Items) -> bool:
 
 
 def is_within_guarantee(leaf: Queue, wanted: Items) -> bool:
-    """Law 4 as a whole: whether the ask only claims what its queue is guaranteed."""
+    """Law 4 as a whole: the ask only claims guarantees of its queue."""
     entitled = entitled_queue(leaf, wanted)
     return entitled is not None and stays_within_guarantee(entitled, wanted)
 
@@ -169,8 +169,8 @@ def highest_priority(apart: tuple[Queue, ...], fence: Fence) -> int | Out | None
     Both are compared as children of the queue where their ways meet, as the order of queues
     compares them (spec §§ 4.10, 4.11): the settings of that queue, and of those above it, count for
     neither. On the way down from there each queue takes its offset off. A priority fence hides
-    what is inside: either nothing there may go, or everything whatever its priority (ANY_PRIORITY).
-    So may everything if the ask counts as the highest priority that there is.
+    priorities inside: either nothing there may go, or everything whatever its priority
+    (ANY_PRIORITY). So may everything if the ask counts as the highest priority that there is.
     """
     priority = fence.priorities[_meeting(apart)]
     for queue in reversed(apart):
@@ -207,11 +207,11 @@ def above_guarantee(queue: Queue) -> dict[str, int]:
 
 
 def is_over_guarantee(above: Sequence[Mapping[str, int]], wanted: Items) -> bool:
-    """Law 5: whether a leaf may give.
+    """Law 5: True if a leaf may give.
 
-    `above` is what `above_guarantee` says of the queues that guarantee anything, from the leaf up
-    to the meeting point. The leaf may give if there are none, or if there is a type of the ask that
-    at least one guarantees, and of which all that guarantee it have more than that.
+    `above` has `above_guarantee` of the guaranteeing queues, from the leaf up to the meeting point.
+    The leaf may give if there are none, or if there is a type of the ask that at least one
+    guarantees, and of which all that guarantee it have more than that.
     """
     if not above:
         return True

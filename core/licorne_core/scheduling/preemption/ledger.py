@@ -18,7 +18,7 @@ KEPT = 10_000
 
 
 class PreemptionRule(StrEnum):
-    """Why an allocation had to end."""
+    """Reason that an allocation had to end."""
 
     GUARANTEE = "guarantee"
     """For an ask of a queue below its guarantee (spec § 9.1)."""
@@ -41,7 +41,7 @@ class QueueNumbers:
 
     @classmethod
     def of(cls, queue: Queue) -> "QueueNumbers":
-        """Those of now; they stay as they are when the queue goes on changing."""
+        """Copy the present numbers of the queue."""
         return cls(
             path=queue.path,
             guaranteed=dict(queue.guaranteed or EMPTY),
@@ -74,7 +74,7 @@ class PreemptionRecord:
     beneficiary_priority: int = 0
     beneficiary_queue: QueueNumbers | None = None
     released_time: float = 0.0
-    """When the victim was gone; 0.0 while it is not."""
+    """Time at which the victim was gone; 0.0 while it is not."""
     number: int = 0
     """Its number in the ledger, from 1 up without a gap; 0 before it is there."""
 
@@ -103,7 +103,7 @@ class Ledger:
         return len(self._records)
 
     def note(self, record: PreemptionRecord) -> None:
-        """A victim was told to stop."""
+        """Record a victim."""
         self._noted += 1
         self.counts[record.rule] += 1
         self._records[self._noted] = replace(record, number=self._noted)

@@ -28,14 +28,14 @@ class Losses:
     __slots__ = ("_entries", "_order", "_sums")
 
     def __init__(self) -> None:
-        """Nothing was lost yet."""
+        """Start empty."""
         self._entries: dict[QueuePath, deque[tuple[float, Items]]] = {}
         self._sums: dict[QueuePath, dict[str, int]] = {}
-        # Of all leaves, oldest first: nobody asks after one that is gone.
+        # Of all leaves, oldest first: a removed one is not looked up.
         self._order: deque[tuple[float, QueuePath]] = deque()
 
     def add(self, leaf: QueuePath, lost: Items, now: float) -> None:
-        """A victim of the leaf was told to stop; `lost` is what `loss_of` says."""
+        """Add the loss of a victim of the leaf; `lost` is that of `loss_of`."""
         self._expire(now)
         self._order.append((now, leaf))
         self._entries.setdefault(leaf, deque()).append((now, lost))
@@ -47,7 +47,7 @@ class Losses:
         return self._sums.get(leaf, EMPTY)
 
     def next_change(self, leaf: QueuePath, now: float) -> float | None:
-        """When the oldest loss of the leaf stops to count; None if nothing counts."""
+        """Time at which the oldest loss of the leaf stops to count; None if nothing counts."""
         self._expire(now)
         entries = self._entries.get(leaf)
         return entries[0][0] + WINDOW if entries else None

@@ -21,7 +21,7 @@ from licorne_core.values.recent import Recent
 from licorne_core.values.resources import Items
 
 Tenant = tuple[Age, Application, Request]
-"""Something on a node, with its place in the order of age."""
+"""An allocation on a node, with its place in the order of age."""
 
 
 class OnNode(NamedTuple):
@@ -164,7 +164,7 @@ MOST_ENDED = 64
 
 
 class Running(NamedTuple):
-    """Something that ran in a leaf; it does no more if its request has another allocation now."""
+    """An allocation noted in a leaf; stale if its request has another allocation now."""
 
     age: Age
     request: Request
@@ -172,7 +172,7 @@ class Running(NamedTuple):
 
     @property
     def may_go(self) -> bool:
-        """True if it has its place for good, and was not told to stop."""
+        """True if it has its place for good, and is not being stopped."""
         request = self.request
         return request.allocation is self.allocation and request.state in MAY_GO
 
@@ -188,7 +188,7 @@ class InLeaf:
     __slots__ = ("_came", "_known", "_leaf", "_released", "_seen", "largest", "order")
 
     def __init__(self, leaf: Queue) -> None:
-        """Nothing is known of the leaf."""
+        """Start empty."""
         self._leaf = leaf
         self.order: list[Running] = []
         self.largest: dict[str, int] = {}

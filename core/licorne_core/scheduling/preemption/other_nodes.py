@@ -29,7 +29,7 @@ class OtherNodes:
     """True if victims elsewhere were looked for."""
 
     def __init__(self, candidates: Candidates, what_if: WhatIf) -> None:
-        """Nothing is looked at yet."""
+        """Start unsearched."""
         self._candidates = candidates
         self._what_if = what_if
         self._known: list[Candidate] = []
@@ -41,7 +41,7 @@ class OtherNodes:
 
     @property
     def most(self) -> Vector:
-        """By type of the ask, what all candidates together have at most, as the laws have it."""
+        """Most that all candidates together have, by type of the ask, within the laws."""
         if self._most is None:
             givers = list(self._candidates.givers())
             self._most = tuple(
@@ -51,7 +51,7 @@ class OtherNodes:
 
     @property
     def largest(self) -> Vector:
-        """By type of the ask, what one candidate has at most."""
+        """Most that one candidate has, by type of the ask."""
         if self._largest is None:
             candidates = self._candidates
             givers = list(candidates.givers())

@@ -32,7 +32,7 @@ class Plan(NamedTuple):
 
     @property
     def offered(self) -> tuple[Victim, ...]:
-        """Those on the node that the RM is shown: it may want the spare ones to go as well."""
+        """Victims on the node offered to the RM: it may want the spare ones to go as well."""
         return self.on_node + self.spare
 
     def victims_upto(self, upto: int) -> tuple[Victim, ...]:
@@ -61,7 +61,7 @@ class Plan(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Why there is no plan."""
+    """Reason that there is no plan."""
 
     law: Law
     queue: QueuePath

@@ -1,12 +1,12 @@
-"""Enforcing a changed maximum: when a queue has its turn, and which allocations go (spec § 9.6).
+"""Enforcement of a changed maximum: its time, and its victims (spec § 9.6).
 
-A queue may have more than its maximum after a configuration lowered it, or after allocations were
-recovered or resized. The settings may name a delay, and after it enough of the queue's
-allocations are stopped. This is done once: what has to stay above the maximum then may do so until
-the configuration changes again, or more is put into the queue by force.
+A queue may exceed its maximum after a configuration lowered it, or after allocations were recovered
+or resized. The settings may name a delay, and after it enough of the queue's allocations are
+stopped. This is done once: an excess that remains may stay until the configuration changes again,
+or more is put into the queue by force.
 
-Usage is what is allocated. Where victims are chosen, what the RM was told to stop already does not
-count. What was promised to asks does not count either, as it will be placed only below the maximum.
+Usage is allocated amounts. For the choice of victims, present victims do not count. Promises do not
+count either, as they will be placed only below the maximum.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -77,7 +77,7 @@ def is_above_max(queue: Queue) -> bool:
 
 
 class QuotaClock:
-    """When which queue of a partition is enforced.
+    """Times of enforcement of the queues of a partition.
 
     Managed queues are, but for root: its maximum is the size of the cluster.
     """
@@ -90,7 +90,7 @@ class QuotaClock:
         self._starts: dict[Queue, float] = {}
 
     def start(self, queue: Queue) -> float:
-        """When the queue is enforced, in unix seconds; 0.0 for never."""
+        """Time at which the queue is enforced, in unix seconds; 0.0 for never."""
         return self._starts.get(queue, 0.0)
 
     @property
@@ -99,7 +99,7 @@ class QuotaClock:
         return bool(self._starts)
 
     def on_reload(self, queue: Queue, before: QuotaTerms, now: float) -> None:
-        """The queue follows a new configuration; `before` is what held for it until then."""
+        """Follow a new configuration of the queue; `before` are its old terms."""
         start = start_time(
             before,
             terms_of(queue, enabled=self.enabled),
@@ -118,7 +118,7 @@ class QuotaClock:
                 self._starts[queue] = now + delay
 
     def next_deadline(self, now: float) -> float | None:
-        """When to call `due` again; None while no queue has a start time."""
+        """Time of the next call of `due`; None while no queue has a start time."""
         return now + CHECK_INTERVAL if self._starts else None
 
     def due(self, now: float) -> list[Queue]:
@@ -158,7 +158,7 @@ def amount_of(queue: Queue) -> dict[str, int]:
 def split(queue: Queue, amount: Resources) -> Iterator[tuple[Queue, Resources]]:
     """The leaves in the queue, by name, each with its part of an amount to be taken.
 
-    The children of a queue divide its part in proportion to what each has above its guarantee,
+    The children of a queue divide its part in proportion to their excess over their guarantees,
     rounded down. A type of which a leaf is to lose nothing is zero in its part.
     """
     waiting = [(queue, amount)]
@@ -282,7 +282,7 @@ def _taken(
     now: float,
     losses: Losses,
 ) -> Iterator[Victim]:
-    """Those of a leaf's candidates that are taken; `taken` is what each queue lost so far.
+    """Victims among a leaf's candidates; `taken` are each queue's losses so far.
 
     Only queues that guarantee something are among `taken`.
     """

@@ -15,7 +15,7 @@ Cost = tuple[int, int, float, float, str, str]
 """Kind, priority, cost of the time that was run, then as in `Age`."""
 
 COST_TAG = "licorne/preemption-cost"
-"""The tag of an ask that says what a second of it costs: a number from 0, by default 1."""
+"""Tag with the cost of a second of an ask: a number from 0, by default 1."""
 
 
 def kind_of(request: Request) -> int:

@@ -1,4 +1,4 @@
-"""Why a search found no victims, with the operands (spec § 9)."""
+"""Refusals: reasons of searches without victims, with the operands (spec § 9)."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -58,10 +58,10 @@ class _Reasons:
     __slots__ = ("_candidates", "_is_cut_off", "_least", "_left", "_times", "out")
 
     def __init__(self, candidates: Candidates) -> None:
-        """Nothing is counted yet."""
+        """Start empty."""
         self._candidates = candidates
         self._left = MOST_COUNTED
-        # Whether somebody who was not looked at may become old enough.
+        # True if an allocation that was not looked at may become old enough.
         self._is_cut_off = False
         self.out: Counter[Out] = Counter()
         self._times: list[float] = []
@@ -79,7 +79,7 @@ class _Reasons:
             self._least[found.queue] = found
 
     def until(self) -> float | None:
-        """When the first of those counted becomes a candidate; now if others may any moment."""
+        """Time at which the first one counted becomes a candidate; now if others may any moment."""
         first = min(self._times, default=None)
         return self._candidates.now if first is None and self._is_cut_off else first
 

@@ -17,9 +17,9 @@ def required_node_victims(
 ) -> tuple[Victim, ...]:
     """Return the victims on the node for a pending ask that requires it.
 
-    Victims are collected until they alone have what the ask wants. There are none if that and what
-    is free do not make room, or if what is going already makes room. Nor are there any if all nodes
-    together would still have too little, as other nodes have more on them than they hold.
+    Victims are collected until they alone cover the ask. There are none if they and the free room
+    do not suffice, or if present victims already make room. Nor are there any if all nodes together
+    would still have too little, as other nodes have more on them than they hold.
     """
     wanted = request.ask.ask_class.items
     short = room_shortage(node, wanted)

@@ -1,9 +1,9 @@
-"""The search for victims: the best node for an ask, and the fewest to go for it (spec § 9.4).
+"""Search for victims: the best node for an ask, with the fewest victims (spec § 9.4).
 
 1. Law 4: is the ask's queue below its guarantee? Where does its fence stand?
-2. Nodes that could be kept for the ask. Who fits without victims has to wait.
+2. Nodes that could be reserved for the ask. An ask that fits without victims has to wait.
 3. For each node, the smallest set of victims on it that makes room, regular ones before originators
-   before those that opted out, and with it the smallest set elsewhere that brings the ask's queues
+   before those that opted out, and with it the smallest set on other nodes that brings the ask's queues
    below their maxima. All laws hold after every victim that is taken.
 4. The best plans win: kind of victims, number of victims, node id.
 
@@ -11,7 +11,7 @@ Nodes are not all looked at. The first few are tried by id, as most searches end
 follow by the number of victims that they take at least, until none of them can beat what was found.
 
 A search counts its what-if steps, and a node may use up a tenth of them. Then it is tried greedily:
-whoever may go and helps is taken in rank order, and who turns out to be spare is put back. Out of
+each candidate that helps is taken in rank order, and a spare one is put back. Out of
 steps, the best so far wins; with none so far, the other nodes are tried greedily.
 """
 
@@ -50,7 +50,7 @@ NODES = 10
 GLANCE = 32
 """Nodes that are tried by id first: most searches end there."""
 MANY = 32
-"""With so many changed nodes it pays to see first whether any node is of use."""
+"""Number of changed nodes at which it pays to see first if any node is of use."""
 WALK = 8
 """So many times as many are looked at to find those."""
 
@@ -130,7 +130,7 @@ class PreemptionSearch:
     def _refusal(
         self, candidates: Candidates, hosts: "AskHosts", entitled: Queue, request: Request
     ) -> Refusal:
-        """Why there is no plan, and when that may change by itself."""
+        """Refusal without a plan, with the time at which that may change by itself."""
         if hosts.are_kept():
             found = refusal(Law.NODES_KEPT, entitled, request)
         elif hosts.are_refused():
@@ -240,7 +240,7 @@ class AskHosts:
         self._glance = glance
         self._refused = refused
         self._seen: set[Node] = set()
-        # All nodes by what they take at least, as soon as anybody needs that.
+        # All nodes by their least number of victims, once that is needed.
         self._ranked: OfSize | None = None
         self.looked_at = 0
 

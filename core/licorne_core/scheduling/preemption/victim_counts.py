@@ -81,7 +81,7 @@ class OfSize:
     )
 
     def __init__(self, wanted: Items, node_contents: NodeContents, changed: Recent[Node]) -> None:
-        """Nothing is derived yet."""
+        """Start without nodes."""
         self._wanted = wanted
         self._node_contents = node_contents
         self._changed = changed
@@ -92,7 +92,7 @@ class OfSize:
         self._start([])
 
     def _start(self, nodes: list[Node]) -> None:
-        """Nothing is known of these nodes."""
+        """Start anew with these nodes."""
         self._nodes = nodes
         self._places = {node: place for place, node in enumerate(nodes)}
         # By place: what the node lacks, its number, and the leaves that were left out for that.
@@ -176,7 +176,7 @@ class OfSize:
                 raise InvariantBroken(f"P5: {node!r}: at least {least} victims, kept {known}")
 
     def _measure(self, place: int) -> None:
-        """See what the node lacks now."""
+        """Derive the room that the node lacks now."""
         node, before = self._nodes[place], self._short[place]
         short = self._lacking(node)
         if short != before:

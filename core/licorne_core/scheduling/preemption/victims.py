@@ -118,7 +118,7 @@ class Candidates:
     # Candidates
 
     def on_node(self, node: Node) -> list[Candidate]:
-        """Those on a node, in rank order."""
+        """Candidates on a node, in rank order."""
         found = list(self.on_node_by_age(node))
         if self._by_cost:
             found.sort(key=_rank)
@@ -131,7 +131,7 @@ class Candidates:
         return self.on_node_by_age(node, only_regular=True)
 
     def on_node_by_age(self, node: Node, *, only_regular: bool = False) -> Iterator[Candidate]:
-        """Those on a node, in the order of age."""
+        """Candidates on a node, in the order of age."""
         if not self.any_on(node):
             return
         for age, app, request in self._place.node_contents.by_age(node):
@@ -165,7 +165,7 @@ class Candidates:
         return merge(*[self.of(giver) for giver in self.givers()], key=_rank)
 
     def of(self, giver: Giver) -> Iterator[Candidate]:
-        """Those of a leaf, in the order of age."""
+        """Candidates of a leaf, in the order of age."""
         place = self._place
         for running in place.leaves.of(giver.leaf).order:
             if running.may_go:
@@ -200,7 +200,7 @@ class Candidates:
         return Candidate(Victim(app, request, node), kind_of(request), rank, gives, charges)
 
     def refusal(self, request: Request, giver: Giver) -> Out | None:
-        """Why an allocation of the leaf may not be a victim; None if it may."""
+        """Reason that an allocation of the leaf may not be a victim; None if it may."""
         self.judged += 1
         if request.state not in MAY_GO:
             return Out.NOT_RUNNING
@@ -249,7 +249,7 @@ class Candidates:
                 waiting += [below[name] for name in sorted(below, reverse=True)]
 
     def giver(self, leaf: Queue) -> Giver | Out:
-        """True if allocations of the leaf may be victims, and what bounds them."""
+        """Return the bounds on victims of the leaf, or the reason that it has none."""
         known = self._givers.get(leaf)
         if known is None:
             known = self._givers[leaf] = self._judge_leaf(leaf)
@@ -262,7 +262,7 @@ class Candidates:
         return compared(apart, self._fence, priority)
 
     def next_loss_change(self, leaf: Queue) -> float | None:
-        """When the oldest loss of the leaf stops to count; None if nothing counts."""
+        """Time at which the oldest loss of the leaf stops to count; None if nothing counts."""
         return self._place.losses.next_change(leaf.path, self.now)
 
     def _judge_leaf(self, leaf: Queue) -> Giver | Out:

@@ -1,9 +1,9 @@
 """What-if books: victims taken off and put back, live books unchanged (spec § 9.4).
 
-A victim takes something of *allowances*: of what a queue has above its guarantee (law 2), and of
-what its leaf may still lose in this hour. An allowance is derived from the live books when it is
-first needed in a search, and a victim is taken off the allowances rather than off the
-books. What was taken is put back in any order.
+A victim takes something of *allowances*: of a queue's excess over its guarantee (law 2), and of the
+loss that its leaf may still have in this hour. An allowance is derived from the live books when it
+is first needed in a search, and a victim is taken off the allowances rather than off the books.
+Victims are put back in any order.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.preemption.ranks import Age, Cost
 
 Allowance = dict[str, int]
-"""By resource name, what victims may take."""
+"""Amounts that victims may take, by resource name."""
 
 Vector = tuple[int, ...]
 """Amounts in the order of the ask's types."""

@@ -49,7 +49,7 @@ class ReservationLimits:
     __slots__ = ("_limits", "_nodes", "_reserved")
 
     def __init__(self, nodes: NodeBook) -> None:
-        """Nothing is reserved."""
+        """Start empty."""
         self._nodes = nodes
         self._limits: dict[Reserver, ReservationLimit] = {}
         self._reserved: dict[Reserver, int] = {}

@@ -17,8 +17,8 @@ may have the node. The ask may go to any node, and may have another one reserved
 requires its node keeps it for as long as it is there, unless the RM refuses it the room that the
 victims have left (`review.py`).
 
-An ask that is given another size keeps what was promised to it as far as it still wants that. What
-was freed for it is no more than that, and nobody else is to have it.
+An ask of another size keeps its promise up to that size. Freed resources are no more than the old
+promise, and no other ask is to have them.
 
 An ask that is to replace a placeholder has the placeholder's room: its promise ends.
 """
@@ -50,14 +50,14 @@ class Promise:
         victims: Mapping[Request, Application],
         items: Items,
     ) -> None:
-        """The victims were told to stop."""
+        """Start a promise, as the victims were stopped."""
         self.app = app
         self.items = items
         self.request = request
         self.reservation = reservation
         self.outstanding = dict(victims)
         self.kept: dict[Quota, Items] = {}
-        """By quota, what others have to leave free for it now."""
+        """Amounts that others have to leave free for it now, by quota."""
         self.is_resting = False
         """True if the ask is booked itself, as the RM is asked about a node for it."""
 
@@ -123,12 +123,12 @@ class Promises:
     __slots__ = ("_by_reservation", "_by_victim")
 
     def __init__(self) -> None:
-        """None."""
+        """Start empty."""
         self._by_reservation: dict[Reservation, Promise] = {}
         self._by_victim: dict[Request, Promise] = {}
 
     def make(self, promise: Promise) -> None:
-        """Victims were told to stop for an ask that has its node."""
+        """Make a promise to an ask with a reserved node, whose victims were stopped."""
         promise.request.promise = promise
         promise.book()
         self._by_reservation[promise.reservation] = promise
@@ -166,7 +166,7 @@ class Promises:
         return promise
 
     def booked(self) -> list[Promise]:
-        """Those that do not rest, in the order in which they were made."""
+        """Promises that do not rest, oldest first."""
         return [promise for promise in self._by_reservation.values() if not promise.is_resting]
 
     def __len__(self) -> int:

@@ -30,7 +30,7 @@ class ReservedAsks(PriorityPass[Reservation]):
     __slots__ = ("_holders",)
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start empty."""
         super().__init__()
         self._holders: dict[Reservation, Holder] = {}
 
@@ -53,7 +53,7 @@ class ReservedAsks(PriorityPass[Reservation]):
         return self._holders.pop(reservation)
 
     def wake(self, items: Iterable[Reservation]) -> None:
-        """Something changed for them: those that are pending are worth a try."""
+        """Wake pending asks among these, as something changed for them."""
         super().wake(item for item in items if self._holders[item].request.is_pending)
 
     def rest(self, reservation: Reservation) -> None:
@@ -66,7 +66,7 @@ class ReservedAsks(PriorityPass[Reservation]):
         return self._holders[reservation]
 
     def wake_on(self, node: Node) -> None:
-        """Something changed on the node."""
+        """Wake asks for a change of the node."""
         self.wake(node.reservations.values())
 
     def wake_all(self) -> None:

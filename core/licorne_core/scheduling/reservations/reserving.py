@@ -50,7 +50,7 @@ class Reservations:
         journal: Journal,
         counters: Counters,
     ) -> None:
-        """None yet."""
+        """Start empty."""
         self._counters = counters
         self._escalation = escalation
         self._nodes = ground.nodes
@@ -107,7 +107,7 @@ class Reservations:
     def promise(
         self, app: Application, request: Request, victims: Mapping[Request, Application], now: float
     ) -> None:
-        """Victims were told to stop for an ask that has a node reserved: that is kept from now."""
+        """Promise the resources of stopped victims to an ask with a reserved node."""
         reservation = request.reservation
         assert reservation is not None, f"{request!r} has its node"
         reservation.time = now
@@ -230,7 +230,7 @@ class Reservations:
             self.lose_node(reservation, now)
 
     def give_up(self, found: ToGiveUp, now: float) -> None:
-        """Carry out what a review has found; another one follows as long as it may find more."""
+        """Carry out the result of a review; another one follows as long as it may find more."""
         if found.findings is not None:
             yielded, self._yielded = self._yielded, {}
             for node in yielded:

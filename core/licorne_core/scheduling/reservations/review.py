@@ -9,12 +9,12 @@ partition that is never done with its passes, a turn begins with the review that
 * *gives way*: it would take its queue above its guarantee, and the node has room for a *claim*: an
   ask that stays within its own queue's guarantee and that nothing but the nodes stops. A claim that
   finds no room stands until the next review, and ends the first such reservation that has room.
-  Nobody has that node reserved before the next review: the claim may come later in the order than
+  No ask has that node reserved before the next review: the claim may come later in the order than
   asks that would.
 
 A node that is given up is open. The ask comes back under its old rank: it may have another node
-reserved as soon as nothing but the nodes stops it. Victims were told to stop for what was promised
-(spec § 9.4.8), so what goes with a promise never gives way.
+reserved as soon as nothing but the nodes stops it. Victims were stopped for a promise
+(spec § 9.4.8), so a reservation with a promise never gives way.
 
 A review looks at so many reservations and hears so many groups of the backlog, and the next review
 goes on behind them. So each group is heard after a number of reviews that follows from how many
@@ -151,7 +151,7 @@ class Review:
         return promise is None and self._take_claim(reservation)
 
     def _take_claim(self, reservation: Reservation) -> bool:
-        """Make good the first claim that has room on the node; whether there is one."""
+        """Give the node to the first claim that has room on it; True if there is one."""
         node = None if reservation.node_id is None else self._nodes[reservation.node_id]
         if node is None or not node.schedulable:
             return False

@@ -1,4 +1,4 @@
-"""The waiting relation: which ask waits for which blocker, and what lets it try again.
+"""The waiting relation: asks, their blockers, and the changes that wake them.
 
 In: a blocker that an ask has met, and changes of amounts, nodes and states. Out: the asks that may
 pass now. `blockers.py` has the kinds, `waiting.py` parks and wakes, `supply.py` and `shortages.py`

@@ -1,4 +1,4 @@
-"""When an application backs off, as too many of its asks find no node (spec § 8.3a)."""
+"""Back-off of an application after too many of its asks found no node (spec § 8.3a)."""
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup, waits

@@ -29,7 +29,7 @@ class Backlog:
             self._groups[group] = None
 
     def forget(self, group: AskGroup) -> None:
-        """Nothing of the group waits any more."""
+        """Forget a group without waiting asks."""
         self._groups.pop(group, None)
 
     def next_groups(self, most: int) -> Iterator[AskGroup | None]:

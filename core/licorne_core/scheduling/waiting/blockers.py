@@ -71,11 +71,11 @@ class Blocker(LineOwner):
 
     def retire_if_unused(self) -> None:
         """Forget a new blocker that no item waits for."""
-        if self.blocks_nobody:
+        if self.is_unused:
             self.retire()
 
     @property
-    def blocks_nobody(self) -> bool:
+    def is_unused(self) -> bool:
         """True if no item waits for it."""
         return not (self.waiting or self.priority_pass)
 
@@ -143,7 +143,7 @@ class Shortage(Blocker):
     __slots__ = ("pool", "shut_at")
 
     def __init__(self, pool: Pool, items: Items) -> None:
-        """Of the pool."""
+        """Create a shortage of the pool."""
         super().__init__(items)
         self.pool = pool
         self.waiting_lines = pool.waiting_lines
@@ -186,7 +186,7 @@ class RunningLimit(Blocker):
     __slots__ = ("_all", "quota")
 
     def __init__(self, quota: Quota, limits: "RunningLimits") -> None:
-        """It is one of those limits."""
+        """Create one of those limits."""
         super().__init__()
         self.quota = quota
         self._all = limits
@@ -203,13 +203,13 @@ class RunningLimit(Blocker):
 class StoppedQueue(Blocker):
     """An operator has stopped a queue: nothing in it or below is tried (spec § 4.2).
 
-    The regular pass does not come there, so only what comes before it waits for this.
+    The regular pass does not come there, so only items of the priority pass wait for this.
     """
 
     __slots__ = ("_all", "queue")
 
     def __init__(self, queue: Queue, stopped: "StoppedQueues") -> None:
-        """It is one of those queues."""
+        """Create one of those queues."""
         super().__init__()
         self.queue = queue
         self._all = stopped
@@ -229,7 +229,7 @@ class BackOff(Blocker):
     __slots__ = ("app",)
 
     def __init__(self, app: Application) -> None:
-        """It blocks this application only."""
+        """Block this application only."""
         super().__init__()
         self.app = app
 
@@ -244,7 +244,7 @@ class OpenPlaceholders(Blocker):
     __slots__ = ("_all", "task_group")
 
     def __init__(self, task_group: TaskGroup, waits: "GangWaits") -> None:
-        """It is one of those waits."""
+        """Create one of those waits."""
         super().__init__()
         self.task_group = task_group
         self._all = waits
@@ -264,7 +264,7 @@ class GangWaits:
     __slots__ = ("_by_group",)
 
     def __init__(self) -> None:
-        """None."""
+        """Start empty."""
         self._by_group: dict[TaskGroup, OpenPlaceholders] = {}
 
     def get(self, task_group: TaskGroup) -> OpenPlaceholders:
@@ -293,7 +293,7 @@ class RunningLimits:
     __slots__ = ("_by_quota",)
 
     def __init__(self) -> None:
-        """None."""
+        """Start empty."""
         self._by_quota: dict[Quota, RunningLimit] = {}
 
     def get(self, quota: Quota) -> RunningLimit:
@@ -322,7 +322,7 @@ class StoppedQueues:
     __slots__ = ("_by_queue",)
 
     def __init__(self) -> None:
-        """None."""
+        """Start empty."""
         self._by_queue: dict[Queue, StoppedQueue] = {}
 
     def get(self, queue: Queue) -> StoppedQueue:

@@ -135,7 +135,7 @@ class Changes:
         app.leaf.ranking.discard(app)
 
     def starting_changed(self, leaf: Queue, starting: Application | None) -> None:
-        """Another application is starting in a state-aware leaf, or none is any more."""
+        """Note that another application is starting in a state-aware leaf, or none any more."""
         admission = leaf.admission
         before = admission.next_accepted()
         admission.starting = starting
@@ -144,7 +144,7 @@ class Changes:
                 self.app_changed(app)
 
     def class_came(self, ask_class: AskClass) -> None:
-        """One more group asks for the class; a new resource type changes every queue's key."""
+        """Count a group that asks for the class; a new resource type changes every queue's key."""
         self._index.class_came(ask_class)
         for name, _ in ask_class.items:
             if name not in self.types:
@@ -174,7 +174,7 @@ class Changes:
         self._leaves.clear()
 
     def allocated(self, app: Application, leaf: Queue, *, same_priority: bool) -> None:
-        """An ask of the application was served: rank what lies between it and root.
+        """Rank the queues between a served ask and root.
 
         In a fifo leaf an application keeps its place as long as its priority is the same. No key
         becomes smaller by it. The key of a queue that has no ranked siblings decides nothing, so it
@@ -225,7 +225,7 @@ class Changes:
                 self._wakeups.waiting.unpark(app)
             leaf.ranking.put(app, app_key(app, leaf))
         elif app in leaf.ranking:
-            # Nobody looks inside until it comes back, and blockers may change meanwhile.
+            # It is not searched until it comes back, and blockers may change meanwhile.
             self._unpark_all(app)
             leaf.ranking.discard(app)
 

@@ -29,7 +29,7 @@ class Kept(Blocker):
     __slots__ = ("_all", "ask_class", "refusal", "since", "until")
 
     def __init__(self, ask_class: AskClass, nodes: "KeptNodes") -> None:
-        """Nothing was searched for yet."""
+        """Start without a search."""
         super().__init__()
         self._all = nodes
         self.ask_class = ask_class
@@ -38,7 +38,7 @@ class Kept(Blocker):
         self.since = 0
         """Number of nodes given up before that search."""
         self.until = 0.0
-        """When the next search is due in any case, in unix seconds."""
+        """Time at which the next search is due in any case, in unix seconds."""
 
     def lets_through(self) -> bool:
         """True if a node was given up since the last search, and is open to all asks."""
@@ -112,7 +112,7 @@ class KeptNodes:
         """Return the waits that may use the node, if it was given up."""
         if node not in self._given_up:
             return []
-        waiting = (kept for kept in self._by_likeness.values() if not kept.blocks_nobody)
+        waiting = (kept for kept in self._by_likeness.values() if not kept.is_unused)
         return [kept for kept in waiting if kept.may_use(node)]
 
     def any_since(self, count: int, kept: Kept) -> bool:
@@ -137,7 +137,7 @@ class KeptNodes:
         """Forget expired waits, oldest first."""
         while self._by_likeness:
             likeness, kept = next(iter(self._by_likeness.items()))
-            if now < kept.until or not kept.blocks_nobody:
+            if now < kept.until or not kept.is_unused:
                 return
             del self._by_likeness[likeness]
         self._given_up.clear()

@@ -34,7 +34,7 @@ class QuotaShortage(Shortage):
     __slots__ = ("_all", "quota")
 
     def __init__(self, pool: QuotaPool, items: Items, shortages: "QuotaShortages") -> None:
-        """It is one of those shortages."""
+        """Create one of those shortages."""
         super().__init__(pool, items)
         self.quota = pool.quota
         self._all = shortages
@@ -54,7 +54,7 @@ class QuotaShortages:
     __slots__ = ("_by_quota",)
 
     def __init__(self) -> None:
-        """None."""
+        """Start empty."""
         self._by_quota: dict[Quota, QuotaPool] = {}
 
     def get(self, quota: Quota, items: Items) -> QuotaShortage:

@@ -20,7 +20,7 @@ class Supplies:
     __slots__ = ("_by_kind", "_free", "_pools", "changed")
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start empty."""
         self._free: dict[AskClass | Shape, Supply] = {}
         self._by_kind: dict[type[Supply], dict[AskClass | Shape, Supply]]
         self._by_kind = {Supply: self._free, ReservableSupply: {}}

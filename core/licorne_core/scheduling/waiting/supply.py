@@ -45,7 +45,7 @@ class NodePool(Pool):
     def __init__(
         self, amounts: Callable[[Node], Mapping[str, int]], *, required: bool = False
     ) -> None:
-        """`amounts` are what of a node the amounts wanted have to fit in.
+        """Start empty. `amounts` are the amounts of a node that wanted ones have to fit in.
 
         With `required` it is about one node, and about asks that require that.
         """

@@ -111,7 +111,7 @@ class Waiting:
             blocker.shut()
 
     def unpark(self, item: Parked) -> None:
-        """A parked item is to be tried again, and so is what leads to it."""
+        """Make a parked item active again, with all that leads to it."""
         blocker = item.blocker
         if blocker is None:
             return
@@ -131,7 +131,7 @@ class Waiting:
                 if noted:
                     del owner.waiting_lines[ranking]
             ranking.activate(member)
-        if blocker.blocks_nobody:
+        if blocker.is_unused:
             blocker.retire()
 
     def _forget(self, ranking: Ranking[Any], member: Any, owner: Blocker) -> None:
@@ -144,7 +144,7 @@ class Waiting:
                 del self._blocked[ranking]
 
     def unpark_all(self, app: Application) -> Iterator[None]:
-        """The application, and what waits in it, are to be tried again; step by step."""
+        """Unpark the application, and its parked items, step by step."""
         self.unpark(app)
         yield
         for item in app.ranking.ordered():

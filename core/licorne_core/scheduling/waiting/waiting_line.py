@@ -76,7 +76,7 @@ class WaitingLine:
         "_filed",
         "_forgotten",
         "_from",
-        "_nobody",
+        "_none",
         "_outer",
         "_owner",
         "_read",
@@ -88,11 +88,11 @@ class WaitingLine:
         self.members: dict[Any, int] = {}
         self._owner = owner
         self._outer: tuple[WaitingLine, Any] | None = None
-        # What the last search has shown, as long as the line has changed `_at` times: nobody before
-        # `_from` is let through, and with `_nobody` nobody is.
+        # Result of the last search, as long as the owner has changed `_at` times: no item before
+        # `_from` is let through, and with `_none` none is.
         self._at = 0
         self._from: Ranked | None = None
-        self._nobody = False
+        self._none = False
         self._filed: dict[Any, Ranked] = {}
         self._chunks: list[Chunk] = []
         self._entries = 0
@@ -100,7 +100,7 @@ class WaitingLine:
         self._forgotten = ranking.forgotten
 
     def add(self, item: Any, ranking: Ranking[Any], wanted: Items) -> bool:
-        """One more reason for the item to be here; whether the least of its chunk is less now."""
+        """Count another reason for the item; True if that lowered the least of its chunk."""
         count = self.members.get(item, 0)
         self.members[item] = count + 1
         if count:
@@ -123,7 +123,7 @@ class WaitingLine:
         return bool(chunk.least) and lower(chunk.least, wanted)
 
     def remove(self, item: Any) -> bool:
-        """One reason less; whether it was the last."""
+        """Count one reason less; True if it was the last."""
         count = self.members[item] - 1
         if count:
             self.members[item] = count
@@ -152,8 +152,8 @@ class WaitingLine:
         self._catch_up(ranking)
         if self._at != self._owner.changes:
             self._at = self._owner.changes
-            self._from, self._nobody = None, False
-        if self._nobody:
+            self._from, self._none = None, False
+        if self._none:
             return None
         number = place = 0
         if self._from is not None and self._chunks:
@@ -181,7 +181,7 @@ class WaitingLine:
                     self._derive(chunk)
             place = 0
             number += 1
-        self._nobody = True
+        self._none = True
         return None
 
     def _first_in(
@@ -260,8 +260,8 @@ class WaitingLine:
     def _file(self, entry: Ranked, wanted: Items) -> None:
         self._filed[entry.item] = entry
         self._entries += 1
-        if self._nobody or (self._from is not None and entry < self._from):
-            self._from, self._nobody = entry, False
+        if self._none or (self._from is not None and entry < self._from):
+            self._from, self._none = entry, False
         if not self._chunks:
             self._chunks.append(Chunk([entry], dict(wanted), exact=True))
             return

@@ -81,7 +81,7 @@ class Wakeups:
             self._wake_reserved(node)
 
     def victims_changed(self, node: Node) -> None:
-        """A victim there was told to stop."""
+        """Note a new victim on the node."""
         self._index.victims_changed(node)
         if node.reservations:
             self._wake_reserved(node)
@@ -92,20 +92,20 @@ class Wakeups:
         self.waiting.runnable = True
 
     def room_in(self, quotas: Iterable[Quota]) -> None:
-        """Something was freed below these maxima: which shapes fit now?"""
+        """Wake shapes that fit now, as something was freed below these maxima."""
         for quota in quotas:
             for blocker in self.shortages.that_may_fit(quota):
                 self.waiting.changed(blocker)
 
     def may_run_again(self, quotas: Iterable[Quota]) -> None:
-        """One application less runs in these quotas: may another one start?"""
+        """Wake applications that may start, as one less runs in these quotas."""
         for quota in quotas:
             limit = self.running_limits.find(quota)
             if limit is not None and may_run_one_more(quota):
                 self.waiting.changed(limit)
 
     def may_reserve_again(self, app: Application) -> None:
-        """One node less is reserved for the application, or more nodes may be reserved for all."""
+        """Wake reservation requests, as a node less is reserved, or more may be."""
         for reserver in reservers(app):
             self._changed_limit(reserver)
 
@@ -121,13 +121,13 @@ class Wakeups:
             self.waiting.changed(limit)
 
     def queue_started(self, queue: Queue) -> None:
-        """The queue is stopped no more: what comes before the regular pass may go on there."""
+        """Wake priority-pass items of a queue that was started again."""
         blocker = self.stopped_queues.find(queue)
         if blocker is not None:
             self.waiting.changed(blocker)
 
     def placeholder_went(self, task_group: TaskGroup) -> None:
-        """One placeholder less is open: if it was the last, real asks are normal ones now."""
+        """Wake real asks if no placeholder is open any more: they are normal ones then."""
         blocker = self.gang_waits.find(task_group)
         if blocker is not None and blocker.lets_through():
             self.waiting.changed(blocker)

@@ -21,9 +21,9 @@ from licorne_core.values.rm_caps import (
 
 
 def check_holdings(rm: Rm) -> None:
-    """Count anew what the RM has, and its applications; raises InvariantBroken.
+    """Count the holdings of the RM and its applications anew; raises InvariantBroken.
 
-    Between two slices of a command a partition that is being built counts, and is not there yet.
+    Between two slices of a command, a partition that is being built counts, though it is unlisted.
     """
     summed = Holdings()
     for partition in rm.partitions.values():

@@ -3,33 +3,33 @@
 Every figure is added up anew from the records below it and compared with the running total. The
 rules by their names:
 
-A1  A node has capacity = allocated + occupied + available; allocated is the sum of what is on it.
-A2  A partition's size is the sum of its nodes, and what root has allocated is what they have.
-A3  A leaf has what its applications have, a parent what its children have: allocated, pending,
+A1  A node has capacity = allocated + occupied + available; allocated is the sum of its allocations.
+A2  A partition's size is the sum of its nodes, and root's allocated amounts are theirs.
+A3  A leaf is the sum of its applications, a parent that of its children: allocated, pending,
     running applications, and the priorities by which queues are ordered.
 A4  An application's totals are the sums of its allocations and asks.
-A5  What a user or a group has in a queue is what its applications there have. No tracker is kept
+A5  Usage of a user or a group in a queue is the sum of its applications there. No tracker is kept
     for which no application counts.
 A6  Applications and nodes agree on every allocation and reservation, queues and partition on every
     application; a reservation is for a pending ask, or for an assumed one with a promise, and the
     only one on its node but for those that can go nowhere else. Without a promise it has a node.
-A7  No total is below zero or beyond int64; only what is available may be below zero.
-L1  What is kept for somebody has a deadline: a reservation, a back-off, a wait for an answer.
-L2  Who has a deadline is there: applications, reservations, applications that are remembered.
-Q1  A queue that is gone is nobody's: no user or group counts there, nothing is ranked for it.
+A7  No total is below zero or beyond int64; only available amounts may be below zero.
+L1  Everything kept for an ask has a deadline: a reservation, a back-off, a wait for an answer.
+L2  The subject of a deadline exists: applications, reservations, applications that are remembered.
+Q1  A removed queue is unused: no user or group counts there, nothing is ranked for it.
 L3  The agenda has each partition under its deadline, and those that are runnable wait for a turn.
 G1  Each placeholder that came is open, or was replaced or timed out, once. Partners name each
-    other, and their states are a row of `gang_rules.PAIRS`. What keeps room has an end.
-P2  What is being preempted in a queue, for a user and for a group is the sum of the victims there.
-    Who waits for victims waits for such as were told to stop.
-P4  What was promised is the sum of what was promised to pending asks that have had victims
-    stopped. None wants less than was promised to it.
-H1  What an RM has is the sum of what its partitions have, in numbers and in reckoned bytes.
-H2  What a partition's tally says is the sum over its applications.
+    other, and their states are a row of `gang_rules.PAIRS`. A placeholder that keeps room has an end.
+P2  Preempting amounts of a queue, a user and a group are the sum of the victims there.
+    A beneficiary waits for victims that are being stopped.
+P4  Promised amounts are the sum of the promises to pending asks with stopped victims.
+    No ask wants less than its promise.
+H1  Holdings of an RM are the sum of its partitions', in numbers and in reckoned bytes.
+H2  A partition's tally is the sum over its applications.
 R1  A partition is known by its own name, is its RM's, and shares nothing with another.
 W1  When a partition is at rest, no pending ask passes all checks of `explain`.
 W2  A parked item is in the waiting lines of its blocker, and so is all that leads to it; none is active.
-W3  A blocker that is kept blocks somebody.
+W3  A blocker that is kept has blocked items.
 W4  In a stopped queue nothing is reserved, assumed or parked.
 D4  A node is schedulable if its RM says so and it is not drained. A drained one is reserved for
     those asks only that may go nowhere else.
@@ -78,7 +78,7 @@ class HasPartitions(Protocol):
         """Compare the agenda with all partitions; raises InvariantBroken."""
 
     def check_holdings(self) -> None:
-        """Count anew what each RM has; raises InvariantBroken."""
+        """Count the holdings of each RM anew; raises InvariantBroken."""
 
 
 def check_invariants(scheduler: HasPartitions) -> None:
@@ -224,10 +224,9 @@ def _check_application(partition: Partition, app: Application) -> None:
 
 
 def _fits_state(app: Application) -> bool:
-    """True if it has something exactly when it should; what a gang has left may be still to go.
+    """True if its requests fit its state; remains of a gang may be still to go.
 
-    A gang that is resumed waits for what the RM sends again. What an operator has stopped waits for
-    the RM to confirm it.
+    A resumed gang waits for the RM's new messages. A stopped one waits for the RM's confirmation.
     """
     if app.state is AppState.FAILING and app.failure:
         return not app.is_idle()

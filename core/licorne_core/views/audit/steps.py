@@ -45,7 +45,7 @@ class Concern(Enum):
 
 
 class Finding(NamedTuple):
-    """Something that does not agree."""
+    """A difference in the books."""
 
     concern: Concern
     text: str

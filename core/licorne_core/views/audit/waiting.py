@@ -20,7 +20,7 @@ def check_waiting(partition: Partition) -> None:
         _check_parked(item)
     _check_waiting_lines(partition)
     for blocker in _blockers(partition):
-        if blocker.blocks_nobody:
+        if blocker.is_unused:
             raise InvariantBroken(f"W3: {blocker!r} is kept and blocks nobody")
     if not partition.wakeups.waiting.runnable:
         _check_at_rest(partition)
@@ -87,7 +87,7 @@ def _first_of_each_group(app: Application) -> Iterator[Request]:
 
 
 def _check_stopped(partition: Partition) -> None:
-    """W4: nothing is kept for anybody in a stopped queue, or parked there."""
+    """W4: nothing is reserved, assumed or parked in a stopped queue."""
     for app in partition.applications.values():
         queue = stopped_above(app.leaf)
         if queue is None:

@@ -174,7 +174,7 @@ def test_the_first_is_that_of_a_sorted_list(history: list[Step]) -> None:
         if world.ready:
             assert world.first() == min(world.ready, key=world.place)
         for limit in world.limits:
-            assert not limit.blocks_nobody
+            assert not limit.is_unused
         for known in world.known.values():
             assert all(known in blocker.priority_pass for blocker in world.reserved.blockers(known))
 
