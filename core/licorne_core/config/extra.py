@@ -1,4 +1,4 @@
-"""The settings beside the queue configuration that an RM may send (spec § 2.8)."""
+"""Settings that an RM may send in addition to the queue configuration (spec § 2.8)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -189,7 +189,7 @@ def _root(partition: Fields, limits: tuple[LimitConfig, ...]) -> QueueConfig:
 
 
 def _warn_beside_root(top: list[_Queue]) -> None:
-    """Warn of a queue beside one called root, which then is not the root of the tree (§ 2.1.5)."""
+    """Warn of siblings of a queue called root, which then is no root of the tree (§ 2.1.5)."""
     others = [queue for queue in top if queue[1].text("name").lower() != ROOT]
     if not others or len(others) == len(top):
         return

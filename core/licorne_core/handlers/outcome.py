@@ -30,7 +30,7 @@ class Slice:
     __slots__ = ("left",)
 
     def __init__(self, most: int) -> None:
-        """So many."""
+        """Start with that number."""
         self.left = most
 
     @property

@@ -158,8 +158,8 @@ class AskReport:
 class TaskGroupReport:
     """The placeholders of one task group (spec § 6.4), `count` in all.
 
-    A real allocation took the place of those `replaced`; those `timed_out` ended otherwise, or
-    were told to. `min_resource` is the size of the first.
+    `replaced` ones were replaced by real allocations; `timed_out` ones ended otherwise, or are
+    stopping. `min_resource` is the size of the first.
     """
 
     name: str
@@ -314,7 +314,7 @@ class Explanation:
 
     `verdict` is ``allocated``, ``assumed`` (until the RM agrees to its node), ``pending`` (a check
     stops it), ``waiting`` (none does), ``replacing`` (it takes the place of a placeholder once that
-    is gone), ``stopping`` (the RM was told to stop it) or ``preempted`` (it is gone).
+    is gone), ``stopping`` (the RM was asked to stop it) or ``preempted`` (it is gone).
     """
 
     app_id: AppId

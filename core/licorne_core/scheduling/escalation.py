@@ -1,6 +1,6 @@
 """Escalation: steps taken for asks as time passes (spec §§ 1.4, 8.3a, 8.5, 9.2).
 
-They back off, alone or with their application, have a node reserved, or have victims told to stop.
+Asks back off, alone or with their application, have a node reserved, or have victims stopped.
 
 Each application has one heap of deadlines, and the partition one timer for the first of them. An
 ask that its RM could not run has a timer of its own.
@@ -23,7 +23,7 @@ MOST_AT_ONCE = 16
 """Deadlines of one application that are dealt with at a time; others have come by then as well."""
 
 SEARCH_INTERVAL = 15.0
-"""Seconds from a search for victims that was in vain to the next one (spec § 9.2)."""
+"""Seconds from a failed search for victims to the next one (spec § 9.2)."""
 
 _BACK_OFF = Deadline(Awaited.BACK_OFF)
 
@@ -77,7 +77,7 @@ class Escalation:
             self.rank(group.preemption_request, now)
 
     def pause(self, wants: PreemptionRequest, now: float) -> None:
-        """A search for victims was in vain, or could not be used: the next one starts afresh."""
+        """Pause after a search that failed, or could not be used: the next one starts afresh."""
         wants.refused.clear()
         wants.waits_for = None
         wants.paused_until = now + SEARCH_INTERVAL

@@ -122,7 +122,7 @@ class QuestionsOpen(Blocker):
     __slots__ = ("count",)
 
     def __init__(self) -> None:
-        """None is open."""
+        """Start without open questions."""
         super().__init__()
         self.count = 0
         """The questions of this partition that are open."""

@@ -89,7 +89,7 @@ class ReplacingApps(PriorityPass[Application]):
                 super().wake((app,))
 
     def watch(self, app: Application, found: InTheWay) -> None:
-        """Note the nodes or classes that a failed item waits for."""
+        """Park a failed application with its blockers, and watch the nodes that the RM refused."""
         self.forget(app)
         self.park(app, found.blockers)
         if found.nodes:
@@ -131,8 +131,9 @@ class ReplacementSearch:
         self._index = index
         self._predicates = predicates
         self.looked_at = 0
-        """Asks and placeholders that were looked at so far, beside the first look at each
-        application: `PLACEHOLDERS_OF_A_TRY` of them cost as much as a try."""
+        """Asks and placeholders looked at so far, without the first look at each application:
+        `PLACEHOLDERS_OF_A_TRY` of them cost as much as a try.
+        """
 
     def find(self, app: Application) -> Replacement | Cancellation | InTheWay:
         """The first placeholder that makes way for the first real ask it can make way for.

@@ -53,7 +53,7 @@ class Acl:
 
 
 def without_blanks_at_commas(text: str) -> str:
-    """The text as it was probably meant, where a blank beside a comma begins the groups."""
+    """Text as it was probably meant, where a blank next to a comma begins the groups."""
     before, *behind = text.split(",")
     for part in behind:
         before = f"{before.rstrip()},{part.lstrip()}"

@@ -33,8 +33,8 @@ class Ranked(NamedTuple):
 class _Place:
     """Place of an item in a ranking.
 
-    Each entry of the heap leads to its place, which says whether the entry is valid. Compiled, a
-    look at its fields is much cheaper than one into a dictionary, and 3 to 8 % of an allocation.
+    Each entry of the heap leads to its place, which decides if the entry is valid. Compiled, a look
+    at its fields is much cheaper than one into a dictionary, and 3 to 8 % of an allocation.
     """
 
     __slots__ = ("active", "entry", "item", "key", "serial")

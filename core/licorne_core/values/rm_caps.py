@@ -182,7 +182,7 @@ class Holdings:
         self._check_memory(f"node {node_id}", NODE_BYTES + footprint)
 
     def check_queues(self, path: str, count: int) -> None:
-        """So many more queues, `path` being the last of them."""
+        """Check that there is room for so many more queues, `path` being the last of them."""
         if self.queues + count > self.caps.queues:
             self._refuse(f"queue {path}", self.queues, "queues", self.caps.queues)
 
@@ -238,7 +238,7 @@ class Holdings:
         self.memory -= NODE_BYTES + footprint
 
     def queues_changed(self, count: int) -> None:
-        """So many queues came, or went if it is below zero."""
+        """Count so many more queues, or fewer if it is below zero."""
         self.queues += count
         self.memory += count * QUEUE_BYTES
 

@@ -190,7 +190,7 @@ class NodeViews(PartitionViews):
     def first_reservations(
         self, partition: PartitionName, node_id: str, most: int
     ) -> tuple[ReservationReport, ...]:
-        """So many reservations of one node, in one piece."""
+        """First reservations of one node, at most that many, in one piece."""
         owner = self._registry.partition(partition)
         return first_reservations(owner, find_node(owner, node_id), most)
 
@@ -278,7 +278,7 @@ class Views(NodeViews):
     ) -> Iterator[tuple[Allocation, str] | None]:
         """All allocations of one application, made like its asks, with a None for each pause.
 
-        With each comes why the RM was told to stop it, empty if it was not.
+        Each comes with the reason that it is being stopped, empty for none.
         """
         return allocations_of(find_application(self._registry.partition(partition), app_id))
 

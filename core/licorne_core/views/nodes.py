@@ -120,7 +120,7 @@ def reservations_on(
 def first_reservations(
     partition: Partition, node: Node, most: int
 ) -> tuple[ReservationReport, ...]:
-    """So many of one node, those that it got first; asks that require it may have very many."""
+    """First reservations of one node; asks that require it may have very many."""
     return tuple(
         reservation_report(partition, found, node.node_id)
         for found in islice(node.reservations.values(), most)

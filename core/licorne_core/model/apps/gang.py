@@ -47,7 +47,7 @@ class TaskGroup:
     Always true: each placeholder that was ever taken is in `count`; it is in `replaced` or in
     `timed_out` once, or else it is open. `free` has the open ones that keep room and that no real
     ask is matched to, in the order of their arrival. `cancelled` has the open ones that were too
-    small for a real ask: the RM was told to stop them, and has not confirmed.
+    small for a real ask: the RM was asked to stop them, and has not confirmed.
     """
 
     __slots__ = ("cancelled", "count", "free", "min_resource", "name", "replaced", "timed_out")
@@ -61,7 +61,7 @@ class TaskGroup:
         self.replaced = 0
         """Number of placeholders replaced by real allocations."""
         self.timed_out = 0
-        """Number of placeholders that ended in another way, or are stopping unawaited."""
+        """Number of placeholders that ended in another way, or are stopping with no ask waiting."""
         self.free: list[Request] = []
         self.cancelled: dict[Request, None] = {}
 
@@ -103,7 +103,7 @@ class Stopping:
     __slots__ = ("at_once", "end")
 
     def __init__(self, at_once: int) -> None:
-        """None is."""
+        """Start without an end."""
         self.at_once = at_once
         self.end: GangEnd | None = None
 

@@ -13,7 +13,7 @@ from licorne_core.model.apps.requests import PENDING, Place, Request
 from licorne_core.values.asks import Ask, AskClass
 
 SLACK: Final = 64
-"""Places of asks that are gone that a group may keep, beside one for each that waits."""
+"""Places of departed asks that a group may keep, in addition to one for each present ask."""
 
 MATURED_AT_ONCE, NEXT_STEP = 256, 0.001
 """Asks of a group that become ready in one step, and seconds until more of them do."""

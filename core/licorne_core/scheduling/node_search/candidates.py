@@ -170,7 +170,7 @@ class NodeIndex:
         self._void_scores(node)
 
     def victims_changed(self, node: Node) -> None:
-        """Note a change of the victims on the node; its score stays."""
+        """Note a change of the possible victims on the node; its score stays."""
         self._nodes.changed.note(node)
 
     def left(self, node: Node) -> None:

@@ -26,7 +26,7 @@ from licorne_core.scheduling.node_search.walking import parts_of
 from licorne_core.scheduling.waiting.supply import ReservableSupply, Supply, SupplyHeap
 
 LOG_SLACK = 256
-"""Changes that the log may have, beside two for each node, before all heaps catch up."""
+"""Most changes in the log, in addition to two for each node, before all heaps catch up."""
 
 PROBES = 8
 """Nodes of the heap of all that are tried before a supply gets a heap of its own."""
@@ -179,7 +179,7 @@ class NodeHeaps:
             heap.read = len(log)
 
     def _is_ruled_out(self, supply: Supply) -> bool:
-        """True if no open node has that much of a type, or less was just looked for in vain."""
+        """True if no open node has that much of a type, or a smaller search has just failed."""
         greatest = self._greatest[type(supply)]
         self._read_sizes(greatest)
         if greatest.rules_out(supply.items):

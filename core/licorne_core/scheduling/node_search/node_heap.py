@@ -1,7 +1,7 @@
 """Heap of nodes in the order of choice, searched without a look at all of them.
 
-A heap is told of nodes that became better for it, and of those that are gone (`offer`). One that
-became worse, or is out, is dealt with when it comes to the top.
+A heap hears of nodes that became better for it, and of removed ones (`offer`). A node that became
+worse, or is out, is dealt with when it comes to the top.
 """
 
 from collections.abc import Iterable, Iterator

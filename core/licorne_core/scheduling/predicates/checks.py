@@ -33,9 +33,9 @@ ALWAYS = 2
 """Asks that a check is for if so many wait, of however little use the last one was."""
 
 TIMES_THE_LAST = 8
-"""A check is for ALWAYS + TIMES_THE_LAST * n asks at the most, and the first one of a class for all
-that wait. n is how many asks of the class have needed no check of their own since its last check,
-as they could go by what the RM was asked for others. Up to so many classes that come in turn have
+"""Bound on the asks of a check: ALWAYS + TIMES_THE_LAST * n; the first check of a class is for all
+waiting asks. n is the number of asks of the class that have needed no check of their own since its
+last check, as they could share answers about others. Up to so many classes that come in turn have
 few checks, and with more of them few nodes are asked about in vain. Nodes for refusals come on top.
 """
 
@@ -49,7 +49,7 @@ MAX_ASSUMED = 1024
 """Asks of a partition that may wait for answers at a time; more are not tried meanwhile."""
 
 MAX_ASSUMED_IN_SILENCE = 8
-"""Bound for an RM whose silence counts as refusal, until it answers again."""
+"""Asks that may wait for an RM whose silence counts as refusal, until it answers again."""
 
 
 class Assumed(NamedTuple):
@@ -108,12 +108,12 @@ class PredicateCheck(Call):
 
 
 class AnswersOwed(Blocker):
-    """So many asks wait for answers of the RM that no more should."""
+    """Blocks asks with a predicate while too many wait for answers of the RM."""
 
     __slots__ = ("_waiting", "is_silent")
 
     def __init__(self, waiting: Sized) -> None:
-        """So many requests wait for answers."""
+        """Start from the waiting requests."""
         super().__init__()
         self._waiting = waiting
         self.is_silent = False
@@ -154,7 +154,7 @@ class PredicateChecks:
         index: NodeIndex,
         calls: OpenCalls,
     ) -> None:
-        """None are open; `calls` has the open questions of all kinds."""
+        """Start without checks; `calls` has the open questions of all kinds."""
         self._partition = partition
         self._rm = rm
         self._index = index

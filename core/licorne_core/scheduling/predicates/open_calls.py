@@ -35,7 +35,7 @@ class OpenCalls:
     __slots__ = ("_open", "_partition", "_rm", "_sent", "_timers")
 
     def __init__(self, partition: PartitionName, rm: RmContext, timers: Timers[Timer]) -> None:
-        """None are open."""
+        """Start empty."""
         self._partition = partition
         self._rm = rm
         self._timers = timers

@@ -62,7 +62,7 @@ def yields(
     """True if the reservation does not count against the ask: its own, or a lesser one's.
 
     A lesser ask is one of strictly lower priority that had its chance. It may go to other nodes,
-    and no victims were told to stop for it.
+    and no victims were stopped for it.
     """
     if reservation is request.reservation:
         return True

@@ -52,7 +52,7 @@ GLANCE = 32
 MANY = 32
 """Number of changed nodes at which it pays to see first if any node is of use."""
 WALK = 8
-"""So many times as many are looked at to find those."""
+"""Most nodes looked at to find those, as a multiple of `GLANCE`."""
 
 
 class PreemptionSearch:

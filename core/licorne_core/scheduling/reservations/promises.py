@@ -116,8 +116,7 @@ class Promises:
     """The promises of one partition.
 
     Always true: an ask with a promise has a reservation, and is pending; or it is assumed, and the
-    promise rests. Each victim that was told to stop for an ask, and is not gone, is outstanding for
-    it alone.
+    promise rests. Each remaining victim of an ask is outstanding for it alone.
     """
 
     __slots__ = ("_by_reservation", "_by_victim")

@@ -223,10 +223,10 @@ def _is_cluster(blocker: Blocker, leaf: Queue) -> bool:
 
 
 def holder_blocker(context: CheckContext, holder: Holder) -> Blocker | None:
-    """The first thing beside the nodes that keeps a reserved ask from running.
+    """First obstacle of a reserved ask, apart from the nodes.
 
-    A cluster that is full as a whole is no such thing, as the room on the node would be in it; nor
-    are answers that the RM owes, which come soon or are given up.
+    A full cluster is no obstacle, as the room on the node would be in it; nor are answers that the
+    RM owes, which come soon or are given up.
     """
     _, app, request = holder
     blocker = application_blocker(context, app, reserved=True)

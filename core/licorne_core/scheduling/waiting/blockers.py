@@ -50,7 +50,7 @@ class Blocker(LineOwner):
         self.changes += 1
 
     def shut(self) -> None:
-        """Note that one of its items was tried in vain."""
+        """Note a failed try of one of its items."""
 
     def is_noted(self, wanted: Items, top: Ranking[Any]) -> None:
         """Note the first item, or one that wants less; `top` is above all of them."""
@@ -159,7 +159,7 @@ class Shortage(Blocker):
         return self.shut_at != self.pool.changes and self.is_covered()
 
     def shut(self) -> None:
-        """Note that one of its items was tried in vain."""
+        """Note a failed try of one of its items."""
         self.shut_at = self.pool.changes
 
     def is_covered(self) -> bool:

@@ -65,9 +65,9 @@ class Changes:
         self.version += 1
 
     def app_is_due(self, app: Application) -> None:
-        """By now something may be done for the application that could not be done before.
+        """Note that the application may have a step to take that was not possible before.
 
-        It has nothing more or less than before, so that searches in vain are not made again.
+        Its usage is unchanged, so that failed searches are not repeated.
         """
         self._apps[app] = None
         self._leaves[app.leaf] = None

@@ -30,7 +30,7 @@ MAX_ROOMS = 16
 """Nodes that are looked at one by one for a supply that is short of all others."""
 
 MAX_SHORT = 16
-"""Shapes of which it is remembered that they were looked for in vain, the latest."""
+"""Most shapes with failed searches that are remembered, the latest."""
 
 
 class NodePool(Pool):
@@ -71,7 +71,7 @@ class NodePool(Pool):
         self._short = []
 
     def rules_out(self, wanted: Items) -> bool:
-        """True if less was looked for in vain: then no node would do but those in `rooms`."""
+        """True if a smaller search has failed: then no node would do but those in `rooms`."""
         amounts = dict(wanted)
         for supply in self._short:
             for name, value in supply.items:
@@ -173,7 +173,7 @@ class Supply(Shortage):
         return node.score
 
     def run_short(self) -> None:
-        """A look at all nodes was in vain."""
+        """Note that a search of all nodes has failed."""
         was_short = self.is_short
         self.short_in = self.nodes.passes_ended
         self.nodes.lower(self.items)

@@ -81,7 +81,7 @@ class Wakeups:
             self._wake_reserved(node)
 
     def victims_changed(self, node: Node) -> None:
-        """Note a new victim on the node."""
+        """Note a change of the possible victims on the node."""
         self._index.victims_changed(node)
         if node.reservations:
             self._wake_reserved(node)

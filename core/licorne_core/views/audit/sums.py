@@ -23,7 +23,7 @@ M = TypeVar("M")
 
 
 class Total(NamedTuple, Generic[M]):
-    """A total, and what each member adds to it."""
+    """A total, and the amounts of each member."""
 
     name: str
     booked: Resources
