@@ -114,7 +114,7 @@ class Scheduler:
         tuning: Tuning | None = None,
         rm_caps: RmCaps | None = None,
     ) -> None:
-        """`default_config` is for RMs that register without one; None for the built-in one.
+        """Create an empty core. `default_config` is for RMs that register without one, or built in.
 
         Without `reservations` no node is ever reserved for an ask (spec § 2.8). `ask_backoff` is
         the wait of an ask that its RM could not run, `rm_caps` the quota of each RM.

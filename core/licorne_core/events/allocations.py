@@ -33,7 +33,7 @@ class Asked:
     ask: Ask
 
     def __init__(self, time: float, ask: Ask) -> None:
-        """At a time in unix seconds, as for all facts."""
+        """Set the time in unix seconds, as for all facts."""
         self.time = time
         self.ask = ask
 
@@ -72,7 +72,7 @@ class Placed:
     started: bool
 
     def __init__(self, time: float, allocation: Allocation, owner: Owner, *, started: bool) -> None:
-        """The usage is the owner's."""
+        """Note the owner's usage."""
         self.time = time
         self.allocation = allocation
         self.owner = owner
@@ -119,7 +119,7 @@ class Freed:
         completing: bool = False,
         ask_gone: bool = True,
     ) -> None:
-        """The usage was the owner's."""
+        """Note the owner's last usage."""
         self.time = time
         self.allocation = allocation
         self.owner = owner

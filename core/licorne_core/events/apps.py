@@ -144,7 +144,7 @@ class StateEntered:
     message: str
 
     def __init__(self, time: float, app_id: AppId, state: str, message: str) -> None:
-        """At a time in unix seconds, as for all facts."""
+        """Set the time in unix seconds, as for all facts."""
         self.time = time
         self.app_id = app_id
         self.state = state

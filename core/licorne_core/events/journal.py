@@ -154,7 +154,7 @@ class Journal:
     __slots__ = ("_facts", "on")
 
     def __init__(self) -> None:
-        """Empty and on."""
+        """Start empty and on."""
         self._facts: list[Fact] = []
         self.on = True
 

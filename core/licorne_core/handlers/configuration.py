@@ -87,7 +87,7 @@ class _Registration(Job):
         options: Options,
         now: float,
     ) -> None:
-        """The configuration has been checked."""
+        """Start a registration with a checked configuration."""
         self._registry = registry
         self._options = options
         holdings = Holdings(command.rm_id, options.rm_caps, registry.pressure)
@@ -173,7 +173,7 @@ class _Update(Job):
         options: Options,
         now: float,
     ) -> None:
-        """The configuration has been checked."""
+        """Start an update with a checked configuration."""
         self._registry = registry
         self._rm = rm
         self._configuration = configuration

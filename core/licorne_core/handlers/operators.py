@@ -38,7 +38,7 @@ class Refused(LicorneError):
     """An operator's command is impossible; the text has the reason."""
 
     def __init__(self, refusal: OperatorRefusal, reason: str) -> None:
-        """`refusal` is for programs."""
+        """Create a refusal; `refusal` is for programs."""
         super().__init__(reason)
         self.refusal = refusal
 
@@ -110,7 +110,7 @@ class _QueueStop(Job):
     def __init__(
         self, command: SetQueueStopped, rm: Rm, partition: Partition, queue: Queue, now: float
     ) -> None:
-        """The queue may be stopped."""
+        """Start to stop a queue that may be stopped."""
         self._rm_id = rm.rm_id
         self._partition = partition
         self._queue = queue
@@ -182,7 +182,7 @@ class _ApplicationStop(Job):
     def __init__(
         self, command: StopApplication, rm: Rm, partition: Partition, app: Application, now: float
     ) -> None:
-        """The application is there."""
+        """Start to stop a present application."""
         self._rm = rm
         self._partition = partition
         self._app = app

@@ -24,7 +24,7 @@ class Cluster:
         wakeups: Wakeups,
         reservations: Reservations,
     ) -> None:
-        """Of one partition."""
+        """Book in one partition."""
         self._tree = tree
         self._nodes = nodes
         self._index = index

@@ -32,7 +32,7 @@ class PendingAsks:
         escalation: Escalation,
         reservations: Reservations,
     ) -> None:
-        """Of one partition."""
+        """Book in one partition."""
         _, self._index, self._changes, self._wakeups = ground
         self._placeholders = placeholders
         self._escalation = escalation

@@ -14,7 +14,7 @@ class Placeholders:
     __slots__ = ("_counters", "_wakeups")
 
     def __init__(self, wakeups: Wakeups, counters: Counters) -> None:
-        """Of one partition."""
+        """Book in one partition."""
         self._wakeups = wakeups
         self._counters = counters
 

@@ -366,7 +366,7 @@ class TickFailed(LicorneError):
     """A defect of the core in the partition of one RM; the tick's effects for others are kept."""
 
     def __init__(self, rm_id: RmId, effects: list[Effect]) -> None:
-        """`effects` are those of the tick so far, for whomever."""
+        """Keep `effects`, those of the tick so far, for all RMs."""
         super().__init__(f"a tick failed for RM {rm_id}")
         self.rm_id = rm_id
         self.effects = effects

@@ -26,7 +26,7 @@ class RmContext:
     def __init__(
         self, predicates: PredicatePolicy | None, holdings: Holdings, *, container_states: bool
     ) -> None:
-        """No holds, nothing noted; without `predicates` the RM is never asked."""
+        """Start without holds or events; without `predicates` the RM is never asked."""
         self.holds: dict[Hold, None] = {}
         """Reason that nothing of the RM is scheduled at the moment."""
         self.holdings = holdings

@@ -9,7 +9,7 @@ class Tally:
     __slots__ = ("allocations", "largest", "requests", "sizes", "states")
 
     def __init__(self) -> None:
-        """There are no applications."""
+        """Start without applications."""
         self.requests = 0
         """Requests of all applications: asks and allocations."""
         self.allocations = 0

@@ -26,7 +26,7 @@ class Tracker(Quota):
     __slots__ = ("applications", "kind", "members", "name", "path")
 
     def __init__(self, kind: str, name: str, path: QueuePath) -> None:
-        """Without usage and without a limit; `kind` is ``user`` or ``group``."""
+        """Start without usage and without a limit; `kind` is ``user`` or ``group``."""
         # A type that a limit does not name is not limited.
         super().__init__(strict=False)
         self.kind = kind

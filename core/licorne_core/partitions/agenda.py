@@ -97,7 +97,7 @@ class Agenda:
     """
 
     def __init__(self) -> None:
-        """No partitions yet."""
+        """Start without partitions."""
         self._places: dict[PartitionName, _Place] = {}
         self._rms: dict[RmId, _RmPlace] = {}
         self._deadlines: _Line[PartitionName] = _Line()

@@ -56,7 +56,7 @@ class Partition:
         now: float,
         options: Options,
     ) -> None:
-        """An empty partition; raises ConfigError if it cannot be built."""
+        """Build an empty partition; raises ConfigError if it cannot be built."""
         self.name = name
         self.config = config
         self.state_time = now

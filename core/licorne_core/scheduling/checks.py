@@ -65,7 +65,7 @@ class Asking:
     __slots__ = ("app", "group", "items", "promise")
 
     def __init__(self, app: Application, group: AskGroup, promise: Promise | None = None) -> None:
-        """`promise`: amounts reserved in quotas for this ask (spec § 9.4)."""
+        """Create a subject; `promise` has the amounts reserved for this ask (spec § 9.4)."""
         self.app = app
         self.group = group
         self.items: Items = group.ask_class.items

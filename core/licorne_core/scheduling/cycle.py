@@ -100,7 +100,7 @@ class Cycle:
         *,
         reserving: bool,
     ) -> None:
-        """Over these queues and nodes; without `reserving` no node is ever reserved."""
+        """Schedule these queues and nodes; without `reserving` no node is ever reserved."""
         self._root = root
         self._nodes = nodes.by_id
         self._index = index

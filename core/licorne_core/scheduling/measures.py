@@ -57,7 +57,7 @@ class Measures:
         context: CheckContext,
         watch: Watch,
     ) -> None:
-        """Over these nodes and applications."""
+        """Decide for these nodes and applications."""
         self._nodes = nodes.by_id
         self._applications = applications
         self._index = index

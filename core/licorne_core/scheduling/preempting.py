@@ -146,7 +146,8 @@ class Preemption:
     )
 
     def __init__(self, search: PreemptionSearch, rm: RmContext, *, enabled: bool) -> None:
-        """Without `enabled` only asks that require their node preempt others (spec § 9.5)."""
+        """Search with `search`; if not `enabled`, only for asks that require a node (spec § 9.5).
+        """
         self.search = search
         self.enabled = enabled
         self._rm = rm

@@ -126,7 +126,7 @@ class ReplacementSearch:
     def __init__(
         self, nodes: dict[NodeId, Node], index: NodeIndex, predicates: PredicateChecks
     ) -> None:
-        """Over these nodes."""
+        """Start with these nodes."""
         self._nodes = nodes
         self._index = index
         self._predicates = predicates
@@ -136,7 +136,7 @@ class ReplacementSearch:
         """
 
     def find(self, app: Application) -> Replacement | Cancellation | InTheWay:
-        """The first placeholder that makes way for the first real ask it can make way for.
+        """Return the first placeholder with a real ask to replace it, and the first such ask.
 
         On the placeholder's own node only the RM may object, and the ask itself if it requires
         another node. If no such node will do, the first pair that fits by size is tried on the
@@ -188,7 +188,7 @@ class _Spread:
     __slots__ = ("_first_of", "_on")
 
     def __init__(self, free: Sequence[Request]) -> None:
-        """They are in the order of their arrival."""
+        """Take placeholders in the order of their arrival."""
         self._on: dict[NodeId, list[Request]] = {}
         self._first_of: dict[AskClass, Request] = {}
         for placeholder in free:

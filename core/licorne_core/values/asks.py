@@ -62,7 +62,7 @@ class AskClass:
     __slots__ = ("_hash", "items", "predicate", "required_node", "shape")
 
     def __init__(self, shape: Shape, predicate: str | None = None) -> None:
-        """The class of a shape; without `predicate` the RM is not asked."""
+        """Create the class of a shape; without `predicate` the RM is not asked."""
         self.shape = shape
         self.predicate = predicate
         self.items: Items = shape.items
@@ -191,7 +191,7 @@ class Allocation:
         *,
         placeholder_used: bool = False,
     ) -> None:
-        """The ask is on the node from now on."""
+        """Put the ask on the node."""
         self.ask = ask
         self.node_id = node_id
         self.request_time = request_time

@@ -40,7 +40,7 @@ class _Place:
     __slots__ = ("active", "entry", "item", "key", "serial")
 
     def __init__(self, item: Any, key: Key, serial: int) -> None:
-        """An active item under its key."""
+        """Create an active item under its key."""
         self.item = item
         self.key = key
         self.serial = serial

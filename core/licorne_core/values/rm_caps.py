@@ -80,7 +80,7 @@ class MemoryPressure:
     __slots__ = ("reason", "share", "shortage")
 
     def __init__(self) -> None:
-        """There is no shortage."""
+        """Start without a shortage."""
         self.shortage = Shortage.NONE
         self.reason = ""
         """Message of refusals."""

@@ -58,7 +58,7 @@ class PartitionViews:
     """RMs and partitions as a whole."""
 
     def __init__(self, registry: Registry, caps: RmCaps) -> None:
-        """Over these RMs, each of which may have so much."""
+        """Read these RMs, each with its caps."""
         self._registry = registry
         self.caps = caps
 

@@ -132,7 +132,7 @@ class _Given:
     """Keys of a text: a given value may be the default."""
 
     def __init__(self, text: str) -> None:
-        """Of a text that has been found to be right."""
+        """Read the keys of a valid text."""
         self._mappings: dict[str, document.Mapping] = {}
         node = read_document(text, Report())
         waiting: list[tuple[str, document.Node | None]] = [("", node)]

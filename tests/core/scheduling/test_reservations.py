@@ -82,7 +82,7 @@ def test_a_reserved_ask_takes_another_node_that_comes_free_first() -> None:
 
 
 @pytest.mark.row(127)
-def test_an_impossible_ask_reserves_nothing_and_is_unused() -> None:
+def test_an_impossible_ask_reserves_nothing_and_blocks_nobody() -> None:
     """An ask that no node could ever hold has none reserved, and later asks run."""
     core = fragmented()
     core.do(asks(ask("big", "b", vcore=11), ask("big", "c", vcore=6)))

@@ -94,7 +94,7 @@ async def test_what_becomes_free_goes_to_the_ask_that_has_a_node_reserved(
 
 
 @pytest.mark.row(127)
-async def test_an_impossible_ask_is_unused(fragmented: ServedRm) -> None:
+async def test_an_impossible_ask_blocks_nobody(fragmented: ServedRm) -> None:
     """What no node could ever hold keeps none, and those behind it run."""
     await fragmented.ask(ask("never", "big", 1001, priority=9))
     await fragmented.wait(10)

@@ -105,7 +105,7 @@ class World:
                 ranking.set_aside(child)
 
     def check(self) -> None:
-        """Who is parked is on the shelves of its blocker up to root, and nobody else is."""
+        """Parked items are in the waiting lines of their blocker up to root, and no others are."""
         noted: dict[Blocker, dict[Any, set[Any]]] = {}
         for item in self.items:
             if item.blocker is None:

@@ -171,7 +171,7 @@ class Application:
         tally: Tally | None = None,
         footprint: int = 0,
     ) -> None:
-        """A new application for a queue, in unix seconds; `gang` if it wants one."""
+        """Create an application for a queue, in unix seconds; `gang` if it wants one."""
         self.holdings = holdings or Holdings()
         self.tally = tally or Tally()
         self.footprint = footprint

@@ -53,7 +53,7 @@ class TaskGroup:
     __slots__ = ("cancelled", "count", "free", "min_resource", "name", "replaced", "timed_out")
 
     def __init__(self, name: str, min_resource: Resources) -> None:
-        """Without placeholders; `min_resource` is the size of the first one."""
+        """Start without placeholders; `min_resource` is the size of the first one."""
         self.name = name
         self.min_resource = min_resource
         self.count = 0
@@ -119,7 +119,7 @@ class Gang:
         style: GangStyle = GangStyle.SOFT,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
-        """No placeholders yet; `timeout` is in seconds from the first that keeps room."""
+        """Start without placeholders; `timeout` is in seconds from the first that keeps room."""
         self.placeholder_ask = placeholder_ask
         """Total of all placeholders; empty for an application without a gang."""
         self.style = style

@@ -190,7 +190,7 @@ class Request:
     """True if victims were stopped for it, which happens once (spec § 9.2)."""
 
     def __init__(self, ask: Ask, create_time: float, arrival: int) -> None:
-        """A pending request, of no group yet."""
+        """Create a pending request, of no group yet."""
         self.ask = ask
         self.group = None
         self.create_time = create_time

@@ -99,7 +99,7 @@ class Node:
         *,
         schedulable: bool,
     ) -> None:
-        """A node with nothing on it."""
+        """Create an empty node."""
         self.node_id = node_id
         self.attributes = attributes
         self.wanted = schedulable

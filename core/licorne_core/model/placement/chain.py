@@ -38,7 +38,7 @@ class Placer:
     __slots__ = ("_chain", "rules")
 
     def __init__(self, rules: Sequence[PlacementRuleConfig]) -> None:
-        """Without rules `provided` alone is in force; ConfigError for a rule of unknown kind."""
+        """Build the rules; without any, only `provided`. Raises ConfigError for an unknown kind."""
         in_force = tuple(rules) or (_PROVIDED,)
         self._chain = [build_rule(rule) for rule in in_force]
         self.rules = (*in_force, _RECOVERY)

@@ -12,7 +12,7 @@ class LimitTable:
     __slots__ = ("_groups", "_users", "listed")
 
     def __init__(self, limits: Sequence[LimitConfig] = ()) -> None:
-        """A table of these limits; a checked configuration has each name in one limit only."""
+        """Index the limits; a checked configuration has each name in one limit only."""
         self.listed = tuple(limits)
         """The limits as configured."""
         self._users: dict[str, LimitConfig] = {}

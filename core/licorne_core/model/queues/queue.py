@@ -61,7 +61,7 @@ class Queue(Quota):
     )
 
     def __init__(self, name: str, parent: "Queue | None", *, is_leaf: bool, managed: bool) -> None:
-        """A queue with no settings of its own, not yet among its parent's children."""
+        """Create a queue without settings of its own, not yet among its parent's children."""
         super().__init__(strict=parent is None)
         # What the queue is. Names and paths are lower-case.
         self.name = name

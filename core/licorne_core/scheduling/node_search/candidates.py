@@ -36,7 +36,7 @@ class NodeIndex:
     )
 
     def __init__(self, nodes: NodeBook, tuning: Tuning) -> None:
-        """Over these nodes."""
+        """Index these nodes."""
         self._nodes = nodes
         self._indexed = tuning.node_index
         self.version = 0

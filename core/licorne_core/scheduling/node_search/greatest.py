@@ -18,7 +18,7 @@ class Greatest:
     __slots__ = ("_most", "_of", "exact_at", "read")
 
     def __init__(self, of: Callable[[Node], Mapping[str, int]], changes: tuple[int, int]) -> None:
-        """Of no nodes yet. `of` gives the amounts of a node that count."""
+        """Start without nodes. `of` gives the amounts of a node that count."""
         self._of = of
         self._most: dict[str, int] = {}
         self.exact_at = changes

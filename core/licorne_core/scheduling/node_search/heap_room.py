@@ -29,7 +29,7 @@ class HeapRoom:
     __slots__ = ("_entries", "_filling", "_listed", "_nodes", "_uses", "supplies")
 
     def __init__(self, nodes: NodeBook) -> None:
-        """No supply has one; the heaps are made of these nodes."""
+        """Start without heaps, to be made of these nodes."""
         self._nodes = nodes
         self._uses = 0
         self._entries = 0

@@ -55,7 +55,7 @@ class NodeHeaps:
     )
 
     def __init__(self, nodes: NodeBook, part: int) -> None:
-        """Over these nodes; filling a heap costs no more than about `part` of `work` at a time."""
+        """Index these nodes; filling a heap costs no more than about `part` of `work` at a time."""
         self._nodes = nodes
         self._part = part
         self._room = HeapRoom(nodes)

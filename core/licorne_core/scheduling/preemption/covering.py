@@ -32,7 +32,7 @@ class Covering:
         what_if: WhatIf,
         accept: Callable[[Sequence[Candidate]], bool],
     ) -> None:
-        """The candidates are in rank order."""
+        """Take candidates in rank order."""
         self._candidates = candidates
         self._what_if = what_if
         self._accept = accept

@@ -88,7 +88,7 @@ class Ledger:
     __slots__ = ("_kept", "_last", "_noted", "_records", "counts")
 
     def __init__(self, kept: int = KEPT) -> None:
-        """An empty ledger for so many records."""
+        """Start empty, for so many records."""
         self._kept = kept
         self.counts = dict.fromkeys(PreemptionRule, 0)
         """Victims by rule, those that are not kept any more among them."""

@@ -46,7 +46,7 @@ class NodeContents:
         applications: Mapping[AppId, Application],
         changed: Recent[Node],
     ) -> None:
-        """The nodes are the partition's own, in the order of their births.
+        """Read the partition's own nodes, in the order of their births.
 
         `changed` has them by their last changes.
         """
@@ -262,7 +262,7 @@ class Leaves:
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        """No leaf was looked at yet."""
+        """Start without leaves."""
         self._known: dict[Queue, InLeaf] = {}
 
     def of(self, leaf: Queue) -> InLeaf:

@@ -84,7 +84,7 @@ class Planning:
     )
 
     def __init__(self, candidates: Candidates, what_if: WhatIf, beyond: Vector) -> None:
-        """`beyond`: amounts by which the ask would exceed the maxima of its queues."""
+        """Plan for an ask that would exceed the maxima of its queues by `beyond`."""
         self._candidates = candidates
         self._what_if = what_if
         self._beyond = beyond

@@ -85,7 +85,7 @@ class QuotaClock:
     __slots__ = ("_starts", "enabled")
 
     def __init__(self, *, enabled: bool) -> None:
-        """No queue has a start time; `enabled` is the partition's own switch."""
+        """Start without start times; `enabled` is the partition's own switch."""
         self.enabled = enabled
         self._starts: dict[Queue, float] = {}
 

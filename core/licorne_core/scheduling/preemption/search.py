@@ -76,7 +76,7 @@ class PreemptionSearch:
         *,
         glance: int = GLANCE,
     ) -> None:
-        """The partition's things, which stay its own; `reserved` are all its reservations.
+        """Search the partition's live things; `reserved` are all its reservations.
 
         `glance` nodes are tried by id before all others are compared. It decides nothing.
         """
@@ -232,7 +232,7 @@ class AskHosts:
         glance: int,
         refused: Collection[Node],
     ) -> None:
-        """For a pending ask; nothing is looked at yet. Plans for `refused` nodes are of no use."""
+        """Start for a pending ask. Plans for `refused` nodes are of no use."""
         self._place = place
         self._candidates = candidates
         self._request = request

@@ -31,7 +31,7 @@ class VictimCounts:
     __slots__ = ("_by_size", "_changed", "_node_contents")
 
     def __init__(self, node_contents: NodeContents, changed: Recent[Node]) -> None:
-        """No size was asked for yet. `changed` has the residents' nodes by their last changes."""
+        """Start without sizes. `changed` has the nodes by their last changes."""
         self._node_contents = node_contents
         self._changed = changed
         self._by_size: dict[Items, OfSize] = {}

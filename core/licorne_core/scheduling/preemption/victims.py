@@ -99,7 +99,7 @@ class Candidates:
     def __init__(
         self, place: Place, leaf: Queue, protected: Queue, fence: Fence, wanted: Items, now: float
     ) -> None:
-        """For an ask of the leaf; `protected` is the queue whose guarantee it claims."""
+        """Search for an ask of the leaf; `protected` is the queue whose guarantee it claims."""
         self._place = place
         self._leaf = leaf
         self._protected = protected

@@ -45,7 +45,7 @@ class Candidate:
         gives: Vector,
         charges: tuple[tuple[Allowance, str, int], ...],
     ) -> None:
-        """See the fields."""
+        """Set the fields."""
         self.victim = victim
         # Regular, originator or opted out, as a number (`ranks.kind_of`).
         self.kind = kind
@@ -70,7 +70,7 @@ class WhatIf:
     """True if the last attempt was given up."""
 
     def __init__(self, most: int) -> None:
-        """At most so many steps, apart from those of greedy attempts."""
+        """Allow so many steps at most, apart from those of greedy attempts."""
         self._most = most
         self.left = most
         self.steps = 0

@@ -92,7 +92,7 @@ class Review:
     )
 
     def __init__(self, nodes: Mapping[NodeId, Node], context: CheckContext) -> None:
-        """Over these nodes; none is due."""
+        """Review these nodes; no review is due yet."""
         self._nodes = nodes
         self._context = context
         self._reservation_cursor = 0

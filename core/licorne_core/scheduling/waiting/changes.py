@@ -45,7 +45,7 @@ class Changes:
     )
 
     def __init__(self, tree: QueueTree, index: NodeIndex, wakeups: Wakeups) -> None:
-        """Over these queues and nodes."""
+        """Note changes of these queues and nodes."""
         self._wakeups = wakeups
         self._tree = tree
         self._index = index

@@ -197,7 +197,7 @@ class ReservableSupply(Supply):
     amounts = attrgetter("capacity")
 
     def __init__(self, wanted: AskClass | Shape, nodes: NodePool) -> None:
-        """The node has to hold the amounts, but not if the asks require it (spec § 8.7)."""
+        """Start unused. The node has to hold the amounts, unless asks require it (spec § 8.7)."""
         super().__init__(wanted, nodes)
         if wanted.required_node is not None:
             self.items = ()
@@ -220,7 +220,7 @@ class SupplyHeap(NodeHeap):
     __slots__ = ("_rest", "_supply", "counted", "is_filling", "sizes")
 
     def __init__(self, supply: Supply, nodes: list[Node], sizes: Greatest | None) -> None:
-        """To be filled from these nodes; `sizes` notes all of them if none would do."""
+        """Fill it from these nodes later; `sizes` notes all of them if none would do."""
         super().__init__(steady=isinstance(supply.wanted, Shape))
         self._supply = supply
         self._rest = iter(nodes)

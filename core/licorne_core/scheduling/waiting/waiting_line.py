@@ -84,7 +84,7 @@ class WaitingLine:
     )
 
     def __init__(self, ranking: Ranking[Any], owner: LineOwner) -> None:
-        """Empty."""
+        """Start empty."""
         self.members: dict[Any, int] = {}
         self._owner = owner
         self._outer: tuple[WaitingLine, Any] | None = None

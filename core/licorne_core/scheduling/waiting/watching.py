@@ -23,7 +23,7 @@ class Watch:
     __slots__ = ("_journal",)
 
     def __init__(self, journal: Journal) -> None:
-        """Tell this journal."""
+        """Note changes in this journal."""
         self._journal = journal
 
     def room(self, leaf: Queue, group: AskGroup, blocker: Blocker | None, now: float) -> None:

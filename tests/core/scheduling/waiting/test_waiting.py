@@ -278,7 +278,7 @@ def test_a_change_says_that_a_pass_could_find_something() -> None:
     assert world.waiting.runnable
 
 
-def test_what_is_open_after_a_pass_is_unused_who_could_be_tried() -> None:
+def test_what_is_open_after_a_pass_blocks_nobody_who_could_be_tried() -> None:
     """The end of a pass closes it; the next change opens it again."""
     world = World()
     world.waiting.park(world.groups[0], world.limit(0))

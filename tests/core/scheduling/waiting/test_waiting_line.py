@@ -97,7 +97,7 @@ def test_the_first_is_the_member_with_the_smallest_key(steps: list[tuple[str, in
 
 @pytest.mark.parametrize("every", [1, 2, 3, 20, 30, 37])
 def test_keys_that_shrink_are_read_however_rarely_anybody_looks(every: int) -> None:
-    """The ranking forgets what became smaller long ago; the shelf starts from its members then."""
+    """The ranking forgets what became smaller long ago; the line starts from its members then."""
     ranking: Ranking[str] = Ranking()
     for number, item in enumerate("abcd"):
         ranking.put(item, (1000 + number,))
@@ -126,7 +126,7 @@ def test_a_member_for_two_reasons_stays_for_the_second() -> None:
     assert not waiting_line.members
 
 
-def test_a_shelf_on_which_items_come_and_go_finds_those_that_stayed() -> None:
+def test_a_waiting_line_on_which_items_come_and_go_finds_those_that_stayed() -> None:
     """What was taken off a thousand times hides nobody behind it."""
     ranking: Ranking[int] = Ranking()
     for item in range(2):
@@ -217,7 +217,7 @@ def test_of_very_many_sizes_few_are_compared() -> None:
 
 
 @pytest.mark.pure
-def test_a_shelf_forgets_those_that_have_left() -> None:
+def test_a_waiting_line_forgets_those_that_have_left() -> None:
     """However many came and went while nobody looked, it is as small as what is there."""
     ranking: Ranking[int] = Ranking()
     owner = Sizes()
