@@ -146,8 +146,7 @@ class Preemption:
     )
 
     def __init__(self, search: PreemptionSearch, rm: RmContext, *, enabled: bool) -> None:
-        """Search with `search`; if not `enabled`, only for asks that require a node (spec § 9.5).
-        """
+        """Take the search; if not `enabled`, only asks that require a node preempt (spec § 9.5)."""
         self.search = search
         self.enabled = enabled
         self._rm = rm
