@@ -192,7 +192,7 @@ DECIDING = (
     ),
     Defect(
         "one-large-slice",
-        "Act.go_on",
+        "Job.go_on",
         swap("-=", "-= 0 *"),
         "a configuration is put in force in one go, however large it is",
         ("test_slices",),

@@ -1,4 +1,4 @@
-"""Parses the text of a configuration and finds everything that is wrong with it."""
+"""Parses the text of a configuration and finds all its errors."""
 
 from dataclasses import dataclass, replace
 from functools import cache

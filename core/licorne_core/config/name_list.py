@@ -1,4 +1,4 @@
-"""The users or the groups of a filter, ready to be asked (spec § 3.9, § 14)."""
+"""Users or groups of a filter, prepared for look-up (spec § 3.9, § 14)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

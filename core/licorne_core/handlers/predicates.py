@@ -173,7 +173,7 @@ def _settle(
 ) -> None:
     """Confirm or roll back the assumed asks, and end the reservations that were refused.
 
-    What the RM has changed on a node meanwhile may make its answer void: then it is asked again. If
+    Later changes of the RM on a node may void its answer: then it is asked again. If
     the ask that the check names is gone the RM may have refused that, whatever the node is like.
     """
     orphaned = check.is_orphaned

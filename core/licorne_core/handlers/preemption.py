@@ -1,4 +1,4 @@
-"""Telling victims to stop: for asks below a guarantee, or bound to a node (spec §§ 9.4, 9.5)."""
+"""Stops of victims: for asks below a guarantee, or bound to a node (spec §§ 9.4, 9.5)."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace

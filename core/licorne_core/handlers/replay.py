@@ -1,4 +1,4 @@
-"""Replay: an RM tells all it has before anything of it is scheduled (DESIGN § 3, spec § 11)."""
+"""Replay: an RM sends all its state before it is scheduled (DESIGN § 3, spec § 11)."""
 
 from licorne_core.messages.commands import (
     BeginReplay,

@@ -108,7 +108,7 @@ class Allocations:
         return allocation
 
     def note_unknown(self, node: Node) -> None:
-        """Void the RM's answers about a node: it does not count what was confirmed there."""
+        """Void the RM's answers about a node with a confirmation that the RM does not count."""
         self._note_results_void(node, void=note_known_change(node, narrowed=True))
 
     def roll_back(self, app: Application, request: Request, now: float) -> None:

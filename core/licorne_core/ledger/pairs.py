@@ -1,6 +1,6 @@
 """A placeholder and the real request that replaces it, in all books at once (spec §§ 6.5, 6.6).
 
-What each step means for the other one stands in `model/apps/gang_rules.py`. While a real request waits
+Each step's effect on the other one is in `model/apps/gang_rules.py`. While a real request waits
 for its placeholder's end it takes room on its node only if that is another room than the
 placeholder's, and it counts in no queue.
 """

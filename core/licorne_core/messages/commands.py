@@ -1,4 +1,4 @@
-"""Everything the world may say to the core (DESIGN § 2). Commands are never changed once made."""
+"""Commands to the core (DESIGN § 2), never changed once made."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

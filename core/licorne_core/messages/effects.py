@@ -1,4 +1,4 @@
-"""Everything the core may answer (DESIGN § 2). Each effect names the RM that it is for."""
+"""Effects of the core (DESIGN § 2). Each names the RM that it is for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Applications that are over and can still be seen, for three days (spec §§ 3.12, 5.1.4).
+"""Ended applications, still visible for three days (spec §§ 3.12, 5.1.4).
 
 An RM may have so many of them, of so many bytes (`RmCaps`). Beyond that, the one of the partition
 that ended first gives way.

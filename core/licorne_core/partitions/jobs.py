@@ -1,8 +1,8 @@
-"""Large commands, carried out step by step: no other RM waits for the end of one (DESIGN § 2).
+"""Jobs: large commands carried out in steps, so that no other RM waits for one (DESIGN § 2).
 
-A slice is as many steps as count for so much together. The books are consistent after each step.
-Between two slices nothing is scheduled for the RM, no deadline of it comes, and no other command
-of it is handled but answers to checks.
+A slice is a number of steps, bounded by their cost. The books are consistent after each step.
+Between two slices nothing is scheduled for the RM, no deadline of it comes, and no other command of
+it is handled but answers to checks.
 """
 
 from abc import ABC, abstractmethod

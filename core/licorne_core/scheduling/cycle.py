@@ -1,7 +1,7 @@
 """The pass: finds the next ask to serve and its node (spec §§ 8.1-8.7).
 
 Reserved asks come first. Then the regular pass goes down from root in key order: queues,
-applications, ask groups; the first ask that every check lets through wins. What is blocked is
+applications, ask groups; the first ask that every check lets through wins. A blocked item is
 parked with its blocker on the way, so the next pass starts where this one had to stop looking.
 """
 

@@ -75,7 +75,7 @@ class Shortage(IntEnum):
 
 
 class MemoryPressure:
-    """True if the process is short of memory; it is the same object for all RMs."""
+    """Memory pressure of the process; it is the same object for all RMs."""
 
     __slots__ = ("reason", "share", "shortage")
 

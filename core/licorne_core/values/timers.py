@@ -1,4 +1,4 @@
-"""Deadlines as data (DESIGN § 2): the core never waits, it says when it wants to be called."""
+"""Deadlines as data (DESIGN § 2): the core never waits, it returns its next deadline."""
 
 from collections.abc import Hashable
 from enum import StrEnum

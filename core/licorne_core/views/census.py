@@ -63,7 +63,7 @@ PART = 500
 def census(partition: Partition) -> Iterator[Census | None]:
     """The census, with a None before it wherever the reader may pause.
 
-    What changes meanwhile may be missed.
+    Later changes may be missed.
     """
     applications: Counter[tuple[QueuePath, str]] = Counter()
     pending: Counter[tuple[QueuePath, str]] = Counter()

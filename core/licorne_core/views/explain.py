@@ -59,7 +59,7 @@ ROUNDS = 5
 def explain(partition: Partition, app: Application, key: str) -> Iterator[Explanation | None]:
     """The ask's, or for an empty key the first waiting ask's, situation; raises NotFound.
 
-    Before it is a None wherever the reader may pause. What changes meanwhile may be missed, but the
+    Before it is a None wherever the reader may pause. Later changes may be missed, but the
     ask is one that waits, if it is explained as such.
     """
     for _ in range(ROUNDS):
@@ -333,7 +333,7 @@ def _checks_before_nodes(
 
 
 def starting_checks(partition: Partition, app: Application) -> Iterator[Check]:
-    """True if it is the application's turn to start in a state-aware leaf (spec § 5.2)."""
+    """Check the application's turn to start in a state-aware leaf (spec § 5.2)."""
     leaf = partition.leaf_of(app)
     if app.state is AppState.ACCEPTED and partition.changes.is_state_aware(leaf):
         first = leaf.admission.starting or leaf.admission.next_accepted()

@@ -20,7 +20,7 @@ _ROOT = QueuePath("root")
 def usage_report(partition: Partition, kind: str, name: str) -> Iterator[UsageReport | None]:
     """The report on one user or group, made from its trackers in all queues.
 
-    Before it is a None wherever the reader may pause. What changes meanwhile may be missed.
+    Before it is a None wherever the reader may pause. Later changes may be missed.
 
     Raises:
         NotFound: neither an application counts for it nor a limit names it.

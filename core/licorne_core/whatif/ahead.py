@@ -15,7 +15,7 @@ MOST_AHEAD = 3600.0
 def seconds_ahead(partitions: Iterable[Partition], now: float) -> float:
     """The seconds until the last delay has passed, and a margin; 0.0 where nothing waits.
 
-    What waits are asks, for `preemption.delay`, and queues above a lowered maximum, for their
+    The waits are those of asks, for `preemption.delay`, and queues above a lowered maximum, for their
     `quota.preemption.delay`.
     """
     delays = [0.0]

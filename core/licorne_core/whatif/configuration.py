@@ -188,7 +188,7 @@ def _blocked(rehearsal: Rehearsal, before: _Before) -> Capped[PlannedAsk]:
 
 
 def _kinds(before: Waiting) -> Iterator[str]:
-    """True if it is new that an ask is stopped."""
+    """Kind of an ask that is stopped since the update."""
     if not before.code:
         yield NEW
 

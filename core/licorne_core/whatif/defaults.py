@@ -1,4 +1,4 @@
-"""Values that the text of a configuration does not give, and where they come from (spec § 2)."""
+"""Default values of a configuration, and their origins (spec § 2)."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""The copy as it goes on: its decisions for one RM, and the RM's part."""
+"""Rehearsal on the copy: its decisions for one RM, and the RM's part."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple

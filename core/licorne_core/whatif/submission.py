@@ -1,4 +1,4 @@
-"""A plan of a submission: where an application and its asks would go (spec §§ 3, 8)."""
+"""Plan of a submission: the queue of an application, and the nodes of its asks (spec §§ 3, 8)."""
 
 from collections.abc import Sequence
 from dataclasses import replace

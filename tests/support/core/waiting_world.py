@@ -110,14 +110,11 @@ class World:
         for item in self.items:
             if item.blocker is None:
                 continue
-            waiting_lines = noted.setdefault(item.blocker, {})
+            lines = noted.setdefault(item.blocker, {})
             for ranking, member in way_up(item):
-                waiting_lines.setdefault(ranking, set()).add(member)
+                lines.setdefault(ranking, set()).add(member)
         shown = {
-            limit: {
-                ranking: set(waiting_line.members)
-                for ranking, waiting_line in limit.waiting_lines.items()
-            }
+            limit: {key: set(line.members) for key, line in limit.waiting_lines.items()}
             for limit in self.limits
         }
         assert shown == noted

@@ -25,7 +25,7 @@ def closed_for(path: QueuePath, user: UserGroup, tree: QueueTree) -> str | None:
     """Reason to try a further rule after this path; None if the user may submit there.
 
     A queue that exists must take applications as well (spec § 3.3). For one that does not exist,
-    the access to its nearest ancestor counts. Whether that ancestor is a leaf is not asked: this
+    the access to its nearest ancestor counts. That ancestor may be a leaf: this
     shows when the queue is created, and then rejects the application (spec § 3, pitfalls).
     """
     if path == RECOVERY_PATH or path.startswith(f"{RECOVERY_PATH}."):

@@ -1,4 +1,4 @@
-"""True if a running tree can follow a new configuration (spec § 2.7.4)."""
+"""Checks that a running tree can follow a new configuration (spec § 2.7.4)."""
 
 from licorne_core.config.schema import QueueConfig
 from licorne_core.model.queues.queue import Queue

@@ -37,9 +37,9 @@ class Visit(NamedTuple):
 class QueueTree:
     """All queues below root, by path. Paths are lower-case and begin with root.
 
-    `shares_stale` says that the denominators of all shares have to be derived anew. What changes
-    them sets it; the scheduling pass derives them and clears it. A queue that is created, or
-    removed, changes no share of another one.
+    `shares_stale`: the denominators of all shares have to be derived anew. Changes of them set it;
+    the scheduling pass derives them and clears it. A queue that is created, or removed, changes no
+    share of another one.
     """
 
     def __init__(self, root: QueueConfig, holdings: Holdings | None = None) -> None:

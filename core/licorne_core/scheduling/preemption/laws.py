@@ -223,7 +223,7 @@ def is_over_guarantee(above: Sequence[Mapping[str, int]], wanted: Items) -> bool
 
 
 def keeps_all(leaf: Queue, wanted: Items) -> bool:
-    """True if law 5 protects all of a leaf from this ask: it guarantees every type of it.
+    """True if law 5 protects all of a leaf from any ask of these types: it guarantees each.
 
     And it has no more than that of any. So it is spared whatever the queues above it have.
     """

@@ -130,7 +130,7 @@ class Ledger:
     ) -> Iterator[PreemptionRecord]:
         """Yield the records, newest first; with an application or a key only those of such victims.
 
-        With `before` only those with lower numbers. What is noted meanwhile is not among them, and
+        With `before` only those with lower numbers. Later ones are not among them, and
         they end where the oldest were forgotten meanwhile.
         """
         newest = self._noted if before is None else min(self._noted, before - 1)

@@ -60,11 +60,11 @@ class Giver(NamedTuple):
     guarantees: tuple[Allowance, ...]
     """Allowances of the guaranteeing queues from the leaf up to the meeting point."""
     above: tuple[Mapping[str, int], ...]
-    """Amounts above guarantee of the same queues, without the what-if victims taken off."""
+    """Amounts above guarantee of the same queues, regardless of what-if victims."""
     losses: Allowance
     """Amounts that the leaf may still lose in this hour, by type of its loss limit."""
     may_lose: Mapping[str, int]
-    """The same amounts, without the what-if victims taken off."""
+    """The same amounts, regardless of what-if victims."""
 
 
 class Candidates:
@@ -182,7 +182,7 @@ class Candidates:
     def judge(
         self, app: Application, request: Request, node: Node, giver: Giver
     ) -> Candidate | Out:
-        """True if an allocation of the leaf may be a victim."""
+        """Return the candidate of an allocation of the leaf, or the reason against it."""
         out = self.refusal(request, giver)
         if out is not None:
             return out
@@ -285,7 +285,7 @@ class Candidates:
         return Giver(leaf, priority, guarantees, above, dict(may_lose), may_lose)
 
     def _above(self, queue: Queue) -> Mapping[str, int]:
-        """Amounts of the queue above its guarantee, with no what-if victim taken off."""
+        """Amounts of the queue above its guarantee, regardless of what-if victims."""
         known = self._books.get(queue)
         if known is None:
             known = self._books[queue] = above_guarantee(queue)

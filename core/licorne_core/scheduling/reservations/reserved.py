@@ -1,4 +1,4 @@
-"""The asks that something is reserved for: they come before all others (spec § 8.6)."""
+"""Asks with a reservation: they come before all others (spec § 8.6)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""The groups that found no room when they were tried last, each heard in its turn (spec § 8.6)."""
+"""Backlog: groups that found no room at their last try, each heard in its turn (spec § 8.6)."""
 
 from collections import OrderedDict
 from collections.abc import Iterator

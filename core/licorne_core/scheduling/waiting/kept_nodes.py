@@ -56,7 +56,7 @@ class KeptNodes:
     """The waits for reserved nodes in one partition, and the nodes given up.
 
     Nodes are counted as they are given up, and those that asks may still use are looked at from the
-    latest back. What was found for a likeness is remembered as long as it holds. Both are bounded,
+    latest back. Results for a likeness are kept as long as they hold. Both are bounded,
     as a node is offered to all likenesses and a likeness looks at all nodes.
     """
 

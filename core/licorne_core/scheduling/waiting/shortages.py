@@ -1,4 +1,4 @@
-"""Maxima that are in the way of amounts: of queues, of users and of groups (spec § 8.3c, e)."""
+"""Shortages: maxima of queues, users and groups that block amounts (spec § 8.3c, e)."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Do the books agree? All sums, recounted.
+"""Audit of the books: all sums, recounted.
 
 In: the schedulers' objects. Out: findings, each with the rule that is broken. `steps.py` recounts in
 steps, for a server that runs; `invariants.py` checks all rules at once, one module for each subject.

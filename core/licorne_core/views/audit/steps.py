@@ -90,7 +90,7 @@ def _findings(
 
 
 def _overfull(partition: Partition) -> Iterator[Finding | None]:
-    """True if the nodes have more on them than they have, in sum.
+    """Find nodes with more on them than they have, in sum.
 
     Over several steps nodes change: then it is believed when a second look finds the very same.
     """

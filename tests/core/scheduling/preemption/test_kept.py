@@ -5,13 +5,7 @@ from random import Random
 import pytest
 
 from licorne_core.model.apps.requests import MAY_GO
-from licorne_core.scheduling.preemption import (
-    Law,
-    PreemptionSearch,
-    Refusal,
-    node_contents,
-    refusing,
-)
+from licorne_core.scheduling.preemption import Law, PreemptionSearch, Refusal, refusing
 from licorne_core.scheduling.preemption.node_contents import Leaves
 from licorne_core.scheduling.preemption.ranks import age_of
 from licorne_core.values.ids import NodeId
@@ -49,7 +43,7 @@ def test_an_old_search_finds_what_a_new_one_finds(part: range, glance: int) -> N
 @pytest.mark.worlds(one_in=4)
 def test_the_order_of_a_leaf_is_kept(part: range, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is booked, grows or ends: what may go stands there once, the youngest first."""
-    monkeypatch.setattr(node_contents, "MOST_ENDED", 2)
+    monkeypatch.setattr("licorne_core.scheduling.preemption.node_contents.MOST_ENDED", 2)
     went = 0
     for seed in part:
         built = build(Drawing(seed, 14).cluster())

@@ -12,15 +12,15 @@ from licorne_core.values.ranking import Ranked, Ranking
 from licorne_core.values.resources import Items
 
 
-def key_of(waiting_line: WaitingLine, ranking: Ranking[Any], limit: Ranked | None = None) -> Any:
+def key_of(line: WaitingLine, ranking: Ranking[Any], limit: Ranked | None = None) -> Any:
     """The key of the first; None for none."""
-    entry = waiting_line.first(ranking, limit)
+    entry = line.first(ranking, limit)
     return None if entry is None else entry.key
 
 
-def item_of(waiting_line: WaitingLine, ranking: Ranking[Any]) -> Any:
+def item_of(line: WaitingLine, ranking: Ranking[Any]) -> Any:
     """The first; None for none."""
-    entry = waiting_line.first(ranking)
+    entry = line.first(ranking)
     return None if entry is None else entry.item
 
 
@@ -70,18 +70,18 @@ def test_the_first_is_the_member_with_the_smallest_key(steps: list[tuple[str, in
     reasons = dict.fromkeys(keys, 1)
     for item, key in keys.items():
         ranking.put(item, (key, item))
-    waiting_line = WaitingLine(ranking, LineOwner())
+    line = WaitingLine(ranking, LineOwner())
     for item in keys:
-        waiting_line.add(item, ranking, ())
+        line.add(item, ranking, ())
     for what, item, key in steps:
         if what == "put":
             ranking.put(item, (key, item))
             keys[item] = key
         elif what == "add":
-            waiting_line.add(item, ranking, ())
+            line.add(item, ranking, ())
             reasons[item] = reasons.get(item, 0) + 1
         elif what == "remove" and item in reasons:
-            waiting_line.remove(item)
+            line.remove(item)
             reasons[item] -= 1
             if not reasons[item]:
                 del reasons[item]
@@ -89,10 +89,10 @@ def test_the_first_is_the_member_with_the_smallest_key(steps: list[tuple[str, in
             ranking.set_aside(item)
         elif what == "activate":
             ranking.activate(item)
-        assert waiting_line.members == reasons
+        assert line.members == reasons
         if reasons:
             expected = min((keys[member], member) for member in reasons)
-            assert key_of(waiting_line, ranking) == expected
+            assert key_of(line, ranking) == expected
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 20, 30, 37])
@@ -102,28 +102,28 @@ def test_keys_that_shrink_are_read_however_rarely_anybody_looks(every: int) -> N
     for number, item in enumerate("abcd"):
         ranking.put(item, (1000 + number,))
         ranking.set_aside(item)
-    waiting_line = WaitingLine(ranking, LineOwner())
+    line = WaitingLine(ranking, LineOwner())
     for item in "abcd":
-        waiting_line.add(item, ranking, ())
+        line.add(item, ranking, ())
     for step in range(300):
         item = "abcd"[step % 4]
         ranking.put(item, (900 - step,))
         ranking.set_aside(item)
         if step % every == 0:
-            assert item_of(waiting_line, ranking) == item
+            assert item_of(line, ranking) == item
 
 
 def test_a_member_for_two_reasons_stays_for_the_second() -> None:
     """An application may be blocked itself and lead to somebody inside."""
     ranking: Ranking[str] = Ranking()
     ranking.put("app", (1,))
-    waiting_line = WaitingLine(ranking, LineOwner())
-    waiting_line.add("app", ranking, ())
-    waiting_line.add("app", ranking, ())
-    waiting_line.remove("app")
-    assert item_of(waiting_line, ranking) == "app"
-    waiting_line.remove("app")
-    assert not waiting_line.members
+    line = WaitingLine(ranking, LineOwner())
+    line.add("app", ranking, ())
+    line.add("app", ranking, ())
+    line.remove("app")
+    assert item_of(line, ranking) == "app"
+    line.remove("app")
+    assert not line.members
 
 
 def test_a_waiting_line_on_which_items_come_and_go_finds_those_that_stayed() -> None:
@@ -131,14 +131,14 @@ def test_a_waiting_line_on_which_items_come_and_go_finds_those_that_stayed() -> 
     ranking: Ranking[int] = Ranking()
     for item in range(2):
         ranking.put(item, (item,))
-    waiting_line = WaitingLine(ranking, LineOwner())
-    waiting_line.add(1, ranking, ())
+    line = WaitingLine(ranking, LineOwner())
+    line.add(1, ranking, ())
     for _ in range(1000):
-        waiting_line.add(0, ranking, ())
-        assert item_of(waiting_line, ranking) == 0
-        waiting_line.remove(0)
-    assert item_of(waiting_line, ranking) == 1
-    assert waiting_line.members == {1: 1}
+        line.add(0, ranking, ())
+        assert item_of(line, ranking) == 0
+        line.remove(0)
+    assert item_of(line, ranking) == 1
+    assert line.members == {1: 1}
 
 
 sized = st.lists(
@@ -162,16 +162,16 @@ def test_the_first_that_fits_is_the_one_that_a_look_at_all_finds(
     owner = Sizes()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(waiting_lines, "CHUNK", chunk)
-        waiting_line = WaitingLine(ranking, owner)
+        line = WaitingLine(ranking, owner)
         for what, item, first, second in history:
             if what == "put":
                 ranking.put(item, (first, item))
-            elif what == "add" and item in ranking and item not in waiting_line.members:
+            elif what == "add" and item in ranking and item not in line.members:
                 owner.wanted[item] = (first, second)
-                waiting_line.add(item, ranking, owner.wanted_by(item))
-            elif what == "remove" and item in waiting_line.members:
-                waiting_line.remove(item)
-            elif what == "leave" and item not in waiting_line.members:
+                line.add(item, ranking, owner.wanted_by(item))
+            elif what == "remove" and item in line.members:
+                line.remove(item)
+            elif what == "leave" and item not in line.members:
                 ranking.discard(item)
             if what == "look":
                 owner.room = {"vcore": first, "memory": second}
@@ -179,19 +179,14 @@ def test_the_first_that_fits_is_the_one_that_a_look_at_all_finds(
             elif what != "add":
                 # It may become less without a word.
                 owner.room = {name: left - (first == 0) for name, left in owner.room.items()}
-            assert all(
-                waiting_line.knows(member, owner.wanted_by(member))
-                for member in waiting_line.members
-            )
-            entries = [
-                ranking.entry(member) for member in waiting_line.members if owner.passes(member)
-            ]
+            assert all(line.knows(member, owner.wanted_by(member)) for member in line.members)
+            entries = [ranking.entry(member) for member in line.members if owner.passes(member)]
             fitting = sorted(entry for entry in entries if entry is not None)
-            assert item_of(waiting_line, ranking) == (fitting[0].item if fitting else None)
+            assert item_of(line, ranking) == (fitting[0].item if fitting else None)
             limit = ranking.entry(item)
             if limit is not None and fitting:
                 expected = None if limit < fitting[0] else fitting[0].key
-                assert key_of(waiting_line, ranking, limit) == expected
+                assert key_of(line, ranking, limit) == expected
 
 
 @pytest.mark.pure
@@ -199,20 +194,20 @@ def test_of_very_many_sizes_few_are_compared() -> None:
     """With those that do not fit all in front, one comparison passes over very many of them."""
     ranking: Ranking[int] = Ranking()
     owner = Sizes()
-    waiting_line = WaitingLine(ranking, owner)
+    line = WaitingLine(ranking, owner)
     for item in range(4000):
         owner.wanted[item] = (5000 - item, 10)
         ranking.put(item, (item,))
-        waiting_line.add(item, ranking, owner.wanted_by(item))
+        line.add(item, ranking, owner.wanted_by(item))
     owner.room = {"vcore": 1500, "memory": 10}
     owner.changes += 1
     owner.asked = 0
-    assert item_of(waiting_line, ranking) == 3500
+    assert item_of(line, ranking) == 3500
     assert owner.asked < 300
     owner.room = {"vcore": 900, "memory": 10}
     owner.changes += 1
     owner.asked = 0
-    assert item_of(waiting_line, ranking) is None
+    assert item_of(line, ranking) is None
     assert owner.asked < 200
 
 
@@ -221,15 +216,15 @@ def test_a_waiting_line_forgets_those_that_have_left() -> None:
     """However many came and went while nobody looked, it is as small as what is there."""
     ranking: Ranking[int] = Ranking()
     owner = Sizes()
-    waiting_line = WaitingLine(ranking, owner)
+    line = WaitingLine(ranking, owner)
     for item in range(5000):
         owner.wanted[item] = (5, 5)
         ranking.put(item, (item,))
-        waiting_line.add(item, ranking, owner.wanted_by(item))
+        line.add(item, ranking, owner.wanted_by(item))
         if item >= 10:
-            waiting_line.remove(item - 10)
+            line.remove(item - 10)
             ranking.discard(item - 10)
-    assert sum(len(chunk.entries) for chunk in waiting_line._chunks) < 100
+    assert sum(len(chunk.entries) for chunk in line._chunks) < 100
 
 
 @pytest.mark.pure
@@ -237,15 +232,15 @@ def test_who_was_small_and_has_gone_is_forgotten() -> None:
     """Those beside him are not compared one by one for his sake for ever."""
     ranking: Ranking[int] = Ranking()
     owner = Sizes()
-    waiting_line = WaitingLine(ranking, owner)
+    line = WaitingLine(ranking, owner)
     for item in range(30):
         owner.wanted[item] = (1 if item == 7 else 9, 9)
         ranking.put(item, (item,))
-        waiting_line.add(item, ranking, owner.wanted_by(item))
-    waiting_line.remove(7)
+        line.add(item, ranking, owner.wanted_by(item))
+    line.remove(7)
     owner.room = {"vcore": 5, "memory": 9}
     for _ in range(2):
         owner.changes += 1
         owner.asked = 0
-        assert item_of(waiting_line, ranking) is None
+        assert item_of(line, ranking) is None
     assert owner.asked == 1
