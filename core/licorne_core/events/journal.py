@@ -14,7 +14,7 @@ MAX_MESSAGE = 1024
 
 
 class EventType(Enum):
-    """Subject kind of an event; the values are those of the wire (spec § 1.4)."""
+    """Kind of an event's subject; the values are those of the wire (spec § 1.4)."""
 
     REQUEST = 1
     APP = 2

@@ -85,7 +85,7 @@ class MemoryPressure:
         self.reason = ""
         """Message of refusals."""
         self.share = 0
-        """Reckoned bytes of each RM if all had the same."""
+        """Equal share of each RM, in reckoned bytes."""
 
     def set(self, shortage: Shortage, reason: str, held: Collection[int]) -> None:
         """From now on; RMs have so many reckoned bytes at the moment."""

@@ -271,7 +271,7 @@ class AgedAsks:
         self._fill(now)
 
     def qualifies(self, place: Place) -> bool:
-        """True if the ask may have it, apart from its age."""
+        """True if the ask qualifies, apart from its age."""
         return waits(place)
 
     def add(self, place: Place, now: float) -> None:

@@ -28,7 +28,7 @@ class OnNode(NamedTuple):
     """Contents of a node."""
 
     change: int
-    """The number of the node's last change by then."""
+    """Number of the node's last change when its contents were read."""
     apps: tuple[tuple[AppId, int], ...]
     """Applications on the node, each with the lowest priority of its possible victims."""
     largest: tuple[tuple[AppId, dict[str, int]], ...]

@@ -52,7 +52,7 @@ def _kept(request: Request, quota: Quota) -> Resources:
 
 
 def _check_promise(partition: Partition, app: Application, request: Request) -> None:
-    """P4: a promise is for an ask that has had victims stopped; it rests while that is assumed."""
+    """P4: an ask with a promise has had victims stopped; the promise rests while it is assumed."""
     at = f"{request!r} of {app.app_id}"
     reservation = request.reservation
     promise = None if reservation is None else partition.reservations.promises.find(reservation)
