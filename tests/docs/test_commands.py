@@ -46,7 +46,7 @@ def test_what_chooses(command: str) -> None:
     """Every option of a command is said to be common to all, or to choose what is shown."""
     text = "\n".join(PAGE.lines)
     [row] = [line for line in PAGE.lines if line.startswith(f"| `{command}` |")]
-    common = set(re.findall(r"--[a-z-]+", text[: text.index("What is shown is chosen by")]))
+    common = set(re.findall(r"--[a-z-]+", text[: text.index("Filters of each command")]))
     contexts = {f"--{key}" for key in VARIABLES} | {"--context", "--help", "--output"}
     own = options_of(command) - common - contexts - {"--follow", "--selector"}
     assert own <= set(re.findall(r"--[a-z-]+", row))
