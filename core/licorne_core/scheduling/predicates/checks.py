@@ -2,7 +2,7 @@
 
 A pass never waits for an answer. Meanwhile the allocation is *assumed*: booked, so that no other
 ask gets the room, and reported to the RM only after it has accepted the node. Answers of the RM are
-kept on the nodes (`predicate_results.py`).
+kept on the nodes (`results.py`).
 
 The RM judges checks one after the other, and an ask whose first node it accepts counts as placed
 for those that follow. So any number of asks may be assumed on one node, each with a check of its
