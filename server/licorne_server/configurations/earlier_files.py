@@ -1,10 +1,5 @@
 """Reads the state directory of earlier versions, which had files instead of a database.
 
-::
-
-They are taken over once, and removed then. A marker of a later format takes their place: earlier
-versions refuse it, and do not start without the contents of the database.
-
 They are taken over once, and removed then. A marker of a later format takes their place: those
 versions refuse it, and do not start without what has moved into the database.
 """

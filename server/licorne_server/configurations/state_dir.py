@@ -82,8 +82,10 @@ class StateDir:
             self._take_lock()
             if not self._file.exists():
                 self._make()
+            found = self._read()
+            # Only a database that can be read takes the place of the files.
             replace_files(self._path / EARLIER, FORMAT)
-            return self._read()
+            return found
         except OSError as error:
             self.close()
             raise SettingsError(f"--state-dir {self._path} cannot be used: {error}") from None
@@ -307,7 +309,9 @@ def _prepare(database: sqlite3.Connection, revisions: Revisions) -> None:
 
 def _commit(database: sqlite3.Connection, rm_id: RmId) -> None:
     database.execute("DELETE FROM records WHERE rm_id = ? AND counts", (rm_id,))
-    database.execute("UPDATE records SET counts = TRUE WHERE rm_id = ?", (rm_id,))
+    done = database.execute("UPDATE records SET counts = TRUE WHERE rm_id = ?", (rm_id,))
+    if done.rowcount != 1:
+        raise OSError(f"the prepared configuration of RM {rm_id} was removed meanwhile")
 
 
 def _remove_others(database: sqlite3.Connection, rm_id: RmId, needed: Collection[str]) -> None:

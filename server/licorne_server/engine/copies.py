@@ -128,9 +128,9 @@ class Copies:
         self._lock.close(Stopped())
         for child in self._children:
             _kill(child)
-        async with self._lock.turn("stop"):
-            # The copy's caller has reaped it.
-            pass
+        # The copy's caller has reaped it by then. Places of those who have waited are not free yet.
+        await self._lock.turns.wait("stop")
+        self._lock.turns.pass_on()
         if self._ending:
             await asyncio.wait(self._ending)
 

@@ -171,10 +171,13 @@ class Engine:
         if self._is_idle and not self._inbox.size:
             # The inbox is empty: the next round has this command's turn only.
             self._is_idle, self._due = False, -inf
-            self._handle(entry)
+            try:
+                self._handle(entry)
+            finally:
+                self._wake.set()
         else:
             self._inbox.put(entry)
-        self._wake.set()
+            self._wake.set()
         effects: list[Effect] = await future
         return effects
 

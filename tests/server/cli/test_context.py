@@ -245,6 +245,8 @@ def test_a_file_of_contexts_is_not_needed_for_a_target(licorne: Command, file: P
         ("contexts: {a: {tls: often}}", ":1:21: contexts.a.tls: expected true or false"),
         ("current: b\ncontexts: {a: {}}", ":1:10: current: there is no context b"),
         ("contexts: [", "not valid YAML"),
+        ('current: "\\UFFFFFFFF"', "not valid YAML"),
+        ('current: "\\U00110000"', "not valid YAML"),
         ("- a", ":1:1: expected a mapping, found a list"),
         ("!!python/object:os.system {}", "tags are not allowed"),
     ],

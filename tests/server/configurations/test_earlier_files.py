@@ -54,6 +54,15 @@ def test_first_files_had_no_extra_configurations(of_files: Path, opened: Opened)
     assert sorted(opened()[1], key=repr) == sorted(OF_FILES, key=repr)
 
 
+def test_files_stay_where_the_database_is_of_no_use(of_files: Path, opened: Opened) -> None:
+    """They are removed once the database was read, which an empty one cannot be."""
+    (of_files / "state.sqlite").touch()
+    with pytest.raises(SettingsError, match="not of format"):
+        opened()
+    (of_files / "state.sqlite").unlink()
+    assert sorted(opened()[1], key=repr) == sorted(OF_FILES, key=repr)
+
+
 def test_files_are_taken_over_whole_or_not_at_all(
     of_files: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:

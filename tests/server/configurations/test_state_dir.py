@@ -113,6 +113,18 @@ def test_prepared_does_not_count_before_it_is_committed(opened: Opened) -> None:
     assert opened()[1] == [after]
 
 
+def test_commit_of_what_is_gone_is_told_of(opened: Opened) -> None:
+    """An RM that was forgotten meanwhile has nothing stored, and what counted stays."""
+    directory, _ = opened()
+    directory.write(revisions_of("other", A))
+    after = revisions_of("rm", A, B)
+    directory.prepare(after)
+    directory.drop(RmId("rm"))
+    with pytest.raises(OSError, match="RM rm was removed meanwhile"):
+        directory.commit(after)
+    assert opened()[1] == [revisions_of("other", A)]
+
+
 def rows(folder: Path) -> dict[str, list[tuple[object, ...]]]:
     """All that the database has, as another program reads it."""
     with closing(sqlite3.connect(folder / "state.sqlite")) as database:

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
 from licorne_server.engine.copied_process import Spent
-from licorne_server.engine.copies import MOST_OF_PEER, RETRY_AFTER, Copies, Question
+from licorne_server.engine.copies import MOST, MOST_OF_PEER, RETRY_AFTER, Copies, Question
 from licorne_server.engine.pauses import Pauses
 from licorne_server.fair import TimeSlices
 from licorne_server.serving.app import Server
@@ -202,6 +202,22 @@ async def test_a_copy_ends_with_the_server(server: Server, shim: Shim, sleeper: 
         with pytest.raises(Stopped):
             await task
     assert not is_there(pid)
+
+
+async def test_a_server_with_a_full_line_of_plans_stops(
+    server: Server, shim: Shim, sleeper: Sleeper
+) -> None:
+    """As many plans wait as may: stopping takes none of their places."""
+    await shim.set_up()
+    plans = [asked(server.copies, sleeper)]
+    await sleeper.pid()
+    peers = [f"peer-{number % (MOST // MOST_OF_PEER)}" for number in range(MOST)]
+    plans += [asked(server.copies, sleeper, peer) for peer in peers]
+    await eventually(lambda: server.copies.waiting == MOST)
+    await server.copies.stop()
+    for task in plans:
+        with pytest.raises(Stopped):
+            await task
 
 
 async def test_a_copy_that_computes_too_long_is_ended(

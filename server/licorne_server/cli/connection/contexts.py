@@ -98,7 +98,8 @@ def read() -> Contexts:
         return Contexts()
     except OSError as error:
         raise ContextError(f"cannot read {file}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    # Escapes of characters that do not exist are errors of Python's, not of the parser's.
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         reader.problems.append(_why_not_yaml(error))
     if reader.problems:
         raise ContextError("\n".join(f"{file}:{problem}" for problem in reader.problems))
