@@ -3,22 +3,10 @@
 from random import Random
 
 from licorne_core.model.quotas import Quota, excess, first_exceeded, within_max
-from licorne_core.values.ids import AppId
+from licorne_core.model.trackers import Tracker
+from licorne_core.values.ids import QueuePath
 
 TYPES = ("gpu", "memory", "vcore")
-
-
-class Plain(Quota):
-    """A quota that counts no applications."""
-
-    @property
-    def started_applications(self) -> int:
-        """None."""
-        return 0
-
-    def counts(self, app_id: AppId) -> bool:
-        """None is counted."""
-        return False
 
 
 def some_amounts(random: Random) -> dict[str, int]:
@@ -28,7 +16,8 @@ def some_amounts(random: Random) -> dict[str, int]:
 
 def some_quota(random: Random) -> Quota:
     """One with or without a maximum, strict or not, and maybe with something kept for promises."""
-    quota = Plain(strict=random.random() < 0.5)
+    quota = Tracker("user", "ann", QueuePath("root"))
+    quota.strict = random.random() < 0.5
     quota.max = None if random.random() < 0.2 else some_amounts(random)
     quota.allocated = some_amounts(random) if random.random() < 0.7 else {}
     quota.kept = some_amounts(random) if random.random() < 0.3 else {}
