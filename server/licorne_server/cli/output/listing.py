@@ -1,6 +1,6 @@
 """Listings: the columns of a table, its order, and the names of the items.
 
-A command declares one `Listing` and gives its arguments with `add_listing_arguments`. `forms.py`
+A command declares one `Listing` and gives its arguments with `add_listing_arguments`. `printer.py`
 prints it in every form, and `watch.py` as it changes.
 """
 
