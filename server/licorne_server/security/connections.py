@@ -3,8 +3,8 @@
 gRPC closes connections that are idle or do not finish their handshake, and ends streams that it
 has too many of. It does not bound frames that belong to no message: SETTINGS, PING, WINDOW_UPDATE,
 frames of unknown kinds, streams that are opened and reset. Nor does it keep one host from taking
-all connections. So the kernel's count of received bytes is compared, once a second, with what the
-calls of a connection explain, and a connection that has received far more is cut. PING, SETTINGS
+all connections. So the kernel's count of received bytes is compared, up to ten times a second, with
+what the calls of a connection explain, and a connection that has received far more is cut. PING, SETTINGS
 and calls of unknown methods have answers that never reach Python either. gRPC does not always
 hold a PING flood to its `max_ping_strikes`: while it is writing answers it may never close. So a
 connection that has made no call is cut as well once it was sent more than a few thousand answers.
@@ -30,7 +30,13 @@ from licorne_server.wire.caps import MAX_MESSAGE_BYTES
 
 log = structlog.get_logger("core.connections")
 
-SWEEP_SECONDS = 1.0
+SWEEP_SECONDS = 0.001
+"""Seconds between two sweeps for each open file: sweeps take the same part of a processor, however many
+files are open."""
+
+SHORTEST_SWEEP, LONGEST_SWEEP = 0.1, 1.0
+"""Bounds of that, in seconds. The longer a flood lasts, the more gRPC reads in one step at its end."""
+
 SLICE = 64
 """Files that are looked at in one go."""
 
@@ -53,6 +59,9 @@ CALLER_BYTES = 16 * 1024 * 1024
 
 STREAM_BYTES = MAX_MESSAGE_BYTES
 """Additional bytes for each stream of an RM: a message may be on its way while another is read."""
+
+UNREAD_PIECES = 16
+"""Pieces of a mebibyte that are dropped of a connection that is cut."""
 
 FORGIVEN_BYTES = 64 * 1024
 """Unexplained bytes that are forgiven each second: pings, flow control."""
@@ -134,6 +143,7 @@ class Connection:
         self.debt = 0
         self.resets = 0
         self.reset_debt = 0
+        self.is_cut = False
 
     def judge(self, received: int, seconds: float, answered: int = 0) -> str:
         """The reason to cut the connection, or the empty text.
@@ -156,6 +166,25 @@ class Connection:
         if self.reset_debt > RESETS:
             return "too many calls cancelled"
         return ""
+
+    def cut(self, copy: socket.socket, reason: str) -> None:
+        """End the connection, whose socket this is.
+
+        gRPC reads all that was received before it sees the end, so that is dropped. It tries each of
+        its answers in vain where it cannot write, and serves no other connection meanwhile; so the way
+        to the peer is shut only where the end is not seen for a sweep.
+        """
+        if self.is_cut:
+            copy.shutdown(socket.SHUT_RDWR)
+            return
+        self.is_cut = True
+        host, port = self.address
+        log.warning("connection cut", host=host, port=port, reason=reason)
+        with suppress(BlockingIOError):
+            for _ in range(UNREAD_PIECES):
+                if not copy.recv(1024 * 1024, socket.MSG_DONTWAIT | socket.MSG_TRUNC):
+                    break
+        copy.shutdown(socket.SHUT_RD)
 
 
 class Connections:
@@ -204,7 +233,8 @@ class Connections:
         loop = asyncio.get_running_loop()
         last = loop.time()
         while True:
-            await asyncio.sleep(SWEEP_SECONDS)
+            files = len(self._sockets) + len(self._others)
+            await asyncio.sleep(min(max(SHORTEST_SWEEP, files * SWEEP_SECONDS), LONGEST_SWEEP))
             now = loop.time()
             try:
                 await self._sweep(now - last)
@@ -255,9 +285,7 @@ class Connections:
                 answered, received = _TCP_INFO.unpack(info)
                 reason = item.judge(received, seconds, answered)
                 if reason:
-                    host, port = item.address
-                    log.warning("connection cut", host=host, port=port, reason=reason)
-                    copy.shutdown(socket.SHUT_RDWR)
+                    item.cut(copy, reason)
 
     def _identified(self, copy: socket.socket) -> Connection | None:
         """The connection that a socket is; None if it is not one of the port."""

@@ -1,6 +1,7 @@
 """Which connections are cut: what their calls explain is counted against what was received."""
 
 import asyncio
+import socket
 from typing import Any, NamedTuple
 
 import grpc
@@ -147,3 +148,20 @@ def test_connection_is_found_by_any_form_of_its_address(one: str, other: str) ->
     known = Connections(PeerBounds())
     assert known.link(one) is known.link(other)
     assert known.link(one) is not known.link(one + "1")
+
+
+def test_cut_drops_what_was_received_and_then_shuts_the_way_to_the_peer() -> None:
+    """The first cut leaves nothing to read, and a second one, where that was not seen, nothing to write."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        peer = socket.create_connection(listener.getsockname())
+        served, address = listener.accept()
+    with peer, served:
+        item = Connection(address, Link())
+        peer.sendall(bytes(65536))
+        assert served.recv(1, socket.MSG_PEEK)
+        item.cut(served, "a reason")
+        assert served.recv(65536) == b""
+        served.sendall(b"answer")
+        item.cut(served, "a reason")
+        with pytest.raises(BrokenPipeError):
+            served.sendall(b"answer")
