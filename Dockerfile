@@ -17,11 +17,12 @@ RUN python -m venv /opt/build \
  && python -m venv /opt/licorne \
  && /opt/licorne/bin/pip install --require-hashes --only-binary :all: -r constraints/runtime.txt
 COPY pyproject.toml hatch_build.py native.py README.md LICENSE ./
+COPY clients/cli clients/cli
 COPY clients/python clients/python
 COPY core core
 COPY server server
 # What is ours is built with the locked tools, and brings nothing else with it; its hot modules are compiled.
-RUN HATCH_BUILD_HOOK_ENABLE_CUSTOM=true /opt/build/bin/pip wheel --no-index --no-deps --no-build-isolation --wheel-dir /wheels ./clients/python . \
+RUN HATCH_BUILD_HOOK_ENABLE_CUSTOM=true /opt/build/bin/pip wheel --no-index --no-deps --no-build-isolation --wheel-dir /wheels ./clients/python ./clients/cli . \
  && /opt/licorne/bin/pip install --no-index --no-deps /wheels/*.whl \
  && /opt/licorne/bin/pip check
 # The fast form, on a fast interpreter: an image without either is not built.

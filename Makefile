@@ -41,12 +41,12 @@ help:
 
 install: $(INSTALLED) ## make .venv with the server, the client and the tools
 
-$(RUNTIME): pyproject.toml clients/python/pyproject.toml constraints.txt
+$(RUNTIME): pyproject.toml clients/python/pyproject.toml clients/cli/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed; say make PYTHON=...")'
 	@echo 'Setting up .venv with the server and the client: about a minute, the first time only ...' >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(PIP_INSTALL) --upgrade 'pip>=25.1'
-	@$(PIP_INSTALL) -c constraints.txt -e clients/python -e .
+	@$(PIP_INSTALL) -c constraints.txt -e clients/python -e clients/cli -e .
 	@touch $@
 
 $(INSTALLED): $(RUNTIME)
@@ -121,6 +121,7 @@ pure: install ## take away what `make native` has compiled
 dist: install ## into dist/: wheels and sources of client and server, and the server compiled for this machine
 	@rm -rf dist
 	@$(BIN)/uv build --quiet --out-dir dist clients/python
+	@$(BIN)/uv build --quiet --out-dir dist clients/cli
 	@$(BIN)/uv build --quiet --out-dir dist .
 	@HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/uv build --quiet --wheel --out-dir dist .
 	@ls dist/*.whl dist/*.tar.gz
@@ -241,11 +242,11 @@ format: install ## put the code into its format
 constraints: ## take the newest versions that fit, and write them down
 	@$(PYTHON) -m venv .venv-new
 	@.venv-new/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
-	@.venv-new/bin/python -m pip install --quiet ./clients/python . --group dev --group deploy
+	@.venv-new/bin/python -m pip install --quiet ./clients/python ./clients/cli . --group dev --group deploy
 	@{ echo '# The versions that the tests ran with. Rewritten by `make constraints`.'; \
-	  .venv-new/bin/python -m pip freeze --all --exclude pip --exclude licorne-client --exclude licorne-server; } > constraints.txt
+	  .venv-new/bin/python -m pip freeze --all --exclude pip --exclude licorne-cli --exclude licorne-client --exclude licorne-server; } > constraints.txt
 	@mkdir -p constraints
-	@$(LOCK) --no-emit-package licorne-client --extra otel pyproject.toml -o constraints/runtime.txt
+	@$(LOCK) --no-emit-package licorne-cli --no-emit-package licorne-client --extra otel pyproject.toml -o constraints/runtime.txt
 	@printf '%s\n' hatchling $(COMPILING) | $(LOCK) - -o constraints/build.txt
 	@rm -rf .venv-new
 

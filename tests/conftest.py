@@ -13,7 +13,7 @@ import structlog
 
 import acceptance
 import folder_times
-from licorne_server.cli.connection.contexts import PATH_VARIABLE
+from licorne_cli.connection.contexts import PATH_VARIABLE
 from licorne_server.process.build_info import COMPILED, build_info
 from support import seeds
 from support.surroundings import guard_default_addresses, is_meant_for_others

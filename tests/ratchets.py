@@ -14,7 +14,8 @@ CORE = ROOT / "core" / "licorne_core"
 SERVER = ROOT / "server" / "licorne_server"
 CLIENT = ROOT / "clients" / "python" / "licorne"
 GENERATED = (CLIENT / "v1", CLIENT / "si")
-CLI, BENCH, PAGE = SERVER / "cli", SERVER / "bench", SERVER / "http" / "ui"
+CLI = ROOT / "clients" / "cli" / "licorne_cli"
+COMMANDS, BENCH, PAGE = SERVER / "commands", SERVER / "bench", SERVER / "http" / "ui"
 WAITING_ROOM = CORE / "scheduling"
 WAKERS = {"changes", "wakeups"}
 """Who is told what has changed, so that others are looked at again."""
@@ -37,6 +38,10 @@ def _files(folder: Path, *apart: Path) -> list[Path]:
     ]
 
 
+def _product() -> list[Path]:
+    return [path for package in (CORE, SERVER, CLIENT, CLI) for path in _files(package)]
+
+
 def _lines(files: Iterable[Path]) -> int:
     return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files)
 
@@ -53,7 +58,7 @@ def _entries(package: Path) -> int:
 def _files_of_a_field() -> int:
     """How many files of the product know of the headroom that a queue's report has."""
     shown = [*(ROOT / "proto").rglob("*.proto"), *PAGE.rglob("*.js")]
-    files = [*_files(CORE), *_files(SERVER), *_files(CLIENT), *shown]
+    files = [*_product(), *shown]
     return sum(A_FIELD.search(path.read_text(encoding="utf-8")) is not None for path in files)
 
 
@@ -83,10 +88,10 @@ def _one_ask() -> Trace:
 
 MEASURES: dict[str, Callable[[], int]] = {
     "lines of the core": lambda: _lines(_files(CORE)),
-    "lines of the server": lambda: _lines(_files(SERVER, CLI, BENCH, PAGE)),
-    "lines of the command line": lambda: _lines(_files(CLI)),
+    "lines of the server": lambda: _lines(_files(SERVER, COMMANDS, BENCH, PAGE)),
+    "lines of the command line": lambda: _lines([*_files(CLI), *_files(COMMANDS)]),
     "lines of the tests": lambda: _lines(_files(ROOT / "tests")),
-    "modules of the product": lambda: len([*_files(CORE), *_files(SERVER), *_files(CLIENT)]),
+    "modules of the product": lambda: len(_product()),
     "entries of the core": lambda: _entries(CORE),
     "entries of the server": lambda: _entries(SERVER),
     "modules of one ask": lambda: len(_one_ask().modules),

@@ -5,7 +5,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from licorne_server.cli.commands import parser_for
+from licorne_cli.commands import parser_for
 from licorne_server.process.build_info import COMPILED, PURE, BuildInfo
 from support.deploy.composition import mounts, ours
 

@@ -11,7 +11,16 @@ import pytest
 from ratchets import MEASURES, OF_PURE, TABLE
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = ("core", "server", "clients/python", "clients/conformance", "docs", "proto", "tests")
+SOURCES = (
+    "core",
+    "server",
+    "clients/python",
+    "clients/cli",
+    "clients/conformance",
+    "docs",
+    "proto",
+    "tests",
+)
 GENERATED = ("clients/python/licorne/v1", "clients/python/licorne/si")
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 70

@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 LOCKS = ROOT / "constraints"
-OURS = {"licorne-client", "licorne-server"}
+OURS = {"licorne-cli", "licorne-client", "licorne-server"}
 
 
 def entries(path: Path) -> list[str]:
@@ -70,7 +70,7 @@ def test_runtime_lock_has_all_that_the_server_needs_and_nothing_of_development()
 def test_build_lock_has_the_build_backend() -> None:
     """Our own packages are built without a look at an index."""
     locked = pinned(LOCKS / "build.txt")
-    for project in (ROOT, ROOT / "clients/python"):
+    for project in (ROOT, ROOT / "clients/python", ROOT / "clients/cli"):
         wanted = tomllib.loads((project / "pyproject.toml").read_text())["build-system"]["requires"]
         for requirement in map(Requirement, wanted):
             assert requirement.specifier.contains(locked[requirement.name])

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from licorne_cli.commands import main
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.options import AskBackoff
-from licorne_server.cli.commands import main
-from licorne_server.cli.local.serve.http import add_http_arguments, http_settings
-from licorne_server.cli.local.serve.peers import add_peer_arguments, peer_bounds
-from licorne_server.cli.local.serve.rms import add_rm_arguments, rm_bounds
-from licorne_server.cli.local.serve.traces import add_trace_arguments, trace_settings
+from licorne_server.commands.serve.http import add_http_arguments, http_settings
+from licorne_server.commands.serve.peers import add_peer_arguments, peer_bounds
+from licorne_server.commands.serve.rms import add_rm_arguments, rm_bounds
+from licorne_server.commands.serve.traces import add_trace_arguments, trace_settings
 from licorne_server.process.peer_bounds import raise_file_limit
 from licorne_server.process.settings import Address, Settings, SettingsError, Tls
 from licorne_server.security.tokens import token_files

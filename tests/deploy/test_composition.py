@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from licorne_cli.commands import parser_for
+from licorne_cli.connection.target import VARIABLES
 from licorne_server.__main__ import settings_of
-from licorne_server.cli.commands import parser_for
-from licorne_server.cli.connection.target import VARIABLES
 from support.deploy.composition import OURS, composition, mounts, ours, services
 from support.docs.pages import ROOT
 

@@ -3,7 +3,7 @@
 import shlex
 from collections import defaultdict
 
-from licorne_server.cli.commands import parser_for
+from licorne_cli.commands import parser_for
 from support.docs.checkouts import ROOT
 
 UNIT = ROOT / "deploy/systemd/licorne.service"

@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from licorne_server.cli import exit_codes
-from licorne_server.cli.commands import COMMANDS, parser_for
-from licorne_server.cli.config import diff as config_diff
-from licorne_server.cli.config import plan as config_plan
-from licorne_server.cli.connection.target import DEFAULT_TARGET, VARIABLES
-from licorne_server.cli.output import listing
-from licorne_server.cli.parsing.completion import SHELLS
-from licorne_server.cli.parsing.completion_spec import specs_of
+from licorne_cli import exit_codes
+from licorne_cli.commands import COMMANDS, parser_for
+from licorne_cli.config import diff as config_diff
+from licorne_cli.config import plan as config_plan
+from licorne_cli.connection.target import DEFAULT_TARGET, VARIABLES
+from licorne_cli.output import listing
+from licorne_cli.parsing.completion import SHELLS
+from licorne_cli.parsing.completion_spec import specs_of
 from support.docs.pages import Page, code_spans
 
 PAGE = Page("docs/commands.md")

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from licorne_cli.connection.contexts import PATH_VARIABLE
 from licorne_core.config import load
-from licorne_server.cli.connection.contexts import PATH_VARIABLE
 from licorne_server.configurations.state_dir import DATABASE
 from support.docs.commands import Served, Shell, commands, populate, serving
 from support.docs.deploy_commands import try_deploying

@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
+from licorne_cli.commands import parser_for
+from licorne_cli.connection.target import VARIABLES
 from licorne_server.__main__ import settings_of
-from licorne_server.cli.commands import parser_for
-from licorne_server.cli.connection.target import VARIABLES
 from licorne_server.process.peer_bounds import RESERVE, PeerBounds
 from support.docs.pages import ROOT, Page, code_spans
 
@@ -120,7 +120,7 @@ def asked_for(tree: ast.Module) -> Iterator[str]:
 
 def test_the_environment() -> None:
     """The table has every variable that server, commands and clients look at, and no others."""
-    folders = [ROOT / folder for folder in ("server", "core", "clients/python")]
+    folders = [ROOT / folder for folder in ("server", "core", "clients/python", "clients/cli")]
     trees = [ast.parse(path.read_text("utf-8")) for each in folders for path in each.rglob("*.py")]
     looked_at = {name for tree in trees for name in asked_for(tree)} | set(VARIABLES.values())
     rows = OPERATING.table("Environment")

@@ -120,7 +120,8 @@ def tried(defect: Defect, tree: Path) -> str:
 
 def play(tree: Path, tests: Sequence[str]) -> tuple[int | None, str]:
     """Run tests in a copy until the first fails; exit code, None without one, and output."""
-    sources = (tree / "core", tree / "server", tree / "clients" / "python")
+    clients = tree / "clients"
+    sources = (tree / "core", tree / "server", clients / "python", clients / "cli")
     environment = {
         **os.environ,
         "CI": "1",

@@ -10,7 +10,12 @@ from pathlib import Path
 
 from mutants.operators import Code, Operator
 
-PACKAGES = ("core/licorne_core", "server/licorne_server", "clients/python/licorne")
+PACKAGES = (
+    "core/licorne_core",
+    "server/licorne_server",
+    "clients/python/licorne",
+    "clients/cli/licorne_cli",
+)
 """Where the sources are. What was generated is below `v1` and `si` of the client."""
 GENERATED = ("clients/python/licorne/v1", "clients/python/licorne/si")
 _DEFINED = re.compile(r"^\s*(?:(?:async )?def |class )?(\w+)\b(?=.*[=:(])", re.MULTILINE)

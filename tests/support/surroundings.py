@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import grpc
 import pytest
 
-from licorne_server.cli.connection.target import DEFAULT_PORT
-from licorne_server.cli.server.healthcheck import HERE
+from licorne_cli.connection.target import DEFAULT_PORT
+from licorne_cli.server.healthcheck import HERE
 
 CLOSED = "127.0.0.1:1"
 """A target at which nobody listens."""

@@ -19,7 +19,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-PRODUCT = ("core/licorne_core", "server/licorne_server", "clients/python/licorne")
+PRODUCT = (
+    "core/licorne_core",
+    "server/licorne_server",
+    "clients/python/licorne",
+    "clients/cli/licorne_cli",
+)
 """What is looked at."""
 ALSO_USING = ("clients/examples", "clients/conformance", "docs", "deploy", "native.py")
 """What is of the project too, and may use the product."""

@@ -13,7 +13,7 @@ from licorne_server.process.build_info import BuildInfo, build_info
 PROGRAM = Path(__file__).with_name("command.py")
 ABOUT_SECONDS = 60.0
 SHOWN_LINES = 5
-ROOTS = ("core", "server", "clients/python")
+ROOTS = ("core", "server", "clients/python", "clients/cli")
 """The folders of a checkout in which packages begin."""
 
 

@@ -45,8 +45,8 @@ from licorne_core.values.resources import Resources
 from licorne_server.bench.driver import BenchError
 from licorne_server.bench.growth.world import START, parsed
 from licorne_server.bench.utilisation_loads import Load, application_of, ask_of, created
-from licorne_server.cli.local.demo.scenes import Submission
-from licorne_server.cli.local.demo.world import rounds
+from licorne_server.commands.demo.scenes import Submission
+from licorne_server.commands.demo.world import rounds
 
 ROUND = 60.0
 """Seconds of the unit in which the times of a world are given."""

@@ -8,7 +8,7 @@ from licorne_core.messages.commands import NewApplication, NodeAction, NodeUpdat
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.identity import UserGroup
 from licorne_core.values.ids import AllocationKey, AppId, NodeId
-from licorne_server.cli.local.demo.world import Profile, World, nodes, world, worlds
+from licorne_server.commands.demo.world import Profile, World, nodes, world, worlds
 
 MIXED_QUEUES = """\
 partitions:

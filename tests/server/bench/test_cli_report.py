@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from licorne_cli.connection.failures import UsageError
 from licorne_server.__main__ import main
 from licorne_server.bench.driver import BenchError
 from licorne_server.bench.growth.measure import Point
 from licorne_server.bench.load import Options
 from licorne_server.bench.report import Run
 from licorne_server.bench.scenarios import Scenario, Wire
-from licorne_server.cli.connection.failures import UsageError
-from licorne_server.cli.local.bench.report import need_matplotlib
+from licorne_server.commands.bench.report import need_matplotlib
 
 TINY = ("--nodes", "5", "--pods", "50")
 RUN = {"allocations_per_second": 1000.0, "cpu_us_per_allocation": 10.0, "peak_rss_mib": 70.0}
@@ -35,7 +35,7 @@ def faked(monkeypatch: pytest.MonkeyPatch, *, fails: bool = False) -> None:
             size=size, rounds=3, allocations=10, us_per_allocation=10.0, asks=10, us_per_ask=3.0
         )
 
-    monkeypatch.setattr("licorne_server.cli.local.bench.runs.run_once", run_once)
+    monkeypatch.setattr("licorne_server.commands.bench.runs.run_once", run_once)
     monkeypatch.setattr("licorne_server.bench.growth.measure.measured", measured)
 
 
@@ -73,7 +73,7 @@ def test_a_folder_that_cannot_be_written_is_refused_at_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Nothing is measured, and the message names the folder."""
-    monkeypatch.setattr("licorne_server.cli.local.bench.runs.run_once", None)
+    monkeypatch.setattr("licorne_server.commands.bench.runs.run_once", None)
     monkeypatch.setattr("licorne_server.bench.growth.measure.measured", None)
     (tmp_path / "file").touch()
     folder = tmp_path / where
@@ -111,7 +111,7 @@ def test_a_report_of_two_servers_has_their_ratios(tmp_path: Path) -> None:
 def test_a_report_needs_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says how to get it, before anything is measured."""
     need_matplotlib()
-    monkeypatch.setattr("licorne_server.cli.local.bench.report.find_spec", lambda _: None)
+    monkeypatch.setattr("licorne_server.commands.bench.report.find_spec", lambda _: None)
     with pytest.raises(UsageError, match=r"pip install 'licorne-server\[report\]'"):
         need_matplotlib()
     assert main(["bench", "core", "--report", "nowhere"]) == 1

@@ -22,7 +22,7 @@ from licorne_server.bench.isolation.attack import RM, Ground
 from licorne_server.bench.isolation.catalogue import ATTACKS
 from licorne_server.bench.isolation.waits import waits
 from licorne_server.bench.report import Run
-from licorne_server.cli.local.bench.isolation import COLUMNS
+from licorne_server.commands.bench.isolation import COLUMNS
 from licorne_server.wire.caps import MAX_ITEM_BYTES, MAX_MESSAGE_BYTES
 
 SMOKE = "asks"

@@ -13,7 +13,7 @@ from licorne_server.__main__ import main
 from licorne_server.bench.driver import BenchError
 from licorne_server.bench.utilisation import Figures, is_due, played
 from licorne_server.bench.utilisation_loads import Load, loads
-from licorne_server.cli.local.bench.utilisation import COLUMNS, show
+from licorne_server.commands.bench.utilisation import COLUMNS, show
 
 FAKE_RM, MIXED, STOPPED = loads()
 TOLERATED = 1.0

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from licorne_cli.commands import COMMANDS
+from licorne_cli.parsing.completion import SHELLS
 from licorne_server.__main__ import main
-from licorne_server.cli.commands import COMMANDS
-from licorne_server.cli.parsing.completion import SHELLS
 from support.peers.shim import PATIENCE
 from support.peers.town import Town
 

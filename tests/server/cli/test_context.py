@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from licorne_cli.commands import parser_for
+from licorne_cli.connection import target
+from licorne_cli.connection.contexts import PATH_VARIABLE
+from licorne_cli.connection.target import DEFAULT_TARGET, VARIABLES, settle
 from licorne_server.__main__ import main
-from licorne_server.cli.commands import parser_for
-from licorne_server.cli.connection import target
-from licorne_server.cli.connection.contexts import PATH_VARIABLE
-from licorne_server.cli.connection.target import DEFAULT_TARGET, VARIABLES, settle
 from support.peers.shim import serving
 from support.peers.town import Result, Town
 

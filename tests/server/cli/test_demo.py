@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from licorne_server.__main__ import main
-from licorne_server.cli.local.demo.command import LONGEST_SECONDS
+from licorne_server.commands.demo.command import LONGEST_SECONDS
 from support.cli.tty import ORDINARY, Tty
 
 

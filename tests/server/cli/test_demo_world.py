@@ -3,8 +3,8 @@
 import pytest
 
 from licorne_core.config import load
-from licorne_server.cli.local.demo.scenes import BORROWING, CLAIMING, NIGHTLY, SIMULATION
-from licorne_server.cli.local.demo.world import World, worlds
+from licorne_server.commands.demo.scenes import BORROWING, CLAIMING, NIGHTLY, SIMULATION
+from licorne_server.commands.demo.world import World, worlds
 
 
 @pytest.mark.parametrize("world", worlds(), ids=lambda world: world.rm_id)

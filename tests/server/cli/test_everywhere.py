@@ -10,7 +10,7 @@ from licorne import Rejected
 from licorne.si.v1.si_pb2 import EventRecord
 from licorne.v1.state_pb2 import Event, ListEventsRequest, ListEventsResponse
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.cli.nouns.events import first_since
+from licorne_cli.nouns.events import first_since
 from support.peers.town import Town
 
 

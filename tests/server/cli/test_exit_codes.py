@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from licorne_cli.commands import COMMANDS
 from licorne_server.__main__ import main
-from licorne_server.cli.commands import COMMANDS
 from support.peers.shim import PATIENCE, serving
 from support.peers.town import Shell, Town
 
@@ -210,7 +210,7 @@ def test_interrupted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: str) -> object:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("licorne_server.cli.commands.import_module", interrupted)
+    monkeypatch.setattr("licorne_cli.commands.import_module", interrupted)
     assert main(["nodes"]) == 130
 
 

@@ -5,7 +5,7 @@ import signal
 import sys
 from itertools import islice
 
-from licorne_server.cli.local.demo.world import rounds, worlds
+from licorne_server.commands.demo.world import rounds, worlds
 from licorne_server.testing import serve
 
 

@@ -4,8 +4,8 @@ import shlex
 
 import pytest
 
+from licorne_cli.commands import COMMANDS, module_of, parser_for
 from licorne_server.__main__ import main
-from licorne_server.cli.commands import COMMANDS, module_of, parser_for
 
 EXAMPLES = [
     *(example for name in COMMANDS for example in module_of(name).EXAMPLES),

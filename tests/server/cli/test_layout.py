@@ -4,10 +4,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import licorne_server.cli
+import licorne_cli
 
-CLI = Path(licorne_server.cli.__file__).parent
-LOCAL = CLI / "local"
+CLI = Path(licorne_cli.__file__).parent
 MOST_AT_THE_TOP = 12
 LEFT = {
     # The build that runs here.
@@ -23,7 +22,7 @@ LEFT = {
     ("config/submission_file.py", "licorne_core.values.priorities"),
     ("config/submit.py", "licorne_core.values.errors"),
 }
-"""The modules outside of `local` that import the core or the service, and what they import."""
+"""The modules that import the core or the service, and what they import."""
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -35,35 +34,15 @@ def imported(path: Path) -> Iterator[str]:
             yield node.module
 
 
-def is_of_the_server(module: str) -> bool:
-    """Whether it is the core's or the service's, and not the command line's own."""
-    return module.split(".", maxsplit=1)[0] in ("licorne_core", "licorne_server") and not (
-        f"{module}.".startswith("licorne_server.cli.")
-    )
-
-
 def test_commands_need_the_client_alone() -> None:
-    """Outside of `local` nothing imports the core or the service, but for what is listed."""
+    """Nothing imports the core or the service, but for what is listed."""
     found = {
         (path.relative_to(CLI).as_posix(), module)
         for path in CLI.rglob("*.py")
-        if not path.is_relative_to(LOCAL)
         for module in imported(path)
-        if is_of_the_server(module)
+        if module.split(".", maxsplit=1)[0] in ("licorne_core", "licorne_server")
     }
     assert found == LEFT
-
-
-def test_nothing_else_needs_local() -> None:
-    """No command outside of `local` imports a module of it, so that it can stay behind."""
-    found = {
-        path
-        for path in CLI.rglob("*.py")
-        if not path.is_relative_to(LOCAL)
-        for module in imported(path)
-        if module.startswith("licorne_server.cli.local")
-    }
-    assert not found
 
 
 def test_the_top_is_short() -> None:

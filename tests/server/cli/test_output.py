@@ -7,7 +7,7 @@ import pytest
 from google.protobuf import json_format
 
 from licorne.v1.state_pb2 import ListQueuesResponse, Queue
-from licorne_server.cli.output.text import (
+from licorne_cli.output.text import (
     human_amount,
     human_resources,
     human_text,
@@ -66,7 +66,7 @@ def test_a_terminal_gets_colours_and_the_same_text(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """States are coloured, brackets are no markup, and nothing is cut."""
-    monkeypatch.setattr("licorne_server.cli.output.text.is_terminal", lambda _: True)
+    monkeypatch.setattr("licorne_cli.output.text.is_terminal", lambda _: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "140")
@@ -86,7 +86,7 @@ def test_a_number_that_heads_an_item_says_of_what_it_is(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a terminal is too narrow for a table, and a number would stand alone."""
-    monkeypatch.setattr("licorne_server.cli.output.text.is_terminal", lambda _: True)
+    monkeypatch.setattr("licorne_cli.output.text.is_terminal", lambda _: True)
     monkeypatch.setenv("COLUMNS", "30")
     monkeypatch.setenv("NO_COLOR", "1")
     long = "word " * 8

@@ -13,12 +13,12 @@ from licorne.v1.state_pb2 import (
     Queue,
     TaskGroup,
 )
+from licorne_cli.nouns.apps import print_one
+from licorne_cli.nouns.explain import print_explanation
+from licorne_cli.nouns.queues import QUEUES
+from licorne_cli.output.printer import Printer
+from licorne_cli.output.text import to_plain
 from licorne_core.scheduling.preemption.ledger import PreemptionRule
-from licorne_server.cli.nouns.apps import print_one
-from licorne_server.cli.nouns.explain import print_explanation
-from licorne_server.cli.nouns.queues import QUEUES
-from licorne_server.cli.output.printer import Printer
-from licorne_server.cli.output.text import to_plain
 from licorne_server.serving.app import Server
 from support.core.victims import TIME, victim
 from support.peers.shim import Shim

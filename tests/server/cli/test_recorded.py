@@ -13,12 +13,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from licorne_cli.commands import COMMANDS, parser_for
+from licorne_cli.connection.contexts import PATH_VARIABLE
+from licorne_cli.connection.target import VARIABLES
+from licorne_cli.nouns import apps, event_filters
+from licorne_cli.parsing.parser import ForCommands, commands_of
 from licorne_server.__main__ import main
-from licorne_server.cli.commands import COMMANDS, parser_for
-from licorne_server.cli.connection.contexts import PATH_VARIABLE
-from licorne_server.cli.connection.target import VARIABLES
-from licorne_server.cli.nouns import apps, event_filters
-from licorne_server.cli.parsing.parser import ForCommands, commands_of
 from licorne_server.testing import VirtualClock
 from support.peers.town import CONFIG, busy_town
 from support.recorded import compact, compare

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from licorne.v1.state_pb2 import ResourceManager, RmAmounts
-from licorne_server.cli.nouns.rms import COUNTED, RMS
+from licorne_cli.nouns.rms import COUNTED, RMS
 from support.peers.shim import RawSession, Shim, connected, hang_up, serving
 from support.peers.town import Shell
 from support.server.listings import cells

@@ -3,9 +3,9 @@
 import pytest
 
 from licorne.v1.state_pb2 import Application, Ask, Check, HolderReason, Node, Reservation
-from licorne_server.cli.nouns.apps import APPS, print_one
-from licorne_server.cli.nouns.explain import cause_rows
-from licorne_server.cli.nouns.nodes import NODES
+from licorne_cli.nouns.apps import APPS, print_one
+from licorne_cli.nouns.explain import cause_rows
+from licorne_cli.nouns.nodes import NODES
 from support.server.listings import cells
 
 

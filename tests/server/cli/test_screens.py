@@ -28,14 +28,14 @@ from licorne.v1.state_pb2 import (
     Reservation,
     Usage,
 )
-from licorne_server.cli.nouns.apps import APPS, print_one
-from licorne_server.cli.nouns.events import EVENTS, WIDTHS
-from licorne_server.cli.nouns.explain import print_explanation
-from licorne_server.cli.nouns.nodes import NODES
-from licorne_server.cli.nouns.queues import QUEUES
-from licorne_server.cli.nouns.users import USERS
-from licorne_server.cli.output.printer import Printer
-from licorne_server.cli.output.text import print_table
+from licorne_cli.nouns.apps import APPS, print_one
+from licorne_cli.nouns.events import EVENTS, WIDTHS
+from licorne_cli.nouns.explain import print_explanation
+from licorne_cli.nouns.nodes import NODES
+from licorne_cli.nouns.queues import QUEUES
+from licorne_cli.nouns.users import USERS
+from licorne_cli.output.printer import Printer
+from licorne_cli.output.text import print_table
 
 FOLDER = Path(__file__).parent / "screens"
 COLUMNS = (60, 80, 100, 140)
@@ -268,7 +268,7 @@ def test_screens(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nothing is cut off, and no line wraps unless it is a single word."""
-    monkeypatch.setattr("licorne_server.cli.output.text.is_terminal", lambda _: True)
+    monkeypatch.setattr("licorne_cli.output.text.is_terminal", lambda _: True)
     sections = []
     for columns in COLUMNS:
         monkeypatch.setenv("COLUMNS", str(columns))

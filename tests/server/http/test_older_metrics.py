@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import pytest
 
+from licorne_cli.commands import parser_for
 from licorne_core.values.ids import RmId
 from licorne_server.__main__ import settings_of
-from licorne_server.cli.commands import parser_for
 from licorne_server.http import EventFigures, Figures, RmFigures
 from licorne_server.http.families import Families
 from licorne_server.http.metrics import gather

@@ -5,10 +5,10 @@ import platform
 
 import pytest
 
+from licorne_cli.connection import target
+from licorne_cli.server import version
 from licorne_server.__main__ import main
 from licorne_server.bench.report import environment
-from licorne_server.cli.connection import target
-from licorne_server.cli.server import version
 from licorne_server.process.build_info import COMPILED, PURE, BuildInfo, build_info
 from support.surroundings import CLOSED
 

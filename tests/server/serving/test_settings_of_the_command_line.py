@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from licorne_cli.commands import parser_for
 from licorne_core.config import DEFAULT_CONFIG, load
 from licorne_core.values.rm_caps import RmCaps
 from licorne_server.__main__ import settings_of
-from licorne_server.cli.commands import parser_for
 from licorne_server.process.peer_bounds import PeerBounds
 from licorne_server.process.rm_bounds import EventBounds, RmBounds
 from licorne_server.process.settings import Settings, SettingsError
@@ -55,7 +55,7 @@ def test_tokens_and_bounds_of_peers() -> None:
 
 def test_bounds_of_rms(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said of RMs is taken over, in any unit; the rest has its usual value."""
-    monkeypatch.setattr("licorne_server.cli.local.serve.rms.usual_limit", lambda: 77)
+    monkeypatch.setattr("licorne_server.commands.serve.rms.usual_limit", lambda: 77)
     given = settings(
         *("--max-rms", "3", "--max-partitions", "4", "--max-queues", "5", "--max-nodes", "6"),
         *("--max-applications", "7", "--max-asks", "8", "--max-ended", "9"),

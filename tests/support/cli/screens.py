@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from licorne.v1.state_pb2 import Partition, Queue, ResourceManager
-from licorne_server.cli.screen.glyphs import UNICODE, Glyphs
-from licorne_server.cli.screen.picture import Frame, picture
-from licorne_server.cli.screen.snapshot import Cluster, Snapshot, totals
-from licorne_server.cli.screen.view import View
+from licorne_cli.screen.glyphs import UNICODE, Glyphs
+from licorne_cli.screen.picture import Frame, picture
+from licorne_cli.screen.snapshot import Cluster, Snapshot, totals
+from licorne_cli.screen.view import View
 
 NOON = 1_790_000_000.0
 GI = 1024**3

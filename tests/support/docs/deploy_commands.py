@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from licorne_server.cli.commands import parser_for
+from licorne_cli.commands import parser_for
 from support.deploy.composition import services
 from support.deploy.manifests import CHART
 from support.docs.pages import ROOT

@@ -2,8 +2,8 @@
 
 from typing import TypeVar
 
-from licorne_server.cli.output.listing import Listing
-from licorne_server.cli.output.text import printable
+from licorne_cli.output.listing import Listing
+from licorne_cli.output.text import printable
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -6,7 +6,7 @@ from argparse import Namespace
 
 import pytest
 
-from licorne_server.cli.screen import top
+from licorne_cli.screen import top
 from support.peers.town import Town
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from licorne.v1.state_pb2 import Application
-from licorne_server.cli.screen.bar import bar
-from licorne_server.cli.screen.glyphs import UNICODE
-from licorne_server.cli.screen.snapshot import Inside, Snapshot
-from licorne_server.cli.screen.view import LONGEST_FILTER, View
+from licorne_cli.screen.bar import bar
+from licorne_cli.screen.glyphs import UNICODE
+from licorne_cli.screen.snapshot import Inside, Snapshot
+from licorne_cli.screen.view import LONGEST_FILTER, View
 from support.cli.screens import GI, NOON, cluster, drawn, queue, root, seen
 
 

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from licorne_cli.commands import parser_for
 from licorne_server.__main__ import main, settings_of
-from licorne_server.cli.commands import parser_for
 from licorne_server.process.settings import Settings, SettingsError
 from licorne_server.telemetry.tracing.settings import USUAL_SAMPLE, TraceSettings
 

@@ -1,0 +1,131 @@
+"""The `licorne` command: the table of its commands, and what runs one of them.
+
+A command is a module with `add_arguments(parser)`, `run(args)`, which answers the exit code, and
+`EXAMPLES`: commands that `--help` shows, each with its purpose. A module is imported only if its
+command is chosen, because some take long to import.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from importlib import import_module
+from typing import Any, NoReturn
+
+from licorne_cli.exit_codes import INTERRUPTED, OK, USAGE
+from licorne_cli.output.text import OutputError, say, while_read
+from licorne_cli.parsing.arguments import show_examples
+from licorne_cli.parsing.parser import Parser
+
+CORE_VERBOSITY = "GRPC_VERBOSITY"
+CLI = "licorne_cli"
+SERVER = "licorne_server.commands"
+SERVE = "serve"
+DISTRIBUTION = "licorne-server"
+"""The installed distribution, which has the version."""
+COMMANDS = {
+    SERVE: ("licorne_server.__main__", "serve resource managers"),
+    "healthcheck": (f"{CLI}.server.healthcheck", "exit with 0 if the server here is alive"),
+    "version": (f"{CLI}.server.version", "say which versions run, here and in a server"),
+    "validate-config": (f"{SERVER}.validate_config", "check configuration files"),
+    "demo": (f"{SERVER}.demo.command", "watch a real server schedule three fake resource managers"),
+    "bench": (f"{SERVER}.bench.command", "measure the core over gRPC"),
+    "fake-rm": (f"{SERVER}.fake_rm", "play a resource manager against a running server"),
+    "queues": (f"{CLI}.nouns.queues", "show queues, stop or start them"),
+    "apps": (f"{CLI}.nouns.apps", "show applications, or kill some"),
+    "nodes": (f"{CLI}.nouns.nodes", "show nodes, drain or undrain them"),
+    "rms": (f"{CLI}.nouns.rms", "show resource managers, or forget one"),
+    "log-level": (f"{CLI}.server.log_level", "show how much the server logs, or change it"),
+    "state-dump": (
+        f"{CLI}.server.state_dump",
+        "write everything that the server knows, as JSON",
+    ),
+    "users": (f"{CLI}.nouns.users", "show what users or groups have and may have"),
+    "top": (f"{CLI}.screen.top", "watch the queues of all partitions"),
+    "explain": (f"{CLI}.nouns.explain", "say why an ask is not placed"),
+    "events": (f"{CLI}.nouns.events", "show what happened, and what happens"),
+    "config": (
+        f"{CLI}.config.command",
+        "read, compare, plan, apply and roll back the configurations of resource managers",
+    ),
+    "submit": (
+        f"{CLI}.config.submit",
+        "say where an application would go if it were submitted now",
+    ),
+    "reload": (f"{CLI}.server.reload", "have the server read its --config file again"),
+    "context": (f"{CLI}.connection.contexts", "name servers, and say which one is meant"),
+    "completion": (f"{CLI}.parsing.completion", "print what a shell needs to complete commands"),
+}
+"""Each command: its module, and its line in the help."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    code: int = OK
+    try:
+        # To import what a command needs takes long enough to be interrupted.
+        args = parser_for(given[0] if given else "").parse_line(given)
+        run = module_of(args.command).run
+        # A server goes on whatever becomes of its stdout: its logs see to that.
+        with nullcontext() if args.command == SERVE else while_read(needed=False):
+            code = run(args)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except OutputError as error:
+        say(f"licorne: {error}")
+        return USAGE
+    return code
+
+
+def module_of(command: str) -> Any:
+    """The module of a command."""
+    with _core_unheard():
+        return import_module(COMMANDS[command][0])
+
+
+@contextmanager
+def _core_unheard() -> Iterator[None]:
+    """Have gRPC's core print nothing, unless the user wants it: failures are said in our words.
+
+    The core reads the variable when it is imported. Processes that are started later must not
+    inherit it, as a server logs what its core says.
+    """
+    if CORE_VERBOSITY in os.environ:
+        yield
+        return
+    os.environ[CORE_VERBOSITY] = "NONE"
+    try:
+        yield
+    finally:
+        del os.environ[CORE_VERBOSITY]
+
+
+def parser_for(*chosen: str) -> Parser:
+    """A parser that knows all commands by name, and the arguments of the chosen ones."""
+    parser = Parser(
+        prog="licorne",
+        description="A resource scheduler over gRPC.",
+        epilog="licorne COMMAND --help has the options of a command, and examples.",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (_, text) in COMMANDS.items():
+        command = commands.add_parser(name, help=text)
+        if name in chosen:
+            module = module_of(name)
+            command.description = text
+            module.add_arguments(command)
+            show_examples(command, module.EXAMPLES)
+    return parser
+
+
+class _Version(argparse.Action):
+    """`--version`: one line, and the end."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from importlib.metadata import version
+
+        print(f"licorne {version(DISTRIBUTION)}")
+        parser.exit(OK)

@@ -1,0 +1,108 @@
+"""Files with configurations that commands take, and what is wrong with them."""
+
+import argparse
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+import grpc
+
+from licorne.v1.admin_pb2 import ValidateConfigurationRequest, ValidateConfigurationResponse
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne_cli.connection.errors import violations_of
+from licorne_cli.connection.failures import RefusedError, UsageError
+from licorne_cli.output.text import printable, say
+
+STANDARD_INPUT = "-"
+MAX_BYTES = 2 * 1024 * 1024
+"""Of a file, as the server has it."""
+
+
+class Problem(Protocol):
+    """One thing wrong in a file; a line of 0 where no place in it is to blame."""
+
+    @property
+    def message(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def line(self) -> int: ...
+    @property
+    def column(self) -> int: ...
+
+
+def add_file_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the file."""
+    parser.add_argument("file", metavar="FILE", help="a configuration in YAML; - for stdin")
+
+
+def file_name(args: argparse.Namespace) -> str:
+    """The name of the file in messages."""
+    return "stdin" if args.file == STANDARD_INPUT else printable(args.file)
+
+
+def read_file(args: argparse.Namespace, what: str = "configuration") -> str:
+    """The text in the file, which is a `what`.
+
+    Raises:
+        UsageError: it cannot be read, is too large or empty, or is not UTF-8.
+    """
+    name = file_name(args)
+    try:
+        if args.file == STANDARD_INPUT:
+            content = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            with Path(args.file).open("rb") as stream:
+                content = stream.read(MAX_BYTES + 1)
+        text = content.decode()
+    except OSError as error:
+        raise UsageError(f"cannot read {name}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} is not UTF-8: {error}") from None
+    if len(content) > MAX_BYTES:
+        raise UsageError(f"{name} is larger than {MAX_BYTES} bytes")
+    if not text.strip():
+        raise UsageError(f"{name} is empty, which is no {what}")
+    return text
+
+
+def located(name: str, problems: Iterable[Problem]) -> list[str]:
+    """A line for each problem, ``file:line:column: path: message``, without what is not known."""
+    lines = []
+    for problem in problems:
+        place = f"{problem.line}:{problem.column}: " if problem.line else " "
+        path = f"{problem.path}: " if problem.path else ""
+        lines.append(printable(f"{name}:{place}{path}{problem.message}"))
+    return lines
+
+
+def validated(
+    stub: AdminStub, args: argparse.Namespace, text: str, *, strict: bool = False
+) -> ValidateConfigurationResponse:
+    """The server's verdict on a text that it takes; its warnings go to stderr.
+
+    Raises:
+        RefusedError: it does not take the text; a line for each problem.
+    """
+    request = ValidateConfigurationRequest(config=text, strict=strict)
+    verdict = stub.ValidateConfiguration(request, timeout=args.timeout)
+    if not verdict.allowed:
+        raise RefusedError(located(file_name(args), verdict.problems))
+    for warning in verdict.warnings:
+        say(printable(f"{file_name(args)}:{warning} (warning)"))
+    return verdict
+
+
+def refused_lines(name: str, error: grpc.RpcError) -> list[str]:
+    """A line for each problem that an error of the server has; none where it has no problems."""
+    return [printable(_located(name, *violation)) for violation in violations_of(error)]
+
+
+def _located(name: str, path: str, description: str) -> str:
+    """``file:line:column: path: message``, where a place may stand before the message."""
+    line, _, rest = description.partition(":")
+    column, _, message = rest.partition(": ")
+    if line.isdecimal() and column.isdecimal():
+        return f"{name}:{line}:{column}: {path}: {message}"
+    return f"{name}: {path}: {description}"

@@ -1,0 +1,244 @@
+"""Plans in words: what `licorne config plan` and `licorne submit --dry-run` print."""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from licorne.v1.admin_pb2 import (
+    DefaultedValue,
+    ExceededLimit,
+    PlanConfigurationResponse,
+    PlannedAsk,
+    PlannedQueue,
+    PlannedVictim,
+    PlanSubmissionResponse,
+)
+from licorne_cli.output.text import (
+    counted,
+    folded,
+    human_resources,
+    human_text,
+    is_terminal,
+    printable,
+    shorten,
+    terminal_width,
+)
+
+SHOWN = 20
+"""Lines of each list; the others are counted."""
+
+NODES_SHOWN = 3
+DEEPER = 4
+"""Columns by which the rest of a line stands further to the right."""
+
+_DEFAULT = "default"
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print a plan. On a terminal long lines end between words, and go on further to the right."""
+    if not is_terminal(sys.stdout):
+        for line in lines:
+            print(line)
+        return
+    width = terminal_width()
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        first, *more = folded(line[indent:], width - indent, width - indent - DEEPER)
+        print(f"{' ' * indent}{first}")
+        for piece in more:
+            print(f"{' ' * (indent + DEEPER)}{piece}")
+
+
+def configuration_lines(rm_id: str, plan: PlanConfigurationResponse) -> Iterator[str]:
+    """The plan of a configuration, for people."""
+    base = f"from revision {plan.base_revision}"
+    if not plan.changed:
+        yield f"plan for RM {printable(rm_id)} {base}: that is what runs, nothing changes"
+        return
+    counts = plan.counts
+    placed = counted(counts.placed, "ask") + " placed"
+    blocked = f"{counts.blocked} stopped by something else"
+    yield f"plan for RM {printable(rm_id)} {base}"
+    limits = counted(counts.newly_exceeded, "limit") + " newly exceeded"
+    yield (
+        f"{counted(counts.queues, 'queue')} changed, {placed}, {blocked}, "
+        f"{counted(counts.victims, 'victim')}, {limits}"
+    )
+    yield ahead(complete=plan.complete, seconds=plan.horizon_seconds, holds=plan.holds)
+    yield from _section("queues", counts.queues, map(queue_lines, plan.queues))
+    exceeded = ([limit_line(limit)] for limit in plan.exceeded_limits)
+    yield from _section("limits exceeded", counts.exceeded_limits, exceeded)
+    yield from _section("victims", counts.victims, ([victim_line(v)] for v in plan.victims))
+    yield from _section("asks placed", counts.placed, _grouped(plan.placed, _place, _placed_line))
+    yield from _section(
+        "asks stopped by something else",
+        counts.blocked,
+        _grouped(plan.blocked, _stop, _blocked_line),
+    )
+    yield from _default_lines(plan.defaults, counts.defaults)
+
+
+def submission_lines(app_id: str, plan: PlanSubmissionResponse) -> Iterator[str]:
+    """The plan of an application, for people."""
+    where = f"application {printable(app_id)}"
+    if not plan.accepted:
+        yield f"{where} would be rejected: {human_text(plan.rejection)}"
+        return
+    rule = f" by placement rule {printable(plan.rule)}" if plan.rule else ""
+    yield f"{where} would go to queue {printable(plan.queue)}{rule} of {printable(plan.partition)}"
+    yield ahead(complete=plan.complete, seconds=plan.horizon_seconds, holds=plan.holds)
+    placed = [ask for ask in plan.asks if ask.node_id]
+    waits = [ask for ask in plan.asks if not ask.node_id]
+    yield from _section("asks placed", len(placed), _grouped(placed, _place, _placed_line))
+    yield from _section("asks that wait", len(waits), _grouped(waits, _wait, _waiting_line))
+    victims = ([victim_line(victim)] for victim in plan.victims)
+    yield from _section("victims", len(plan.victims), victims)
+
+
+def ahead(*, complete: bool, seconds: float, holds: Sequence[str] = ()) -> str:
+    """The horizon of the plan, and its completeness."""
+    if holds:
+        why = printable(", ".join(holds))
+        return f"NOT COMPLETE: the RM is on hold ({why}), and nothing is scheduled for it meanwhile"
+    far = f"the next {shorten(seconds)} s" if seconds else "this moment"
+    if complete:
+        return f"all that would happen in {far}, if nothing else happens"
+    return f"NOT COMPLETE: more would happen than could be worked out, or later than in {far}"
+
+
+def queue_lines(queue: PlannedQueue) -> Iterator[str]:
+    """A queue, and below it what of it changes."""
+    apps = f", {counted(queue.applications, 'application')}" if queue.applications else ""
+    yield f"{queue.change:<9} {printable(queue.path)}{apps}"
+    if queue.change == "changed":
+        for value in queue.values:
+            before, after = value.before or "nothing", value.after or "nothing"
+            yield f"          {printable(f'{value.name}: {before} -> {after}')}"
+    if queue.over_max:
+        before = ""
+        if queue.over_max_before == queue.over_max:
+            before = ", as now"
+        elif queue.over_max_before:
+            before = f", now by {human_resources(queue.over_max_before)}"
+        yield f"          over its maximum by {human_resources(queue.over_max)}{before}"
+
+
+def limit_line(limit: ExceededLimit) -> str:
+    """A user or group above a limit, with the amounts."""
+    who = f"user {limit.user}" if limit.user else f"group {limit.group}"
+    parts = []
+    if limit.limit:
+        parts.append(f"{human_resources(limit.used)} of {human_resources(limit.limit)}")
+    if limit.max_applications:
+        parts.append(f"{limit.applications} of {limit.max_applications} applications")
+    already = ", exceeded now too" if limit.already else ""
+    return f"{printable(who)} in {printable(limit.queue)}: {', '.join(parts)}{already}"
+
+
+def victim_line(victim: PlannedVictim) -> str:
+    """A victim: its queue and node, its size, the reason, and the time."""
+    whom = {
+        "quota": "its queue has more than its maximum",
+        "partition-removed": "its partition is removed",
+    }.get(victim.rule, "")
+    if not whom:
+        whom = f"for {victim.for_application_id}/{victim.for_allocation_key}"
+    name = f"{victim.application_id}/{victim.allocation_key}"
+    size = human_resources(victim.resource)
+    return (
+        f"{printable(name)} of {printable(victim.queue)} on {printable(victim.node_id)} "
+        f"({size}){_after(victim.seconds)}: {printable(whom)}"
+    )
+
+
+def _placed_line(asks: Sequence[PlannedAsk]) -> str:
+    first = asks[0]
+    nodes = Counter(ask.node_id for ask in asks)
+    shown = [
+        printable(node) if count == 1 else f"{printable(node)} x{count}"
+        for node, count in nodes.most_common(NODES_SHOWN)
+    ]
+    more = f" and {len(nodes) - NODES_SHOWN} more" if len(nodes) > NODES_SHOWN else ""
+    return (
+        f"{_of_app(first)}: {counted(len(asks), 'ask')} on {', '.join(shown)}{more}"
+        f"{_after(first.seconds)}"
+    )
+
+
+def _blocked_line(asks: Sequence[PlannedAsk]) -> str:
+    first = asks[0]
+    before = first.code_before or "nothing"
+    return (
+        f"{_of_app(first)}: {counted(len(asks), 'ask')}, stopped by {before} now, then by "
+        f"{first.code}: {human_text(first.message)}"
+    )
+
+
+def _waiting_line(asks: Sequence[PlannedAsk]) -> str:
+    first = asks[0]
+    names = printable(first.allocation_key) + (" …" if len(asks) > 1 else "")
+    why = f"{first.code}: {human_text(first.message)}" if first.code else "for its turn"
+    return f"{counted(len(asks), 'ask')} ({names}): {why}"
+
+
+def _place(ask: PlannedAsk) -> tuple[object, ...]:
+    return ask.partition, ask.application_id, ask.queue, ask.seconds
+
+
+def _stop(ask: PlannedAsk) -> tuple[object, ...]:
+    return ask.partition, ask.application_id, ask.queue, ask.code_before, ask.code
+
+
+def _wait(ask: PlannedAsk) -> tuple[object, ...]:
+    # Behind it stands what preemption does for that very ask.
+    return ask.code, ask.message.partition("; ")[0]
+
+
+def _of_app(ask: PlannedAsk) -> str:
+    return f"{printable(ask.application_id)} in {printable(ask.queue)}"
+
+
+def _after(seconds: float) -> str:
+    return f" after {shorten(seconds)} s" if seconds else ""
+
+
+def _grouped(
+    asks: Iterable[PlannedAsk],
+    key: Callable[[PlannedAsk], tuple[object, ...]],
+    line: Callable[[Sequence[PlannedAsk]], str],
+) -> Iterator[list[str]]:
+    """A line for all asks that are alike, in the order in which the first of them comes."""
+    groups: dict[tuple[object, ...], list[PlannedAsk]] = {}
+    for ask in asks:
+        groups.setdefault(key(ask), []).append(ask)
+    return ([line(group)] for group in groups.values())
+
+
+def _default_lines(defaults: Sequence[DefaultedValue], count: int) -> Iterator[str]:
+    """Inherited values, and the number of defaults, which most values are."""
+    inherited = Counter(
+        (value.name, value.value, value.origin) for value in defaults if value.origin != _DEFAULT
+    )
+    lines = (
+        [f"{printable(f'{name} = {value}, from {origin}')}, in {counted(number, 'queue')}"]
+        for (name, value, origin), number in inherited.items()
+    )
+    yield from _section("values inherited", len(inherited), lines)
+    standing = count - sum(inherited.values())
+    if standing:
+        yield ""
+        yield f"{counted(standing, 'value')} not given: the defaults hold (-o json has them)"
+
+
+def _section(title: str, count: int, items: Iterable[Iterable[str]]) -> Iterator[str]:
+    """A title and its items, each with lines of its own; nothing where there are none."""
+    listed = list(items)
+    if not listed:
+        return
+    yield ""
+    yield f"{title} ({count})"
+    for lines in listed[:SHOWN]:
+        for line in lines:
+            yield f"  {line}"
+    if len(listed) > SHOWN:
+        yield f"  … and {len(listed) - SHOWN} more lines (-o json has up to 1,000 of each)"

@@ -1,0 +1,243 @@
+"""Channels to a running server, and the exit codes where there is no answer."""
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
+
+from licorne.errors import Unauthorized
+from licorne.options import TlsConfig, authorization, check_token
+from licorne.v1.state_pb2 import ListPartitionsRequest
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_cli import exit_codes
+from licorne_cli.connection.bearer import bearing
+from licorne_cli.connection.contexts import ContextError
+from licorne_cli.connection.errors import reason_of
+from licorne_cli.connection.failures import NotFoundError, RefusedError, UsageError
+from licorne_cli.connection.missing import missing_rm, no_rm, what_is_missing
+from licorne_cli.connection.target import CONTEXT_VARIABLE, DEFAULT_TARGET, settle, target
+from licorne_cli.connection.tls import TlsFilesError, channel_credentials, tls_of
+from licorne_cli.connection.tls_probe import tls_advice
+from licorne_cli.output.text import printable, say, while_read
+from licorne_cli.parsing.arguments import seconds
+
+OK = exit_codes.OK
+USAGE = exit_codes.USAGE
+UNREACHABLE = exit_codes.UNREACHABLE
+NOT_FOUND = exit_codes.NOT_FOUND
+REFUSED = exit_codes.REFUSED
+
+RM_NOT_REGISTERED = "RM_NOT_REGISTERED"
+"""The server's code for an RM that is not there."""
+
+DEFAULT_PARTITION = "default"
+DEFAULT_TIMEOUT = 10.0
+SHORTEST_TIMEOUT = 0.01
+UNREACHABLE_CODES = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+DATA_TABLE = ("table", "json", "yaml")
+"""Forms of what has rows, and no names that another command takes."""
+OPTIONS = (
+    ("grpc.max_receive_message_length", -1),
+    # Whoever waits for events must notice that the server is gone without a word.
+    ("grpc.keepalive_time_ms", 30_000),
+)
+
+
+REMOTE = "Failed to connect to remote host: "
+UNRESOLVED = "errors resolving "
+"""Text of gRPC before the reason for which there is no connection."""
+
+
+def add_connection_arguments(
+    parser: argparse.ArgumentParser,
+    *,
+    partition: bool = True,
+    rm: bool | None = None,
+    everywhere: bool = False,
+    forms: Sequence[str] = DATA_TABLE,
+) -> None:
+    """Add what says which server is meant, `--timeout`, and `-o`.
+
+    Of the `forms` of what is printed the first is the usual one; with only one there is no `-o`.
+    `partition` adds `--partition`, for what belongs to one, and `rm`, which follows it, `--rm`.
+    With `everywhere` all partitions are meant where none is named.
+    What is left out gets its value as `settle` says.
+    """
+    if len(forms) > 1:
+        add = parser.add_argument
+        add("-o", "--output", choices=forms, default=forms[0], help="form (%(default)s)")
+    if partition:
+        usual = "all" if everywhere else "the one called default of the RM that came first"
+        parser.add_argument(
+            "--partition", metavar="PARTITION", help=f"NAME or [rmID]NAME (default: {usual})"
+        )
+    if partition if rm is None else rm:
+        usual = "all" if everywhere else "the one that came first"
+        parser.add_argument(
+            "--rm", dest="rm_id", metavar="RM", help=f"of this RM (default: {usual})"
+        )
+    server = parser.add_argument_group(
+        "server", "Each may come from the environment or a context too; see licorne context --help."
+    )
+    add = server.add_argument
+    add("--target", type=target, metavar="HOST[:PORT]", help=f"({DEFAULT_TARGET})")
+    add(
+        "--context", metavar="CONTEXT", help=f"go by this one (${CONTEXT_VARIABLE}, or that in use)"
+    )
+    add("--token", type=Path, metavar="FILE", help="a file with the bearer token to call with")
+    add("--tls", action="store_true", default=None, help="TLS with the system's authorities")
+    add("--tls-ca", type=Path, metavar="FILE", help="trust this authority (PEM)")
+    add("--tls-cert", type=Path, metavar="FILE", help="client certificate (PEM)")
+    add("--tls-key", type=Path, metavar="FILE", help="its key (PEM)")
+    add("--tls-server-name", metavar="NAME", help="expect this name of the server")
+    add(
+        "--timeout",
+        type=seconds(SHORTEST_TIMEOUT),
+        default=DEFAULT_TIMEOUT,
+        metavar="SECONDS",
+        help="for each answer (%(default)s)",
+    )
+
+
+def open_channel(args: argparse.Namespace) -> grpc.Channel:
+    """A channel to the target, with the token if there is one.
+
+    Raises:
+        TlsFilesError: a file of the TLS options is of no use.
+        UsageError: the token is of no use, or must not be sent to this target.
+    """
+    tls = tls_of(args)
+    channel = _channel(args.target, tls)
+    if args.token is None:
+        return channel
+    try:
+        check_token(args.token, tls, args.target)
+        [(_, value)] = authorization(args.token)
+    except OSError as error:
+        raise UsageError(f"cannot read {args.token}: {error.strerror}") from None
+    except (ValueError, Unauthorized) as error:
+        raise UsageError(f"--token {args.token}: {error}") from None
+    return bearing(channel, value)
+
+
+def _channel(where: str, tls: TlsConfig | None) -> grpc.Channel:
+    if tls is None:
+        return grpc.insecure_channel(where, options=OPTIONS)
+    options: tuple[tuple[str, int | str], ...] = OPTIONS
+    if tls.server_name:
+        options = (*OPTIONS, ("grpc.ssl_target_name_override", tls.server_name))
+    return grpc.secure_channel(where, channel_credentials(tls), options=options)
+
+
+def chosen_partition(stub: StateStub, args: argparse.Namespace) -> str:
+    """The partition to ask about; says which it is where none was named and there are several."""
+    if args.partition and (args.partition.startswith("[") or not args.rm_id):
+        return str(args.partition)
+    if args.partition:
+        return f"[{args.rm_id}]{args.partition}"
+    names = partitions_of(stub, args)
+    wanted = f"]{DEFAULT_PARTITION}"
+    chosen = next((name for name in names if name.endswith(wanted)), names[0])
+    others = [name for name in names if name != chosen]
+    if others:
+        say(f"partition {printable(chosen)} (others: {printable(', '.join(others))})")
+    return chosen
+
+
+def partitions_of(stub: StateStub, args: argparse.Namespace) -> list[str]:
+    """All partitions of the RM that was named, or of all RMs.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    request = ListPartitionsRequest(rm_id=args.rm_id)
+    partitions = stub.ListPartitions(request, timeout=args.timeout).partitions
+    if not partitions:
+        raise NotFoundError(missing_rm(stub, args) or f"{no_rm(args)}, so there is no partition")
+    return [partition.name for partition in partitions]
+
+
+def with_state(
+    args: argparse.Namespace, show: Callable[[StateStub, argparse.Namespace], None]
+) -> int:
+    """Run `show` against what the server tells of its state; the exit code."""
+    return with_channel(args, lambda channel: show(StateStub(channel), args))
+
+
+def with_channel(args: argparse.Namespace, act: Callable[[grpc.Channel], None]) -> int:
+    """Run `act` against the server; every failure becomes one line on stderr and an exit code."""
+    try:
+        settle(args)
+        with while_read(), open_channel(args) as channel, naming_what_is_missing(channel, args):
+            act(channel)
+    except (UsageError, ContextError, TlsFilesError) as error:
+        say(f"licorne: {error}")
+        return USAGE
+    except RefusedError as error:
+        say(str(error))
+        return REFUSED
+    except NotFoundError as error:
+        say(f"licorne: {error}")
+        return NOT_FOUND
+    except grpc.RpcError as error:
+        return explain_failure(args, error)
+    return OK
+
+
+@contextmanager
+def naming_what_is_missing(channel: grpc.Channel, args: argparse.Namespace) -> Iterator[None]:
+    """Raise the same error wherever the named RM or partition is not there.
+
+    Raises:
+        NotFoundError: that is the reason of the error.
+    """
+    try:
+        yield
+    except grpc.RpcError as error:
+        if missing := what_is_missing(channel, args, error):
+            raise NotFoundError(missing) from None
+        raise
+
+
+def explain_failure(args: argparse.Namespace, error: grpc.RpcError) -> int:
+    """Print why an RPC failed, and what was not sent; returns the exit code for it."""
+    code = explain_status(args, error)
+    if code != NOT_FOUND and args.left_out:
+        say(
+            "\n".join(
+                f"licorne: {withheld}; what options name is sent" for withheld in args.left_out
+            )
+        )
+    return code
+
+
+def in_short(details: str) -> str:
+    """The system's reason in the details of a failed connection; other details whole."""
+    if UNRESOLVED in details:
+        return "the name of the host cannot be resolved"
+    return details.rpartition(REMOTE)[2]
+
+
+def _advice(args: argparse.Namespace) -> str:
+    """Advice about TLS; empty if TLS is not the reason."""
+    try:
+        return tls_advice(args.target, tls_of(args), args.timeout)
+    except TlsFilesError as error:  # a file was there when the command began
+        return str(error)
+
+
+def explain_status(args: argparse.Namespace, error: grpc.RpcError) -> int:
+    """Print why an RPC failed; returns the exit code for it."""
+    where = args.target
+    code, details = error.code(), printable(error.details() or "")
+    if code in UNREACHABLE_CODES:
+        reason = _advice(args) or in_short(details) or code.name
+        say(f"licorne: cannot reach {where}: {reason}")
+        return UNREACHABLE
+    if code is grpc.StatusCode.NOT_FOUND or reason_of(error) == RM_NOT_REGISTERED:
+        say(f"licorne: {details}")
+        return NOT_FOUND
+    say(f"licorne: {where} refused: {code.name}: {details}")
+    return REFUSED

@@ -1,0 +1,375 @@
+"""Contexts: the servers that `licorne` knows by name, their file, and `licorne context`.
+
+The file is YAML, read strictly: an unknown key or a bad value is reported with its place. Secrets
+are named by their files, never written here.
+"""
+
+import argparse
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from licorne_cli.exit_codes import NOT_FOUND, OK, USAGE
+from licorne_cli.output.listing import FORMS
+from licorne_cli.output.text import DATA_FORMS, NOTHING, print_data, print_table, say
+from licorne_cli.parsing.parser import similar
+
+PATH_VARIABLE = "LICORNE_CONTEXTS"
+MAX_BYTES = 2**20
+"""Of the file, which a person writes."""
+FILES = ("token", "tls-ca", "tls-cert", "tls-key")
+"""Keys of a context that name files, as seen from the folder of the file of contexts."""
+TEXTS = ("target", "tls-server-name", "partition", "rm")
+SWITCH = "tls"
+KEYS = ("target", SWITCH, *FILES[1:], "tls-server-name", "token", "partition", "rm")
+"""Keys of a context: each is an option of the commands."""
+EXAMPLES = (
+    (
+        "licorne context set prod --target core.example --tls-ca ca.pem --token token",
+        "name a server",
+    ),
+    ("licorne context use prod", "it is the one that commands ask from now on"),
+    ("licorne context list", "all of them"),
+    ("licorne queues --context test", "ask another one this time"),
+)
+EPILOG = """\
+Contexts are in $LICORNE_CONTEXTS, or else in ~/.config/licorne/contexts.yaml. A value comes from
+the option, or else from the context of --context, the environment (LICORNE_TARGET, LICORNE_TLS,
+LICORNE_TLS_CA, LICORNE_TLS_CERT, LICORNE_TLS_KEY, LICORNE_TLS_SERVER_NAME, LICORNE_TOKEN_FILE,
+LICORNE_PARTITION, LICORNE_RM), or the context in use, which LICORNE_CONTEXT may name.
+
+A context is for its own target alone. If the target comes from elsewhere and is another one,
+nothing of the context counts, so that its token and its certificate go to no other server. A token
+and a certificate of the environment go to no target but LICORNE_TARGET, if that is set. Who gives
+both --context and --target sends what the context has to that target.
+"""
+
+
+class ContextError(Exception):
+    """It cannot be known which server is meant; the text says why."""
+
+
+@dataclass(slots=True)
+class Contexts:
+    """The file: contexts by name, each with its values by key, and the name of the one in use."""
+
+    current: str = ""
+    by_name: dict[str, dict[str, str | bool]] = field(default_factory=dict)
+
+    def get(self, name: str) -> dict[str, str | bool]:
+        """One context.
+
+        Raises:
+            ContextError: there is none of that name.
+        """
+        if name not in self.by_name:
+            known = ", ".join(sorted(self.by_name)) or "none"
+            raise ContextError(f"there is no context {name} in {path()} (there: {known})")
+        return self.by_name[name]
+
+
+def path() -> Path:
+    """The path of the file."""
+    if os.environ.get(PATH_VARIABLE):
+        return Path(os.environ[PATH_VARIABLE])
+    home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    return Path(home).expanduser() / "licorne" / "contexts.yaml"
+
+
+def read() -> Contexts:
+    """The contexts in the file; none if there is no file.
+
+    Raises:
+        ContextError: the file cannot be used; a line for each problem.
+    """
+    file = path()
+    reader, found = _Reader(), Contexts()
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            reader.problems.append(f" larger than {MAX_BYTES} bytes")
+        else:
+            found = reader.contexts(yaml.compose(content.decode(), Loader=yaml.SafeLoader))
+    except FileNotFoundError:
+        return Contexts()
+    except OSError as error:
+        raise ContextError(f"cannot read {file}: {error.strerror}") from None
+    # Escapes of characters that do not exist are errors of Python's, not of the parser's.
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        reader.problems.append(_why_not_yaml(error))
+    if reader.problems:
+        raise ContextError("\n".join(f"{file}:{problem}" for problem in reader.problems))
+    return found
+
+
+def _why_not_yaml(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    place = f"{mark.line + 1}:{mark.column + 1}:" if mark else ""
+    return f"{place} not valid YAML: {getattr(error, 'problem', None) or error}"
+
+
+class _Reader:
+    """Reads the contexts out of the nodes of a document, and notes every problem at its place."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def contexts(self, root: yaml.Node | None) -> Contexts:
+        """The contexts in a document."""
+        found = Contexts()
+        top = self._entries(root, "", ("current", "contexts"))
+        for name, node in self._entries(top.get("contexts"), "contexts").items():
+            where = f"contexts.{name}"
+            found.by_name[name] = {
+                key: self._flag(value, f"{where}.{key}")
+                if key == SWITCH
+                else self._text(value, f"{where}.{key}")
+                for key, value in self._entries(node, where, KEYS).items()
+            }
+        if "current" in top:
+            found.current = self._text(top["current"], "current")
+            if found.current and found.current not in found.by_name:
+                self._note(top["current"], "current", f"there is no context {found.current}")
+        return found
+
+    def _entries(
+        self, node: yaml.Node | None, where: str, known: Sequence[str] = ()
+    ) -> dict[str, yaml.Node]:
+        """The values of a mapping that are not null, by key; of `known` keys if there are any."""
+        found: dict[str, yaml.Node] = {}
+        if node is None or _is_null(node):
+            return found
+        if not isinstance(node, yaml.MappingNode):
+            self._note(node, where, f"expected a mapping, found {_kind(node)}")
+            return found
+        self._refuse_tag(node, where)
+        seen: set[str] = set()
+        for key, value in node.value:
+            name = str(key.value) if isinstance(key, yaml.ScalarNode) else ""
+            at = f"{where}.{name}" if where else name
+            if known and name not in known:
+                meant = similar(name, known)
+                hint = f", did you mean '{meant}'?" if meant else ""
+                self._note(key, at, f"unknown key '{name}'{hint}")
+            elif name in seen:
+                self._note(key, at, f"key '{name}' is given twice")
+            elif not _is_null(value):
+                found[name] = value
+            seen.add(name)
+        return found
+
+    def _text(self, node: yaml.Node, where: str) -> str:
+        self._refuse_tag(node, where)
+        if not isinstance(node, yaml.ScalarNode):
+            self._note(node, where, f"expected a text, found {_kind(node)}")
+            return ""
+        return str(node.value)
+
+    def _flag(self, node: yaml.Node, where: str) -> bool:
+        if _is_plain(node) and node.value.lower() in ("true", "false"):
+            return bool(node.value.lower() == "true")
+        self._note(node, where, f"expected true or false, found {_kind(node)}")
+        return False
+
+    def _refuse_tag(self, node: yaml.Node, where: str) -> None:
+        if node.tag.removeprefix(YAML_TAG) not in TYPES:
+            self._note(node, where, "tags are not allowed")
+
+    def _note(self, node: yaml.Node, where: str, message: str) -> None:
+        mark, path = node.start_mark, f"{where}: " if where else ""
+        self.problems.append(f"{mark.line + 1}:{mark.column + 1}: {path}{message}")
+
+
+YAML_TAG = "tag:yaml.org,2002:"
+TYPES = ("bool", "float", "int", "map", "merge", "null", "seq", "str", "timestamp", "value")
+"""Types that YAML gives a value by itself; each value here is a text."""
+
+
+def _is_plain(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and not node.style
+
+
+def _is_null(node: yaml.Node) -> bool:
+    return _is_plain(node) and node.tag == f"{YAML_TAG}null"
+
+
+def _kind(node: yaml.Node) -> str:
+    if isinstance(node, yaml.ScalarNode):
+        return f"'{node.value}'" if _is_plain(node) else f"the text '{node.value}'"
+    return "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"
+
+
+def write(contexts: Contexts) -> None:
+    """Put the contexts in place of what is in the file, all at once.
+
+    Raises:
+        ContextError: it cannot be written.
+    """
+    file = path()
+    data: Mapping[str, object] = {"current": contexts.current, "contexts": contexts.by_name}
+    beside = file.with_name(f"{file.name}.{os.getpid()}.new")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text(yaml.safe_dump(data, allow_unicode=True), encoding="utf-8")
+        beside.replace(file)
+    except OSError as error:
+        raise ContextError(f"cannot write {file}: {error.strerror}") from None
+
+
+def resolved(key: str, value: str | bool) -> str | bool | Path:
+    """A value as an option has it: files are seen from the folder of the file of contexts."""
+    if key not in FILES:
+        return value
+    return path().parent / Path(str(value)).expanduser()
+
+
+def to_write(key: str, given: str | bool) -> str | bool:
+    """A value as the file has it: a file that was named on the command line has its whole path."""
+    if key not in FILES:
+        return given
+    return str(Path(str(given)).expanduser().absolute())
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `licorne context`."""
+    parser.epilog = EPILOG
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, text, needs_name in (
+        ("list", "all contexts, that in use with a star", False),
+        ("show", "one of them, or that in use", False),
+        ("use", "let commands ask this one", True),
+        ("delete", "take one away", True),
+        ("set", "make one, or change what is given", True),
+    ):
+        action = actions.add_parser(name, help=text, description=text)
+        if needs_name or name == "show":
+            action.add_argument(
+                "name",
+                nargs=None if needs_name else "?",
+                metavar="CONTEXT",
+                help="its name" if needs_name else "its name (default: that in use)",
+            )
+        if name in ("list", "show"):
+            action.add_argument(
+                "-o", "--output", choices=FORMS, default="table", help="form (%(default)s)"
+            )
+        if name == "set":
+            _add_values(action)
+
+
+def _add_values(parser: argparse.ArgumentParser) -> None:
+    for key in KEYS:
+        text = f"what --{key} is by default; an empty one takes it away"
+        if key == SWITCH:
+            parser.add_argument(
+                f"--{key}", dest=key, action=argparse.BooleanOptionalAction, help="use TLS"
+            )
+        else:
+            metavar = "FILE" if key in FILES else key.upper()
+            parser.add_argument(f"--{key}", dest=key, metavar=metavar, help=text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show or change the file of contexts."""
+    try:
+        return ACTIONS[args.action](read(), args)
+    except ContextError as error:
+        say(f"licorne: {error}")
+        return USAGE
+
+
+def show_all(found: Contexts, args: argparse.Namespace) -> int:
+    """All of them by name."""
+    names = sorted(found.by_name)
+    if args.output in DATA_FORMS:
+        data = {"current": found.current, "contexts": {n: found.by_name[n] for n in names}}
+        print_data(data, args.output)
+    elif args.output == "name":
+        for name in names:
+            print(f"context/{name}")
+    else:
+        keys = KEYS if args.output == "wide" else SHOWN
+        rows = [
+            ("*" if name == found.current else "", name, *(cell(found, name, k) for k in keys))
+            for name in names
+        ]
+        print_table(("CURRENT", "CONTEXT", *(key.upper() for key in keys)), rows, heads=2)
+    return OK
+
+
+SHOWN = ("target", "tls", "token", "partition", "rm")
+"""Of a context in the list of all; in a wide one all keys are shown."""
+
+
+def cell(found: Contexts, name: str, key: str) -> str:
+    """A value for people."""
+    values = found.by_name[name]
+    if key == "tls":
+        return "yes" if any(k.startswith("tls") and values[k] for k in values) else "no"
+    return str(values.get(key, "")) or NOTHING
+
+
+def show_one(found: Contexts, args: argparse.Namespace) -> int:
+    """One of them whole."""
+    name = args.name or found.current
+    if not name:
+        say("licorne: no context is in use")
+        return NOT_FOUND
+    values = found.get(name)
+    if args.output in DATA_FORMS:
+        print_data({"name": name, **values}, args.output)
+    elif args.output == "name":
+        print(f"context/{name}")
+    else:
+        rows = [("context", name), *((key, str(values[key])) for key in KEYS if key in values)]
+        print_table(("KEY", "VALUE"), rows)
+    return OK
+
+
+def use(found: Contexts, args: argparse.Namespace) -> int:
+    """Commands ask this one from now on."""
+    found.get(args.name)
+    found.current = args.name
+    write(found)
+    say(f"context {args.name} is in use")
+    return OK
+
+
+def delete(found: Contexts, args: argparse.Namespace) -> int:
+    """Take one away; what was in use is not any more."""
+    found.get(args.name)
+    del found.by_name[args.name]
+    if found.current == args.name:
+        found.current = ""
+    write(found)
+    say(f"context {args.name} is deleted")
+    return OK
+
+
+def change(found: Contexts, args: argparse.Namespace) -> int:
+    """Make one, or change some of its values; the first one is in use."""
+    values = found.by_name.setdefault(args.name, {})
+    for key in KEYS:
+        given = getattr(args, key)
+        if given == "":
+            values.pop(key, None)
+        elif given is not None:
+            values[key] = to_write(key, given)
+    found.current = found.current or args.name
+    write(found)
+    in_use = ", and in use" if found.current == args.name else ""
+    say(f"context {args.name} is in {path()}{in_use}")
+    return OK
+
+
+ACTIONS: dict[str, Callable[[Contexts, argparse.Namespace], int]] = {
+    "list": show_all,
+    "show": show_one,
+    "use": use,
+    "delete": delete,
+    "set": change,
+}

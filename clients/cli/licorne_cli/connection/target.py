@@ -1,0 +1,194 @@
+"""The target of a command, its credentials, and its default RM and partition.
+
+Each value comes from the first place that has it: an option, the context that `--context` names,
+the environment, the context in use, the default.
+
+What a context says counts for its own target alone. Where the target comes from elsewhere and is
+another one, nothing of the context counts: its token and its certificate are not for that server.
+Of the environment, if it names a target, the token and the certificate count for that one alone.
+Whoever gives both `--context` and `--target` names both, and gets the one at the other.
+"""
+
+import argparse
+import os
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from licorne_cli.connection import contexts
+from licorne_cli.connection.contexts import ContextError
+
+DEFAULT_PORT = 7070
+LOOPBACK = "127.0.0.1"
+DEFAULT_TARGET = f"{LOOPBACK}:{DEFAULT_PORT}"
+SCHEMES = ("unix:", "dns:", "ipv4:", "ipv6:")
+CONTEXT_VARIABLE = "LICORNE_CONTEXT"
+VARIABLES = {
+    "target": "LICORNE_TARGET",
+    "tls": "LICORNE_TLS",
+    "tls-ca": "LICORNE_TLS_CA",
+    "tls-cert": "LICORNE_TLS_CERT",
+    "tls-key": "LICORNE_TLS_KEY",
+    "tls-server-name": "LICORNE_TLS_SERVER_NAME",
+    "token": "LICORNE_TOKEN_FILE",
+    "partition": "LICORNE_PARTITION",
+    "rm": "LICORNE_RM",
+}
+"""The environment's name of each key of a context."""
+SWITCHED_ON = ("1", "true", "yes", "on")
+DEFAULTS = {"tls": False, "partition": "", "rm": ""}
+CREDENTIALS = ("token", "tls-cert", "tls-key")
+"""Keys of what says who calls."""
+
+
+def with_port(text: str) -> str:
+    """A target as gRPC wants it, with our port if it has none.
+
+    ``HOST``, ``HOST:PORT``, ``:PORT`` on this machine, ``::1``, ``[::1]:PORT``. What names one of
+    gRPC's own schemes, such as ``unix:/run/licorne``, is left as it is.
+
+    Raises:
+        ContextError: it is an address of something else.
+    """
+    if text.startswith(SCHEMES):
+        return text
+    if not text or "/" in text or any(letter.isspace() for letter in text):
+        raise ContextError(f"{text!r} is no target: HOST or HOST:PORT was expected")
+    if text.startswith("["):
+        return f"{text}:{DEFAULT_PORT}" if text.endswith("]") else text
+    if text.count(":") > 1:
+        return f"[{text}]:{DEFAULT_PORT}"
+    host, _, port = text.partition(":")
+    return f"{host or LOOPBACK}:{port or DEFAULT_PORT}"
+
+
+def target(text: str) -> str:
+    """The type of an argument that is a target; see `with_port`."""
+    try:
+        return with_port(text)
+    except ContextError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def dest(key: str) -> str:
+    """The attribute of the parsed arguments that has the value of a key."""
+    return "rm_id" if key == "rm" else key.replace("-", "_")
+
+
+def settle(args: argparse.Namespace) -> None:
+    """Give every option of the connection that was left out the value that it has.
+
+    `left_out` says of which credentials nothing is sent, for whoever is refused without them.
+
+    Raises:
+        ContextError: a context is not there, the file of contexts cannot be used, or the target is
+            none.
+    """
+    places = _places(args)
+    named = (args.target, *(place.values.get("target") for place in places))
+    args.target = with_port(str(next(filter(None, named), DEFAULT_TARGET)))
+    args.left_out = [place.withheld for place in places if place.withholds_from(args.target)]
+    counting = [place.at(args.target) for place in places]
+    options = {key for key in VARIABLES if getattr(args, dest(key), None) is not None}
+    for key in VARIABLES.keys() - options:
+        if hasattr(args, dest(key)):
+            found = next((place[key] for place in counting if key in place), DEFAULTS.get(key))
+            setattr(args, dest(key), found)
+    _agree(args, options)
+
+
+def _agree(args: argparse.Namespace, options: Collection[str]) -> None:
+    """Of a partition with its RM and another RM only that counts which is an option.
+
+    Raises:
+        ContextError: both are. Or an RM is named in its place, and another one by the option.
+    """
+    named = getattr(args, "rm", "")
+    if named and "rm" in options and named != args.rm_id:
+        raise ContextError(f"RM {named} is named, and --rm {args.rm_id} is another one")
+    partition, rm_id = getattr(args, "partition", ""), getattr(args, "rm_id", "")
+    if not (rm_id and partition.startswith("[")) or partition.startswith(f"[{rm_id}]"):
+        return
+    if {"partition", "rm"} <= set(options):
+        raise ContextError(f"--partition {partition} is not one of --rm {rm_id}")
+    setattr(args, *("partition", "") if "rm" in options else ("rm_id", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A source of values that no option gives.
+
+    Those of the keys `bound` are for the target `home` alone, or for any if it is None. `name` is
+    for people.
+    """
+
+    name: str
+    values: Mapping[str, Any]
+    home: str | None
+    bound: Collection[str]
+
+    def at(self, target: str) -> Mapping[str, Any]:
+        """The values that are for this target."""
+        if self.home in (None, target):
+            return self.values
+        return {key: value for key, value in self.values.items() if key not in self.bound}
+
+    def withholds_from(self, target: str) -> bool:
+        """True if there are credentials that this target does not get."""
+        return any(key in self.values and key not in self.at(target) for key in CREDENTIALS)
+
+    @property
+    def withheld(self) -> str:
+        """The sentence for credentials that were not sent."""
+        return f"the credentials of {self.name} are for {self.home}, and were not sent"
+
+
+def _places(args: argparse.Namespace) -> list[_Place]:
+    """The nearest first."""
+    given = _environment()
+    environment = _Place("the environment", given, _home(given), CREDENTIALS)
+    if args.context:
+        values = _values(args.context)
+        home = None if args.target else _home(values)
+        return [_Place(f"context {args.context}", values, home, contexts.KEYS), environment]
+    try:
+        return [environment, *_current_context()]
+    except ContextError:
+        if args.target or "target" in given:
+            return [environment]
+        raise
+
+
+def _current_context() -> Iterator[_Place]:
+    """The context in use, if there is one."""
+    if name := os.environ.get(CONTEXT_VARIABLE) or contexts.read().current:
+        values = _values(name)
+        yield _Place(f"context {name}", values, _home(values), contexts.KEYS)
+
+
+def _home(values: Mapping[str, Any]) -> str | None:
+    """The target that the values name, None for none; one that is no target is only so if used."""
+    named = values.get("target")
+    with suppress(ContextError):
+        return with_port(named) if named else None
+    return named
+
+
+def _values(name: str) -> Mapping[str, Any]:
+    """The values of a context; one without a target is for the server of this machine."""
+    found = {"target": DEFAULT_TARGET, **contexts.read().get(name)}
+    return {key: contexts.resolved(key, value) for key, value in found.items()}
+
+
+def _environment() -> Mapping[str, Any]:
+    given: dict[str, Any] = {}
+    for key, variable in VARIABLES.items():
+        text = os.environ.get(variable, "")
+        if text:
+            is_file = key in contexts.FILES
+            given[key] = Path(text) if is_file else text
+    if "tls" in given:
+        given["tls"] = given["tls"].lower() in SWITCHED_ON
+    return given

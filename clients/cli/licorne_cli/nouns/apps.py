@@ -1,0 +1,269 @@
+"""`licorne apps`: the applications of a partition, or one with its asks; `kill` ends some."""
+
+import argparse
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from licorne.v1.admin_pb2 import StopApplicationRequest, StopApplicationResponse
+from licorne.v1.state_pb2 import (
+    Allocation,
+    Application,
+    Ask,
+    GetApplicationRequest,
+    TaskGroup,
+)
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_cli.connection.channel import chosen_partition
+from licorne_cli.connection.failures import UsageError
+from licorne_cli.nouns.app_filters import (
+    Reasons,
+    add_filter_arguments,
+    is_wanted,
+    listed_apps,
+)
+from licorne_cli.nouns.noun import Act, Noun, Verb
+from licorne_cli.output.listing import Column, Listing, itself, number, resources
+from licorne_cli.output.printer import Printer
+from licorne_cli.output.text import (
+    DATA_FORMS,
+    NOTHING,
+    counted,
+    human_resources,
+    human_text,
+    print_data,
+    print_table,
+    printable,
+    say,
+    shown_time,
+    to_plain,
+)
+from licorne_cli.output.watch import print_or_watch
+
+GROUP_HEADERS = ("TASK GROUP", "PLACEHOLDERS", "REPLACED", "TIMED OUT", "LEFT", "SIZE")
+ITEM_HEADERS = ("KEY", "STATE", "NODE", "PRIORITY", "AGE", "RESOURCES")
+EXAMPLES = (
+    ("licorne apps", "all that are active"),
+    ("licorne apps nightly-0001-0", "one, with its asks and allocations"),
+    ("licorne apps --queue root.batch --user ann --state running", "some of them"),
+    ("licorne apps --reason QUEUE_MAX_EXCEEDED", "those that wait because a queue is full"),
+    ("licorne apps --state rejected --reason limit", "why others never came in"),
+    ("licorne apps -w", "and go on with what changes"),
+    ("licorne apps kill a1 --yes", "have it end, with all that it runs"),
+)
+
+
+def age(nanoseconds: int) -> str:
+    """The age in the largest unit that makes sense: ``42s``, ``3h``; a dash for never."""
+    if not nanoseconds:
+        return NOTHING
+    seconds = max(0, int(time.time() - nanoseconds / 1e9))
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def running(app: Application) -> str:
+    """Allocations that run. Placeholders run nothing: they stand behind a plus."""
+    held = app.placeholder_count
+    return f"{app.allocation_count - held}{f' +{held} placeholders' if held else ''}"
+
+
+APPS = Listing[Application, Application](
+    kind="app",
+    plural="applications",
+    name=lambda app: app.application_id,
+    rows=itself,
+    columns=(
+        Column("APPLICATION", lambda app: app.application_id, head=True),
+        Column("QUEUE", lambda app: app.queue or NOTHING, head=True),
+        Column("USER", lambda app: app.user or NOTHING, head=True),
+        Column("STATE", lambda app: app.state, head=True),
+        Column("AGE", lambda app: age(app.submission_time), key=lambda app: -app.submission_time),
+        resources("ALLOCATED", lambda app: app.allocated),
+        Column("RUNNING", running, key=lambda app: app.allocation_count - app.placeholder_count),
+        number("PENDING", lambda app: app.pending_asks),
+        Column("REASON", lambda app: human_text(app.rejected_message) or NOTHING, optional=True),
+        resources("WANTED", lambda app: app.pending, wide=True),
+        Column("GROUPS", lambda app: ",".join(app.groups) or NOTHING, wide=True),
+        number("RESERVATIONS", lambda app: app.reservations, wide=True),
+        Column("FINISHED", lambda app: age(app.finished_time), wide=True),
+        Column("PARTITION", lambda app: app.partition, wide=True),
+    ),
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The option of `kill`."""
+    parser.add_argument("--message", default="", metavar="TEXT", help="for kill: told to the RM")
+
+
+def show(stub: StateStub, args: argparse.Namespace, name: str) -> None:
+    """One application with what it has, or the list."""
+    if name:
+        show_one(stub, args, name)
+    elif not args.reason:
+        NOUN.print(stub, args)
+    else:
+        show_reasons(stub, args)
+
+
+def show_reasons(stub: StateStub, args: argparse.Namespace) -> None:
+    """The list of those with a reason to wait, asked anew with each look."""
+    partition = chosen_partition(stub, args)
+    reasons = Reasons(stub, args.timeout, partition)
+    text = args.reason.casefold()
+
+    def look() -> Sequence[Application]:
+        reasons.forget()
+        found = NOUN.found(stub, args, partition, "")
+        return [app for app in found if text in reasons.of(app).casefold()]
+
+    print_or_watch(with_reasons(APPS, reasons), look, args)
+
+
+def with_reasons(
+    listing: Listing[Application, Application], reasons: Reasons
+) -> Listing[Application, Application]:
+    """The listing with the reason of each application that waits, in data too."""
+    columns = [
+        replace(column, cell=lambda app: human_text(reasons.of(app)) or NOTHING)
+        if column.header == "REASON"
+        else column
+        for column in listing.columns
+    ]
+    return replace(
+        listing, columns=columns, plain=lambda app: {**to_plain(app), "reason": reasons.of(app)}
+    )
+
+
+def show_one(stub: StateStub, args: argparse.Namespace, name: str) -> None:
+    """One application, then a line for each of its allocations and asks, as far as they came.
+
+    Raises:
+        UsageError: it was to be watched.
+    """
+    if args.watch:
+        raise UsageError("-w is for the list of applications: apps -w")
+    request = GetApplicationRequest(partition=chosen_partition(stub, args), application_id=name)
+    app = stub.GetApplication(request, timeout=args.timeout)
+    if args.output == "name":
+        print(f"{APPS.kind}/{printable(app.application_id)}")
+    elif args.output in DATA_FORMS:
+        print_data(to_plain(app), args.output)
+    else:
+        print_one(app, args.output)
+    for what, shown, count in (
+        ("allocations", len(app.allocations), app.allocation_count),
+        ("asks", len(app.asks), app.pending_asks),
+    ):
+        if shown < count:
+            say(f"the first {shown} of {count} {what}")
+
+
+def print_one(app: Application, output: str = "table") -> None:
+    """The application, why it was rejected if so, and what it has."""
+    Printer(APPS, output).print([app])
+    if app.backoff_deadline:
+        print(f"\nbacks off until {shown_time(app.backoff_deadline)}: too many asks found no node")
+    if app.task_groups:
+        print()
+        print_table(GROUP_HEADERS, [group_row(group) for group in app.task_groups])
+    if app.placeholder_deadline:
+        print(f"\nplaceholders time out at {shown_time(app.placeholder_deadline)}")
+    items = [item_row(item, standing(item), item.node_id) for item in app.allocations]
+    items += [item_row(item, *whereabouts(item)) for item in app.asks]
+    if items:
+        print()
+        print_table(ITEM_HEADERS, items)
+
+
+def standing(allocation: Allocation) -> str:
+    """The state of an allocation: it runs, keeps room as a placeholder, or has to stop."""
+    if allocation.stopping:
+        return f"stopping ({allocation.stopping})"
+    return "placeholder" if allocation.placeholder else "allocated"
+
+
+def whereabouts(ask: Ask) -> tuple[str, str]:
+    """The state of an ask, and its node if any."""
+    if ask.assumed_node:
+        return "assumed", ask.assumed_node
+    if ask.replaces:
+        return f"replaces {ask.replaces}", NOTHING
+    if ask.reserved_node:
+        return "reserved", ask.reserved_node
+    return "pending", NOTHING
+
+
+def group_row(group: TaskGroup) -> tuple[str, ...]:
+    """A task group; LEFT counts the placeholders that are still to be replaced."""
+    left = group.count - group.replaced - group.timed_out
+    return (
+        group.name,
+        str(group.count),
+        str(group.replaced),
+        str(group.timed_out),
+        str(left),
+        human_resources(group.min_resource),
+    )
+
+
+def item_row(item: Ask | Allocation, state: str, node: str) -> tuple[str, ...]:
+    """One ask or allocation."""
+    return (
+        item.allocation_key,
+        state,
+        node or NOTHING,
+        str(item.priority),
+        age(item.request_time),
+        human_resources(item.resources),
+    )
+
+
+def plan_kill(act: Act, names: Sequence[str]) -> list[str]:
+    """A line for each application to be killed."""
+    partition = act.place.partition
+    requests = (
+        GetApplicationRequest(partition=partition, application_id=name, limit=1) for name in names
+    )
+    return [planned(act.state.GetApplication(each, timeout=act.timeout)) for each in requests]
+
+
+def planned(app: Application) -> str:
+    """The sentence for an application to be killed."""
+    return (
+        f"application {printable(app.application_id)} in queue {printable(app.queue)} is to be "
+        f"killed: {counted(app.allocation_count, 'allocation')}, {counted(app.pending_asks, 'ask')}"
+    )
+
+
+def kill(act: Act, name: str) -> tuple[StopApplicationResponse, str]:
+    """Have an application end."""
+    request = StopApplicationRequest(
+        rm_id=act.place.rm_id,
+        partition=act.place.partition,
+        application_id=name,
+        reason=act.args.message,
+    )
+    answer = act.admin.StopApplication(request, timeout=act.timeout)
+    are = "is" if answer.allocations == 1 else "are"
+    return answer, (
+        f"application {printable(name)} killed: {counted(answer.allocations, 'allocation')} "
+        f"{are} being stopped, {counted(answer.asks, 'ask')} dropped"
+    )
+
+
+NOUN = Noun(
+    listing=APPS,
+    about="this one, with what it has",
+    items=listed_apps,
+    is_named=lambda app, name: app.application_id == name,
+    filters=add_filter_arguments,
+    wanted=is_wanted,
+    options=add_options,
+    show=show,
+    verbs={"kill": Verb("end applications; their RM is told to stop what runs", kill, plan_kill)},
+)
+add_arguments, run = NOUN.add_arguments, NOUN.run

@@ -1,0 +1,147 @@
+"""`licorne events`: the kept events of an RM; with --follow also those to come."""
+
+import argparse
+
+from licorne.v1.state_pb2 import Event, ListEventsRequest
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_cli.connection.channel import add_connection_arguments, with_state
+from licorne_cli.nouns.event_filters import (
+    EventFilter,
+    add_filter_arguments,
+    name_of,
+)
+from licorne_cli.nouns.follow_events import Follower
+from licorne_cli.output.listing import Column, Listing, add_listing_arguments, itself
+from licorne_cli.output.printer import Printer, print_listing
+from licorne_cli.output.text import (
+    NOTHING,
+    human_resources,
+    human_text,
+    say,
+    shown_time,
+    to_plain,
+)
+
+EXAMPLES = (
+    ("licorne events", "all that are kept"),
+    ("licorne events --follow", "and go on with what happens"),
+    ("licorne events --app nightly-0001-0", "of one application and its asks"),
+    ("licorne events --queue root.batch --user ann --since 5m", "of some applications"),
+    ("licorne events --reason preempt -o json", "of one kind, for programs"),
+)
+
+WIDTHS = (8, 24, 9, 6, 18, 20, 20, 24, 0)
+"""The least widths of the columns; used while the rows to come are not known."""
+
+
+def amounts(event: Event) -> dict[str, int]:
+    """The resources that it tells."""
+    return {name: item.value for name, item in event.record.resource.resources.items()}
+
+
+def kind(enum: str, number: int) -> str:
+    """The name of a kind; a dash for none."""
+    return name_of(enum, number) if number else NOTHING
+
+
+EVENTS = Listing[Event, Event](
+    kind="event",
+    plural="events",
+    name=lambda event: str(event.id),
+    rows=itself,
+    columns=(
+        Column("ID", lambda event: str(event.id), key=lambda event: event.id, head=True),
+        Column(
+            "TIME",
+            lambda event: shown_time(event.record.timestampNano),
+            key=lambda event: event.record.timestampNano,
+            head=True,
+        ),
+        Column("TYPE", lambda event: name_of("Type", event.record.type), head=True),
+        Column("CHANGE", lambda event: kind("ChangeType", event.record.eventChangeType), head=True),
+        Column(
+            "DETAIL", lambda event: kind("ChangeDetail", event.record.eventChangeDetail), head=True
+        ),
+        Column("OBJECT", lambda event: event.record.objectID),
+        Column("REFERENCE", lambda event: event.record.referenceID or NOTHING),
+        Column("RESOURCES", lambda event: human_resources(amounts(event)), amounts=amounts),
+        Column("MESSAGE", lambda event: human_text(event.record.message) or NOTHING),
+    ),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `licorne events`."""
+    parser.add_argument(
+        "-f", "-w", "--follow", "--watch", action="store_true", help="go on with what happens"
+    )
+    parser.add_argument(
+        "--from",
+        dest="start",
+        type=event_id,
+        metavar="ID",
+        help="from this event on (default: all that are kept, with --follow none of them)",
+    )
+    add_filter_arguments(parser)
+    add_listing_arguments(parser, EVENTS, watch=False)
+    add_connection_arguments(parser, partition=False, rm=True, forms=())
+
+
+def event_id(text: str) -> int:
+    """An id as it is given."""
+    if not (text.isascii() and text.isdecimal() and int(text) < 2**64):
+        raise argparse.ArgumentTypeError(f"{text} is no id of an event")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print events."""
+    return with_state(args, show_coming if args.follow else show_kept)
+
+
+def show_kept(stub: StateStub, args: argparse.Namespace) -> None:
+    """Ask until all is there that was kept at the first answer."""
+    wanted = EventFilter.of(stub, args)
+    request = ListEventsRequest(rm_id=args.rm_id, start=args.start or 0)
+    if wanted.since:
+        request.start = max(request.start, first_since(stub, args, wanted.since))
+    first = answer = stub.ListEvents(request, timeout=args.timeout)
+    events = list(first.events)
+    while answer.events and events[-1].id < first.highest_id:
+        request.start = events[-1].id + 1
+        answer = stub.ListEvents(request, timeout=args.timeout)
+        if answer.instance != first.instance:
+            say("the RM registered anew meanwhile: this is what was before")
+            break
+        events += answer.events
+    beside = {name: value for name, value in to_plain(first).items() if name != EVENTS.plural}
+    print_listing(EVENTS, [event for event in events if wanted.takes(event)], args, beside)
+
+
+def first_since(stub: StateStub, args: argparse.Namespace, since: float) -> int:
+    """The id from which on events are of that time or later, in a few short questions.
+
+    Ids go with the time. Where the clock of the server was put back, older events are among them.
+    """
+    request = ListEventsRequest(rm_id=args.rm_id, count=1)
+    kept = stub.ListEvents(request, timeout=args.timeout)
+    low, high = kept.lowest_id, kept.highest_id + 1
+    while low < high:
+        request.start = (low + high) // 2
+        events = stub.ListEvents(request, timeout=args.timeout).events
+        if events and events[0].record.timestampNano < since:
+            low = events[0].id + 1
+        else:
+            high = request.start
+    return low
+
+
+def show_coming(stub: StateStub, args: argparse.Namespace) -> None:
+    """Print what happens as it happens; in JSON a line for each event."""
+    follower = Follower(stub, args.target, args.rm_id)
+    follower.begin(args.start, args.timeout)
+    wanted = EventFilter.of(stub, args)
+    printer = Printer(EVENTS, args.output, headers=not args.no_headers, widths=WIDTHS)
+    printer.print([])
+    for events in follower.events():
+        printer.print([event for event in events if wanted.takes(event)])

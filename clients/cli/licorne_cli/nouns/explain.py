@@ -1,0 +1,197 @@
+"""`licorne explain`: why an ask waits, check by check, where it runs, or why it had to stop."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+
+import grpc
+
+from licorne.v1.state_pb2 import (
+    Check,
+    ExplainRequest,
+    ExplainResponse,
+    Preemption,
+    PreemptionQueue,
+    QueueReservations,
+)
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_cli.connection.channel import (
+    add_connection_arguments,
+    chosen_partition,
+    partitions_of,
+    with_state,
+)
+from licorne_cli.connection.failures import UsageError
+from licorne_cli.output.listing import of_kind
+from licorne_cli.output.text import (
+    DATA_FORMS,
+    human_resources,
+    human_text,
+    print_data,
+    print_sentence,
+    print_table,
+    printable,
+    reason_text,
+    shown_time,
+    to_plain,
+)
+
+EXAMPLES = (
+    ("licorne explain nightly-0001-0", "why its first ask waits"),
+    ("licorne explain nightly-0001-0 --rm batch -o json", "for programs"),
+)
+
+HEADERS = ("CHECK", "RESULT", "WANTED", "USED", "LIMIT", "WHY")
+OUT_HEADERS = ("NODES", "OUT BECAUSE")
+CAUSE_HEADERS = {"preemption": ("COUNT", "NO VICTIM BECAUSE")}
+"""By kind of check, where it is not nodes that are out."""
+UNTIL = {
+    "gang": "placeholders of its gang time out at",
+    "preemption": "preemption is worth another look at",
+}
+"""By kind of check, what the time in it means; for others the check stands until then."""
+HOLDER_HEADERS = ("RESERVED FOR", "NODES", "IDLE", "AMOUNTS", "HOLDER")
+QUEUE_HEADERS = ("QUEUE", "GUARANTEED", "MAX", "ALLOCATED", "PREEMPTING", "PROMISED")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `licorne explain`."""
+    parser.add_argument("application", type=of_kind("app"), metavar="APP", help="the application")
+    parser.add_argument(
+        "ask", nargs="?", default="", metavar="ASK", help="its ask (default: the first in order)"
+    )
+    add_connection_arguments(parser, everywhere=True)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the verdict, its reason in a sentence, and all checks in order."""
+    return with_state(args, show)
+
+
+def show(stub: StateStub, args: argparse.Namespace) -> None:
+    """Ask and print."""
+    response = found(stub, args)
+    if args.output in DATA_FORMS:
+        print_data(to_plain(response), args.output)
+    else:
+        print_explanation(response)
+
+
+def found(stub: StateStub, args: argparse.Namespace) -> ExplainResponse:
+    """The explanation, from whichever partition has the application if none was named.
+
+    Raises:
+        UsageError: several have it.
+    """
+    if args.partition:
+        return explained(stub, args, chosen_partition(stub, args))
+    answers: dict[str, ExplainResponse] = {}
+    refusals: list[grpc.RpcError] = []
+    for partition in partitions_of(stub, args):
+        try:
+            answers[partition] = explained(stub, args, partition)
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            refusals.append(error)
+    if not answers:
+        raise telling(refusals)
+    if len(answers) > 1:
+        where = printable(", ".join(answers))
+        name = printable(args.application)
+        raise UsageError(
+            f"application {name} is in several partitions: {where}. Name one: --partition"
+        )
+    [(partition, answer)] = answers.items()
+    return answer
+
+
+def telling(refusals: Sequence[grpc.RpcError]) -> grpc.RpcError:
+    """Of several refusals the one that says more than that the application is not there."""
+    ends = "not found"
+    return next(
+        (error for error in refusals if not (error.details() or "").endswith(ends)), refusals[0]
+    )
+
+
+def explained(stub: StateStub, args: argparse.Namespace, partition: str) -> ExplainResponse:
+    """The answer of one partition."""
+    request = ExplainRequest(
+        partition=partition, application_id=args.application, allocation_key=args.ask
+    )
+    return stub.Explain(request, timeout=args.timeout)
+
+
+def print_explanation(response: ExplainResponse) -> None:
+    """The answer for people."""
+    subject = printable(f"{response.application_id}/{response.allocation_key}")
+    print_sentence(f"{subject} in {printable(response.queue)}: {response.verdict}")
+    print_sentence(human_text(response.summary))
+    for check in response.checks:
+        if check.until:
+            print_sentence(f"{UNTIL.get(check.kind, 'until')} {shown_time(check.until)}")
+    if response.verdict in ("pending", "waiting"):
+        print_sentence(
+            f"ahead of it: {response.asks_ahead:,} asks of the application,"
+            f" {response.applications_ahead:,} applications of the queue"
+        )
+    if response.checks:
+        print()
+        print_table(HEADERS, [row(check) for check in response.checks], heads=2)
+    for check in response.checks:
+        if check.causes:
+            print()
+            print_table(CAUSE_HEADERS.get(check.kind, OUT_HEADERS), cause_rows(check.causes))
+        if check.reserved_for:
+            print()
+            print_table(HOLDER_HEADERS, list(map(holder_row, check.reserved_for)), heads=1)
+            if check.more_queues:
+                print_sentence(f"and nodes for {check.more_queues:,} more queues")
+    if response.HasField("preemption"):
+        if response.verdict not in ("stopping", "preempted"):
+            print_sentence("it was preempted before")
+        print_preemption(response.preemption)
+
+
+def print_preemption(victim: Preemption) -> None:
+    """A victim, the time at which it was stopped, and the queues at that time."""
+    size = human_resources(victim.resources)
+    print_sentence(f"it took {size} with priority {victim.priority}")
+    gone = f"gone since {shown_time(victim.released_time)}" if victim.released_time else "not gone"
+    print_sentence(f"told to stop at {shown_time(victim.time)}, {gone}")
+    if victim.beneficiary_allocation_key:
+        print_sentence(f"the ask that it had to go for has priority {victim.beneficiary_priority}")
+    queues = [victim.victim_queue]
+    if victim.HasField("beneficiary_queue") and victim.beneficiary_queue.path != queues[0].path:
+        queues.append(victim.beneficiary_queue)
+    print("\nwhat its queue had then:" if len(queues) == 1 else "\nwhat the queues had then:")
+    print_table(QUEUE_HEADERS, [queue_row(queue) for queue in queues])
+
+
+def queue_row(queue: PreemptionQueue) -> tuple[str, ...]:
+    """A queue as it was when the victim was chosen."""
+    amounts = (queue.guaranteed, queue.max, queue.allocated, queue.preempting, queue.promised)
+    return (printable(queue.path), *map(human_resources, amounts))
+
+
+def row(check: Check) -> tuple[str, ...]:
+    """One line of the table."""
+    return (
+        printable(f"{check.kind} {check.subject}".rstrip()),
+        "pass" if check.passed else "BLOCK",
+        human_resources(check.requested),
+        human_resources(check.used),
+        human_resources(check.limit),
+        human_text(check.message if check.passed else f"{check.code}: {check.message}"),
+    )
+
+
+def holder_row(found: QueueReservations) -> tuple[str, ...]:
+    """What is reserved for the asks of one queue."""
+    counts = (f"{found.nodes:,}", f"{found.idle:,}")
+    return (printable(found.queue), *counts, human_resources(found.kept), reason_text(found.reason))
+
+
+def cause_rows(causes: Mapping[str, int]) -> list[tuple[str, str]]:
+    """The causes for which nodes are out, the most frequent first."""
+    ranked = sorted(causes.items(), key=lambda item: (-item[1], item[0]))
+    return [(f"{count:,}", printable(cause)) for cause, count in ranked]

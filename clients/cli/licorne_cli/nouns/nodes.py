@@ -1,0 +1,158 @@
+"""`licorne nodes`: the nodes of a partition, or one of them; `drain` and `undrain` them."""
+
+import argparse
+from collections.abc import Iterator
+
+from licorne.v1.admin_pb2 import SetNodeSchedulableRequest, SetNodeSchedulableResponse
+from licorne.v1.state_pb2 import ListNodesRequest, Node
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_cli.connection.pages import pages
+from licorne_cli.nouns.noun import Act, Noun, Verb
+from licorne_cli.nouns.selector import Selector, add_selector_argument
+from licorne_cli.output.listing import Column, Listing, itself, number, resources
+from licorne_cli.output.text import NOTHING, counted, printable, reason_text, shown_time
+
+EXAMPLES = (
+    ("licorne nodes", "all nodes of the default partition"),
+    ("licorne nodes --sort-by used --reverse", "the fullest first"),
+    ("licorne nodes -l zone=a,kind!=spot --schedulable yes", "by their attributes"),
+    ("licorne nodes -w -o wide", "and go on with what changes"),
+    ("licorne nodes --reserved", "for whom nodes are reserved, and why these wait"),
+    ("licorne nodes drain n1", "keep new allocations off it"),
+)
+
+
+def reserved_for(node: Node) -> str:
+    """The asks that the node is kept free for, the oldest first: ``shop/k1 shop/k2``."""
+    asks = (f"{item.application_id}/{item.allocation_key}" for item in node.reservations)
+    more = node.reservation_count - len(node.reservations)
+    return " ".join((*asks, *([f"and {more:,} more"] if more > 0 else []))) or NOTHING
+
+
+def holders(node: Node) -> str:
+    """The queues of these asks."""
+    queues = dict.fromkeys(item.queue for item in node.reservations if item.queue)
+    return printable(" ".join(queues)) or NOTHING
+
+
+def reserved_since(node: Node) -> str:
+    """When the oldest of them was reserved."""
+    return shown_time(node.reservations[0].time) if node.reservations else NOTHING
+
+
+def why_idle(node: Node) -> str:
+    """Why they do not run there: ``waits for room on the node, lacks vcore=2``."""
+    reasons = dict.fromkeys(reason_text(item.reason) for item in node.reservations)
+    return "; ".join(text for text in reasons if text) or NOTHING
+
+
+def attributes(node: Node) -> str:
+    """Its attributes by name: ``zone=a,kind=spot``."""
+    pairs = sorted(node.attributes.items())
+    return ",".join(f"{name}={value}" for name, value in pairs) or NOTHING
+
+
+def schedulable(node: Node) -> str:
+    """``yes`` if new allocations may go there; ``drained`` if an operator keeps them off."""
+    return "drained" if node.drained else "yes" if node.schedulable else "no"
+
+
+NODES = Listing[Node, Node](
+    kind="node",
+    plural="nodes",
+    name=lambda node: node.node_id,
+    rows=itself,
+    columns=(
+        Column("NODE", lambda node: node.node_id, head=True),
+        Column("SCHEDULABLE", schedulable),
+        # The weighted utilization.
+        Column("USED", lambda node: f"{node.utilization:.0%}", key=lambda node: node.utilization),
+        number("ALLOCATIONS", lambda node: node.allocation_count),
+        resources("CAPACITY", lambda node: node.capacity),
+        resources("AVAILABLE", lambda node: node.available),
+        resources("OCCUPIED", lambda node: node.occupied),
+        Column("RESERVED FOR", reserved_for),
+        Column("HOLDER", why_idle, wide=True, optional=True),
+        Column("HOLDER QUEUE", holders, wide=True, optional=True),
+        resources("RESERVED", lambda node: node.kept, wide=True, optional=True),
+        Column("RESERVED SINCE", reserved_since, wide=True, optional=True),
+        resources("ALLOCATED", lambda node: node.allocated, wide=True),
+        number("FOREIGN", lambda node: node.foreign_count, wide=True),
+        Column("ATTRIBUTES", attributes, wide=True),
+        Column("PARTITION", lambda node: node.partition, wide=True),
+    ),
+)
+
+
+def add_filters(parser: argparse.ArgumentParser) -> None:
+    """Add the filters of the list."""
+    add_selector_argument(parser)
+    add = parser.add_argument
+    add("--schedulable", choices=("yes", "no"), help="only those that are, or are not")
+    add("--reserved", action="store_true", help="only those that are kept free for an ask")
+
+
+def all_nodes(stub: StateStub, args: argparse.Namespace, partition: str) -> Iterator[Node]:
+    """The nodes in the order in which the server lists them."""
+    for page in pages(stub.ListNodes, ListNodesRequest(partition=partition), args.timeout):
+        yield from page.nodes
+
+
+def show(stub: StateStub, args: argparse.Namespace, name: str) -> None:
+    """Print the list; few rows, as of one node or of reserved ones, have all columns."""
+    if (args.reserved or name) and args.output == "table":
+        args.output = "wide"
+    NOUN.print(stub, args, name)
+
+
+def is_wanted(node: Node, args: argparse.Namespace) -> bool:
+    """True if the filters let it through."""
+    selector: Selector = args.selector
+    return (
+        selector.takes(node.attributes)
+        and (args.schedulable is None or node.schedulable == (args.schedulable == "yes"))
+        and (not args.reserved or node.reservation_count > 0)
+    )
+
+
+def set_schedulable(act: Act, name: str, *, schedulable: bool) -> SetNodeSchedulableResponse:
+    """Let new allocations on a node, or keep them off."""
+    request = SetNodeSchedulableRequest(
+        rm_id=act.place.rm_id,
+        partition=act.place.partition,
+        node_id=name,
+        schedulable=schedulable,
+    )
+    return act.admin.SetNodeSchedulable(request, timeout=act.timeout)
+
+
+def drain(act: Act, name: str) -> tuple[SetNodeSchedulableResponse, str]:
+    """Keep new allocations off a node."""
+    answer = set_schedulable(act, name, schedulable=False)
+    done = "drained" if answer.changed else "is drained already"
+    goes_on = counted(answer.allocations, "allocation")
+    go = "goes" if answer.allocations == 1 else "go"
+    return answer, f"node {printable(name)} {done}: {goes_on} there {go} on"
+
+
+def undrain(act: Act, name: str) -> tuple[SetNodeSchedulableResponse, str]:
+    """Let new allocations on a node again."""
+    answer = set_schedulable(act, name, schedulable=True)
+    done = "undrained" if answer.changed else "is not drained"
+    return answer, f"node {printable(name)} {done}"
+
+
+NOUN = Noun(
+    listing=NODES,
+    about="only this node",
+    items=all_nodes,
+    is_named=lambda node, name: node.node_id == name,
+    filters=add_filters,
+    wanted=is_wanted,
+    show=show,
+    verbs={
+        "drain": Verb("keep new allocations off nodes", drain),
+        "undrain": Verb("let them on nodes again", undrain),
+    },
+)
+add_arguments, run = NOUN.add_arguments, NOUN.run

@@ -1,0 +1,235 @@
+"""A noun of the command line: ``licorne nodes`` lists, ``licorne nodes drain n1`` acts.
+
+Each noun is one `Noun`: the list call, the columns, the filters and the verbs. `run` shows the
+items, or one of them, or carries out a verb on the items named.
+"""
+
+import argparse
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic
+
+import grpc
+from google.protobuf.message import Message
+
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_cli.connection.channel import (
+    add_connection_arguments,
+    chosen_partition,
+    with_channel,
+)
+from licorne_cli.connection.failures import NotFoundError, UsageError
+from licorne_cli.nouns.place import Place, place_of
+from licorne_cli.output.consent import ask_consent
+from licorne_cli.output.listing import Listing, R, T, add_listing_arguments, of_kind
+from licorne_cli.output.text import DATA_FORMS, print_data, printable, say, to_plain
+from licorne_cli.output.watch import print_or_watch
+
+ACT_FORMS = ("table", *DATA_FORMS)
+OF_LISTS: Mapping[str, object] = {
+    "sort_by": None,
+    "reverse": False,
+    "no_headers": False,
+    "watch": False,
+    "output_watch_events": False,
+}
+"""Options of every list and of no verb, each with its default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """A verb on its way: the server, the arguments, and the RM and partition to act in."""
+
+    channel: grpc.Channel
+    args: argparse.Namespace
+    place: Place
+
+    @property
+    def admin(self) -> AdminStub:
+        """The service that acts."""
+        return AdminStub(self.channel)
+
+    @property
+    def state(self) -> StateStub:
+        """The service that shows."""
+        return StateStub(self.channel)
+
+    @property
+    def timeout(self) -> float:
+        """Seconds for each answer."""
+        return float(self.args.timeout)
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """An operation on items that are named.
+
+    `do` carries it out on one; it returns the answer, and a sentence for people. `plan` says a line
+    for each item before anything is done: a verb with a plan needs consent.
+    """
+
+    text: str
+    do: Callable[[Act, str], tuple[Message, str]]
+    plan: Callable[[Act, Sequence[str]], list[str]] | None = None
+
+
+def _no_arguments(_: argparse.ArgumentParser) -> None:
+    """A noun without filters, or without options of verbs."""
+
+
+def _every(_item: Any, _args: argparse.Namespace) -> bool:
+    """A noun without filters."""
+    return True
+
+
+@dataclass(frozen=True)  # slots do not go with a generic class
+class Noun(Generic[T, R]):
+    """A kind of things.
+
+    `items` lists all of a partition, or all there are if the noun is not `partitioned`. `about` is
+    the help of the name. `is_named` says whether an item is meant by a name. `filters` and
+    `options` add the options of lists and of verbs; `wanted` is what the filters let through.
+    """
+
+    listing: Listing[T, R]
+    about: str
+    items: Callable[[StateStub, argparse.Namespace, str], Iterable[T]]
+    verbs: Mapping[str, Verb]
+    is_named: Callable[[T, str], bool]
+    filters: Callable[[argparse.ArgumentParser], None] = _no_arguments
+    options: Callable[[argparse.ArgumentParser], None] = _no_arguments
+    wanted: Callable[[T, argparse.Namespace], bool] = _every
+    partitioned: bool = True
+    missing: Callable[[str, Sequence[T], argparse.Namespace, str], str] | None = None
+    show: Callable[[StateStub, argparse.Namespace, str], None] | None = None
+    """Shows what is listed, or the one of a name, in a way of its own."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """The name or the verb and names, then the options of verbs and those of lists."""
+        kind = self.listing.kind
+        shown = "; ".join(f"{name}: {verb.text}" for name, verb in self.verbs.items())
+        parser.add_argument(
+            "words",
+            nargs="*",
+            metavar=f"[{'|'.join(self.verbs)}] {kind.upper()}",
+            help=f"{self.about}; {shown}",
+        )
+        of_verbs = added(parser, self._add_verb_options)
+        of_lists = added(parser, self.filters)
+        parser.set_defaults(of_verbs=of_verbs, of_lists={**of_lists, **OF_LISTS})
+        add_listing_arguments(parser, self.listing)
+        add_connection_arguments(parser, partition=self.partitioned, forms=())
+
+    def _add_verb_options(self, parser: argparse.ArgumentParser) -> None:
+        self.options(parser)
+        if any(verb.plan for verb in self.verbs.values()):
+            parser.add_argument("--yes", action="store_true", help="do it without being asked")
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Show or act; returns the exit code."""
+        return with_channel(args, lambda channel: self._show_or_act(channel, args))
+
+    def _show_or_act(self, channel: grpc.Channel, args: argparse.Namespace) -> None:
+        verb, names = self._verb_and_names(args)
+        if verb:
+            self._act(channel, args, verb, names)
+        elif self.show is not None:
+            self.show(StateStub(channel), args, "".join(names))
+        else:
+            self.print(StateStub(channel), args, "".join(names))
+
+    def _verb_and_names(self, args: argparse.Namespace) -> tuple[str, list[str]]:
+        """The verb, empty for none, and the names, each as such or as `-o name` prints it.
+
+        Raises:
+            UsageError: a verb without a name, several names without a verb, or an option that goes
+                with verbs alone.
+        """
+        words: list[str] = args.words
+        named = of_kind(self.listing.kind)
+        if not words or words[0] not in self.verbs:
+            verbs = ", ".join(self.verbs)
+            if len(words) > 1:
+                raise UsageError(f"unknown act {printable(words[0])}: one of {verbs}")
+            for option in given(args, args.of_verbs):
+                raise UsageError(f"{option} goes with an act: {verbs}")
+            return "", [named(word) for word in words]
+        if len(words) == 1:
+            raise UsageError(f"say which: {args.command} {words[0]} {self.listing.kind.upper()}")
+        return words[0], [named(word) for word in words[1:]]
+
+    def print(self, stub: StateStub, args: argparse.Namespace, name: str = "") -> None:
+        """Print all that the filters let through, or the items of a name; `-w` goes on."""
+        partition = chosen_partition(stub, args) if self.partitioned else ""
+        print_or_watch(self.listing, lambda: self.found(stub, args, partition, name), args)
+
+    def found(
+        self, stub: StateStub, args: argparse.Namespace, partition: str, name: str
+    ) -> Sequence[T]:
+        """The items of a name, all for none, as far as the filters let them through.
+
+        Raises:
+            NotFoundError: there is none of that name.
+        """
+        everything = list(self.items(stub, args, partition))
+        items = [item for item in everything if not name or self.is_named(item, name)]
+        if name and not items:
+            raise NotFoundError(self.not_found(name, everything, args, partition))
+        return [item for item in items if self.wanted(item, args)]
+
+    def not_found(
+        self, name: str, everything: Sequence[T], args: argparse.Namespace, partition: str
+    ) -> str:
+        """The sentence for a name that is not there."""
+        if self.missing is not None:
+            return self.missing(name, everything, args, partition)
+        kind, where = self.listing.kind, printable(partition)
+        return f"{kind} {printable(name)} not found in partition {where}"
+
+    def _act(
+        self, channel: grpc.Channel, args: argparse.Namespace, name: str, things: Sequence[str]
+    ) -> None:
+        """Show what is to be done, ask if need be, and do it to one after the other."""
+        check_options(args, name)
+        verb = self.verbs[name]
+        place = place_of(channel, args) if self.partitioned else Place("", "")
+        act = Act(channel, args, place)
+        if verb.plan is not None:
+            for line in verb.plan(act, things):
+                say(line)
+            ask_consent("Do it?", "nothing was done", yes=args.yes)
+        for thing in things:
+            answer, text = verb.do(act, thing)
+            if args.output in DATA_FORMS:
+                print_data(to_plain(answer), args.output)
+            else:
+                say(text)
+
+
+def added(
+    parser: argparse.ArgumentParser, add: Callable[[argparse.ArgumentParser], None]
+) -> dict[str, object]:
+    """The options that `add` gives a parser: the default of each by its name."""
+    before = len(parser._actions)
+    add(parser)
+    return {action.dest: action.default for action in parser._actions[before:]}
+
+
+def given(args: argparse.Namespace, defaults: Mapping[str, object]) -> list[str]:
+    """The options of these that were given."""
+    names = (name for name, usual in defaults.items() if getattr(args, name) != usual)
+    return [f"--{name.replace('_', '-')}" for name in names]
+
+
+def check_options(args: argparse.Namespace, verb: str) -> None:
+    """Refuse what chooses or lays out a list: a verb acts on what is named.
+
+    Raises:
+        UsageError: one was given, by its name.
+    """
+    act = f"{args.command} {verb}"
+    for option in given(args, args.of_lists):
+        raise UsageError(f"{option} is for lists: {act} acts on what is named. Nothing was done")
+    if args.output not in ACT_FORMS:
+        raise UsageError(f"-o {args.output} is for lists: {act} knows -o json and yaml")

@@ -1,0 +1,145 @@
+"""`licorne queues`: the queues of a partition, or one and those below; `stop` and `start` them."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+
+from licorne.v1.admin_pb2 import SetQueueStoppedRequest, SetQueueStoppedResponse
+from licorne.v1.state_pb2 import ListQueuesRequest, Queue
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_cli.connection.failures import NotFoundError
+from licorne_cli.connection.pages import pages
+from licorne_cli.nouns.noun import Act, Noun, Verb
+from licorne_cli.output.listing import Column, Listing, itself, resources
+from licorne_cli.output.text import NOTHING, counted, human_resources, printable
+
+NO_PRIORITY = -(2**31)
+"""The priority of a queue in which nothing waits."""
+EXAMPLES = (
+    ("licorne queues", "all queues of the default partition"),
+    ("licorne queues root.batch", "one, and those below it"),
+    ("licorne queues --leaves --pending --sort-by pending.memory", "where asks wait"),
+    ("licorne queues -o yaml", "everything that is known of them"),
+    ("licorne queues stop root.batch --yes", "nothing new is allocated there"),
+)
+STATES = ("active", "draining", "stopped")
+
+
+def apps(queue: Queue) -> str:
+    """Running of all applications in a leaf, running ones below a parent."""
+    text = str(queue.running_applications)
+    if queue.is_leaf:
+        text += f"/{queue.applications}"
+    return f"{text} (max {queue.max_applications})" if queue.max_applications else text
+
+
+def priority(queue: Queue) -> str:
+    """The highest that waits in it; a dash where nothing waits."""
+    return NOTHING if queue.priority == NO_PRIORITY else str(queue.priority)
+
+
+QUEUES = Listing[Queue, Queue](
+    kind="queue",
+    plural="queues",
+    name=lambda queue: queue.path,
+    rows=itself,
+    columns=(
+        Column("QUEUE", lambda queue: queue.path, head=True),
+        Column("STATE", lambda queue: queue.state, head=True),
+        Column("APPS", apps, key=lambda queue: queue.running_applications),
+        Column("SHARE", lambda queue: f"{queue.share:.0%}", key=lambda queue: queue.share),
+        resources("ALLOCATED", lambda queue: queue.allocated),
+        resources("GUARANTEED", lambda queue: queue.guaranteed),
+        resources("MAX", lambda queue: queue.max),
+        resources("PENDING", lambda queue: queue.pending),
+        # What victims are about to free, and what asks are promised.
+        resources("PREEMPTING", lambda queue: queue.preempting, optional=True),
+        resources("PROMISED", lambda queue: queue.promised, optional=True),
+        resources("HEADROOM", lambda queue: queue.headroom, wide=True),
+        Column("PRIORITY", priority, key=lambda queue: queue.priority, wide=True),
+        Column("SORT", lambda queue: queue.sort_policy or NOTHING, wide=True),
+        Column("MANAGED", lambda queue: "yes" if queue.is_managed else "no", wide=True),
+    ),
+)
+
+
+def add_filters(parser: argparse.ArgumentParser) -> None:
+    """Add the filters of the list."""
+    add = parser.add_argument
+    add("--state", type=str.lower, choices=STATES, help="only those in this state")
+    add("--leaves", action="store_true", help="only those without queues below")
+    add("--pending", action="store_true", help="only those in which asks wait")
+
+
+def all_queues(stub: StateStub, args: argparse.Namespace, partition: str) -> Iterator[Queue]:
+    """The queues, parents before children."""
+    for page in pages(stub.ListQueues, ListQueuesRequest(partition=partition), args.timeout):
+        yield from page.queues
+
+
+def is_wanted(queue: Queue, args: argparse.Namespace) -> bool:
+    """True if the filters let it through."""
+    return (
+        (args.state is None or queue.state.lower() == args.state)
+        and (queue.is_leaf or not args.leaves)
+        and (not args.pending or any(queue.pending.values()))
+    )
+
+
+def is_below(path: str, top: str) -> bool:
+    """True for `top` and the queues below it; every queue is below the empty path."""
+    return not top or path == top or path.startswith(f"{top}.")
+
+
+def plan_stop(act: Act, names: Sequence[str]) -> list[str]:
+    """A line for each queue to be stopped.
+
+    Raises:
+        NotFoundError: there is no queue of a name.
+    """
+    partition = act.place.partition
+    queues = {queue.path: queue for queue in all_queues(act.state, act.args, partition)}
+    for name in names:
+        if name.lower() not in queues:
+            raise NotFoundError(NOUN.not_found(name, (), act.args, partition))
+    return [planned(queues[name.lower()], queues) for name in names]
+
+
+def planned(queue: Queue, queues: dict[str, Queue]) -> str:
+    """The sentence for a queue to be stopped."""
+    below = sum(path.startswith(f"{queue.path}.") for path in queues)
+    with_them = f" with {counted(below, 'queue')} below it" if below else ""
+    return (
+        f"queue {printable(queue.path)}{with_them} is to be stopped: "
+        f"pending {human_resources(queue.pending)} waits, "
+        f"allocated {human_resources(queue.allocated)} goes on"
+    )
+
+
+def set_stopped(act: Act, name: str, *, stopped: bool) -> tuple[SetQueueStoppedResponse, str]:
+    """Stop a queue and those below it, or start them."""
+    request = SetQueueStoppedRequest(
+        rm_id=act.place.rm_id, partition=act.place.partition, queue=name, stopped=stopped
+    )
+    answer = act.admin.SetQueueStopped(request, timeout=act.timeout)
+    done = "stopped" if stopped else "started"
+    text = done if answer.changed else f"is {answer.state.lower()} already"
+    return answer, f"queue {printable(name)} {text}"
+
+
+NOUN = Noun(
+    listing=QUEUES,
+    about="this queue and below",
+    items=all_queues,
+    is_named=lambda queue, name: is_below(queue.path, name),
+    filters=add_filters,
+    wanted=is_wanted,
+    verbs={
+        "stop": Verb(
+            "allocate nothing new in queues and below them",
+            lambda act, name: set_stopped(act, name, stopped=True),
+            plan_stop,
+        ),
+        "start": Verb("take that back", lambda act, name: set_stopped(act, name, stopped=False)),
+    },
+)
+add_arguments, run = NOUN.add_arguments, NOUN.run

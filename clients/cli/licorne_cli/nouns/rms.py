@@ -1,0 +1,146 @@
+"""`licorne rms`: the RMs and how much they have; `licorne rms forget` removes one."""
+
+import argparse
+from collections.abc import Sequence
+
+import grpc
+
+from licorne.v1.admin_pb2 import ForgetRmRequest, ForgetRmResponse, ListConfigurationsRequest
+from licorne.v1.state_pb2 import ResourceManager
+from licorne_cli.connection.failures import NotFoundError
+from licorne_cli.connection.missing import MAY_MEAN_IT, all_rms, no_rm, not_there
+from licorne_cli.nouns.apps import age
+from licorne_cli.nouns.noun import Act, Noun, Verb
+from licorne_cli.output.listing import Column, Listing, itself, number
+from licorne_cli.output.text import NOTHING, counted, human_bytes, printable, shown_time
+
+COUNTED = ("partitions", "queues", "nodes", "applications", "asks", "memory")
+EXAMPLES = (
+    ("licorne rms", "all of them, and how much each has"),
+    ("licorne rms --sort-by asks --reverse", "those with most asks first"),
+    ("licorne rms forget old-cluster --yes", "remove one that will not come back"),
+)
+NEAR = 0.8
+"""A cap is shown beside the count from this part of it on."""
+
+
+def count_cell(rm: ResourceManager, name: str) -> str:
+    """A count of an RM: ``70``, and ``85 of 100`` where the cap is near."""
+    count, cap = getattr(rm.counts, name), getattr(rm.caps, name)
+    shown = human_bytes if name == "memory" else str
+    return f"{shown(count)} of {shown(cap)}" if count >= NEAR * cap else shown(count)
+
+
+def counting(name: str) -> Column[ResourceManager]:
+    """The column of something that is counted."""
+    return Column(
+        name.upper(),
+        lambda rm: count_cell(rm, name),
+        key=lambda rm: getattr(rm.counts, name),
+    )
+
+
+RMS = Listing[ResourceManager, ResourceManager](
+    kind="rm",
+    plural="rms",
+    name=lambda rm: rm.rm_id,
+    rows=itself,
+    none=no_rm,
+    columns=(
+        Column("RM", lambda rm: rm.rm_id, head=True),
+        Column("STATE", lambda rm: "connected" if rm.connected else "gone", head=True),
+        Column("SINCE", lambda rm: shown_time(rm.since), key=lambda rm: rm.since),
+        Column("FOR", lambda rm: age(rm.since), key=lambda rm: -rm.since),
+        Column("OVER", lambda rm: "session" if rm.over_session else "si.v1"),
+        *map(counting, COUNTED),
+        Column("VERSION", lambda rm: rm.version or NOTHING, wide=True),
+        Column("POLICY GROUP", lambda rm: rm.policy_group or NOTHING, wide=True),
+        number("SESSION", lambda rm: rm.session, wide=True),
+    ),
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The option of `forget`."""
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="forget it even if allocations of it run; they are counted no more",
+    )
+
+
+def missing(
+    name: str, rms: Sequence[ResourceManager], args: argparse.Namespace, _partition: str = ""
+) -> str:
+    """The sentence for an RM that is not there."""
+    return not_there("RM", name, (rm.rm_id for rm in rms), no_rm(args))
+
+
+def plan_forget(act: Act, names: Sequence[str]) -> list[str]:
+    """A sentence for each RM to be forgotten.
+
+    Raises:
+        NotFoundError: nothing is known of one of them.
+    """
+    rms = {rm.rm_id: rm for rm in all_rms(act.state, act.timeout)}
+    lines = []
+    for name in names:
+        if name in rms:
+            lines.append(planned(rms[name]))
+        elif count := remembered(act, name):
+            revisions = counted(count, "revision")
+            lines.append(
+                f"RM {printable(name)}, which is not registered, is to be forgotten: "
+                f"{revisions} of its configuration"
+            )
+        else:
+            raise NotFoundError(missing(name, list(rms.values()), act.args))
+    return lines
+
+
+def remembered(act: Act, name: str) -> int:
+    """The number of revisions that the server keeps for an RM that is not registered."""
+    try:
+        request = ListConfigurationsRequest(rm_id=name)
+        return len(act.admin.ListConfigurations(request, timeout=act.timeout).revisions)
+    except grpc.RpcError as error:
+        if error.code() in MAY_MEAN_IT:
+            return 0
+        raise
+
+
+def planned(rm: ResourceManager) -> str:
+    """The sentence for an RM to be forgotten."""
+    state = "connected" if rm.connected else "gone"
+    return (
+        f"RM {printable(rm.rm_id)}, {state} for {age(rm.since)}, is to be forgotten: "
+        f"{counted(rm.counts.partitions, 'partition')}, {counted(rm.counts.nodes, 'node')}, "
+        f"{counted(rm.counts.applications, 'application')}, "
+        f"{rm.counts.asks} asks and allocations"
+    )
+
+
+def forget(act: Act, name: str) -> tuple[ForgetRmResponse, str]:
+    """Remove an RM with all it had."""
+    request = ForgetRmRequest(rm_id=name, force=act.args.force)
+    answer = act.admin.ForgetRm(request, timeout=act.timeout)
+    return answer, f"RM {printable(name)} forgotten"
+
+
+NOUN = Noun(
+    listing=RMS,
+    about="only this RM",
+    items=lambda stub, args, _: all_rms(stub, args.timeout),
+    is_named=lambda rm, name: rm.rm_id == name,
+    missing=missing,
+    options=add_options,
+    partitioned=False,
+    verbs={
+        "forget": Verb(
+            "remove RMs that are gone, with all they had and their configurations",
+            forget,
+            plan_forget,
+        )
+    },
+)
+add_arguments, run = NOUN.add_arguments, NOUN.run

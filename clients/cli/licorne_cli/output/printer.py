@@ -1,0 +1,106 @@
+"""Prints the items of a listing in the form that was asked for."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Generic
+
+from licorne_cli.output.listing import Column, Listing, R, T
+from licorne_cli.output.text import (
+    DATA_FORMS,
+    NOTHING,
+    Table,
+    print_data,
+    print_yaml,
+    printable,
+    say,
+)
+
+ADDED = "ADDED"
+MODIFIED = "MODIFIED"
+DELETED = "DELETED"
+
+
+def print_listing(
+    listing: Listing[T, R],
+    items: Sequence[T],
+    args: argparse.Namespace,
+    beside: Mapping[str, Any] | None = None,
+) -> None:
+    """Print all items, sorted; `beside` has what the answer tells beside them, as data."""
+    items = listing.ordered(items, args)
+    if args.output in DATA_FORMS:
+        data = {**(beside or {}), listing.plural: [listing.plain(item) for item in items]}
+        print_data(data, args.output)
+    else:
+        Printer(listing, args.output, headers=not args.no_headers).print(items)
+        if not items:
+            say(listing.none(args) if listing.none else f"no {listing.kind}s found")
+
+
+class Printer(Generic[T, R]):
+    """Prints items as they come: a table grows, data is a document for each item."""
+
+    def __init__(
+        self,
+        listing: Listing[T, R],
+        output: str = "table",
+        *,
+        headers: bool = True,
+        events: bool = False,
+        widths: Sequence[int] = (),
+    ) -> None:
+        """`output` is the form; `events` adds to each item what happened to it.
+
+        `widths` are the least of the columns, where most of the rows are still to come.
+        """
+        self._widths = widths
+        self._listing = listing
+        self._output = output
+        self._headers = headers
+        self._events = events
+        self._columns = listing.shown(wide=output == "wide")
+        self._table: Table | None = None
+
+    def print(self, items: Iterable[T], event: str = ADDED) -> None:
+        """Print some more of them."""
+        if self._output == "name":
+            for item in items:
+                name = f"{self._listing.kind}/{printable(self._listing.name(item))}"
+                print(f"{event} {name}" if self._events else name)
+        elif self._output in DATA_FORMS:
+            for item in items:
+                self._print_data(item, event)
+        else:
+            self._print_rows([row for item in items for row in self._listing.rows(item)], event)
+        sys.stdout.flush()
+
+    def _print_data(self, item: T, event: str) -> None:
+        data = self._listing.plain(item)
+        if self._events:
+            data = {"type": event, "object": data}
+        if self._output == "json":
+            print(json.dumps(data, ensure_ascii=False))
+        else:
+            print("---")
+            print_yaml(data)
+
+    def _print_rows(self, rows: Sequence[R], event: str) -> None:
+        if self._table is None:
+            columns = [column for column in self._columns if worth(column, rows)]
+            self._columns = columns
+            heads = sum(column.head for column in columns)
+            headers = [column.header for column in columns]
+            if self._events:
+                headers, heads = ["EVENT", *headers], heads + 1
+            self._table = Table(
+                headers, heads=heads, with_headers=self._headers, widths=self._widths
+            )
+        cells = [[column.cell(row) for column in self._columns] for row in rows]
+        self._table.print([[event, *line] for line in cells] if self._events else cells)
+
+
+def worth(column: Column[R], rows: Sequence[R]) -> bool:
+    """True for a column to be shown: an optional one needs something in it."""
+    return not column.optional or any(column.cell(row) != NOTHING for row in rows)

@@ -1,0 +1,104 @@
+"""`licorne completion`: the script with which a shell completes our commands.
+
+The script knows commands, options and their choices. For names of queues, nodes and other things it
+asks `licorne completion names`, which asks the server, and says nothing where that does not answer
+at once. Such names come from others, so the scripts quote them and never let the shell expand them.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+
+from licorne_cli.connection.channel import (
+    OK,
+    add_connection_arguments,
+    partitions_of,
+    with_state,
+)
+from licorne_cli.output.text import while_read
+from licorne_cli.parsing.arguments import Offering
+from licorne_cli.parsing.completion_scripts import bash, fish, zsh
+from licorne_cli.parsing.completion_spec import CommandSpec, specs_of
+from licorne_cli.parsing.parser import did_you_mean
+
+SHELLS: dict[str, Callable[[Sequence[CommandSpec]], str]] = {"bash": bash, "zsh": zsh, "fish": fish}
+NAMES = "names"
+EXAMPLES = (
+    ("licorne completion bash > ~/.local/share/bash-completion/completions/licorne", "for bash"),
+    ("licorne completion zsh > ~/.zfunc/_licorne", "for zsh, where ~/.zfunc is in its fpath"),
+    ("licorne completion fish > ~/.config/fish/completions/licorne.fish", "for fish"),
+)
+LISTED_BY = {
+    "QUEUE": ("queues",),
+    "APP": ("apps", "--state", "all"),
+    "NODE": ("nodes",),
+    "RM": ("rms",),
+    "USER": ("users",),
+    "GROUP": ("users", "--groups"),
+    "CONTEXT": ("context", "list"),
+}
+"""The command that lists the names of a kind, by the metavar of its arguments."""
+PATIENCE = 1.0
+"""Seconds that the server may take, unless `--timeout` was typed."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `licorne completion`."""
+    shell = Offering(shell_or_names, tuple(SHELLS))
+    parser.add_argument("shell", type=shell, metavar="SHELL", help=", ".join(SHELLS))
+    words = parser.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    words.required = False
+
+
+def shell_or_names(text: str) -> str:
+    """A shell, or what its script asks with."""
+    if text not in (*SHELLS, NAMES):
+        meant = did_you_mean(text, SHELLS)
+        known = ", ".join(SHELLS)
+        raise argparse.ArgumentTypeError(f"{text} is no shell{meant or ';'} there are {known}")
+    return text
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the script, or names for it."""
+    from licorne_cli.commands import COMMANDS, parser_for
+
+    with while_read():
+        if args.shell == NAMES:
+            for name in names_of(args.words, parser_for):
+                print(name)
+        else:
+            print(SHELLS[args.shell](specs_of(parser_for(*COMMANDS))), end="")
+    return OK
+
+
+def names_of(
+    words: Sequence[str], parser_for: Callable[[str], argparse.ArgumentParser]
+) -> list[str]:
+    """The names of the kind in the first word; the others are what was typed so far.
+
+    Of these only what says which server is meant counts. Nothing is said of any failure.
+    """
+    kind, *typed = words or ["", ""]
+    connection = argparse.ArgumentParser(exit_on_error=False, add_help=False)
+    add_connection_arguments(connection, forms=())
+    with redirect_stdout(StringIO()) as printed, redirect_stderr(StringIO()):
+        try:
+            where, _ = connection.parse_known_args(typed)
+            where.timeout = where.timeout if "--timeout" in typed else PATIENCE
+            if kind == "PARTITION":
+                where.partition = ""
+                with_state(where, lambda stub, args: print(*partitions_of(stub, args), sep="\n"))
+                return printed.getvalue().splitlines()
+            command = LISTED_BY[kind]
+            asked = parser_for(command[0]).parse_args([*command, "-o", "name"])
+            if kind != "CONTEXT":
+                for name, value in vars(where).items():
+                    setattr(asked, name, value)
+            from licorne_cli.commands import module_of
+
+            module_of(command[0]).run(asked)
+        except (argparse.ArgumentError, SystemExit, KeyError):
+            return []
+    return [line.partition("/")[2] for line in printed.getvalue().splitlines()]

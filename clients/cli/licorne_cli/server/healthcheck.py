@@ -1,0 +1,85 @@
+"""`licorne healthcheck`: is a server alive? For containers and scripts; the exit code says it."""
+
+import argparse
+import ssl
+import sys
+import urllib.error
+import urllib.request
+from http.client import HTTPException
+from pathlib import Path
+
+from licorne_cli.connection.verify_codes import OF_NO_AUTHORITY
+
+EXAMPLES = (
+    ("licorne healthcheck", "the server of this machine, with TLS or without"),
+    (
+        "licorne healthcheck --url https://core:9080/readyz --tls-ca ca.pem",
+        "another one, and whether it is ready",
+    ),
+)
+OK = 0
+FAILED = 1
+USAGE = 1
+
+HERE = ("http://127.0.0.1:9080/livez", "https://127.0.0.1:9080/livez")
+"""URLs to try if none is given: the server of this machine, without TLS and with it."""
+
+PATIENCE = 3.0
+"""Seconds that an answer may take."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what to ask, and whom to believe."""
+    parser.add_argument("--url", help=f"what to ask ({HERE[0]}, or the same with TLS)")
+    parser.add_argument("--tls-ca", type=Path, metavar="FILE", help="trust this authority (PEM)")
+    parser.add_argument(
+        "--tls-skip-verify", action="store_true", help="trust whoever answers, as a kubelet does"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask; 0 if the server answers that it is well."""
+    try:
+        context = _context(args.tls_ca, skip=args.tls_skip_verify or args.url is None)
+    except OSError as error:
+        print(f"licorne: --tls-ca {args.tls_ca}: {error.strerror or error}", file=sys.stderr)
+        return USAGE
+    problems: list[str] = []
+    for url in HERE if args.url is None else (args.url,):
+        problem = _problem(url, context)
+        if not problem:
+            return OK
+        problems.append(f"licorne: {url}: {problem}")
+    print(*problems, sep="\n", file=sys.stderr)
+    return FAILED
+
+
+def _context(authority: Path | None, *, skip: bool) -> ssl.SSLContext:
+    """The authorities to trust: the one given, those of the system, or any.
+
+    On this machine nobody's certificate is checked: nothing is told to the server, and the name
+    that its certificate is for need not be this address.
+    """
+    context = ssl.create_default_context(cafile=authority)
+    if skip and authority is None:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _problem(url: str, context: ssl.SSLContext) -> str:
+    """The reason for which the server is not alive; empty if it is."""
+    try:
+        with urllib.request.urlopen(url, timeout=PATIENCE, context=context) as response:
+            return "" if response.status == 200 else f"status {response.status}"
+    except HTTPException:
+        return "no HTTP is spoken there; where there is TLS the URL begins with https"
+    except urllib.error.HTTPError as error:
+        return f"status {error.code}"
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            is_unknown = reason.verify_code in OF_NO_AUTHORITY
+            advice = ": --tls-ca FILE says whom to trust" if is_unknown else ""
+            return f"certificate verify failed, {reason.verify_message.rstrip('.')}{advice}"
+        return getattr(reason, "strerror", None) or str(reason)

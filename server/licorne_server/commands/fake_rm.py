@@ -1,0 +1,103 @@
+"""`licorne fake-rm`: one of the demo's resource managers against a running server, without end."""
+
+import argparse
+import asyncio
+import signal
+from contextlib import suppress
+from dataclasses import replace
+
+from licorne import LicorneError, TlsConfig
+from licorne_cli.connection.channel import add_connection_arguments, with_channel
+from licorne_cli.connection.failures import RefusedError
+from licorne_cli.connection.tls import tls_of
+from licorne_cli.connection.tls_probe import tls_advice
+from licorne_cli.output.text import say
+from licorne_cli.parsing.arguments import seconds
+from licorne_server.commands.demo.rm import DemoRm
+from licorne_server.commands.demo.world import rounds, worlds
+
+EXAMPLES = (
+    ("licorne fake-rm", "one of the demo's RMs against the server here"),
+    ("licorne fake-rm --world services --rm-id second", "another one, under a name of its own"),
+    (
+        "licorne fake-rm --target core --tls-ca ca.pem --tls-cert batch.pem --tls-key batch.key",
+        "against a server that knows RMs by their certificates",
+    ),
+)
+WORLDS = {world.rm_id: world for world in worlds()}
+DEFAULT_ROUND = 60.0
+SHORTEST_ROUND = 1.0
+LINES_A_ROUND = 6
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `licorne fake-rm`."""
+    add = parser.add_argument
+    add("--world", choices=WORLDS, default="batch", help="whose (%(default)s)")
+    add("--rm-id", metavar="ID", help="(default: that of the world)")
+    add(
+        "--round",
+        type=seconds(SHORTEST_ROUND),
+        default=DEFAULT_ROUND,
+        metavar="SECONDS",
+        help="after which the work starts over (%(default)s)",
+    )
+    add_connection_arguments(parser, partition=False, forms=())
+
+
+def run(args: argparse.Namespace) -> int:
+    """Play until a signal comes. While there is no server, wait for it."""
+    # The client has channels of its own. This one checks the options, as for every command.
+    return with_channel(args, lambda _: play(args))
+
+
+def play(args: argparse.Namespace) -> None:
+    """Play until a signal comes.
+
+    Raises:
+        RefusedError: the server does not take this RM.
+    """
+    try:
+        asyncio.run(play_until_signal(args))
+    except LicorneError as error:
+        raise RefusedError([f"licorne: {error}"]) from None
+
+
+async def play_until_signal(args: argparse.Namespace) -> None:
+    """The world under the wanted name, and now and then a line about it."""
+    world = WORLDS[args.world]
+    rm = DemoRm(replace(world, rm_id=args.rm_id or world.rm_id), args.round)
+    tls = tls_of(args)
+    say(f"{rm.world.rm_id}: plays {args.world} against {args.target}; Ctrl-C ends it")
+    talking = asyncio.create_task(talk(rm, args.round / LINES_A_ROUND))
+    advising = asyncio.create_task(advise(rm, args, tls))
+    player = asyncio.create_task(rm.play(args.target, rounds(world), tls=tls, token=args.token))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, player.cancel)
+    # Cancelled is how it ends in order; everything else is raised.
+    with suppress(asyncio.CancelledError):
+        await player
+    talking.cancel()
+    advising.cancel()
+    say(f"{rm.world.rm_id}: stopped")
+
+
+async def talk(rm: DemoRm, seconds: float) -> None:
+    """A line every so often."""
+    while True:
+        await asyncio.sleep(seconds)
+        tally = rm.tally
+        say(
+            f"{rm.world.rm_id}: {tally.allocations:,} placed, {tally.finished:,} finished,"
+            f" {tally.asked - tally.allocations:,} waiting"
+        )
+
+
+async def advise(rm: DemoRm, args: argparse.Namespace, tls: TlsConfig | None) -> None:
+    """Say what to do, if the server is still not there after a while, and TLS is why."""
+    await asyncio.sleep(args.timeout)
+    if not rm.was_served:
+        advice = await asyncio.to_thread(tls_advice, args.target, tls)
+        if advice:
+            say(f"{rm.world.rm_id}: {advice}")
