@@ -41,12 +41,12 @@ help:
 
 install: $(INSTALLED) ## make .venv with the server, the client and the tools
 
-$(RUNTIME): pyproject.toml clients/python/pyproject.toml clients/cli/pyproject.toml constraints.txt
+$(RUNTIME): pyproject.toml clients/python/pyproject.toml clients/cli/pyproject.toml tools/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed; say make PYTHON=...")'
 	@echo 'Setting up .venv with the server and the client: about a minute, the first time only ...' >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(PIP_INSTALL) --upgrade 'pip>=25.1'
-	@$(PIP_INSTALL) -c constraints.txt -e clients/python -e clients/cli -e .
+	@$(PIP_INSTALL) -c constraints.txt -e clients/python -e clients/cli -e . -e tools
 	@touch $@
 
 $(INSTALLED): $(RUNTIME)
@@ -109,7 +109,7 @@ test-browser: install ## the page in a real browser; needs chromium
 	@$(BIN)/pytest tests/browser
 
 gate: install ## does an allocation cost more CPU than with the commit before?
-	@$(BIN)/python -m licorne_server.bench.gate
+	@$(BIN)/python -m licorne_tools.bench.gate
 
 native: install ## compile the hot modules in place; needs a C compiler
 	@$(BIN)/python native.py in-place

@@ -15,7 +15,9 @@ SERVER = ROOT / "server" / "licorne_server"
 CLIENT = ROOT / "clients" / "python" / "licorne"
 GENERATED = (CLIENT / "v1", CLIENT / "si")
 CLI = ROOT / "clients" / "cli" / "licorne_cli"
-COMMANDS, BENCH, PAGE = SERVER / "commands", SERVER / "bench", SERVER / "http" / "ui"
+COMMANDS, PAGE = SERVER / "commands", SERVER / "http" / "ui"
+TOOLS = ROOT / "tools" / "licorne_tools"
+COMMAND_LINE = (CLI, COMMANDS, TOOLS / "commands")
 WAITING_ROOM = CORE / "scheduling"
 WAKERS = {"changes", "wakeups"}
 """Who is told what has changed, so that others are looked at again."""
@@ -39,7 +41,7 @@ def _files(folder: Path, *apart: Path) -> list[Path]:
 
 
 def _product() -> list[Path]:
-    return [path for package in (CORE, SERVER, CLIENT, CLI) for path in _files(package)]
+    return [path for package in (CORE, SERVER, CLIENT, CLI, TOOLS) for path in _files(package)]
 
 
 def _lines(files: Iterable[Path]) -> int:
@@ -88,8 +90,8 @@ def _one_ask() -> Trace:
 
 MEASURES: dict[str, Callable[[], int]] = {
     "lines of the core": lambda: _lines(_files(CORE)),
-    "lines of the server": lambda: _lines(_files(SERVER, COMMANDS, BENCH, PAGE)),
-    "lines of the command line": lambda: _lines([*_files(CLI), *_files(COMMANDS)]),
+    "lines of the server": lambda: _lines(_files(SERVER, COMMANDS, PAGE)),
+    "lines of the command line": lambda: sum(_lines(_files(place)) for place in COMMAND_LINE),
     "lines of the tests": lambda: _lines(_files(ROOT / "tests")),
     "modules of the product": lambda: len(_product()),
     "entries of the core": lambda: _entries(CORE),

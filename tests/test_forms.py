@@ -13,7 +13,7 @@ from properties.test_determinism import first_digest
 from support.sources import PACKAGES, ROOT
 
 FROM_SOURCES = """
-from licorne_server.bench.command import prefer_sources
+from licorne_tools.bench.command import prefer_sources
 prefer_sources()
 from licorne_server.process.build_info import build_info
 from properties.test_determinism import digest

@@ -20,6 +20,7 @@ SOURCES = (
     "docs",
     "proto",
     "tests",
+    "tools",
 )
 GENERATED = ("clients/python/licorne/v1", "clients/python/licorne/si")
 MAX_FILE_LINES = 400

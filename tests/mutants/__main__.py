@@ -22,7 +22,9 @@ sys.path.insert(0, str(ROOT / "tests"))
 from mutants.defect import Defect, DoesNotApply, write  # noqa: E402
 from mutants.planted import ALL  # noqa: E402
 
-COPIED = ("core", "server", "clients", "tests", "proto", "docs", "pyproject.toml")
+ROOTS = ("core", "server", "clients/python", "clients/cli", "tools")
+"""The folders in which packages begin."""
+COPIED = ("core", "server", "clients", "tools", "tests", "proto", "docs", "pyproject.toml")
 """What of the tree the tests need."""
 TEST_SECONDS = 60
 """A test that hangs with a defect has noticed it after so long."""
@@ -120,8 +122,7 @@ def tried(defect: Defect, tree: Path) -> str:
 
 def play(tree: Path, tests: Sequence[str]) -> tuple[int | None, str]:
     """Run tests in a copy until the first fails; exit code, None without one, and output."""
-    clients = tree / "clients"
-    sources = (tree / "core", tree / "server", clients / "python", clients / "cli")
+    sources = (tree / root for root in ROOTS)
     environment = {
         **os.environ,
         "CI": "1",

@@ -15,6 +15,7 @@ PACKAGES = (
     "server/licorne_server",
     "clients/python/licorne",
     "clients/cli/licorne_cli",
+    "tools/licorne_tools",
 )
 """Where the sources are. What was generated is below `v1` and `si` of the client."""
 GENERATED = ("clients/python/licorne/v1", "clients/python/licorne/si")

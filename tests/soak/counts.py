@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.request import urlopen
 
-from licorne_server.bench.server_process import ServerProcess, running_server
+from licorne_server.commands.server_process import ServerProcess, running_server
 from soak.rm import SMALL, SoakRm, compare
 from support.peers.proxy import Proxy
 

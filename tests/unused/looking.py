@@ -24,6 +24,7 @@ PRODUCT = (
     "server/licorne_server",
     "clients/python/licorne",
     "clients/cli/licorne_cli",
+    "tools/licorne_tools",
 )
 """What is looked at."""
 ALSO_USING = ("clients/examples", "clients/conformance", "docs", "deploy", "native.py")

@@ -21,6 +21,7 @@ from licorne_cli.parsing.parser import Parser
 CORE_VERBOSITY = "GRPC_VERBOSITY"
 CLI = "licorne_cli"
 SERVER = "licorne_server.commands"
+TOOLS = "licorne_tools.commands"
 SERVE = "serve"
 DISTRIBUTION = "licorne-server"
 """The installed distribution, which has the version."""
@@ -30,7 +31,7 @@ COMMANDS = {
     "version": (f"{CLI}.server.version", "say which versions run, here and in a server"),
     "validate-config": (f"{SERVER}.validate_config", "check configuration files"),
     "demo": (f"{SERVER}.demo.command", "watch a real server schedule three fake resource managers"),
-    "bench": (f"{SERVER}.bench.command", "measure the core over gRPC"),
+    "bench": (f"{TOOLS}.command", "measure the core over gRPC"),
     "fake-rm": (f"{SERVER}.fake_rm", "play a resource manager against a running server"),
     "queues": (f"{CLI}.nouns.queues", "show queues, stop or start them"),
     "apps": (f"{CLI}.nouns.apps", "show applications, or kill some"),

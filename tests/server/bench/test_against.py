@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from licorne_server.__main__ import main
-from licorne_server.bench.against import compared
-from licorne_server.bench.installation import HERE, Installation, NotUsable, commit_of
 from licorne_server.process.build_info import PURE
+from licorne_tools.bench.against import compared
+from licorne_tools.bench.installation import HERE, Installation, NotUsable, commit_of
 from support.docs.checkouts import ROOT, older, with_our_sources, write
 from support.docs.git import commit, git
 

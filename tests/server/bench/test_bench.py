@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from licorne_server.__main__ import main
-from licorne_server.bench.driver import BenchError
-from licorne_server.bench.load import Options
-from licorne_server.bench.report import Run
-from licorne_server.bench.scenarios import (
+from licorne_tools.bench.driver import BenchError
+from licorne_tools.bench.load import Options
+from licorne_tools.bench.report import Run
+from licorne_tools.bench.scenarios import (
     PREDICATE_DELAYS,
     SCENARIOS,
     SINGLE,
@@ -237,7 +237,7 @@ def test_a_failure_does_not_lose_what_was_measured_before(
             raise BenchError("the session ended")
         return {"allocations_per_second": 1234.0}
 
-    monkeypatch.setattr("licorne_server.commands.bench.runs.run_once", run_once)
+    monkeypatch.setattr("licorne_tools.commands.runs.run_once", run_once)
     assert main(["bench", "core1", *options]) == 2
     shown = capsys.readouterr()
     assert "licorne: the session ended\n" in shown.err

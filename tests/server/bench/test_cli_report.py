@@ -7,12 +7,12 @@ import pytest
 
 from licorne_cli.connection.failures import UsageError
 from licorne_server.__main__ import main
-from licorne_server.bench.driver import BenchError
-from licorne_server.bench.growth.measure import Point
-from licorne_server.bench.load import Options
-from licorne_server.bench.report import Run
-from licorne_server.bench.scenarios import Scenario, Wire
-from licorne_server.commands.bench.report import need_matplotlib
+from licorne_tools.bench.driver import BenchError
+from licorne_tools.bench.growth.measure import Point
+from licorne_tools.bench.load import Options
+from licorne_tools.bench.report import Run
+from licorne_tools.bench.scenarios import Scenario, Wire
+from licorne_tools.commands.report import need_matplotlib
 
 TINY = ("--nodes", "5", "--pods", "50")
 RUN = {"allocations_per_second": 1000.0, "cpu_us_per_allocation": 10.0, "peak_rss_mib": 70.0}
@@ -35,8 +35,8 @@ def faked(monkeypatch: pytest.MonkeyPatch, *, fails: bool = False) -> None:
             size=size, rounds=3, allocations=10, us_per_allocation=10.0, asks=10, us_per_ask=3.0
         )
 
-    monkeypatch.setattr("licorne_server.commands.bench.runs.run_once", run_once)
-    monkeypatch.setattr("licorne_server.bench.growth.measure.measured", measured)
+    monkeypatch.setattr("licorne_tools.commands.runs.run_once", run_once)
+    monkeypatch.setattr("licorne_tools.bench.growth.measure.measured", measured)
 
 
 def test_a_report_is_written_beside_what_is_printed(
@@ -73,8 +73,8 @@ def test_a_folder_that_cannot_be_written_is_refused_at_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Nothing is measured, and the message names the folder."""
-    monkeypatch.setattr("licorne_server.commands.bench.runs.run_once", None)
-    monkeypatch.setattr("licorne_server.bench.growth.measure.measured", None)
+    monkeypatch.setattr("licorne_tools.commands.runs.run_once", None)
+    monkeypatch.setattr("licorne_tools.bench.growth.measure.measured", None)
     (tmp_path / "file").touch()
     folder = tmp_path / where
     assert main(["bench", *arguments, "--report", str(folder)]) == 1
@@ -111,8 +111,8 @@ def test_a_report_of_two_servers_has_their_ratios(tmp_path: Path) -> None:
 def test_a_report_needs_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says how to get it, before anything is measured."""
     need_matplotlib()
-    monkeypatch.setattr("licorne_server.commands.bench.report.find_spec", lambda _: None)
-    with pytest.raises(UsageError, match=r"pip install 'licorne-server\[report\]'"):
+    monkeypatch.setattr("licorne_tools.commands.report.find_spec", lambda _: None)
+    with pytest.raises(UsageError, match=r"which `make install` installs"):
         need_matplotlib()
     assert main(["bench", "core", "--report", "nowhere"]) == 1
 

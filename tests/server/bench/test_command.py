@@ -16,8 +16,8 @@ PATIENCE = 60.0
 STARTS = """
 import asyncio
 
-from licorne_server.bench.bare_server import STREAM, bare_server
-from licorne_server.bench.server_process import running_server
+from licorne_tools.bench.bare_server import STREAM, bare_server
+from licorne_server.commands.server_process import running_server
 
 async def main():
     async with running_server() as server, bare_server(STREAM, [b"x", b"y"]) as bare:

@@ -6,8 +6,8 @@ from shutil import rmtree
 
 import pytest
 
-from licorne_server.bench import gate
-from licorne_server.bench.scenarios import SCENARIOS
+from licorne_tools.bench import gate
+from licorne_tools.bench.scenarios import SCENARIOS
 from support.docs.checkouts import older, with_our_sources, write
 from support.docs.git import commit, git
 

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from licorne_server.__main__ import main
-from licorne_server.bench.driver import BenchError
-from licorne_server.bench.growth import measure
-from licorne_server.bench.growth.catalogue import ALL, DIMENSIONS
-from licorne_server.bench.growth.dimension import allowed
-from licorne_server.bench.growth.measure import Growth, Point, grown
-from licorne_server.bench.growth.point import LEAST_ROUNDS, MOST_ROUNDS, best
-from licorne_server.bench.growth.report import FASTER, HEADERS, as_json, table
-from licorne_server.bench.growth.section import section
-from licorne_server.bench.growth.world import Cost
-from licorne_server.bench.installation import this_build
+from licorne_tools.bench.driver import BenchError
+from licorne_tools.bench.growth import measure
+from licorne_tools.bench.growth.catalogue import ALL, DIMENSIONS
+from licorne_tools.bench.growth.dimension import allowed
+from licorne_tools.bench.growth.measure import Growth, Point, grown
+from licorne_tools.bench.growth.point import LEAST_ROUNDS, MOST_ROUNDS, best
+from licorne_tools.bench.growth.report import FASTER, HEADERS, as_json, table
+from licorne_tools.bench.growth.section import section
+from licorne_tools.bench.growth.world import Cost
+from licorne_tools.bench.installation import this_build
 
 FIRST = ALL[0]
 

@@ -7,11 +7,11 @@ import pytest
 
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import RmId
-from licorne_server.bench.driver import BenchError
-from licorne_server.bench.growth import of_apps, of_cluster, of_queues, of_rms
-from licorne_server.bench.growth.catalogue import DIMENSIONS
-from licorne_server.bench.growth.dimension import built
-from licorne_server.bench.growth.world import (
+from licorne_tools.bench.driver import BenchError
+from licorne_tools.bench.growth import of_apps, of_cluster, of_queues, of_rms
+from licorne_tools.bench.growth.catalogue import DIMENSIONS
+from licorne_tools.bench.growth.dimension import built
+from licorne_tools.bench.growth.world import (
     CLASSES,
     World,
     application,

@@ -16,14 +16,14 @@ import pytest
 from licorne.si.v1.si_pb2 import AllocationRequest, ApplicationRequest, NodeRequest
 from licorne.v1.session_pb2 import UpdateRequest
 from licorne_server.__main__ import main
-from licorne_server.bench.driver import UPDATE_ALLOCATION, BenchError
-from licorne_server.bench.isolation import http2, manyrms, messages, neighbour
-from licorne_server.bench.isolation.attack import RM, Ground
-from licorne_server.bench.isolation.catalogue import ATTACKS
-from licorne_server.bench.isolation.waits import waits
-from licorne_server.bench.report import Run
-from licorne_server.commands.bench.isolation import COLUMNS
 from licorne_server.wire.caps import MAX_ITEM_BYTES, MAX_MESSAGE_BYTES
+from licorne_tools.bench.driver import UPDATE_ALLOCATION, BenchError
+from licorne_tools.bench.isolation import http2, manyrms, messages, neighbour
+from licorne_tools.bench.isolation.attack import RM, Ground
+from licorne_tools.bench.isolation.catalogue import ATTACKS
+from licorne_tools.bench.isolation.waits import waits
+from licorne_tools.bench.report import Run
+from licorne_tools.commands.isolation import COLUMNS
 
 SMOKE = "asks"
 """The attack that is tried with the other tests."""
@@ -135,7 +135,7 @@ def test_the_rest_is_measured_when_one_attack_fails(
             raise BenchError("the server is gone")
         return dict.fromkeys(COLUMNS["neighbour"].values(), 1.0)
 
-    monkeypatch.setattr("licorne_server.bench.isolation.neighbour.beside", beside)
+    monkeypatch.setattr("licorne_tools.bench.isolation.neighbour.beside", beside)
     assert main(["bench", "neighbour", *options]) == 2
     shown = capsys.readouterr()
     assert "licorne: nodes: the server is gone\n" in shown.err
@@ -231,7 +231,7 @@ def test_an_attack_ends_with_the_process_that_started_it() -> None:
     """The end of its stdin stops it, though it has not even begun."""
     # PING frames need no preparation, so it finds nobody missing.
     with subprocess.Popen(
-        [sys.executable, "-m", "licorne_server.bench.isolation.program", "ping", "x", "x", "1"],
+        [sys.executable, "-m", "licorne_tools.bench.isolation.program", "ping", "x", "x", "1"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as process:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from licorne_server.bench.markdown import PAGE, Section, put_section, table
+from licorne_tools.bench.markdown import PAGE, Section, put_section, table
 
 
 def test_a_page_is_made_where_there_is_none(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from licorne_server.__main__ import main
-from licorne_server.bench.driver import BenchError
-from licorne_server.bench.growth.measure import Point
-from licorne_server.bench.load import Options
-from licorne_server.bench.report import Run
-from licorne_server.bench.scenarios import Scenario
-from licorne_server.commands.bench.isolation import COLUMNS, NEIGHBOUR
+from licorne_tools.bench.driver import BenchError
+from licorne_tools.bench.growth.measure import Point
+from licorne_tools.bench.load import Options
+from licorne_tools.bench.report import Run
+from licorne_tools.bench.scenarios import Scenario
+from licorne_tools.commands.isolation import COLUMNS, NEIGHBOUR
 
 RUN = {"allocations_per_second": 1000.0, "cpu_us_per_allocation": 10.0, "peak_rss_mib": 70.0}
 BESIDE = {**dict.fromkeys(COLUMNS[NEIGHBOUR].values(), 1.0), "p99_ratio": 1.0}
@@ -45,9 +45,9 @@ def play(monkeypatch: pytest.MonkeyPatch, events: Iterator[BaseException | None]
         happen()
         return BESIDE
 
-    monkeypatch.setattr("licorne_server.commands.bench.runs.run_once", run_once)
-    monkeypatch.setattr("licorne_server.bench.growth.measure.measured", measured)
-    monkeypatch.setattr("licorne_server.commands.bench.isolation.alone", alone)
+    monkeypatch.setattr("licorne_tools.commands.runs.run_once", run_once)
+    monkeypatch.setattr("licorne_tools.bench.growth.measure.measured", measured)
+    monkeypatch.setattr("licorne_tools.commands.isolation.alone", alone)
 
 
 def forever() -> Iterator[None]:
@@ -90,7 +90,7 @@ def test_it_can_be_stopped_while_it_looks_at_both_servers(
     def compared(_: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("licorne_server.commands.bench.against.compared", compared)
+    monkeypatch.setattr("licorne_tools.commands.against.compared", compared)
     assert main(["bench", "core", "--against", "pure"]) == 130
     assert capsys.readouterr().err == "stopped\n"
 

@@ -4,10 +4,10 @@ import re
 from dataclasses import replace
 from xml.etree import ElementTree
 
-from licorne_server.bench.installation import Build
-from licorne_server.bench.machine import machine
-from licorne_server.bench.page import Measured, labels, names, section
-from licorne_server.bench.scenarios import SCENARIOS, Wire
+from licorne_tools.bench.installation import Build
+from licorne_tools.bench.machine import machine
+from licorne_tools.bench.page import Measured, labels, names, section
+from licorne_tools.bench.scenarios import SCENARIOS, Wire
 
 THIS = Build(
     version="1", form="compiled", python="CPython 3", optimized=True, folder="/secret", commit="abc"

@@ -1,9 +1,9 @@
 """Two servers measured in turn: whose turn it is, and what is made of the figures."""
 
-from licorne_server.bench.installation import Build
-from licorne_server.bench.pair_report import as_json, table
-from licorne_server.bench.pairs import Pairs, Side, turns
-from licorne_server.bench.scenarios import SCENARIOS
+from licorne_tools.bench.installation import Build
+from licorne_tools.bench.pair_report import as_json, table
+from licorne_tools.bench.pairs import Pairs, Side, turns
+from licorne_tools.bench.scenarios import SCENARIOS
 
 THIS, OTHER = Side
 BUILD = Build(

@@ -3,8 +3,8 @@
 import re
 from xml.etree import ElementTree
 
-from licorne_server.bench.pictures import by_scenario, pair_ratios
-from licorne_server.bench.spread import Spread
+from licorne_tools.bench.pictures import by_scenario, pair_ratios
+from licorne_tools.bench.spread import Spread
 
 NAMES = ["core", "shim", "a scenario with a long name"]
 

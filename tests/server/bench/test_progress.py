@@ -9,10 +9,10 @@ from contextlib import suppress
 
 import pytest
 
-from licorne_server.bench.load import Options
-from licorne_server.bench.progress import Progress
-from licorne_server.bench.runs import run_once
-from licorne_server.bench.scenarios import SCENARIOS
+from licorne_tools.bench.load import Options
+from licorne_tools.bench.progress import Progress
+from licorne_tools.bench.runs import run_once
+from licorne_tools.bench.scenarios import SCENARIOS
 
 LICORNE = (sys.executable, "-m", "licorne_server")
 TINY = ("--nodes", "5", "--seconds", "0.2")

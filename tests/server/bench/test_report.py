@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from licorne_server.bench.report import as_json, overview
-from licorne_server.bench.scenarios import SCENARIOS, Asking, Wire
+from licorne_tools.bench.report import as_json, overview
+from licorne_tools.bench.scenarios import SCENARIOS, Asking, Wire
 
 RUN = {"allocations_per_second": 1000.0, "cpu_us_per_allocation": 12.34, "requests": 7.0}
 

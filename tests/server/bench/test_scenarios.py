@@ -7,8 +7,8 @@ import pytest
 from licorne.si.v1.si_pb2 import AllocationRequest
 from licorne.v1.session_pb2 import UpdateRequest
 from licorne_core.config import load
-from licorne_server.bench import gang, rivalry, workload
-from licorne_server.bench.scenarios import SCENARIOS, Asking, Wire, over, predicate_table
+from licorne_tools.bench import gang, rivalry, workload
+from licorne_tools.bench.scenarios import SCENARIOS, Asking, Wire, over, predicate_table
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -10,10 +10,10 @@ from licorne_core.messages.reports import QueueReport
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
 from licorne_server.__main__ import main
-from licorne_server.bench.driver import BenchError
-from licorne_server.bench.utilisation import Figures, is_due, played
-from licorne_server.bench.utilisation_loads import Load, loads
-from licorne_server.commands.bench.utilisation import COLUMNS, show
+from licorne_tools.bench.driver import BenchError
+from licorne_tools.bench.utilisation import Figures, is_due, played
+from licorne_tools.bench.utilisation_loads import Load, loads
+from licorne_tools.commands.utilisation import COLUMNS, show
 
 FAKE_RM, MIXED, STOPPED = loads()
 TOLERATED = 1.0

@@ -18,8 +18,8 @@ from licorne import Allocated, Client
 from licorne_cli.config.diff import DIFFERENT
 from licorne_cli.config.plan import WORSE
 from licorne_server.__main__ import main
-from licorne_server.bench.scenarios import SCENARIOS
 from licorne_server.commands.demo.world import rounds, worlds
+from licorne_tools.bench.scenarios import SCENARIOS
 from support.docs.pages import ROOT, Block, Page
 from support.server.forked_server import fork_licorne
 

@@ -30,7 +30,6 @@ from licorne_cli.screen.snapshot import Opened, Snapshot
 from licorne_cli.screen.source import Source
 from licorne_cli.screen.terminal import console_on
 from licorne_cli.screen.watch import Watch, Words
-from licorne_server.bench.server_process import ServerFailed, Usage, running_server
 from licorne_server.commands.demo.rm import DemoRm, Tally
 from licorne_server.commands.demo.scenes import (
     BORROWER,
@@ -41,6 +40,7 @@ from licorne_server.commands.demo.scenes import (
     WAITING_APPLICATION,
 )
 from licorne_server.commands.demo.world import worlds
+from licorne_server.commands.server_process import ServerFailed, Usage, running_server
 
 EXAMPLES = (
     ("licorne demo", "watch it"),

@@ -1,0 +1,135 @@
+"""A server in a process of its own, and what that process costs."""
+
+import asyncio
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+START_SECONDS = 60.0
+STOP_SECONDS = 60.0
+SHOWN_LOG_LINES = 15
+SERVE = ("serve", "--listen", "127.0.0.1:0", "--http")
+# With -P the folder that this is started in is not searched for modules.
+PROGRAM = (sys.executable, "-P", "-m", "licorne_server.commands.child")
+"""Runs a command of `licorne` as this process would, and ends with it."""
+
+
+class ServerFailed(Exception):
+    """The server did not start, or ended early; the text has the end of its log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What a process has used so far: CPU seconds, and bytes of memory now and at the most."""
+
+    cpu_seconds: float
+    rss: int
+    peak_rss: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerProcess:
+    """A running server: where it listens, and which process it is."""
+
+    target: str
+    http: str
+    pid: int
+
+    def usage(self) -> Usage:
+        """What the process has used so far."""
+        return usage_of(self.pid)
+
+
+def usage_of(pid: int) -> Usage:
+    """Read the kernel's books on a process (Linux)."""
+    process = Path("/proc") / str(pid)
+    status = dict(
+        line.split(":", 1) for line in (process / "status").read_text().splitlines() if ":" in line
+    )
+    return Usage(
+        cpu_seconds=cpu_seconds(pid),
+        rss=kilobytes(status["VmRSS"]),
+        peak_rss=kilobytes(status["VmHWM"]),
+    )
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU seconds of a process so far, user and system, from its clock (Linux)."""
+    # The kernel's number for the clock of a process: see clock_getcpuclockid(3). /proc has no more
+    # than hundredths of a second.
+    return time.clock_gettime(~pid << 3 | 2)
+
+
+def kilobytes(text: str) -> int:
+    """``"  1234 kB"`` in bytes."""
+    return int(text.split(maxsplit=1)[0]) * 1024
+
+
+@asynccontextmanager
+async def running_server(
+    *, program: Sequence[str] = PROGRAM, http: str = "off"
+) -> AsyncIterator[ServerProcess]:
+    """Start `licorne serve` on a free port of loopback; stop it in the end.
+
+    It stops as well when this process ends, even if that is killed. `program` takes the words of
+    the command. `http` is an address like that of `--http`. Raises ServerFailed with the log's last
+    lines.
+    """
+    with tempfile.TemporaryFile() as log:
+        process = await asyncio.create_subprocess_exec(
+            *program,
+            *SERVE,
+            http,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=log,
+        )
+        try:
+            addresses = await listening(process, log)
+            yield ServerProcess(
+                target=addresses["grpc"], http=addresses.get("http", ""), pid=process.pid
+            )
+            if process.returncode is not None:
+                raise ServerFailed(f"the server ended by itself:\n{last_lines(log)}")
+        finally:
+            await stop(process)
+
+
+async def listening(process: asyncio.subprocess.Process, log: IO[bytes]) -> dict[str, str]:
+    """Wait for the line that says where the server listens; its parts by name."""
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            async for line in process.stdout:
+                word, *parts = line.decode().split()
+                if word == "listening":
+                    return dict(part.split("=", 1) for part in parts)
+    except TimeoutError:
+        raise ServerFailed(f"the server is not ready after {START_SECONDS:.0f} s") from None
+    raise ServerFailed(f"the server did not start:\n{last_lines(log)}")
+
+
+def last_lines(log: IO[bytes]) -> str:
+    """The end of the server's log."""
+    log.seek(0)
+    lines = log.read().decode(errors="replace").splitlines()
+    return "\n".join(lines[-SHOWN_LOG_LINES:])
+
+
+async def stop(process: asyncio.subprocess.Process) -> None:
+    """End the process: politely, then not."""
+    if process.returncode is not None:
+        return
+    process.send_signal(signal.SIGTERM)
+    try:
+        async with asyncio.timeout(STOP_SECONDS):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()

@@ -1,0 +1,266 @@
+"""The RM's side of a benchmark, kept lean: si.v1 streams, messages made beforehand.
+
+Responses are read as bytes and parsed once, to be counted; nothing else happens per message.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
+from time import perf_counter
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import grpc
+
+from licorne.si.v1.si_pb2 import (
+    AddApplicationRequest,
+    Allocation,
+    AllocationRequest,
+    AllocationResponse,
+    ApplicationRequest,
+    ApplicationResponse,
+    NodeInfo,
+    NodeRequest,
+    NodeResponse,
+    RegisterResourceManagerRequest,
+)
+from licorne.si.v1.si_pb2_grpc import SchedulerStub
+from licorne_tools.bench.progress import UNSEEN, Progress
+from licorne_tools.bench.workload import batched, release
+
+OPTIONS = (("grpc.max_receive_message_length", -1),)
+# gRPC shares the connections of channels that are alike, unless it is told not to.
+OWN_CONNECTION = (*OPTIONS, ("grpc.use_local_subchannel_pool", 1))
+UPDATE_ALLOCATION = "/si.v1.Scheduler/UpdateAllocation"
+
+T = TypeVar("T")
+RawStream = grpc.aio.StreamStreamCall[bytes, bytes]
+
+
+class BenchError(Exception):
+    """The server did not do what the benchmark is about; there is nothing to measure."""
+
+
+class Rm:
+    """One registered RM with its streams. Use as a context manager."""
+
+    def __init__(self, target: str, rm_id: str, batch: int, progress: Progress = UNSEEN) -> None:
+        """Send `batch` items in each request. Nothing is connected before `connected`.
+
+        The connection is that of this RM alone. What is accepted and placed advances `progress`.
+        """
+        self.rm_id = rm_id
+        self.progress = progress
+        self._batch = batch
+        self._channel = grpc.aio.insecure_channel(target, options=OWN_CONNECTION)
+        self._stub = SchedulerStub(self._channel)
+        self._applications = self._stub.UpdateApplication()
+        self._nodes = self._stub.UpdateNode()
+        self._allocations: RawStream = self._channel.stream_stream(UPDATE_ALLOCATION)()
+        # One writer at a time: a second one makes the stream fail.
+        self._writing = asyncio.Lock()
+        self._drain: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """As it was made."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Reader first, then the calls, then the channel: another order leaks."""
+        if self._drain is not None:
+            self._drain.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._drain
+        for call in (self._applications, self._nodes, self._allocations):
+            call.cancel()
+        await self._channel.close()
+
+    async def connected(self) -> None:
+        """Wait until the server can be spoken to."""
+        await self._channel.channel_ready()
+
+    async def register(self, config: str, extra: Mapping[str, str] | None = None) -> None:
+        """Introduce the RM, and open its stream for allocations."""
+        self.progress.step("registering")
+        await self._stub.RegisterResourceManager(
+            RegisterResourceManagerRequest(
+                rmID=self.rm_id, version="bench", config=config, extraConfig=extra
+            )
+        )
+        await self.write(AllocationRequest(rmID=self.rm_id).SerializeToString())
+
+    async def add_nodes(self, nodes: Iterable[NodeInfo]) -> None:
+        """Send nodes and wait until all are taken."""
+        batches = list(batched(nodes, self._batch))
+        requests = (NodeRequest(rmID=self.rm_id, nodes=batch) for batch in batches)
+        await self._taken("adding nodes", self._nodes, requests, sum(map(len, batches)))
+
+    async def update_nodes(self, nodes: Iterable[NodeInfo]) -> None:
+        """Send changes of nodes, which nobody answers."""
+        batches = batched(nodes, self._batch)
+        await put(self._nodes, (NodeRequest(rmID=self.rm_id, nodes=batch) for batch in batches))
+
+    async def add_applications(self, applications: Iterable[AddApplicationRequest]) -> None:
+        """Send applications, wait until all are taken, and read on in the background.
+
+        Their state changes keep coming; left unread they would end in a full outbox.
+        """
+        call, batches = self._applications, list(batched(applications, self._batch))
+        requests = (ApplicationRequest(rmID=self.rm_id, new=batch) for batch in batches)
+        await self._taken("adding applications", call, requests, sum(map(len, batches)))
+        self._drain = asyncio.create_task(self._read_applications())
+
+    async def _taken(
+        self,
+        step: str,
+        call: grpc.aio.StreamStreamCall[T, NodeResponse]
+        | grpc.aio.StreamStreamCall[T, ApplicationResponse],
+        requests: Iterable[T],
+        items: int,
+    ) -> None:
+        """Send requests with so many items, and wait until all are taken."""
+        self.progress.step(step, of=items)
+        await together(put(call, requests), taken(call, items, self.progress))
+
+    async def _read_applications(self) -> None:
+        while await self._applications.read() is not grpc.aio.EOF:
+            pass
+
+    async def write(self, message: bytes) -> None:
+        """Send one AllocationRequest."""
+        async with self._writing:
+            await self._allocations.write(message)
+
+    async def read(self) -> tuple[bytes, AllocationResponse]:
+        """The next AllocationResponse, as it came and parsed; BenchError if it refuses anything."""
+        data = await self._allocations.read()
+        if not isinstance(data, bytes):
+            raise BenchError("the stream for allocations ended")
+        response = AllocationResponse.FromString(data)
+        refuse(response.rejectedAllocations)
+        self.progress.advance(len(response.new))
+        return data, response
+
+    async def send(self, messages: Iterable[bytes]) -> None:
+        """Send AllocationRequests as fast as the stream takes them."""
+        for message in messages:
+            await self.write(message)
+
+    async def place(self, messages: Iterable[bytes], expected: int) -> list[bytes]:
+        """Send everything while reading, until `expected` asks are placed; the raw responses."""
+        return await together(self.send(messages), self.placed(expected))
+
+    async def placed(self, expected: int) -> list[bytes]:
+        """Read until `expected` asks are placed; the raw responses."""
+        responses = []
+        while expected > 0:
+            data, response = await self.read()
+            responses.append(data)
+            expected -= len(response.new)
+        return responses
+
+    async def one_by_one(
+        self, asks: Iterable[Allocation], rate: float, enough: Callable[[], bool]
+    ) -> list[float]:
+        """Send one ask after the other until it is `enough`, `rate` a second at the most.
+
+        Each waits for the one before to be placed, and that is given back. Returns the seconds
+        from each send to its receipt.
+        """
+        latencies = []
+        for ask in asks:
+            if enough():
+                break
+            message = AllocationRequest(rmID=self.rm_id, allocations=[ask]).SerializeToString()
+            sent = perf_counter()
+            await self.write(message)
+            await self.placed(1)
+            received = perf_counter()
+            latencies.append(received - sent)
+            await self.write(release(self.rm_id, ask.applicationID, ask.allocationKey))
+            await asyncio.sleep(max(0.0, sent + 1 / rate - received))
+        return latencies
+
+    async def steady(
+        self, asks: Iterable[Allocation], rate: float
+    ) -> tuple[list[float], list[bytes]]:
+        """Send all asks, `rate` a second, whatever becomes of them; give each back when placed.
+
+        Returns the seconds from each send to its receipt, and the raw responses.
+        """
+        sent: dict[str, float] = {}
+        finished = asyncio.Event()
+        reading = asyncio.create_task(self._answers(sent, finished))
+        start = perf_counter()
+        for number, ask in enumerate(asks):
+            message = AllocationRequest(rmID=self.rm_id, allocations=[ask]).SerializeToString()
+            await asyncio.sleep(max(0.0, start + number / rate - perf_counter()))
+            sent[ask.allocationKey] = perf_counter()
+            await self.write(message)
+        finished.set()
+        return await reading
+
+    async def _answers(
+        self, sent: dict[str, float], finished: asyncio.Event
+    ) -> tuple[list[float], list[bytes]]:
+        """Read until all that was sent is placed.
+
+        It cannot miss the end: the sender is done right after a send, and an answer to
+        that send, or to the release that follows, is still to come.
+        """
+        latencies: list[float] = []
+        responses: list[bytes] = []
+        while sent or not finished.is_set():
+            data, response = await self.read()
+            now = perf_counter()
+            for allocation in response.new:
+                latencies.append(now - sent.pop(allocation.allocationKey))
+                key, app = allocation.allocationKey, allocation.applicationID
+                await self.write(release(self.rm_id, app, key))
+            if response.new:
+                responses.append(data)
+        return latencies, responses
+
+
+async def together(sending: Coroutine[Any, Any, None], reading: Coroutine[Any, Any, T]) -> T:
+    """Send while reading, and return what was read; the first failure ends both."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(sending)
+            result = group.create_task(reading)
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return result.result()
+
+
+async def put(call: grpc.aio.StreamStreamCall[T, Any], requests: Iterable[T]) -> None:
+    """Write requests to a stream that nobody else writes to."""
+    for request in requests:
+        await call.write(request)
+
+
+async def taken(
+    call: grpc.aio.StreamStreamCall[Any, NodeResponse]
+    | grpc.aio.StreamStreamCall[Any, ApplicationResponse],
+    waiting: int,
+    progress: Progress = UNSEEN,
+) -> None:
+    """Read until so many nodes or applications are accepted."""
+    while waiting > 0:
+        response = await call.read()
+        if not isinstance(response, NodeResponse | ApplicationResponse):
+            raise BenchError("a stream ended")
+        refuse(response.rejected)
+        waiting -= len(response.accepted)
+        progress.advance(len(response.accepted))
+
+
+def refuse(rejected: Iterable[object]) -> None:
+    """Nothing of a benchmark may be rejected."""
+    for item in rejected:
+        raise BenchError(f"rejected: {item}")

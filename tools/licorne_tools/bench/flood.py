@@ -1,0 +1,103 @@
+"""The RM that disturbs: it sends everything at once, from a process of its own.
+
+`flooding` is the other side. The program registers an RM, says ``ready``, waits for a line on
+stdin, floods, and answers with a line of JSON and the raw responses.
+"""
+
+import argparse
+import asyncio
+import io
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from time import perf_counter
+
+from licorne_tools.bench import workload
+from licorne_tools.bench.driver import BenchError, Rm
+from licorne_tools.bench.frames import frame, read_frames
+from licorne_tools.bench.scenarios import Scenario
+
+SHAPE = ("queues", "apps", "asks", "nodes", "batch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flooded:
+    """What came of a flood."""
+
+    allocations: int
+    seconds: float
+    responses: list[bytes]
+
+
+class Flood:
+    """A flood that is ready to begin."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        """Take the process after it has said that it is ready."""
+        self._process = process
+
+    async def run(self) -> Flooded:
+        """Let it begin, and wait until its last ask is placed."""
+        output, _ = await self._process.communicate(b"go\n")
+        line, _, rest = output.partition(b"\n")
+        if self._process.returncode != 0:
+            raise BenchError("the flood failed")
+        responses = list(read_frames(io.BytesIO(rest)))
+        return Flooded(responses=responses, **json.loads(line))
+
+
+@asynccontextmanager
+async def flooding(target: str, rm_id: str, scenario: Scenario) -> AsyncIterator[Flood]:
+    """Start the other RM; when it is ready all that is left for it to do is to send."""
+    shape = [f"--{name}={getattr(scenario, name)}" for name in SHAPE]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "licorne_tools.bench.flood", target, rm_id, *shape),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        if await process.stdout.readline() != b"ready\n":
+            raise BenchError("the flood could not be prepared")
+        yield Flood(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def flood(target: str, rm_id: str, scenario: Scenario) -> None:
+    """The program."""
+    async with Rm(target, rm_id, scenario.batch) as rm:
+        await rm.register(workload.configuration(scenario))
+        await rm.add_nodes(workload.nodes(scenario))
+        await rm.add_applications(workload.applications(scenario))
+        messages = workload.requests(rm_id, workload.asks(scenario), scenario.batch)
+        print("ready", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+        start = perf_counter()
+        responses = await rm.place(messages, scenario.pods)
+        seconds = perf_counter() - start
+    print(json.dumps({"allocations": scenario.pods, "seconds": seconds}), flush=True)
+    sys.stdout.buffer.write(b"".join(map(frame, responses)))
+
+
+def arguments() -> tuple[str, str, Scenario]:
+    """Target, rmID and shape from the command line."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("target")
+    parser.add_argument("rm_id")
+    for name in SHAPE:
+        parser.add_argument(f"--{name}", type=int, required=True)
+    args = parser.parse_args()
+    shape = {name: getattr(args, name) for name in SHAPE}
+    return args.target, args.rm_id, Scenario(name="flood", about="", **shape)
+
+
+if __name__ == "__main__":
+    # What is to be seen is whether the server is fair, not whether the machine has cores enough.
+    os.nice(15)
+    asyncio.run(flood(*arguments()))

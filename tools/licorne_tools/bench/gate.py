@@ -1,0 +1,179 @@
+"""Does an allocation cost more than with the commit before? `make gate`, as a part of CI.
+
+The source as it stands here, changes that are not committed included, and that of the commit before
+(the first parent of HEAD) are measured in turn, both uncompiled and by the same interpreter. What
+counts is CPU time of the server's process, which other programs on the machine change little, and
+of a pair of runs, which they change alike. One pair may still mislead: so the median of several is
+judged, and a bad one is looked at a second time.
+"""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import monotonic
+
+import licorne_core
+from licorne_server.commands.server_process import ServerFailed
+from licorne_tools.bench.driver import BenchError
+from licorne_tools.bench.installation import Installation, NotUsable, build_of
+from licorne_tools.bench.load import Options
+from licorne_tools.bench.pairs import Pairs, Side, turns
+from licorne_tools.bench.report import title
+from licorne_tools.bench.runs import alone, run_once
+from licorne_tools.bench.scenarios import SCENARIOS, Scenario
+from licorne_tools.bench.spread import Spread, brief, times
+
+LIMIT = 1.25
+"""The median of the pairs' ratios that is still good."""
+FIRST, SECOND, ALL = 3, 6, 9
+"""Pairs of the first look, with the fewest of the second one, and with all of that."""
+SECONDS = 75.0
+"""No pair beyond the fewest of the second look begins later than this."""
+MEASURE = "cpu_us_per_allocation"
+SCENARIO = SCENARIOS["shim"].scaled(pods=20_000)
+ROOT = Path(licorne_core.__file__).parents[2]
+
+
+class NothingToCompare(Exception):
+    """There is no commit before that can be measured; the text says why."""
+
+
+def before(root: Path) -> str:
+    """The commit before that of a checkout.
+
+    Raises:
+        NothingToCompare: there is none, or the clone is too shallow to have it.
+        BenchError: git cannot tell.
+    """
+    _, *parents = git(root, "rev-list", "--parents", "--max-count=1", "HEAD").split()
+    if parents:
+        return git(root, "rev-parse", "--short", parents[0])
+    shallow = git(root, "rev-parse", "--is-shallow-repository") == "true"
+    raise NothingToCompare(
+        "this clone is shallow, without the commit before"
+        if shallow
+        else "there is no commit before this one"
+    )
+
+
+def git(root: Path, *arguments: str) -> str:
+    """What git answers in a checkout.
+
+    Raises:
+        BenchError: it fails, with its own text.
+    """
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
+        )
+    except OSError as error:
+        raise BenchError(f"git cannot be run: {error}") from None
+    if done.returncode != 0:
+        raise BenchError(f"git {arguments[0]}: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+@contextmanager
+def put_out(root: Path, commit: str) -> Iterator[Path]:
+    """A folder with the files of a commit, for as long as this lasts.
+
+    Raises:
+        BenchError: git cannot put it out.
+    """
+    with TemporaryDirectory() as folder:
+        target = Path(folder) / "before"
+        git(root, "worktree", "add", "--quiet", "--detach", str(target), commit)
+        try:
+            yield target
+        finally:
+            git(root, "worktree", "remove", "--force", str(target))
+
+
+def enough(ratios: Iterable[float], late: Callable[[], bool]) -> list[float]:
+    """The ratios of as many pairs as it takes.
+
+    The first look is enough if it is good. A bad one is followed by a second look, however late it
+    is; that one ends early if it is late.
+    """
+    found = []
+    for ratio in ratios:
+        found.append(ratio)
+        first_is_good = len(found) == FIRST and good(found)
+        if first_is_good or len(found) == ALL or (len(found) >= SECOND and late()):
+            break
+    return found
+
+
+def good(ratios: Iterable[float]) -> bool:
+    """Whether an allocation costs about as much as before, or less."""
+    return median(ratios) <= LIMIT
+
+
+def pure(checkout: Path) -> Installation:
+    """The sources of a checkout, run by this interpreter."""
+    return Installation(sys.executable, checkout=checkout, pure=True)
+
+
+def measured(root: Path, other: Path, scenario: Scenario) -> Iterator[float]:
+    """The ratio of one pair after the other, each told when it is there.
+
+    Raises:
+        NothingToCompare: the server of the commit before does not do its part.
+        BenchError, ServerFailed: the server of this source does not.
+    """
+    checkouts = {Side.THIS: root, Side.OTHER: other}
+    pairs = Pairs()
+    for number, side in turns(ALL):
+        options = Options(idle_seconds=0, installation=pure(checkouts[side]), bare=False)
+        try:
+            pairs.add(side, alone(run_once(scenario, options)))
+        except (BenchError, ServerFailed) as error:
+            if side is Side.OTHER:
+                raise NothingToCompare(f"the commit before: {error}") from None
+            raise
+        if len(pairs.complete) == number:
+            this, that = (run[MEASURE] for run in pairs.complete[-1])
+            print(f"  pair {number}: {brief(this)} us, before {brief(that)} us", flush=True)
+            yield this / that
+
+
+def gate(root: Path, scenario: Scenario) -> bool:
+    """Compare, and say what was compared and found; whether it is good.
+
+    Raises as `measured` does, and NotUsable if this source cannot be imported.
+    """
+    commit = before(root)
+    with put_out(root, commit) as other:
+        here = build_of(pure(root))
+        try:
+            there = build_of(pure(other))
+        except NotUsable as error:
+            raise NothingToCompare(str(error)) from None
+        print(f"gate: CPU per allocation, {title(scenario)}")
+        print(f"  this:   {here}\n  before: {there}")
+        start = monotonic()
+        ratios = enough(measured(root, other, scenario), late=lambda: monotonic() - start > SECONDS)
+    found = f"{Spread.of(ratios).quoted(times)} times that of {commit} in {len(ratios)} pairs"
+    verdict = "passed" if good(ratios) else "failed"
+    print(f"gate: {verdict}: an allocation costs {found}; the limit is {times(LIMIT)}")
+    return good(ratios)
+
+
+def run(root: Path = ROOT, scenario: Scenario = SCENARIO) -> int:
+    """The program; 0 if it is good or there is nothing to compare, else 1."""
+    try:
+        return 0 if gate(root, scenario) else 1
+    except NothingToCompare as why:
+        print(f"gate: passed, as there is nothing to compare: {why}")
+        return 0
+    except (BenchError, ServerFailed, NotUsable) as error:
+        print(f"gate: failed: {error}")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(run())

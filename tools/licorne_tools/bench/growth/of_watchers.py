@@ -1,0 +1,111 @@
+"""The watchers of events, which need a server: they are of the server and not of the core."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from itertools import cycle, islice
+from typing import Any
+
+import grpc
+
+from licorne.v1.state_pb2 import ListEventsRequest, WatchEventsRequest
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.commands.server_process import ServerProcess, running_server
+from licorne_tools.bench import workload
+from licorne_tools.bench.driver import OWN_CONNECTION, BenchError, Rm
+from licorne_tools.bench.growth.world import Cost
+from licorne_tools.bench.isolation.readers import EXTRA, STREAMS_PER_CONNECTION
+from licorne_tools.bench.load import RM
+from licorne_tools.bench.meter import Meter
+from licorne_tools.bench.scenarios import Scenario
+
+NODES = 100
+BATCH = 200
+"""Asks after which the watchers catch up: none of them is to be too slow, and lose events."""
+
+LIMIT_SECONDS = 120.0
+
+
+def watchers(size: int, work: int) -> Cost:
+    """CPU of the server while so many watch what becomes of asks, until all have seen all of it.
+
+    Raises:
+        BenchError: the server did not do its part.
+        ServerFailed: it did not start, or ended early.
+    """
+    return asyncio.run(_watched(size, work))
+
+
+async def _watched(size: int, work: int) -> Cost:
+    shape = Scenario("", "", asks=work, nodes=NODES)
+    try:
+        async with (
+            asyncio.timeout(LIMIT_SECONDS),
+            running_server() as server,
+            Rm(server.target, RM, BATCH) as rm,
+            AsyncExitStack() as stack,
+        ):
+            await rm.register(workload.configuration(shape), EXTRA)
+            await rm.add_nodes(workload.nodes(shape))
+            await rm.add_applications(workload.applications(shape))
+            audience = [Watcher(stub) for stub in await _stubs(server, stack, size)]
+            return await _place(server, rm, audience, shape)
+    except grpc.aio.AioRpcError as error:
+        raise BenchError(f"{error.code().name}: {error.details()}") from None
+    except TimeoutError:
+        raise BenchError(f"not done after {LIMIT_SECONDS:.0f} s") from None
+
+
+async def _stubs(server: ServerProcess, stack: AsyncExitStack, count: int) -> list[Any]:
+    """A stub for each watcher; some share a connection."""
+    stubs = []
+    for _ in range(0, count, STREAMS_PER_CONNECTION):
+        channel = grpc.aio.insecure_channel(server.target, options=OWN_CONNECTION)
+        stubs.append(StateStub(await stack.enter_async_context(channel)))
+    return list(islice(cycle(stubs), count))
+
+
+async def _place(
+    server: ServerProcess, rm: Rm, audience: Sequence["Watcher"], shape: Scenario
+) -> Cost:
+    """Have all asks placed, some at a time, and let everybody see it before the next ones."""
+    for watcher in audience:
+        await watcher.begin()
+    asks = list(workload.asks(shape))
+    meter = Meter(server.pid)
+    for some in workload.batched(asks, BATCH):
+        await rm.place(workload.requests(RM, some, BATCH), len(some))
+        last = await audience[0].newest()
+        await asyncio.gather(*(watcher.see(last) for watcher in audience))
+    return Cost(asks=0, taking=0.0, allocations=len(asks), deciding=meter.read().server)
+
+
+class Watcher:
+    """One who watches the events of the RM."""
+
+    def __init__(self, stub: Any) -> None:
+        """Nothing is watched before `begin`."""
+        self._stub = stub
+        self._call = stub.WatchEvents(WatchEventsRequest(rm_id=RM))
+        self._seen = -1
+
+    async def begin(self) -> None:
+        """Be there: the first message has no events."""
+        await self._call.read()
+
+    async def newest(self) -> int:
+        """The id of the newest event."""
+        answer = await self._stub.ListEvents(ListEventsRequest(rm_id=RM, count=1))
+        return int(answer.highest_id)
+
+    async def see(self, last: int) -> None:
+        """Read until this event was seen.
+
+        Raises:
+            BenchError: the stream has ended.
+        """
+        while self._seen < last:
+            response = await self._call.read()
+            if response is grpc.aio.EOF:
+                raise BenchError("a watcher was cut off")
+            self._seen = response.events[-1].id

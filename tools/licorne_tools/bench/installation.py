@@ -1,0 +1,127 @@
+"""Where a server comes from: an interpreter, and what it takes for our packages."""
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import licorne_core
+from licorne_server.process.build_info import BuildInfo, build_info
+
+PROGRAM = Path(__file__).with_name("command.py")
+ABOUT_SECONDS = 60.0
+SHOWN_LINES = 5
+ROOTS = ("core", "server", "clients/python", "clients/cli", "tools")
+"""The folders of a checkout in which packages begin."""
+
+
+class NotUsable(Exception):
+    """No server can be started from there; the text says why, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """The interpreter, the checkout whose sources go before what it has, and in which form.
+
+    With `pure` everything of ours is imported from its sources, also where it is compiled.
+    """
+
+    python: str
+    checkout: Path | None = None
+    pure: bool = False
+
+    def command(self, *arguments: str) -> list[str]:
+        """The command line of `command.py` with these arguments.
+
+        It is always the file of this checkout, so that another one may be older than it.
+        """
+        options = ["--pure"] if self.pure else []
+        if self.checkout is not None:
+            options += [f"--root={self.checkout / root}" for root in ROOTS]
+        # With -P the folder of the program is not searched for modules.
+        return [self.python, "-P", str(PROGRAM), *options, *arguments]
+
+    def server(self, profile: Path | None = None) -> list[str]:
+        """The command line that takes a command; `profile` is where its profile is written."""
+        return self.command(*([] if profile is None else ["--profile", str(profile)]))
+
+
+HERE = Installation(sys.executable)
+"""What runs this process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build(BuildInfo):
+    """What is said of a build, and where it is: the folder of the core, and its commit.
+
+    `commit` is empty if the folder is not in a repository, and ends in a plus if it was changed.
+    """
+
+    folder: str
+    commit: str
+
+    def __str__(self) -> str:
+        """As of a `BuildInfo`, with the commit."""
+        text = BuildInfo.__str__(self)
+        return f"{text}, commit {self.commit}" if self.commit else text
+
+
+def this_build() -> Build:
+    """What runs this process."""
+    folder = Path(licorne_core.__file__).parent
+    return Build(**asdict(build_info()), folder=str(folder), commit=commit_of(folder))
+
+
+def build_of(installation: Installation) -> Build:
+    """What would run there, found by a process that imports it.
+
+    Raises:
+        NotUsable: it cannot be imported, or does not say what it is.
+    """
+    try:
+        done = subprocess.run(
+            installation.command("--about"),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=ABOUT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotUsable(f"{installation.python} cannot be run: {error}") from None
+    if done.returncode != 0:
+        shown = "\n".join(done.stderr.splitlines()[-SHOWN_LINES:])
+        raise NotUsable(f"{installation.python} cannot import the server:\n{shown}")
+    try:
+        about: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return Build(**about, commit=commit_of(Path(about["folder"])))
+    except (IndexError, KeyError, TypeError, ValueError):
+        shown = "\n".join(done.stdout.splitlines()[-SHOWN_LINES:]) or "nothing"
+        raise NotUsable(
+            f"{installation.python} is asked which server it has, and answers:\n{shown}"
+        ) from None
+
+
+def commit_of(folder: Path) -> str:
+    """The commit that the files of a folder are of, with a plus if they were changed since.
+
+    Empty if git does not know them, as where they are installed.
+    """
+    if not git(folder, "ls-files", "__init__.py"):
+        return ""
+    sources = [f":/{root}" for root in ROOTS]
+    changed = git(folder, "status", "--porcelain", "--untracked-files=no", "--", *sources)
+    return git(folder, "rev-parse", "--short", "HEAD") + ("+" if changed else "")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """What git says of a folder; nothing if it cannot tell."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

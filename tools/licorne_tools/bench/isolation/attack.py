@@ -1,0 +1,141 @@
+"""What an attack is, and what all of them share."""
+
+import asyncio
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+)
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import Any
+
+import grpc
+
+from licorne.si.v1.si_pb2 import (
+    Allocation,
+    AllocationRelease,
+    AllocationReleasesRequest,
+    AllocationRequest,
+    AllocationResponse,
+    TerminationType,
+)
+from licorne_tools.bench import workload
+from licorne_tools.bench.driver import Rm
+from licorne_tools.bench.scenarios import Scenario
+
+RM = "attacker"
+PARTITION = f"[{RM}]default"
+"""The partition of the attacker, as the reads of the state name it."""
+BATCH = 1000
+WORKERS = 8
+"""Calls of one kind that are under way at a time."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Ground:
+    """Where an attack takes place, how large it is, and what it has done so far."""
+
+    target: str
+    http: str
+    percent: int = 100
+    """All counts of the attack are so many hundredths of the full ones."""
+    acts: int = 0
+    refused: int = 0
+
+    def part(self, full: int) -> int:
+        """The count for this attack; at least 1."""
+        return max(1, full * self.percent // 100)
+
+
+Act = Callable[[], Awaitable[None]]
+"""The attack itself. It ends by itself, after a bounded number of acts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """One attack: what it does, in words and in fact.
+
+    `prepared` is a context in which nothing is left to do but to act.
+    """
+
+    about: str
+    prepared: Callable[[Ground], AbstractAsyncContextManager[Act]]
+
+
+@asynccontextmanager
+async def attacker(
+    ground: Ground, scenario: Scenario, extra: Mapping[str, str] | None = None
+) -> AsyncIterator[Rm]:
+    """The attacker as an RM with nodes and applications."""
+    async with Rm(ground.target, RM, BATCH) as rm:
+        await rm.register(workload.configuration(scenario), extra)
+        await rm.add_nodes(workload.nodes(scenario))
+        await rm.add_applications(workload.applications(scenario))
+        yield rm
+
+
+def wanted(app: str, key: str, vcore: int = 100, partition: str = "") -> Allocation:
+    """An ask of so many milli-cores."""
+    return Allocation(
+        allocationKey=key,
+        applicationID=app,
+        partitionName=partition,
+        resourcePerAlloc=workload.resource(vcore, workload.MI),
+    )
+
+
+def asking(asks: Iterable[Allocation]) -> list[bytes]:
+    """The messages that send these asks."""
+    return workload.requests(RM, asks, BATCH)
+
+
+def giving_back(response: AllocationResponse) -> bytes:
+    """The message that releases everything new in a response."""
+    releases = [
+        AllocationRelease(
+            applicationID=item.applicationID,
+            allocationKey=item.allocationKey,
+            partitionName=item.partitionName,
+            terminationType=TerminationType.STOPPED_BY_RM,
+        )
+        for item in response.new
+    ]
+    request = AllocationReleasesRequest(allocationsToRelease=releases)
+    return AllocationRequest(rmID=RM, releases=request).SerializeToString()
+
+
+async def churn(ground: Ground, rm: Rm, rounds: int, asks: Callable[[int], list[bytes]]) -> None:
+    """Ask, and give back what is placed, so many rounds; `asks` makes the messages of a round."""
+    for number in range(rounds):
+        messages = asks(number)
+        expected = sum(len(AllocationRequest.FromString(data).allocations) for data in messages)
+        for data in await rm.place(messages, expected):
+            await rm.write(giving_back(AllocationResponse.FromString(data)))
+        ground.acts += expected
+
+
+async def called(ground: Ground, calls: Iterator[Callable[[], Coroutine[Any, Any, Any]]]) -> None:
+    """Make calls, several at a time; refusals are counted."""
+
+    async def work() -> None:
+        for call in calls:
+            try:
+                await call()
+            except grpc.aio.AioRpcError:
+                ground.refused += 1
+            ground.acts += 1
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(WORKERS):
+            group.create_task(work())
+
+
+def numbers(ground: Ground, full: int) -> Iterator[int]:
+    """0, 1, 2 and so on, as many as the attack may have."""
+    return islice(count(), ground.part(full))

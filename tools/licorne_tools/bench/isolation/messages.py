@@ -1,0 +1,138 @@
+"""The attack with the largest messages: of as many fields as their bytes can hold.
+
+They are written by hand, since a library would take the memory that the server should not take.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+
+from licorne.v1.session_pb2 import UpdateRequest
+from licorne_server.wire.caps import MAX_ITEM_BYTES, MAX_ITEMS, MAX_MESSAGE_BYTES
+from licorne_tools.bench import workload
+from licorne_tools.bench.driver import OPTIONS, UPDATE_ALLOCATION, BenchError, RawStream, Rm
+from licorne_tools.bench.isolation.attack import BATCH, RM, Act, Ground
+from licorne_tools.bench.scenarios import Scenario
+from licorne_tools.bench.session_rm import SessionRm
+
+ROUNDS = 20
+SESSION_RM = f"{RM}-session"
+ROOM = 64
+"""Bytes of a message that its fixed parts may take."""
+ITEM_OF_MANY = 255 * 1024
+PATIENCE = 60.0
+"""Seconds after which the server's answer to one message is not waited for any more."""
+UPDATE_APPLICATION = "/si.v1.Scheduler/UpdateApplication"
+UPDATE_NODE = "/si.v1.Scheduler/UpdateNode"
+
+
+def varint(number: int) -> bytes:
+    """A number as it is on the wire."""
+    low, rest = number & 0x7F, number >> 7
+    return bytes([low | 0x80]) + varint(rest) if rest else bytes([low])
+
+
+def nested(field: int, content: bytes) -> bytes:
+    """A field with a message or text in it."""
+    return varint(field << 3 | 2) + varint(len(content)) + content
+
+
+def zeros(field: int, size: int) -> bytes:
+    """As many numbers, all 0, as so many bytes hold."""
+    return filled(varint(field << 3) + b"\0", size)
+
+
+def empties(field: int, size: int) -> bytes:
+    """As many empty messages or texts as so many bytes hold."""
+    return filled(nested(field, b""), size)
+
+
+def filled(one: bytes, size: int) -> bytes:
+    """The same field as often as so many bytes hold it."""
+    return one * (size // len(one))
+
+
+def si_messages(ground: Ground) -> list[tuple[str, bytes]]:
+    """Method and message: each is refused, as a whole or in its items."""
+    whole = ground.part(MAX_MESSAGE_BYTES) - ROOM
+    item = ground.part(MAX_ITEM_BYTES) - ROOM
+    some = min(ITEM_OF_MANY, item)
+    name = nested(3, RM.encode())
+    return [
+        # An allocation of fields that nobody knows; several such ones.
+        (UPDATE_ALLOCATION, name + nested(4, zeros(7, item))),
+        (UPDATE_ALLOCATION, name + filled(nested(4, zeros(7, some)), whole)),
+        # Empty allocations: too many, and as many as there may be; releases.
+        (UPDATE_ALLOCATION, name + empties(4, whole)),
+        (UPDATE_ALLOCATION, name + empties(4, 2 * ground.part(MAX_ITEMS) - ROOM)),
+        (UPDATE_ALLOCATION, name + nested(2, empties(1, whole))),
+        # Tags and amounts of an allocation.
+        (UPDATE_ALLOCATION, name + nested(4, empties(2, item))),
+        (UPDATE_ALLOCATION, name + nested(4, nested(5, empties(1, item)))),
+        # Groups of an application; attributes of a node.
+        (UPDATE_APPLICATION, name + nested(1, nested(4, empties(2, item)))),
+        (UPDATE_NODE, nested(2, RM.encode()) + nested(1, empties(3, item))),
+    ]
+
+
+def session_messages(ground: Ground) -> list[bytes]:
+    """Messages of a session: an answer to a predicate check with very many refusals."""
+    refusals = empties(2, ground.part(MAX_ITEM_BYTES) - ROOM)
+    field = UpdateRequest.DESCRIPTOR.fields_by_name["predicate_answers"].number
+    return [nested(field, nested(1, refusals))]
+
+
+@asynccontextmanager
+async def largest(ground: Ground) -> AsyncIterator[Act]:
+    """Messages of 8 MiB with up to four million fields, of ten kinds in turn."""
+    shape = Scenario("", "", nodes=1)
+    config = workload.configuration(shape)
+    kinds = si_messages(ground)
+    answers = session_messages(ground)
+    async with (
+        Rm(ground.target, RM, BATCH) as rm,
+        grpc.aio.insecure_channel(ground.target, options=OPTIONS) as channel,
+    ):
+        await rm.register(config)
+
+        async def act() -> None:
+            for _ in range(ground.part(ROUNDS)):
+                for method, message in kinds:
+                    await tried(ground, sent(channel, method, message))
+                for message in answers:
+                    await tried(ground, answered(ground, config, message))
+
+        yield act
+
+
+async def tried(ground: Ground, sending: Coroutine[Any, Any, None]) -> None:
+    """Send one message, and wait until the server is done with it."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await sending
+    except (grpc.aio.AioRpcError, BenchError):
+        ground.refused += 1
+    ground.acts += 1
+
+
+async def sent(channel: grpc.aio.Channel, method: str, message: bytes) -> None:
+    """Send a message of si.v1 on a stream of its own, and read that to its end."""
+    call: RawStream = channel.stream_stream(method)()
+    await call.write(message)
+    await call.done_writing()
+    async for _ in call:
+        pass
+
+
+async def answered(ground: Ground, config: str, message: bytes) -> None:
+    """Send a message of a session, and an ask behind it; wait until that is placed."""
+    shape = Scenario("", "", nodes=1)
+    async with SessionRm(ground.target, SESSION_RM) as rm:
+        await rm.open(
+            config, workload.nodes(shape), workload.applications(shape), batch=BATCH, asked=True
+        )
+        behind = workload.session_requests(workload.asks(shape), BATCH)
+        await rm.place([message, *behind], shape.pods)

@@ -1,0 +1,160 @@
+"""Attacks with reads."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import cycle, islice
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+import grpc
+
+from licorne.v1 import state_pb2 as pb
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_tools.bench import workload
+from licorne_tools.bench.driver import OPTIONS, OWN_CONNECTION
+from licorne_tools.bench.isolation.asks import misfits
+from licorne_tools.bench.isolation.attack import (
+    BATCH,
+    PARTITION,
+    RM,
+    Act,
+    Ground,
+    attacker,
+    called,
+    churn,
+    numbers,
+)
+from licorne_tools.bench.scenarios import Scenario
+
+CALLS = 200_000
+APPS, MISFITS, NODES = 1000, 5000, 1000
+WATCHERS = 100
+STREAMS_PER_CONNECTION = 16
+WATCHES = 1000
+"""How often a watcher begins anew when the server ends its stream."""
+ROUNDS = 2000
+# As many as the events of one RM may ever have, all from one host.
+EXTRA = {"event.maxStreamsPerHost": str(WATCHERS)}
+PATHS = ("queues", "nodes", "applications/active", "queue/root.q0000/applications", "usage/users")
+DUMP = "/debug/fullstatedump"
+
+Call = Callable[[], Any]
+
+
+@asynccontextmanager
+async def world(ground: Ground) -> AsyncIterator[str]:
+    """An RM with much to read: 1,000 nodes and applications, and 5,000 asks that fit nowhere.
+
+    Yields the application that has the asks.
+    """
+    shape = Scenario("", "", apps=ground.part(APPS), nodes=ground.part(NODES))
+    _, app = next(workload.app_names(shape))
+    async with attacker(ground, shape) as rm:
+        await rm.send(misfits(app, ground.part(MISFITS)))
+        yield app
+
+
+@asynccontextmanager
+async def explain(ground: Ground) -> AsyncIterator[Act]:
+    """Eight readers ask why an ask waits, over and over."""
+
+    def calls(stub: Any, app: str) -> Iterator[Call]:
+        for number in numbers(ground, CALLS):
+            key = f"misfit-{number % ground.part(MISFITS):06}"
+            request = pb.ExplainRequest(partition=PARTITION, application_id=app, allocation_key=key)
+            yield lambda request=request: stub.Explain(request)  # type: ignore[misc]
+
+    async with world(ground) as app, reading(ground) as stub:
+        yield lambda: called(ground, calls(stub, app))
+
+
+@asynccontextmanager
+async def lists(ground: Ground) -> AsyncIterator[Act]:
+    """Eight readers list outstanding asks, applications and nodes, over and over."""
+
+    def calls(stub: Any) -> Iterator[Call]:
+        wanted = cycle(
+            (
+                lambda: stub.ListOutstanding(pb.ListOutstandingRequest(partition=PARTITION)),
+                lambda: stub.ListApplications(pb.ListApplicationsRequest(partition=PARTITION)),
+                lambda: stub.ListNodes(pb.ListNodesRequest(partition=PARTITION)),
+            )
+        )
+        return (next(wanted) for _ in numbers(ground, CALLS))
+
+    async with world(ground), reading(ground) as stub:
+        yield lambda: called(ground, calls(stub))
+
+
+@asynccontextmanager
+async def reading(ground: Ground) -> AsyncIterator[Any]:
+    """What the state is read with."""
+    async with grpc.aio.insecure_channel(ground.target, options=OPTIONS) as channel:
+        yield StateStub(channel)
+
+
+@asynccontextmanager
+async def rest(ground: Ground) -> AsyncIterator[Act]:
+    """Eight readers read lists over REST, over and over."""
+    base = f"/ws/v1/partition/{quote(PARTITION)}"
+    async with world(ground), fetching(ground, [f"{base}/{path}" for path in PATHS]) as act:
+        yield act
+
+
+@asynccontextmanager
+async def dump(ground: Ground) -> AsyncIterator[Act]:
+    """Eight readers read the state dump over REST, over and over."""
+    async with world(ground), fetching(ground, [DUMP]) as act:
+        yield act
+
+
+@asynccontextmanager
+async def fetching(ground: Ground, paths: list[str]) -> AsyncIterator[Act]:
+    """Readers of these paths, in turn."""
+    async with aiohttp.ClientSession(f"http://{ground.http}") as session:
+
+        async def fetch(path: str) -> None:
+            async with session.get(path) as answer:
+                await answer.read()
+                ground.refused += answer.status != 200
+
+        wanted = cycle(paths)
+
+        def calls() -> Iterator[Call]:
+            for _ in numbers(ground, CALLS):
+                path = next(wanted)
+                yield lambda path=path: fetch(path)  # type: ignore[misc]
+
+        yield lambda: called(ground, calls())
+
+
+@asynccontextmanager
+async def watchers(ground: Ground) -> AsyncIterator[Act]:
+    """100 watchers of the events of an RM whose asks come and go."""
+    shape = Scenario("", "", apps=1, asks=ground.part(BATCH), nodes=100)
+    messages = workload.requests(RM, workload.asks(shape), BATCH)
+    async with attacker(ground, shape, EXTRA) as rm, AsyncExitStack() as stack:
+        watching = ground.part(WATCHERS)
+        stubs = []
+        for _ in range(0, watching, STREAMS_PER_CONNECTION):
+            channel = grpc.aio.insecure_channel(ground.target, options=OWN_CONNECTION)
+            stubs.append(StateStub(await stack.enter_async_context(channel)))
+        request = pb.WatchEventsRequest(rm_id=RM)
+
+        async def watch(stub: Any) -> None:
+            for _ in numbers(ground, WATCHES):
+                try:
+                    async for response in stub.WatchEvents(request):
+                        ground.acts += len(response.events)
+                except grpc.aio.AioRpcError:
+                    ground.refused += 1
+
+        async def act() -> None:
+            watched = islice(cycle(stubs), watching)
+            await asyncio.gather(
+                churn(ground, rm, ground.part(ROUNDS), lambda _: messages), *map(watch, watched)
+            )
+
+        yield act

@@ -1,0 +1,118 @@
+"""What every load needs: an RM with nodes, a clock, and a form for what came of it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+
+from licorne.si.v1.si_pb2 import NodeInfo
+from licorne.v1.state_pb2 import ListPartitionsRequest
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.commands.server_process import ServerProcess
+from licorne_tools.bench import workload
+from licorne_tools.bench.driver import Rm
+from licorne_tools.bench.installation import HERE, Installation
+from licorne_tools.bench.meter import Cost, Meter
+from licorne_tools.bench.progress import UNSEEN, Progress
+from licorne_tools.bench.scenarios import Scenario
+
+RM = "bench"
+POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How to run: `idle_seconds` is how long to look at an idle server.
+
+    `bare` is whether bare servers are measured too, for what the transport alone would do.
+    `progress` is told how far the run is.
+    """
+
+    idle_seconds: float
+    profile: Path | None = None
+    installation: Installation = HERE
+    bare: bool = True
+    progress: Progress = UNSEEN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What a load did: the AllocationResponses, how many allocations in what time, and the rest.
+
+    `cost` is that of all that went on, which may have taken longer than the allocations counted.
+    `requests` are the messages that an echo is measured with; where there are none, there is none.
+    """
+
+    responses: list[bytes]
+    allocations: int
+    seconds: float
+    cost: Cost
+    requests: list[bytes] = field(default_factory=list)
+    extra: Mapping[str, float] = field(default_factory=dict)
+
+
+@asynccontextmanager
+async def prepared(
+    server: ServerProcess,
+    scenario: Scenario,
+    progress: Progress = UNSEEN,
+    *,
+    action: NodeInfo.ActionFromRM.ValueType = NodeInfo.CREATE,
+    full_at: int = 0,
+) -> AsyncIterator[Rm]:
+    """The scenario's RM, registered, with nodes; applications are not there yet."""
+    nodes = workload.nodes(scenario, action=action, full_at=full_at)
+    config = workload.configuration(scenario)
+    async with registered(server, RM, scenario.batch, config, nodes, progress) as rm:
+        yield rm
+
+
+@asynccontextmanager
+async def registered(
+    server: ServerProcess,
+    rm_id: str,
+    batch: int,
+    config: str,
+    nodes: Iterable[NodeInfo],
+    progress: Progress = UNSEEN,
+) -> AsyncIterator[Rm]:
+    """An RM with this configuration and these nodes."""
+    async with Rm(server.target, rm_id, batch, progress) as rm:
+        await rm.register(config)
+        await rm.add_nodes(nodes)
+        yield rm
+
+
+async def timed(
+    server: ServerProcess,
+    work: Awaitable[list[bytes]],
+    allocations: int,
+    progress: Progress = UNSEEN,
+    **extra: float,
+) -> Load:
+    """Measure what it takes until the work is done."""
+    progress.step("placing", of=allocations)
+    meter = Meter(server.pid)
+    responses = await work
+    cost = meter.read()
+    return Load(
+        responses=responses,
+        allocations=allocations,
+        seconds=cost.seconds,
+        cost=cost,
+        extra=extra,
+    )
+
+
+async def pending(server: ServerProcess, expected: int) -> None:
+    """Wait until the server knows of so many asks that wait."""
+    async with grpc.aio.insecure_channel(server.target) as channel:
+        stub = StateStub(channel)
+        while True:
+            response = await stub.ListPartitions(ListPartitionsRequest(rm_id=RM))
+            if sum(partition.pending_asks for partition in response.partitions) == expected:
+                return
+            await asyncio.sleep(POLL_SECONDS)

@@ -1,0 +1,174 @@
+"""The numbers of all runs, as a table or as JSON."""
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import Any
+
+from licorne_tools.bench.installation import this_build
+from licorne_tools.bench.scenarios import Kind, Scenario
+from licorne_tools.bench.spread import Spread
+
+HEADERS = ("MEASURE", "MIN", "MEDIAN", "MAX")
+NOTHING = "-"
+Run = dict[str, float]
+Result = tuple[Scenario, Sequence[Run]]
+OVERVIEW = {
+    "ALLOCATIONS/S": "allocations_per_second",
+    "CPU US": "cpu_us_per_allocation",
+    "SERVER %": "server_core_percent",
+    "CLIENT %": "client_core_percent",
+    "REQUESTS": "requests",
+    "RESPONSES": "responses",
+    "CHECKS/ALLOCATION": "checks_per_allocation",
+    "P50 MS": "latency_p50_ms",
+    "P99 MS": "latency_p99_ms",
+    "VICTIMS/S": "victims_per_second",
+    "OF QUIET %": "quiet_percent",
+    "ECHO/S": "echo_per_second",
+    "ECHO CPU US": "echo_cpu_us_per_allocation",
+    "OF ECHO %": "echo_percent",
+    "RSS MIB": "peak_rss_mib",
+}
+"""The columns of a table with several scenarios, and the measures in them."""
+
+
+def summary(runs: Sequence[Run]) -> dict[str, Spread]:
+    """Least, middle and greatest of every measure."""
+    return {name: Spread.of(run[name] for run in runs) for name in runs[0]}
+
+
+def environment() -> dict[str, Any]:
+    """What the numbers depend on."""
+    return {
+        "build": asdict(this_build()),
+        "python": platform.python_version(),
+        "grpcio": version("grpcio"),
+        "protobuf": version("protobuf"),
+        "machine": platform.machine(),
+        "cpus": os.cpu_count(),
+    }
+
+
+def as_json(scenario: Scenario, runs: Sequence[Run]) -> dict[str, Any]:
+    """Everything, rounded to what can be told from noise; the runs by rising rate."""
+    ordered = sorted(runs, key=lambda run: run["allocations_per_second"])
+    return {
+        **scenario_as_json(scenario),
+        **runs_as_json(ordered),
+        "environment": environment(),
+    }
+
+
+def scenario_as_json(scenario: Scenario) -> dict[str, Any]:
+    """What is measured, and how the shape is run."""
+    return {
+        "scenario": scenario.name,
+        "about": scenario.about,
+        "nodes": scenario.nodes,
+        "pods": scenario.pods,
+        **settings(scenario),
+    }
+
+
+def runs_as_json(runs: Sequence[Run]) -> dict[str, Any]:
+    """The runs in this order, and each measure over all of them."""
+    return {
+        "runs": [{name: rounded(value) for name, value in run.items()} for run in runs],
+        "summary": {name: spread_as_json(spread) for name, spread in summary(runs).items()},
+    }
+
+
+def spread_as_json(spread: Spread) -> dict[str, float]:
+    """A figure with its spread."""
+    return {key: rounded(value) for key, value in asdict(spread).items()}
+
+
+def settings(scenario: Scenario) -> dict[str, Any]:
+    """How the shape is run."""
+    found: dict[str, Any] = {
+        "sort": scenario.sort,
+        "batch": scenario.batch,
+        "wire": scenario.wire.value,
+    }
+    if scenario.kind is Kind.ASKED:
+        asking = scenario.asking
+        found["tagged"] = asking.tagged
+        found["refused_percent"] = asking.refused_percent
+        found["answer_after_seconds"] = asking.delay
+    return found
+
+
+def title(scenario: Scenario) -> str:
+    """What was measured, in a line."""
+    parts = [f"{scenario.pods:,} asks", f"{scenario.nodes:,} nodes", *setting_texts(scenario)]
+    return f"{scenario.name}: {scenario.about} ({', '.join(parts)})"
+
+
+def setting_texts(scenario: Scenario) -> list[str]:
+    """How the shape is run, for people."""
+    texts = [scenario.sort, f"{scenario.batch:,} a request", scenario.wire.value]
+    if scenario.kind is Kind.ASKED:
+        asking = scenario.asking
+        texts.append("tagged" if asking.tagged else "untagged")
+        texts.append(f"{asking.refused_percent} % refused")
+        texts.append(f"answers after {asking.delay * 1000:g} ms")
+    return texts
+
+
+def overview(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
+    """Headers, and a line for each scenario; no columns that nobody fills.
+
+    A figure is the median, with its spread where there were several runs.
+    """
+    filled = {
+        header: measure
+        for header, measure in OVERVIEW.items()
+        if any(measure in runs[0] for _, runs in results)
+    }
+    asked = any(scenario.kind is Kind.ASKED for scenario, _ in results)
+    rows = []
+    for scenario, runs in results:
+        found = summary(runs)
+        figures = [
+            found[measure].quoted() if measure in found else NOTHING for measure in filled.values()
+        ]
+        rows.append([*described(scenario, asked=asked).values(), *figures])
+    return [*described(results[0][0], asked=asked), *filled], rows
+
+
+def described(scenario: Scenario, *, asked: bool) -> Mapping[str, str]:
+    """The cells that say which scenario it is; with `asked`, how checks are answered as well."""
+    cells = {
+        "SCENARIO": scenario.name,
+        "WIRE": scenario.wire.value,
+        "BATCH": f"{scenario.batch:,}",
+        "ASKS": f"{scenario.pods:,}",
+        "NODES": f"{scenario.nodes:,}",
+    }
+    if asked:
+        asking = scenario.asking if scenario.kind is Kind.ASKED else None
+        cells["TAGGED"] = NOTHING if asking is None else "yes" if asking.tagged else "no"
+        cells["REFUSED"] = NOTHING if asking is None else f"{asking.refused_percent}%"
+        cells["ANSWER AFTER"] = NOTHING if asking is None else f"{asking.delay * 1000:g} ms"
+    return cells
+
+
+def rounded(value: float) -> float:
+    """Four significant digits at least, whole numbers from a thousand on."""
+    return round(value) if value >= 1000 or value == int(value) else round(value, 3)
+
+
+def as_rows(runs: Sequence[Run]) -> list[tuple[str, ...]]:
+    """The lines of the table."""
+    return [
+        (name.replace("_", " "), *map(readable, (spread.min, spread.median, spread.max)))
+        for name, spread in summary(runs).items()
+    ]
+
+
+def readable(value: float) -> str:
+    """With separators when large, with decimals when small."""
+    return f"{rounded(value):,}"

@@ -1,0 +1,283 @@
+"""One run of a scenario: a fresh server, the load, and what both cost."""
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from itertools import count
+from math import ceil
+from typing import Any
+
+import grpc
+
+from licorne.si.v1.si_pb2 import NodeInfo
+from licorne.v1.session_pb2 import UpdateResponse
+from licorne_server.commands.server_process import ServerProcess, running_server
+from licorne_tools.bench import workload
+from licorne_tools.bench.ceiling import ceiling
+from licorne_tools.bench.driver import BenchError
+from licorne_tools.bench.echo import echo
+from licorne_tools.bench.flood import flooding
+from licorne_tools.bench.gang import gang
+from licorne_tools.bench.load import RM, Load, Options, pending, prepared, timed
+from licorne_tools.bench.meter import Meter
+from licorne_tools.bench.preemption import preempt, storm
+from licorne_tools.bench.progress import Progress
+from licorne_tools.bench.scenarios import Kind, Scenario, Wire
+from licorne_tools.bench.session_rm import SessionRm
+
+MI = 1024 * 1024
+RATE = 200.0
+# Asks that are sent before any latency counts.
+WARM_UP = 50
+# Latencies wanted even where the other RM is done sooner.
+FEWEST_BESIDE = 10
+SETTLE_SECONDS = 1.0
+ALONE_ASKS = 600
+# More than are ever sent beside a flood: one that lasts 250 s.
+MOST_SINGLE_ASKS = 50_000
+LIMIT_SECONDS = 600.0
+
+
+async def run_once(scenario: Scenario, options: Options) -> dict[str, float]:
+    """One run with a fresh server; every number by its name, unit included.
+
+    Raises BenchError when the server does not do its part in time, ServerFailed when it ends.
+    """
+    try:
+        async with asyncio.timeout(LIMIT_SECONDS + options.idle_seconds):
+            options.progress.step("starting the server")
+            async with server_of(options) as server:
+                load = await LOADS[scenario.kind](server, scenario, options)
+                peak = server.usage().peak_rss
+            return {
+                **figures(load),
+                "peak_rss_mib": peak / MI,
+                **(await ceilings(scenario, load, options.progress) if options.bare else {}),
+                **load.extra,
+            }
+    except TimeoutError:
+        raise BenchError(f"not done after {LIMIT_SECONDS:.0f} s") from None
+    except grpc.aio.AioRpcError as error:
+        raise BenchError(f"{error.code().name}: {error.details()}") from None
+
+
+def server_of(options: Options) -> AbstractAsyncContextManager[ServerProcess]:
+    """The server of a run."""
+    return running_server(program=options.installation.server(options.profile))
+
+
+def alone(work: Coroutine[Any, Any, dict[str, float]]) -> dict[str, float]:
+    """Run it to its end; our own collector is kept out of it."""
+    gc.collect()
+    gc.disable()
+    try:
+        return asyncio.run(work)
+    finally:
+        gc.enable()
+
+
+def figures(load: Load) -> dict[str, float]:
+    """What is measured of every load."""
+    return {
+        "allocations": load.allocations,
+        "seconds": load.seconds,
+        "allocations_per_second": load.allocations / load.seconds,
+        "cpu_us_per_allocation": load.cost.server / load.allocations * 1e6,
+        "server_core_percent": load.cost.server_core_percent,
+        "client_core_percent": load.cost.client_core_percent,
+    }
+
+
+async def ceilings(scenario: Scenario, load: Load, progress: Progress) -> dict[str, float]:
+    """What servers that decide nothing do with the same messages."""
+    rate = load.allocations / load.seconds
+    progress.step("streaming from a bare server")
+    most = await ceiling(load.responses)
+    found = {"ceiling_per_second": most, "ceiling_percent": rate / most * 100}
+    if load.requests:
+        progress.step("echoing by a bare server")
+        found |= await echo(scenario.wire, load.requests, load.responses, scenario.batch)
+        found["echo_percent"] = rate / found["echo_per_second"] * 100
+    return found
+
+
+async def burst(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
+    """All asks as fast as they can be sent, from the first send to the last allocation."""
+    if scenario.wire is Wire.SESSION:
+        return await session_burst(server, scenario, options.progress)
+    async with prepared(server, scenario, options.progress) as rm:
+        await rm.add_applications(workload.applications(scenario))
+        messages = workload.requests(RM, workload.asks(scenario), scenario.batch)
+        load = await timed(server, rm.place(messages, scenario.pods), scenario.pods, rm.progress)
+        traffic = {"requests": len(messages), "responses": len(load.responses)}
+        return replace(load, requests=messages, extra=traffic)
+
+
+async def session_burst(server: ServerProcess, scenario: Scenario, progress: Progress) -> Load:
+    """The same over a session; its RM may be asked about nodes."""
+    asking, asked = scenario.asking, scenario.kind is Kind.ASKED
+    refused = workload.refused_nodes(scenario)
+    if len(refused) == scenario.nodes:
+        raise BenchError(
+            f"the RM refuses {asking.refused_percent} % of the nodes: that is all {len(refused)}"
+        )
+    async with SessionRm(
+        server.target, RM, refused=refused, delay=asking.delay, progress=progress
+    ) as rm:
+        await rm.open(
+            workload.configuration(scenario),
+            workload.nodes(scenario),
+            workload.applications(scenario),
+            batch=scenario.batch,
+            asked=asked,
+        )
+        tags = workload.PREDICATE_CLASS if asked and asking.tagged else None
+        messages = workload.session_requests(workload.asks(scenario, tags=tags), scenario.batch)
+        load = await timed(server, rm.place(messages, scenario.pods), scenario.pods, rm.progress)
+        traffic = rm.traffic
+    extra: dict[str, float] = {"requests": traffic.requests, "responses": traffic.responses}
+    if asked:
+        extra["checks"] = traffic.checks
+        extra["checks_per_allocation"] = traffic.checks / scenario.pods
+        extra["nodes_per_check"] = traffic.nodes_asked / max(1, traffic.checks)
+    return replace(
+        load,
+        responses=[allocations_in(data) for data in load.responses],
+        requests=[] if asked else messages,
+        extra=extra,
+    )
+
+
+def allocations_in(response: bytes) -> bytes:
+    """The AllocationResponse in an UpdateResponse."""
+    return UpdateResponse.FromString(response).allocations.SerializeToString()
+
+
+async def blocked(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
+    """The same, behind asks that fit on no node, in the same application and in those before."""
+    async with prepared(server, scenario, options.progress) as rm:
+        [(queue, app)] = workload.app_names(scenario)
+        ahead = workload.ahead_names()
+        await rm.add_applications(workload.application(queue, name) for name in [*ahead, app])
+        messages = workload.requests(RM, workload.unplaceable(app), scenario.batch)
+        messages += workload.requests(RM, workload.asks(scenario), scenario.batch)
+        return await timed(server, rm.place(messages, scenario.pods), scenario.pods, rm.progress)
+
+
+async def latency(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
+    """Single asks at a steady rate; each allocation is given back when it arrives."""
+    async with prepared(server, scenario, options.progress) as rm:
+        await rm.add_applications(workload.applications(scenario))
+        asks = list(workload.asks(scenario))
+        warm_up = min(WARM_UP, len(asks) // 2)
+        rm.progress.step("warming up", of=warm_up)
+        await rm.steady(asks[:warm_up], RATE)
+        rm.progress.step("asking", of=len(asks) - warm_up)
+        meter = Meter(server.pid)
+        latencies, responses = await rm.steady(asks[warm_up:], RATE)
+        cost = meter.read()
+        return Load(
+            responses=responses,
+            allocations=len(latencies),
+            seconds=cost.seconds,
+            cost=cost,
+            extra=percentiles("latency", latencies),
+        )
+
+
+async def idle(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
+    """Fill the cluster, let as many again wait, and see what the server does then: nothing."""
+    per_node = scenario.pods_per_node
+    placed = per_node * scenario.nodes
+    async with prepared(server, scenario, options.progress, full_at=per_node) as rm:
+        await rm.add_applications(workload.applications(scenario))
+        both = replace(scenario, asks=placed + scenario.pods)
+        asks = workload.asks(both, sizes=(workload.LARGEST,))
+        messages = workload.requests(RM, asks, scenario.batch)
+        load = await timed(server, rm.place(messages, placed), placed, rm.progress)
+        await pending(server, scenario.pods)
+        await asyncio.sleep(SETTLE_SECONDS)
+        rm.progress.step(f"looking at an idle server for {options.idle_seconds:g} s")
+        meter = Meter(server.pid)
+        await asyncio.sleep(options.idle_seconds)
+        percent = meter.read().server_core_percent
+        return replace(load, extra={"waiting": scenario.pods, "idle_cpu_percent": percent})
+
+
+async def two_rms(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
+    """Single asks of one RM, first alone, then while another RM floods the same server."""
+    single = replace(scenario, queues=1, apps=1, asks=MOST_SINGLE_ASKS)
+    alone_count = max(FEWEST_BESIDE, min(ALONE_ASKS, scenario.pods))
+    async with (
+        flooding(server.target, "flood", scenario) as flood,
+        prepared(server, replace(single, asks=1), options.progress) as rm,
+    ):
+        await rm.add_applications(workload.applications(single))
+        asks = workload.asks(single)
+        rm.progress.step("warming up", of=WARM_UP)
+        await rm.one_by_one(asks, RATE, reached(WARM_UP))
+        rm.progress.step("asking alone", of=alone_count)
+        alone = await rm.one_by_one(asks, RATE, reached(alone_count))
+        meter = Meter(server.pid)
+        flooded = asyncio.create_task(flood.run())
+        rm.progress.step("asking beside a flood")
+        fewest = reached(FEWEST_BESIDE)
+        beside = await rm.one_by_one(asks, RATE, lambda: fewest() and flooded.done())
+        result = await flooded
+        cost = meter.read()
+    quiet, disturbed = percentiles("alone", alone), percentiles("beside", beside)
+    slowdown = disturbed["beside_p99_ms"] / quiet["alone_p99_ms"]
+    return Load(
+        responses=result.responses,
+        allocations=result.allocations,
+        seconds=result.seconds,
+        cost=cost,
+        extra={**quiet, **disturbed, "p99_slowdown": slowdown},
+    )
+
+
+async def memory(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
+    """All asks wait for nodes that are drained; then the nodes open and all are placed."""
+    async with prepared(server, scenario, options.progress, action=NodeInfo.CREATE_DRAIN) as rm:
+        await rm.add_applications(workload.applications(scenario))
+        rm.progress.step("making asks wait")
+        await rm.send(workload.requests(RM, workload.asks(scenario), scenario.batch))
+        await pending(server, scenario.pods)
+        waiting = server.usage().rss / MI
+        opened = workload.nodes(scenario, action=NodeInfo.DRAIN_TO_SCHEDULABLE)
+        await rm.update_nodes(opened)
+        placed = rm.placed(scenario.pods)
+        return await timed(server, placed, scenario.pods, rm.progress, waiting_rss_mib=waiting)
+
+
+def reached(number: int) -> Callable[[], bool]:
+    """Becomes true when asked for the time after `number`."""
+    asked = count()
+    return lambda: next(asked) >= number
+
+
+def percentiles(name: str, seconds: list[float]) -> dict[str, float]:
+    """Median and 99th percentile in milliseconds, and how many there were."""
+    ordered = sorted(seconds)
+    last = len(ordered) - 1
+    return {
+        f"{name}_p50_ms": ordered[last // 2] * 1000,
+        f"{name}_p99_ms": ordered[ceil(last * 0.99)] * 1000,
+        f"{name}_samples": len(ordered),
+    }
+
+
+LOADS: Mapping[Kind, Callable[[ServerProcess, Scenario, Options], Awaitable[Load]]] = {
+    Kind.BURST: burst,
+    Kind.BLOCKED: blocked,
+    Kind.LATENCY: latency,
+    Kind.IDLE: idle,
+    Kind.TWO_RMS: two_rms,
+    Kind.MEMORY: memory,
+    Kind.ASKED: burst,
+    Kind.GANG: gang,
+    Kind.PREEMPT: preempt,
+    Kind.STORM: storm,
+}

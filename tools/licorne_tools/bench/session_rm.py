@@ -1,0 +1,257 @@
+"""The RM's side of a benchmark over a session, as lean as the one over si.v1.
+
+What is sent was made beforehand, up to its number; a response is read as bytes and parsed once.
+Where it is asked about nodes, all checks of one message are answered in one message.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import grpc
+
+from licorne.si.v1.si_pb2 import (
+    AddApplicationRequest,
+    AllocationResponse,
+    ApplicationRequest,
+    NodeInfo,
+    NodeRequest,
+    RegisterResourceManagerRequest,
+)
+from licorne.v1.session_pb2 import (
+    Ack,
+    Callbacks,
+    Hello,
+    NodeRefusal,
+    PredicateAnswer,
+    PredicateAnswers,
+    PredicateChecks,
+    Predicates,
+    ReplayBegin,
+    ReplayEnd,
+    UpdateRequest,
+    UpdateResponse,
+)
+from licorne_tools.bench.driver import OPTIONS, BenchError, RawStream, refuse, together
+from licorne_tools.bench.progress import UNSEEN, Progress
+from licorne_tools.bench.workload import batched
+
+UPDATE = "/licorne.v1.Session/Update"
+REASON = "refused by the benchmark"
+ACK_EVERY = 64
+ACK = UpdateRequest(ack=Ack()).SerializeToString()
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What went over the stream since it was opened."""
+
+    requests: int = 0
+    responses: int = 0
+    checks: int = 0
+    nodes_asked: int = 0
+
+
+class SessionRm:
+    """One RM with its session. Use as a context manager."""
+
+    def __init__(
+        self,
+        target: str,
+        rm_id: str,
+        *,
+        refused: frozenset[str] = frozenset(),
+        delay: float = 0.0,
+        progress: Progress = UNSEEN,
+    ) -> None:
+        """The RM refuses nodes by id, and answers checks `delay` seconds after their receipt.
+
+        Nothing is sent before `open`. What is placed advances `progress`.
+        """
+        self.progress = progress
+        self.rm_id = rm_id
+        self.traffic = Traffic()
+        self._refused = refused
+        self._delay = delay
+        self._channel = grpc.aio.insecure_channel(target, options=OPTIONS)
+        self._call: RawStream = self._channel.stream_stream(UPDATE)()
+        # One writer at a time: a second one makes the stream fail.
+        self._writing = asyncio.Lock()
+        self._number = 0
+        self._received = 0
+        self._acknowledged = 0
+        # What is answered late, and when.
+        self._late: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+
+    async def __aenter__(self) -> Self:
+        """As it was made."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """The call first, then the channel."""
+        self._call.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._call.code()
+        await self._channel.close()
+
+    async def connected(self) -> None:
+        """Wait until the server can be spoken to."""
+        await self._channel.channel_ready()
+
+    async def open(
+        self,
+        config: str,
+        nodes: Iterable[NodeInfo],
+        applications: Iterable[AddApplicationRequest],
+        *,
+        batch: int,
+        asked: bool,
+    ) -> None:
+        """Register, and replay nodes and applications, `batch` of them in each request.
+
+        `asked` is whether the RM wants to be asked about nodes.
+        """
+        hello = Hello(
+            rm_id=self.rm_id,
+            instance=1,
+            protocol=1,
+            registration=RegisterResourceManagerRequest(version="bench", config=config),
+            callbacks=Callbacks(predicates=Predicates() if asked else None),
+        )
+        await self._call.write(UpdateRequest(hello=hello).SerializeToString())
+        self.progress.step("replaying nodes and applications")
+        replay = list(replayed(nodes, applications, batch))
+        await together(self._send_all(replay), self._replayed())
+        self.traffic = Traffic()
+
+    async def _replayed(self) -> None:
+        """Read until the server has judged the replay."""
+        while True:
+            _, response = await self._read()
+            refuse(response.nodes.rejected)
+            refuse(response.applications.rejected)
+            if response.HasField("replay_result"):
+                break
+        if not response.replay_result.complete:
+            raise BenchError(f"the replay is not complete: {response.replay_result.reason}")
+
+    async def place(self, requests: Iterable[bytes], expected: int) -> list[bytes]:
+        """Send everything while answering, until `expected` asks are placed.
+
+        Requests and responses are messages of the session in bytes; those that are returned have
+        allocations.
+        """
+        late = asyncio.create_task(self._answer_late())
+        try:
+            return await together(self._send_all(requests), self._placed(expected))
+        finally:
+            late.cancel()
+
+    async def _send_all(self, requests: Iterable[bytes]) -> None:
+        for request in requests:
+            await self._send(request)
+
+    async def _placed(self, expected: int) -> list[bytes]:
+        responses = []
+        while expected > 0:
+            data, response = await self._read()
+            match response.WhichOneof("message"):
+                case "predicate_checks":
+                    await self._answer(response.predicate_checks)
+                case "allocations":
+                    self._check(response.allocations)
+                    self.progress.advance(len(response.allocations.new))
+                    expected -= len(response.allocations.new)
+                    responses.append(data)
+            if self._received - self._acknowledged >= ACK_EVERY:
+                await self._put(ACK)
+        return responses
+
+    def _check(self, allocations: AllocationResponse) -> None:
+        """Nothing is rejected, and nothing runs where it was refused."""
+        refuse(allocations.rejectedAllocations)
+        if self._refused:
+            refuse(item for item in allocations.new if item.nodeID in self._refused)
+
+    async def _answer(self, checks: PredicateChecks) -> None:
+        answers = UpdateRequest(
+            predicate_answers=PredicateAnswers(
+                answers=[
+                    PredicateAnswer(id=check.id, refused=self._refusals(check.node_ids))
+                    for check in checks.checks
+                ]
+            )
+        ).SerializeToString()
+        self.traffic.checks += len(checks.checks)
+        self.traffic.nodes_asked += sum(len(check.node_ids) for check in checks.checks)
+        if self._delay:
+            due = asyncio.get_running_loop().time() + self._delay
+            self._late.put_nowait((due, answers))
+        else:
+            await self._send(answers)
+
+    def _refusals(self, node_ids: Iterable[str]) -> list[NodeRefusal]:
+        return [
+            NodeRefusal(node_id=node_id, reason=REASON)
+            for node_id in node_ids
+            if node_id in self._refused
+        ]
+
+    async def _answer_late(self) -> None:
+        """Send what is answered late, each when it is due. All wait equally long: order holds."""
+        loop = asyncio.get_running_loop()
+        while True:
+            due, answers = await self._late.get()
+            await asyncio.sleep(max(0.0, due - loop.time()))
+            await self._send(answers)
+
+    async def _read(self) -> tuple[bytes, UpdateResponse]:
+        """The next response, as it came and parsed."""
+        data = await self._call.read()
+        if not isinstance(data, bytes):
+            raise BenchError("the session ended")
+        response = UpdateResponse.FromString(data)
+        self._received = max(self._received, response.number)
+        self.traffic.responses += 1
+        return data, response
+
+    async def _send(self, request: bytes) -> None:
+        """Send a request under the next number."""
+        async with self._writing:
+            self._number += 1
+            await self._write(request, self._number)
+
+    async def _put(self, request: bytes) -> None:
+        """Send one that has no number."""
+        async with self._writing:
+            await self._write(request, 0)
+
+    async def _write(self, request: bytes, number: int) -> None:
+        self._acknowledged = self._received
+        self.traffic.requests += 1
+        envelope = UpdateRequest(number=number, acknowledged=self._received)
+        # Messages in bytes are merged by putting one behind the other.
+        await self._call.write(envelope.SerializeToString() + request)
+
+
+def replayed(
+    nodes: Iterable[NodeInfo], applications: Iterable[AddApplicationRequest], batch: int
+) -> Iterator[bytes]:
+    """A replay of nodes and applications, as messages without their numbers."""
+    told = ReplayEnd()
+    yield UpdateRequest(replay_begin=ReplayBegin()).SerializeToString()
+    for some_nodes in batched(nodes, batch):
+        told.nodes += len(some_nodes)
+        yield UpdateRequest(nodes=NodeRequest(nodes=some_nodes)).SerializeToString()
+    for some in batched(applications, batch):
+        told.applications += len(some)
+        yield UpdateRequest(applications=ApplicationRequest(new=some)).SerializeToString()
+    yield UpdateRequest(replay_end=told).SerializeToString()

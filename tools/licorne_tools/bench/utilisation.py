@@ -1,0 +1,394 @@
+"""An hour of a cluster on a virtual clock: the share of it that is used, and who waits meanwhile.
+
+The core is driven in this process, without a wire. The RM of a `Load` submits its applications,
+ends each allocation when it has run, and confirms at once whatever it is told to stop. Everything
+follows from the seed, so that two scheduling rules can be compared figure by figure.
+"""
+
+import heapq
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import ceil, inf
+from statistics import fmean, linear_regression, median
+
+from licorne_core.messages.commands import (
+    Command,
+    RegisterRm,
+    ReleaseRequest,
+    SetQueueStopped,
+    TerminationType,
+    Tick,
+    UpdateAllocations,
+    UpdateApplications,
+    UpdateNodes,
+)
+from licorne_core.messages.effects import (
+    AllocationsMade,
+    AllocationsRejected,
+    AllocationsReleased,
+    ApplicationsAnswered,
+    Effect,
+    NodesAnswered,
+    OperatorRefused,
+    RegistrationFailed,
+    Unfinished,
+)
+from licorne_core.messages.reports import QueueReport
+from licorne_core.scheduler import Scheduler
+from licorne_core.values.asks import Ask, AskClass
+from licorne_core.values.ids import AllocationKey, AppId, RmId
+from licorne_core.values.quantity import VCORE
+from licorne_core.values.resources import Resources
+from licorne_server.commands.demo.scenes import Submission
+from licorne_server.commands.demo.world import rounds
+from licorne_tools.bench.driver import BenchError
+from licorne_tools.bench.growth.world import START, parsed
+from licorne_tools.bench.utilisation_loads import Load, application_of, ask_of, created
+
+ROUND = 60.0
+"""Seconds of the unit in which the times of a world are given."""
+
+STEP = 0.1
+"""Seconds between two looks of the RM at what has run long enough."""
+
+SAMPLE = 1.0
+"""Seconds between two looks at queues and reservations."""
+
+WARM_UP = 300.0
+"""Seconds until the cluster is as full as it gets, or a quarter of a short run."""
+
+STOPPED_SECONDS = 90.0
+RETRY = 5.0
+"""Seconds after which the RM sends again what a stopped queue has refused."""
+
+UNSTEADY = 0.1
+"""How far the time that an allocation runs is drawn from that of its application, as a share."""
+
+LARGE = 0.5
+"""An ask is large from this share of the cores of the smallest node on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What came of a run. Shares are of all cores; waits are in seconds.
+
+    Waits count the asks that are still waiting at the end, as long as they have waited by then.
+    """
+
+    cores_percent: float
+    """Of all cores, on average."""
+    warm_cores_percent: float
+    """The same after the warm-up."""
+    below_guarantee_seconds: float
+    """Seconds in which a queue had an ask that its guarantee, all maxima and the free cores of the
+    cluster would let through; summed over queues."""
+    backlog_asks: int
+    backlog_per_minute: float
+    """By how many asks the backlog grows, over the second half."""
+    large_asks: int
+    large_p50_seconds: float
+    large_max_seconds: float
+    reserved_nodes_mean: float
+    reserved_nodes_max: int
+    preempted: int
+    placed: int
+
+
+@dataclass(slots=True)
+class _Samples:
+    """What is looked at each second."""
+
+    backlog: list[tuple[float, int]] = field(default_factory=list)
+    reserved: list[int] = field(default_factory=list)
+    below_guarantee: float = 0.0
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """An ask without an allocation."""
+
+    ask: Ask
+    queue: str
+    since: float
+    runs: float
+
+
+@dataclass(slots=True)
+class _Usage:
+    """Cores in use, and their sum over time."""
+
+    now: float
+    cores: int = 0
+    area: float = 0.0
+
+    def advance(self, now: float) -> None:
+        self.area += self.cores * (now - self.now)
+        self.now = now
+
+
+class Simulation:
+    """A core, and the RM of one load against it."""
+
+    def __init__(self, load: Load, *, seed: int, reservations: bool) -> None:
+        """Register the RM and its nodes; nothing has been asked for yet.
+
+        Raises:
+            BenchError: the core does not take them.
+        """
+        self._load = load
+        self._rm_id = RmId(load.world.rm_id)
+        self._scheduler = Scheduler(reservations=reservations)
+        self._dice = random.Random(f"{seed} {load.name}")
+        self._now = START
+        self._agenda: list[tuple[float, int, Callable[[], None]]] = []
+        self._actions = 0
+        self._unanswered: dict[AppId, Submission] = {}
+        self._waiting: dict[AllocationKey, _Waiting] = {}
+        self._shapes: defaultdict[str, Counter[AskClass]] = defaultdict(Counter)
+        self._running: dict[AllocationKey, Ask] = {}
+        self._ends: dict[float, list[AllocationKey]] = {}
+        self._usage = _Usage(START)
+        self._samples = _Samples()
+        self._large_waits: list[float] = []
+        self._placed = self._preempted = 0
+        self._capacity = sum(node.capacity[VCORE] for node in load.world.nodes)
+        self._large = LARGE * min(node.capacity[VCORE] for node in load.world.nodes)
+        self._handle(RegisterRm(rm_id=self._rm_id, config=parsed(load.world.config)))
+        self._handle(UpdateNodes(rm_id=self._rm_id, nodes=created(load.world.nodes)))
+        self._partition = self._scheduler.views.partition_names(self._rm_id)[0]
+
+    def run(self, seconds: float) -> Figures:
+        """Play from the beginning for so long; once only.
+
+        Raises:
+            BenchError: the core refused what it should take.
+        """
+        self._submit_next(rounds(self._load.world))
+        # Between two looks of the RM: what it has just freed the core has yet to give to somebody.
+        self._at(START + SAMPLE + STEP / 2, self._sample)
+        if self._load.stopped:
+            stop = START + seconds / 6
+            self._at(stop, partial(self._set_stopped, stopped=True))
+            self._at(stop + STOPPED_SECONDS, partial(self._set_stopped, stopped=False))
+        warm = min(WARM_UP, seconds / 4)
+        self._play(START + warm)
+        area = self._usage.area
+        self._play(START + seconds)
+        return self._figures(seconds, warm, area)
+
+    def _play(self, until: float) -> None:
+        """What the RM and the operator do, and the core in between, in order of time."""
+        while True:
+            due = self._agenda[0][0]
+            deadline = self._scheduler.next_deadline()
+            moment = due if deadline is None else min(due, deadline)
+            if moment > until:
+                break
+            self._now = max(self._now, moment)
+            self._usage.advance(self._now)
+            while self._agenda[0][0] <= self._now:
+                heapq.heappop(self._agenda)[2]()
+            while (deadline := self._scheduler.next_deadline()) is not None and (
+                deadline <= self._now
+            ):
+                self._handle(Tick())
+        self._now = until
+        self._usage.advance(until)
+
+    def _at(self, moment: float, action: Callable[[], None]) -> None:
+        self._actions += 1
+        heapq.heappush(self._agenda, (moment, self._actions, action))
+
+    def _submit_next(self, work: Iterator[Submission]) -> None:
+        upcoming = next(work)
+
+        def due() -> None:
+            self._submit(upcoming)
+            self._submit_next(work)
+
+        self._at(START + upcoming.at * ROUND, due)
+
+    def _submit(self, submission: Submission) -> None:
+        """Send an application; its asks follow once it is accepted."""
+        new = application_of(submission.application)
+        self._unanswered[new.app_id] = submission
+        self._handle(UpdateApplications(rm_id=self._rm_id, new=[new]))
+
+    def _ask(self, submission: Submission) -> None:
+        """Send the asks of an application; how long each runs is drawn here, in order of time."""
+        queue = submission.application.queue
+        asks = []
+        for wanted in submission.asks:
+            ask = ask_of(wanted)
+            runs = submission.runs * ROUND * self._dice.uniform(1 - UNSTEADY, 1 + UNSTEADY)
+            self._waiting[ask.key] = _Waiting(ask, queue, self._now, runs)
+            self._shapes[queue][ask.ask_class] += 1
+            asks.append(ask)
+        self._handle(UpdateAllocations(rm_id=self._rm_id, asks=asks))
+
+    def _set_stopped(self, *, stopped: bool) -> None:
+        self._handle(
+            SetQueueStopped(
+                rm_id=self._rm_id,
+                partition=self._partition,
+                queue=self._load.stopped,
+                stopped=stopped,
+            )
+        )
+
+    def _handle(self, command: Command) -> None:
+        """Hand in a command and its rest, and let the RM act on the effects.
+
+        Raises:
+            BenchError: something was refused that should be taken.
+        """
+        for effect in self._scheduler.handle(command, self._now):
+            self._hear(effect)
+
+    def _hear(self, effect: Effect) -> None:
+        match effect:
+            case Unfinished():
+                self._handle(effect.rest)
+            case ApplicationsAnswered():
+                self._hear_answer(effect)
+            case AllocationsMade():
+                for allocation in effect.allocations:
+                    self._begin(allocation.key)
+            case AllocationsReleased():
+                self._confirm(effect)
+            case AllocationsRejected(rejections=[first, *_]):
+                raise BenchError(f"ask {first.key}: {first.reason}")
+            case NodesAnswered(rejected=[node, *_]):
+                raise BenchError(f"node {node.node_id}: {node.reason}")
+            case RegistrationFailed() | OperatorRefused():
+                raise BenchError(effect.reason)
+
+    def _hear_answer(self, answer: ApplicationsAnswered) -> None:
+        """Ask for what an accepted application wants; send again what a stopped queue refused."""
+        for app_id in answer.accepted:
+            self._ask(self._unanswered.pop(app_id))
+        for refused in answer.rejected:
+            submission = self._unanswered.pop(refused.app_id)
+            if submission.application.queue != self._load.stopped:
+                raise BenchError(f"application {refused.app_id}: {refused.reason}")
+            self._at(self._now + RETRY, partial(self._submit, submission))
+
+    def _begin(self, key: AllocationKey) -> None:
+        """An allocation runs from now on."""
+        waited = self._waiting.pop(key)
+        ask = waited.ask
+        self._forget_shape(waited)
+        self._running[key] = ask
+        self._usage.cores += ask.ask_class.resources[VCORE]
+        self._placed += 1
+        if self._is_large(ask):
+            self._large_waits.append(self._now - waited.since)
+        end = START + ceil((self._now + waited.runs - START) / STEP) * STEP
+        if end not in self._ends:
+            self._ends[end] = []
+            self._at(end, partial(self._end, end))
+        self._ends[end].append(key)
+
+    def _forget_shape(self, waited: _Waiting) -> None:
+        shapes = self._shapes[waited.queue]
+        shapes[waited.ask.ask_class] -= 1
+        if not shapes[waited.ask.ask_class]:
+            del shapes[waited.ask.ask_class]
+
+    def _end(self, moment: float) -> None:
+        """Release what has run long enough, and was not preempted before."""
+        done = [key for key in self._ends.pop(moment) if key in self._running]
+        if done:
+            self._release(done, TerminationType.STOPPED_BY_RM)
+
+    def _confirm(self, effect: AllocationsReleased) -> None:
+        """Stop at once what the core wants stopped."""
+        victims = [
+            release.key
+            for release in effect.releases
+            if release.termination is TerminationType.PREEMPTED_BY_SCHEDULER
+            and release.key in self._running
+        ]
+        if victims:
+            self._preempted += len(victims)
+            self._release(victims, TerminationType.PREEMPTED_BY_SCHEDULER)
+
+    def _release(self, keys: Sequence[AllocationKey], why: TerminationType) -> None:
+        releases = []
+        for key in keys:
+            ask = self._running.pop(key)
+            self._usage.cores -= ask.ask_class.resources[VCORE]
+            releases.append(ReleaseRequest(app_id=ask.app_id, key=key, termination=why))
+        self._handle(UpdateAllocations(rm_id=self._rm_id, releases=releases))
+
+    def _is_large(self, ask: Ask) -> bool:
+        return ask.ask_class.resources[VCORE] >= self._large
+
+    def _sample(self) -> None:
+        """Look at the queues and at the reserved nodes, and do so again."""
+        views = self._scheduler.views
+        samples = self._samples
+        reserved = {
+            each.node_id for each in views.reservations(self._partition) if each is not None
+        }
+        samples.reserved.append(len(reserved))
+        samples.backlog.append((self._now - START, len(self._waiting)))
+        for queue in _leaves(views.queues(self._partition)):
+            if any(is_due(queue, each.resources) for each in self._shapes[queue.path]):
+                samples.below_guarantee += SAMPLE
+        self._at(self._now + SAMPLE, self._sample)
+
+    def _figures(self, seconds: float, warm: float, warm_area: float) -> Figures:
+        area = self._usage.area
+        late = [each for each in self._samples.backlog if each[0] >= seconds / 2]
+        waiting = [each for each in self._waiting.values() if self._is_large(each.ask)]
+        waits = [*self._large_waits, *(self._now - each.since for each in waiting)]
+        return Figures(
+            cores_percent=area / seconds / self._capacity * 100,
+            warm_cores_percent=(area - warm_area) / (seconds - warm) / self._capacity * 100,
+            below_guarantee_seconds=self._samples.below_guarantee,
+            backlog_asks=len(self._waiting),
+            backlog_per_minute=linear_regression(*zip(*late, strict=True)).slope * 60,
+            large_asks=len(waits),
+            large_p50_seconds=median(waits) if waits else 0.0,
+            large_max_seconds=max(waits, default=0.0),
+            reserved_nodes_mean=fmean(self._samples.reserved),
+            reserved_nodes_max=max(self._samples.reserved),
+            preempted=self._preempted,
+            placed=self._placed,
+        )
+
+
+def played(load: Load, *, seed: int, seconds: float, reservations: bool) -> Figures:
+    """What comes of a load in so many seconds, the same for the same seed.
+
+    Raises:
+        BenchError: the core refused what it should take.
+    """
+    return Simulation(load, seed=seed, reservations=reservations).run(seconds)
+
+
+def is_due(queue: QueueReport, wanted: Resources) -> bool:
+    """Whether an ask fits in what is left of the queue's guarantee, in every maximum, and by its
+    amounts in what is free in the cluster. What the queue is not guaranteed is not due to it.
+    """
+    if not queue.guaranteed or queue.state != "Active":
+        return False
+    left = {
+        name: amount - queue.allocated.get(name, 0) for name, amount in queue.guaranteed.items()
+    }
+    return _fits(wanted, left) and _fits(wanted, queue.headroom)
+
+
+def _fits(wanted: Resources, room: Mapping[str, int]) -> bool:
+    return all(amount <= room.get(name, inf) for name, amount in wanted.items())
+
+
+def _leaves(queue: QueueReport) -> Iterator[QueueReport]:
+    if queue.is_leaf:
+        yield queue
+    for child in queue.children:
+        yield from _leaves(child)

@@ -1,0 +1,207 @@
+"""The messages of a scenario: configuration, nodes, applications, and asks ready to be sent."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import TypeVar
+
+import yaml
+
+from licorne.si.v1.si_pb2 import (
+    AddApplicationRequest,
+    Allocation,
+    AllocationRelease,
+    AllocationReleasesRequest,
+    AllocationRequest,
+    NodeInfo,
+    Quantity,
+    Resource,
+    TerminationType,
+    UserGroupInformation,
+)
+from licorne.v1.session_pb2 import UpdateRequest
+from licorne_tools.bench.scenarios import Scenario
+
+T = TypeVar("T")
+MI = 1024 * 1024
+# Two sizes of asks, so that the core cannot treat all alike. Milli-cores and bytes.
+SIZES = ((100, 128 * MI), (200, 512 * MI))
+LARGEST = SIZES[-1]
+# The least that a node has; more where the scenario needs it.
+NODE_VCORE, NODE_MEMORY = 32_000, 128 * 1024 * MI
+UNPLACEABLE = 100
+APPS_AHEAD = 10
+USERS = 1000
+"""Users that applications are of in turn, each with a limit that counts and never blocks."""
+LIMIT = {"memory": "1Pi", "vcore": "100M"}
+HIGH_PRIORITY = 10
+PREDICATE_CLASS = {"licorne/predicate-class": "bench"}
+
+
+def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in lists of `size`, the last one shorter."""
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch
+
+
+def resource(vcore: int, memory: int) -> Resource:
+    """Milli-cores and bytes as a message."""
+    return Resource(resources={"vcore": Quantity(value=vcore), "memory": Quantity(value=memory)})
+
+
+def configuration(scenario: Scenario) -> str:
+    """One leaf per queue of the scenario, below root, open to everybody, with limits for users."""
+    leaves = [
+        # A mapping of its own for each: shared ones become YAML anchors, which are refused.
+        {"name": queue, "properties": {"application.sort.policy": scenario.sort}}
+        for queue in queue_names(scenario)
+    ]
+    everybody = {
+        "limit": "each user",
+        "users": [user_name(number) for number in range(USERS)],
+        "maxresources": LIMIT,
+        "maxapplications": 1_000_000,
+    }
+    root = {"name": "root", "submitacl": "*", "queues": leaves, "limits": [everybody]}
+    text: str = yaml.safe_dump({"partitions": [{"name": "default", "queues": [root]}]})
+    return text
+
+
+def queue_names(scenario: Scenario) -> list[str]:
+    """The names of the leaves."""
+    return [f"q{number:04}" for number in range(scenario.queues)]
+
+
+def nodes(
+    scenario: Scenario,
+    *,
+    action: NodeInfo.ActionFromRM.ValueType = NodeInfo.CREATE,
+    full_at: int = 0,
+) -> Iterator[NodeInfo]:
+    """The nodes: large enough for everything, or with `full_at` asks of the larger size full.
+
+    A full node has half an ask's room left, so that the cluster as a whole is not full: then it
+    is the nodes that stop the next ask, and not the maximum of root.
+    """
+    vcore, memory = LARGEST
+    if full_at:
+        capacity = resource(vcore * full_at + vcore // 2, memory * full_at + memory // 2)
+    else:
+        room = 2 * scenario.pods_per_node
+        capacity = resource(max(NODE_VCORE, vcore * room), max(NODE_MEMORY, memory * room))
+    for number in range(scenario.nodes):
+        name = node_name(number)
+        yield NodeInfo(
+            nodeID=name,
+            action=action,
+            attributes={"si/hostname": name},
+            schedulableResource=capacity,
+        )
+
+
+def node_name(number: int) -> str:
+    """The id of a node."""
+    return f"node-{number:05}"
+
+
+def refused_nodes(scenario: Scenario) -> frozenset[str]:
+    """The ids of the nodes that the RM refuses."""
+    refuses = scenario.asking.refuses
+    return frozenset(node_name(number) for number in range(scenario.nodes) if refuses(number))
+
+
+def app_names(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    """Queue and id of every application."""
+    for queue in queue_names(scenario):
+        for number in range(scenario.apps):
+            yield queue, f"app-{queue}-{number:04}"
+
+
+def user_name(number: int) -> str:
+    """The name of one of the users, for any number."""
+    return f"user-{number % USERS:04}"
+
+
+def application(queue: str, name: str, number: int = 0) -> AddApplicationRequest:
+    """One application; the number says whose."""
+    user = user_name(number)
+    return AddApplicationRequest(
+        applicationID=name,
+        queueName=f"root.{queue}",
+        ugi=UserGroupInformation(user=user, groups=[user]),
+    )
+
+
+def applications(scenario: Scenario) -> Iterator[AddApplicationRequest]:
+    """All applications of the scenario."""
+    names = enumerate(app_names(scenario))
+    return (application(queue, name, number) for number, (queue, name) in names)
+
+
+def asks(
+    scenario: Scenario,
+    *,
+    sizes: tuple[tuple[int, int], ...] = SIZES,
+    tags: Mapping[str, str] | None = None,
+) -> Iterator[Allocation]:
+    """All asks, those of all applications mixed, the sizes in turn."""
+    resources = [resource(vcore, memory) for vcore, memory in sizes]
+    apps = [name for _, name in app_names(scenario)]
+    for number in range(scenario.asks):
+        for name in apps:
+            yield Allocation(
+                allocationKey=f"{name}-{number:06}",
+                applicationID=name,
+                resourcePerAlloc=resources[number % len(resources)],
+                allocationTags=tags,
+            )
+
+
+def ahead_names() -> list[str]:
+    """The applications that come before all others and get nothing."""
+    return [f"ahead-{number}" for number in range(APPS_AHEAD)]
+
+
+def unplaceable(app: str) -> Iterator[Allocation]:
+    """Asks larger than any node, each of another size: half in `app`, half in those ahead."""
+    ahead = ahead_names()
+    for number in range(UNPLACEABLE):
+        name = app if number % 2 else ahead[number // 2 % len(ahead)]
+        yield Allocation(
+            allocationKey=f"{name}-unplaceable-{number:03}",
+            applicationID=name,
+            priority=HIGH_PRIORITY,
+            resourcePerAlloc=resource(2 * NODE_VCORE + number, MI),
+        )
+
+
+def requests(rm_id: str, items: Iterable[Allocation], batch: int) -> list[bytes]:
+    """Asks as messages on the wire, so that making them costs nothing later."""
+    return [
+        AllocationRequest(rmID=rm_id, allocations=some).SerializeToString()
+        for some in batched(items, batch)
+    ]
+
+
+def session_requests(items: Iterable[Allocation], batch: int) -> list[bytes]:
+    """The same as messages of a session, without their numbers."""
+    return [
+        UpdateRequest(allocations=AllocationRequest(allocations=some)).SerializeToString()
+        for some in batched(items, batch)
+    ]
+
+
+def release(rm_id: str, app: str, key: str) -> bytes:
+    """The message that gives one allocation back."""
+    return AllocationRequest(
+        rmID=rm_id,
+        releases=AllocationReleasesRequest(
+            allocationsToRelease=[
+                AllocationRelease(
+                    applicationID=app,
+                    allocationKey=key,
+                    terminationType=TerminationType.STOPPED_BY_RM,
+                )
+            ]
+        ),
+    ).SerializeToString()

@@ -1,0 +1,116 @@
+"""`licorne bench`: how fast the core is here, over gRPC between two processes."""
+
+import argparse
+from pathlib import Path
+
+from licorne_cli.connection.channel import USAGE
+from licorne_cli.connection.failures import UsageError
+from licorne_cli.output.text import say
+from licorne_cli.parsing.arguments import positive, seconds
+from licorne_tools.bench.load import Options
+from licorne_tools.bench.progress import Progress
+from licorne_tools.bench.scenarios import SCENARIOS, Wire
+from licorne_tools.commands import against as bench_against
+from licorne_tools.commands import growth as bench_growth
+from licorne_tools.commands import isolation as bench_isolation
+from licorne_tools.commands import report as bench_report
+from licorne_tools.commands import runs as bench_runs
+from licorne_tools.commands import utilisation as bench_utilisation
+from licorne_tools.commands.scenarios import (
+    ALL,
+    FAIR,
+    add_predicate_arguments,
+    chosen,
+    scenario_name,
+)
+
+EXAMPLES = (
+    ("licorne bench core", "how many allocations a second the core makes here"),
+    ("licorne bench shim --nodes 100 --pods 1000", "over gRPC, at a size of your own"),
+    ("licorne bench all --json", "every scenario, for programs"),
+)
+IDLE_SECONDS = 10.0
+MEASURED_ALONE = (bench_isolation, bench_growth, bench_utilisation)
+PAIRS = 3
+"""So many runs where figures are compared, unless it is said how many."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `licorne bench`."""
+    about = {item.name: item.about for item in SCENARIOS.values()}
+    for each in MEASURED_ALONE:
+        about |= each.ALONE.scenarios
+    scenarios = "\n".join(f"  {name:<11} {text}" for name, text in about.items())
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = (
+        f"scenarios:\n{scenarios}\n  {ALL:<11} each but the last four, one line for each"
+    )
+    add = parser.add_argument
+    names = (*about, ALL)
+    add("scenario", choices=names, metavar="SCENARIO", help="see below")
+    add("more", nargs="*", default=[], type=scenario_name, metavar="SCENARIO", help="and these")
+    add_size_arguments(parser)
+    add(
+        "--runs",
+        type=positive,
+        metavar="N",
+        help=f"repetitions (1; {PAIRS} with --report; {PAIRS} pairs with --against)",
+    )
+    bench_against.add_arguments(parser)
+    bench_report.add_arguments(parser)
+    add("--json", action="store_true", help="print JSON instead of a table")
+    add(
+        "--profile",
+        type=Path,
+        metavar="FILE",
+        help="profile the server and write FILE for pstats; the rates mean nothing then",
+    )
+    add_predicate_arguments(parser.add_argument_group("predicates only"))
+    group = parser.add_argument_group("neighbour and manyrms only")
+    bench_isolation.add_arguments(group)
+    bench_growth.add_arguments(parser.add_argument_group("growth only"))
+    bench_utilisation.add_arguments(parser.add_argument_group("utilisation only"))
+
+
+def add_size_arguments(parser: argparse.ArgumentParser) -> None:
+    """How much of a scenario is run, and how."""
+    add = parser.add_argument
+    add("--nodes", type=positive, metavar="N", help="so many nodes instead")
+    add("--pods", type=positive, metavar="N", help="so many asks instead")
+    add("--batch", type=positive, metavar="N", help="so many items in each request instead")
+    add("--sort", choices=("fifo", FAIR), help="order of applications")
+    add(
+        "--wire",
+        choices=[wire.value for wire in Wire],
+        help="the three streams of si.v1, or a session",
+    )
+    add(
+        "--seconds",
+        type=seconds(0.1),
+        default=IDLE_SECONDS,
+        metavar="S",
+        help="how long to look at an idle server, and to send asks in each phase of neighbour "
+        "and manyrms (%(default)s)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure and print; 0, or 2 when a server did not do its part, 130 when interrupted.
+
+    1 when the arguments make no sense together. What was measured before a failure is printed.
+    """
+    args.runs = args.runs or (1 if args.against is None and args.report is None else PAIRS)
+    try:
+        wanted = [each for each in MEASURED_ALONE if each.ALONE.check(args)]
+        if wanted:
+            code: int = wanted[0].run(args)
+            return code
+        scenarios = chosen(args)
+        report = bench_report.wanted(args)
+    except UsageError as error:
+        say(f"licorne: {error}")
+        return USAGE
+    options = Options(idle_seconds=args.seconds, profile=args.profile, progress=Progress())
+    if args.against is None:
+        return bench_runs.run(scenarios, options, args.runs, report, as_data=args.json)
+    return bench_against.run(scenarios, options, args.against, args.runs, report, as_data=args.json)

@@ -1,0 +1,118 @@
+"""`licorne bench growth`: what an allocation costs while one thing grows tenfold, twice."""
+
+import argparse
+from functools import partial
+
+from licorne_cli.connection.failures import UsageError
+from licorne_cli.output.text import print_json, print_table, say, while_read
+from licorne_tools.bench.growth.catalogue import DIMENSIONS
+from licorne_tools.bench.growth.dimension import Dimension
+from licorne_tools.bench.growth.measure import Growth, Point, grown
+from licorne_tools.bench.growth.report import HEADERS, as_json, table
+from licorne_tools.bench.installation import this_build
+from licorne_tools.bench.progress import Progress
+from licorne_tools.commands.alone import Alone
+from licorne_tools.commands.outcome import OK, Outcome
+from licorne_tools.commands.progress import shown
+from licorne_tools.commands.report import Report, wanted
+
+NAME = "growth"
+GROWTH = {NAME: "cost per allocation while one thing grows tenfold, twice"}
+"""The scenario, and what it is about. It is not one of `all`."""
+
+ALONE = Alone(
+    GROWTH,
+    own=("only",),
+    refused=("nodes", "pods", "batch", "sort", "wire", "profile", "against"),
+)
+
+
+def add_arguments(group: argparse._ArgumentGroup) -> None:
+    """The arguments of this one alone."""
+    add = group.add_argument
+    add("--only", metavar="NAME[,NAME]", help=f"of {', '.join(DIMENSIONS)}")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure and print; the exit code as that of `licorne bench`.
+
+    What fails is said and left out of the table, and the rest is measured all the same. A report is
+    written only of all there is.
+
+    Raises:
+        UsageError: the arguments make no sense together.
+    """
+    dimensions = chosen(args)
+    report = wanted(args)
+    outcome = Outcome()
+    say(str(this_build()))
+    progress = Progress()
+    with shown(progress):
+        growths = measured(dimensions, args.runs, progress, outcome)
+    if growths:
+        with while_read():
+            show(growths, as_data=args.json)
+    if report is not None and outcome.code == OK:
+        with outcome:
+            write(report, growths)
+    return outcome.code
+
+
+def chosen(args: argparse.Namespace) -> list[Dimension]:
+    """What is to be measured, in the order of the catalogue.
+
+    Raises:
+        UsageError: the arguments make no sense together.
+    """
+    if args.only is None:
+        return list(DIMENSIONS.values())
+    if args.report is not None:
+        raise UsageError("--report has all dimensions: leave out --only")
+    names = args.only.split(",")
+    for name in names:
+        if name not in DIMENSIONS:
+            raise UsageError(f"--only: {name!r} is none of {', '.join(DIMENSIONS)}")
+    return [dimension for dimension in DIMENSIONS.values() if dimension.name in names]
+
+
+def measured(
+    dimensions: list[Dimension], runs: int, progress: Progress, outcome: Outcome
+) -> list[Growth]:
+    """One dimension after the other, as far as they do not fail."""
+    growths: list[Growth] = []
+    for number, dimension in enumerate(dimensions, start=1):
+        with outcome:
+            progress.begin(f"{NAME} {dimension.name}, {number} of {len(dimensions)}")
+            progress.step("sizes", runs * len(dimension.sizes))
+            growths.append(grown(dimension, runs, partial(tell, dimension, progress)))
+        if outcome.is_interrupted:
+            break
+    return growths
+
+
+def tell(dimension: Dimension, progress: Progress, point: Point) -> None:
+    """Say what was measured just now."""
+    progress.advance()
+    asks = f", {point.us_per_ask:.1f} µs per ask" if point.asks else ""
+    cost = f"{point.us_per_allocation:.1f} µs per allocation{asks}"
+    say(f"{dimension.name} {point.size:,}: {cost}")
+
+
+def show(growths: list[Growth], *, as_data: bool) -> None:
+    """Everything measured: a table, or an array of objects."""
+    if as_data:
+        print_json([as_json(growth) for growth in growths])
+        return
+    print(f"{NAME}: {GROWTH[NAME]} (microseconds of CPU)")
+    print_table(HEADERS, table(growths))
+
+
+def write(report: Report, growths: list[Growth]) -> None:
+    """Write the section of the page, and its picture.
+
+    Raises:
+        BenchError: they cannot be written.
+    """
+    from licorne_tools.bench.growth.section import section
+
+    report.put(section(growths, this_build(), report.command))

@@ -1,0 +1,112 @@
+"""`licorne bench --report`: what was measured, as a page with pictures."""
+
+import argparse
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryFile
+
+from licorne_cli.connection.failures import UsageError
+from licorne_cli.output.text import say
+from licorne_tools.bench.driver import BenchError
+from licorne_tools.bench.installation import Build
+from licorne_tools.bench.markdown import Section, put_section
+from licorne_tools.bench.report import Run
+from licorne_tools.bench.scenarios import Scenario
+
+VALUES = ("nodes", "pods", "batch", "sort", "wire", "refuse", "answer_after", "runs", "against")
+FLAGS = ("untagged", "table")
+"""The arguments that say what is measured, by their names there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Where to write, and the command to measure the same with."""
+
+    folder: Path
+    command: str
+
+    def write(
+        self, results: Iterable[tuple[Scenario, Sequence[Sequence[Run]]]], builds: Sequence[Build]
+    ) -> None:
+        """Write the runs of each scenario, of one side or two, and say where they are.
+
+        Raises:
+            BenchError: they cannot be written.
+        """
+        from licorne_tools.bench.page import Measured, section
+
+        measured = [Measured(scenario, sides) for scenario, sides in results]
+        self.put(section(measured, builds, self.command))
+
+    def put(self, section: Section) -> None:
+        """Write a section, and say where it is.
+
+        Raises:
+            BenchError: it cannot be written.
+        """
+        try:
+            page = put_section(self.folder, section)
+        except (OSError, UnicodeError) as error:
+            raise BenchError(f"--report: {error}") from None
+        say(f"written: {page}")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The argument that names the folder."""
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="DIR",
+        help="write tables into DIR/performance.md, and pictures beside it; needs matplotlib",
+    )
+
+
+def wanted(args: argparse.Namespace) -> Report | None:
+    """The report that is wanted, if one is.
+
+    Raises:
+        UsageError: pictures cannot be drawn, or the folder cannot be written into.
+    """
+    if args.report is None:
+        return None
+    need_matplotlib()
+    need_folder(args.report)
+    return Report(args.report, shlex.join(command(args)))
+
+
+def need_matplotlib() -> None:
+    """Refuse to begin what would end without its pictures.
+
+    Raises:
+        UsageError: matplotlib is not installed.
+    """
+    if find_spec("matplotlib") is None:
+        raise UsageError("--report needs matplotlib, which `make install` installs")
+
+
+def need_folder(folder: Path) -> None:
+    """Refuse to begin what would end without a place to write it to; nothing is left there.
+
+    Raises:
+        UsageError: no file can be made in the folder, or where the folder is to be made.
+    """
+    try:
+        known = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+        with TemporaryFile(dir=known):
+            pass
+    except OSError as error:
+        raise UsageError(f"--report: cannot write into {folder}: {error.strerror}") from None
+
+
+def command(args: argparse.Namespace) -> list[str]:
+    """The command that measures the same."""
+    words = ["licorne", "bench", args.scenario, *args.more]
+    for name in (*VALUES, *FLAGS, "report"):
+        value = getattr(args, name)
+        if value is not None:
+            words.append(f"--{name.replace('_', '-')}")
+            words += [] if name in FLAGS else [str(value)]
+    return words
