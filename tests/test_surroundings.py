@@ -9,10 +9,10 @@ from urllib.error import URLError
 import grpc
 import pytest
 
+from licorne_cli.commands import main
 from licorne_cli.connection.contexts import PATH_VARIABLE
 from licorne_cli.connection.target import VARIABLES
 from licorne_cli.server.healthcheck import HERE
-from licorne_server.__main__ import main
 from support.surroundings import CLOSED, is_meant_for_others
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from licorne_cli.commands import COMMANDS
+from licorne_cli.commands import installed_commands
 from licorne_core.handlers.bounds import MAX_RESOURCE_TYPES, MAX_TASK_GROUPS
 from licorne_core.values.rule_kinds import RULES
 from licorne_server.process.peer_bounds import PeerBounds
@@ -171,7 +171,7 @@ def test_commands_are_on_the_page() -> None:
     """The page for operators has every command."""
     shown = {span for row in OPERATING.table("Commands") for span in code_spans(row[0])}
     names = {span.split()[1] for span in shown}
-    assert names == set(COMMANDS)
+    assert names == set(installed_commands())
 
 
 def test_bounds_of_peers_are_those_in_force() -> None:

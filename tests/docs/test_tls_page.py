@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from licorne_server.__main__ import main
+from licorne_cli.commands import main
 from support.docs.commands import ANYWHERE, LICORNE, QUIET, commands
 from support.docs.pages import Block, Page
 from support.docs.story import PATIENCE, Program

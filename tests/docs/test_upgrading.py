@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from licorne import Allocated, Application, Ask, Client, Node, Reconnected
-from licorne_server.__main__ import main
+from licorne_cli.commands import main
 from licorne_server.configurations.state_dir import FORMAT, StateDir
 from support.docs.commands import LICORNE, PATIENCE, QUIET
 from support.docs.story import Program, free_port

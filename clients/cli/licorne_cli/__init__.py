@@ -1,4 +1,4 @@
-"""The `licorne` command line.
+"""The `licorne` command line, for any machine from which a server can be reached.
 
 `commands` has the table of commands and runs one of them. A line goes through `parsing`, settles
 its server in `connection`, and prints by `output`. The commands:
@@ -8,6 +8,9 @@ its server in `connection`, and prints by `output`. The commands:
 - `server`: the server as a process: version, log levels, health
 - `screen`: the full-screen `top`
 
-They need gRPC and the published client. `demo`, `bench`, `fake-rm`, `validate-config` and `serve` run code of
-the server here, and are in `licorne_server.commands`.
+They need gRPC and the published client. `plugins` finds the commands of other distributions:
+`licorne-server` has those that run its code here, and `licorne-tools` has `bench`.
 """
+
+DISTRIBUTION = "licorne-cli"
+"""The distribution of this package, which has the version."""

@@ -8,31 +8,24 @@ command is chosen, because some take long to import.
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import Any, NoReturn
 
+from licorne_cli import DISTRIBUTION
 from licorne_cli.exit_codes import INTERRUPTED, OK, USAGE
 from licorne_cli.output.text import OutputError, say, while_read
 from licorne_cli.parsing.arguments import show_examples
 from licorne_cli.parsing.parser import Parser
+from licorne_cli.plugins import BROUGHT_BY, plugged_in
 
 CORE_VERBOSITY = "GRPC_VERBOSITY"
 CLI = "licorne_cli"
-SERVER = "licorne_server.commands"
-TOOLS = "licorne_tools.commands"
 SERVE = "serve"
-DISTRIBUTION = "licorne-server"
-"""The installed distribution, which has the version."""
 COMMANDS = {
-    SERVE: ("licorne_server.__main__", "serve resource managers"),
     "healthcheck": (f"{CLI}.server.healthcheck", "exit with 0 if the server here is alive"),
     "version": (f"{CLI}.server.version", "say which versions run, here and in a server"),
-    "validate-config": (f"{SERVER}.validate_config", "check configuration files"),
-    "demo": (f"{SERVER}.demo.command", "watch a real server schedule three fake resource managers"),
-    "bench": (f"{TOOLS}.command", "measure the core over gRPC"),
-    "fake-rm": (f"{SERVER}.fake_rm", "play a resource manager against a running server"),
     "queues": (f"{CLI}.nouns.queues", "show queues, stop or start them"),
     "apps": (f"{CLI}.nouns.apps", "show applications, or kill some"),
     "nodes": (f"{CLI}.nouns.nodes", "show nodes, drain or undrain them"),
@@ -58,7 +51,7 @@ COMMANDS = {
     "context": (f"{CLI}.connection.contexts", "name servers, and say which one is meant"),
     "completion": (f"{CLI}.parsing.completion", "print what a shell needs to complete commands"),
 }
-"""Each command: its module, and its line in the help."""
+"""Each command of this distribution: its module, and its line in the help."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,6 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     code: int = OK
     try:
+        if given and given[0] in BROUGHT_BY and given[0] not in installed_commands():
+            say(
+                f"licorne: {given[0]} comes with {BROUGHT_BY[given[0]]}, which is not installed here"
+            )
+            return USAGE
         # To import what a command needs takes long enough to be interrupted.
         args = parser_for(given[0] if given else "").parse_line(given)
         run = module_of(args.command).run
@@ -80,10 +78,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+def installed_commands() -> Mapping[str, tuple[str, str]]:
+    """All commands that are installed here. One of another distribution takes no name of ours."""
+    return {**plugged_in(), **COMMANDS}
+
+
 def module_of(command: str) -> Any:
     """The module of a command."""
     with _core_unheard():
-        return import_module(COMMANDS[command][0])
+        return import_module(installed_commands()[command][0])
 
 
 @contextmanager
@@ -112,7 +115,7 @@ def parser_for(*chosen: str) -> Parser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, (_, text) in COMMANDS.items():
+    for name, (_, text) in installed_commands().items():
         command = commands.add_parser(name, help=text)
         if name in chosen:
             module = module_of(name)

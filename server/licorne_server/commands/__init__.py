@@ -1,4 +1,15 @@
-"""Commands that run code of the server on this machine, and stay with the server's package.
+"""Commands of `licorne` that run code of the server on this machine.
 
-`serve` has the groups of options of `licorne serve`.
+The command line finds them by the entry point of the group `licorne.commands`, which names
+`COMMANDS`. It imports this file for every help, and the module of a command when it is chosen.
+`server_process` and `child` start a server for the demo and for benches.
 """
+
+_HERE = "licorne_server.commands"
+COMMANDS = {
+    "serve": (f"{_HERE}.serve.command", "serve resource managers"),
+    "validate-config": (f"{_HERE}.validate_config", "check configuration files"),
+    "demo": (f"{_HERE}.demo.command", "watch a real server schedule three fake resource managers"),
+    "fake-rm": (f"{_HERE}.fake_rm", "play a resource manager against a running server"),
+}
+"""Each command: its module, and its line in the help."""

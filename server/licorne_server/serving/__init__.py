@@ -4,5 +4,5 @@ In: settings, and signals. Out: a server that listens, and an exit code. `app.py
 inside any event loop, `serve.py` is `licorne serve`, and `watchdog.py` detects stalls from a thread
 of its own.
 
-Caller: `__main__.py`, and `testing/` for a server inside another program.
+Caller: `commands/serve/`, and `testing/` for a server inside another program.
 """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from licorne_server.__main__ import main
+from licorne_cli.commands import main
 from licorne_server.process.build_info import PURE
 from licorne_tools.bench.against import compared
 from licorne_tools.bench.installation import HERE, Installation, NotUsable, commit_of

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from licorne_server.__main__ import main
+from licorne_cli.commands import main
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.load import Options
 from licorne_tools.bench.report import Run

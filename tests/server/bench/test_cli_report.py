@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from licorne_cli.commands import main
 from licorne_cli.connection.failures import UsageError
-from licorne_server.__main__ import main
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.growth.measure import Point
 from licorne_tools.bench.load import Options

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from licorne_server.__main__ import main
+from licorne_cli.commands import main
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.growth import measure
 from licorne_tools.bench.growth.catalogue import ALL, DIMENSIONS

@@ -15,7 +15,7 @@ import pytest
 
 from licorne.si.v1.si_pb2 import AllocationRequest, ApplicationRequest, NodeRequest
 from licorne.v1.session_pb2 import UpdateRequest
-from licorne_server.__main__ import main
+from licorne_cli.commands import main
 from licorne_server.wire.caps import MAX_ITEM_BYTES, MAX_MESSAGE_BYTES
 from licorne_tools.bench.driver import UPDATE_ALLOCATION, BenchError
 from licorne_tools.bench.isolation import http2, manyrms, messages, neighbour

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from licorne_server.__main__ import main
+from licorne_cli.commands import main
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.growth.measure import Point
 from licorne_tools.bench.load import Options

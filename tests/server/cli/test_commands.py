@@ -11,7 +11,7 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2
-from licorne_server.__main__ import main
+from licorne_cli.commands import main
 from licorne_server.testing import FakeRM, serve
 from support.peers.shim import PATIENCE
 from support.peers.town import CONFIG, Shell, Town

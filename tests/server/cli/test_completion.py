@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from licorne_cli.commands import COMMANDS
+from licorne_cli.commands import installed_commands, main
 from licorne_cli.parsing.completion import SHELLS
-from licorne_server.__main__ import main
 from support.peers.shim import PATIENCE
 from support.peers.town import Town
 
@@ -93,7 +92,7 @@ def test_bash_completes(folder: Path, words: str, offered: list[str]) -> None:
 
 def test_bash_completes_every_command(folder: Path) -> None:
     """None is forgotten."""
-    assert set(completed(folder, "licorne ''")) == set(COMMANDS)
+    assert set(completed(folder, "licorne ''")) == set(installed_commands())
 
 
 @pytest.mark.parametrize(
@@ -148,7 +147,7 @@ def test_without_a_server_there_are_no_names(folder: Path) -> None:
 def test_every_shell_has_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The script names all commands and the options of each."""
     script = script_of(shell, capsys)
-    assert all(name in script for name in COMMANDS)
+    assert all(name in script for name in installed_commands())
     assert "sort-by" in script
     assert "reserved-for" in script
 

@@ -11,10 +11,10 @@ import grpc
 import pytest
 import yaml
 
+from licorne_cli.commands import main
 from licorne_core.config import load
 from licorne_core.messages.commands import RemoveRm
 from licorne_core.values.ids import RmId
-from licorne_server.__main__ import main
 from licorne_server.serving.app import Server
 from support.peers.shim import Shim, connected, serving
 from support.peers.town import Result

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from licorne_cli.commands import parser_for
+from licorne_cli.commands import main, parser_for
 from licorne_cli.connection import target
 from licorne_cli.connection.contexts import PATH_VARIABLE
 from licorne_cli.connection.target import DEFAULT_TARGET, VARIABLES, settle
-from licorne_server.__main__ import main
 from support.peers.shim import serving
 from support.peers.town import Result, Town
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from licorne import Rejected
-from licorne_server.__main__ import main
+from licorne_cli.commands import main
 from licorne_server.testing import FakeRM, serve
 from support.peers.shim import PATIENCE
 from support.peers.town import Shell

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from licorne_server.__main__ import main
+from licorne_cli.commands import main
 from licorne_server.commands.demo.command import LONGEST_SECONDS
 from support.cli.tty import ORDINARY, Tty
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from licorne_cli.commands import COMMANDS
-from licorne_server.__main__ import main
+from licorne_cli.commands import installed_commands, main
 from support.peers.shim import PATIENCE, serving
 from support.peers.town import Shell, Town
 
@@ -95,7 +94,7 @@ async def test_done(town: Town, command: Sequence[str], form: str) -> None:
     assert result.out
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", installed_commands())
 def test_an_option_that_is_none(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """1, and two lines: how the command is used, and what is wrong."""
     with pytest.raises(SystemExit) as ended:

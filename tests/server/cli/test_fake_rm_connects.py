@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from licorne_cli.commands import main
 from licorne_cli.connection.contexts import PATH_VARIABLE
-from licorne_server.__main__ import main
 from licorne_server.serving.app import Server
 from support.peers.shim import serving
 from support.peers.tls import FILES, SPIFFE, tls

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from licorne_cli.commands import main
 from licorne_cli.server import healthcheck
-from licorne_server.__main__ import main
 from support.peers.shim import LOOPBACK, serving
 from support.peers.tls import FILES, tls
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from licorne_cli.commands import main
 from licorne_core.config import load
 from licorne_core.config.keys import PROPERTIES
-from licorne_server.__main__ import main
 from licorne_server.process.settings import Address
 from support.peers.shim import PATIENCE
 

@@ -9,8 +9,6 @@ import licorne_cli
 CLI = Path(licorne_cli.__file__).parent
 MOST_AT_THE_TOP = 12
 LEFT = {
-    # The build that runs here.
-    ("server/version.py", "licorne_server.process.build_info"),
     # Quantities and queues of a configuration, until the server compares and reads them.
     ("config/changes.py", "licorne_core.config"),
     ("config/changes.py", "licorne_core.config.schema"),

@@ -10,9 +10,9 @@ import pytest
 import yaml
 from structlog.testing import capture_logs
 
+from licorne_cli.commands import main
 from licorne_core.messages.commands import Hold, SetHold
 from licorne_core.values.ids import RmId
-from licorne_server.__main__ import main
 from licorne_server.serving.app import Server
 from support.peers.shim import Shim, application, ask, connected, new_allocations, serving
 from support.peers.town import Result

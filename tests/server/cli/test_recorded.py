@@ -13,12 +13,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from licorne_cli.commands import COMMANDS, parser_for
+from licorne_cli.commands import installed_commands, main, parser_for
 from licorne_cli.connection.contexts import PATH_VARIABLE
 from licorne_cli.connection.target import VARIABLES
 from licorne_cli.nouns import apps, event_filters
 from licorne_cli.parsing.parser import ForCommands, commands_of
-from licorne_server.__main__ import main
 from licorne_server.testing import VirtualClock
 from support.peers.town import CONFIG, busy_town
 from support.recorded import compact, compare
@@ -193,7 +192,7 @@ def test_help_is_as_recorded(rewrite: bool) -> None:
 def parsers() -> Iterator[tuple[tuple[str, ...], argparse.ArgumentParser]]:
     """Every command by its words, those below behind their parent."""
     below: list[tuple[tuple[str, ...], argparse.ArgumentParser]]
-    below = [((), parser_for("serve", *COMMANDS))]
+    below = [((), parser_for("serve", *installed_commands()))]
     while below:
         words, parser = below.pop(0)
         yield words, parser

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from licorne_cli.commands import main
 from licorne_core.config import load
-from licorne_server.__main__ import main
 
 GOOD = "partitions:\n  - name: default\n    queues: [{name: a}]\n"
 BAD = "partitions:\n  - name: default\n    queues:\n      - name: a.b\n        colour: red\n"

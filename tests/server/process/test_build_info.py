@@ -5,9 +5,9 @@ import platform
 
 import pytest
 
+from licorne_cli.commands import main
 from licorne_cli.connection import target
 from licorne_cli.server import version
-from licorne_server.__main__ import main
 from licorne_server.process.build_info import COMPILED, PURE, BuildInfo, build_info
 from licorne_tools.bench.report import environment
 from support.surroundings import CLOSED

@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from licorne.v1 import session_pb2 as sp
-from licorne_server.__main__ import main
+from licorne_cli.commands import main
 from support.peers.bearing import Bearing
 from support.peers.shim import (
     PATIENCE,

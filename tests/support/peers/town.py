@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from licorne_server.__main__ import main
+from licorne_cli.commands import main
 from licorne_server.process.clock import Clock
 from licorne_server.testing import FakeRM, serve
 

@@ -5,8 +5,8 @@ import sys
 import time
 from collections.abc import Callable
 
+from licorne_cli.commands import main
 from licorne_core.messages.commands import Command, RegisterRm
-from licorne_server.__main__ import main
 from licorne_server.engine.engine import Engine
 
 FOR_EVER = 3600.0

@@ -12,13 +12,15 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 
+from licorne_cli.commands import main
 from licorne_core.handlers import lifecycle
 from licorne_core.model.apps.states import COMPLETING_TIME
-from licorne_server.__main__ import main
 from support.server.server_process import Process, ServerProcess
 
 _FORKING = multiprocessing.get_context("forkserver")
-_FORKING.set_forkserver_preload(["licorne_server.__main__", "licorne_server.serving.serve"])
+_FORKING.set_forkserver_preload(
+    ["licorne_server.commands.serve.command", "licorne_server.serving.serve"]
+)
 
 
 def fork_licorne(

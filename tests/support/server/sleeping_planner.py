@@ -5,7 +5,7 @@ import signal
 import sys
 from pathlib import Path
 
-from licorne_server.__main__ import main
+from licorne_cli.commands import main
 from licorne_server.services.admin import plans
 
 

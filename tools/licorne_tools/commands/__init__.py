@@ -3,3 +3,6 @@
 `command` chooses among scenarios (`scenarios`, `runs`, `against`), `growth`, `isolation` and
 `utilisation`.
 """
+
+COMMANDS = {"bench": ("licorne_tools.commands.command", "measure the core over gRPC")}
+"""The command: its module, and its line in the help."""

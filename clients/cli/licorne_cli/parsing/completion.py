@@ -62,14 +62,14 @@ def shell_or_names(text: str) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Print the script, or names for it."""
-    from licorne_cli.commands import COMMANDS, parser_for
+    from licorne_cli.commands import installed_commands, parser_for
 
     with while_read():
         if args.shell == NAMES:
             for name in names_of(args.words, parser_for):
                 print(name)
         else:
-            print(SHELLS[args.shell](specs_of(parser_for(*COMMANDS))), end="")
+            print(SHELLS[args.shell](specs_of(parser_for(*installed_commands()))), end="")
     return OK
 
 

@@ -1,21 +1,44 @@
 """`licorne version`: what would run here, and what runs in the server."""
 
 import argparse
-from dataclasses import asdict
+import platform
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
 
 import grpc
 
 from licorne.v1.state_pb2 import GetServerRequest, GetServerResponse
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_cli import DISTRIBUTION
 from licorne_cli.connection.channel import OK, add_connection_arguments, with_state
 from licorne_cli.connection.target import DEFAULT_TARGET
 from licorne_cli.output.text import DATA_FORMS, print_data, printable, say, to_plain
-from licorne_server.process.build_info import build_info
+from licorne_cli.plugins import build_here
 
 EXAMPLES = (
     ("licorne version", "of this command, and of the server"),
     ("licorne version --client -o json", "of this command alone, for programs"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """The command line alone, in the words of a server's build, which has its form in addition."""
+
+    version: str
+    python: str
+    form: None = None
+    optimized: None = None
+
+    def __str__(self) -> str:
+        """``licorne 0.1.0, CPython 3.11.7; no server package is installed here``."""
+        return f"licorne {self.version}, {self.python}; no server package is installed here"
+
+
+def command_line() -> CommandLine:
+    """That of this process."""
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    return CommandLine(version(DISTRIBUTION), python)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the version, the form and the interpreter, of the server as well if it can be reached.
+    """Print version, form and interpreter of the server package here, and of the server.
 
     Nothing is said of a server at the usual place that does not answer. One that was named has to.
     """
@@ -60,12 +83,12 @@ def server_version(
 
 def show(args: argparse.Namespace, server: GetServerResponse | None) -> None:
     """Print both."""
-    info = build_info()
+    build = build_here() or command_line()
     if args.output == "text":
-        print(info)
+        print(build)
         if server is not None:
             about = f"licorne {server.version}, {server.form}, {server.python}"
             print(f"server {args.target}: {printable(about)}")
     else:
-        data = {**asdict(info), "server": to_plain(server)}
+        data = {**asdict(build), "server": to_plain(server)}
         print_data(data, args.output)

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from licorne_cli.commands import parser_for
-from licorne_server.__main__ import main, settings_of
+from licorne_cli.commands import main, parser_for
+from licorne_server.commands.serve.command import settings_of
 from licorne_server.process.settings import Settings, SettingsError
 from licorne_server.telemetry.tracing.settings import USUAL_SAMPLE, TraceSettings
 
@@ -109,7 +109,7 @@ def test_nothing_of_the_extra_is_loaded_without_the_option() -> None:
     extra = ("opentelemetry", "requests", "urllib3")
     program = f"""
 import asyncio, sys
-import licorne_server.serving.app, licorne_server.__main__
+import licorne_server.serving.app, licorne_server.commands.serve.command
 from licorne_server.testing import FakeRM, serve
 
 async def main():

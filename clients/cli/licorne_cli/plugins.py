@@ -1,0 +1,58 @@
+"""Commands of other installed distributions.
+
+A distribution has commands if an entry point of the group `licorne.commands` names a mapping of
+them: by the name of a command its module, and its line in the help. What has the mapping is
+imported for every line that is read, so it should import nothing.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from licorne_cli.output.text import printable, say
+
+COMMANDS = "licorne.commands"
+BUILD = "licorne.build"
+"""Groups of entry points: mappings of commands, and a function that describes the server here."""
+
+BROUGHT_BY = {
+    "serve": "licorne-server",
+    "validate-config": "licorne-server",
+    "demo": "licorne-server",
+    "fake-rm": "licorne-server",
+    "bench": "licorne-tools",
+}
+"""Commands that others have, and the distribution of each."""
+
+
+@cache
+def plugged_in() -> Mapping[str, tuple[str, str]]:
+    """The commands of all other distributions, by name."""
+    found: dict[str, tuple[str, str]] = {}
+    for entry in _entries(COMMANDS):
+        found |= _loaded(entry) or {}
+    return found
+
+
+def build_here() -> Any | None:
+    """The build of the server that is installed here; None for none."""
+    for entry in _entries(BUILD):
+        describe = _loaded(entry)
+        if describe is not None:
+            return describe()
+    return None
+
+
+def _entries(group: str) -> list[EntryPoint]:
+    # Two folders on the path may both have a distribution.
+    return sorted(set(entry_points(group=group)), key=lambda entry: (entry.name, entry.value))
+
+
+def _loaded(entry: EntryPoint) -> Any | None:
+    """What an entry point names; None, and a line on stderr, if it cannot be imported."""
+    try:
+        return entry.load()
+    except (ImportError, AttributeError) as error:
+        say(printable(f"licorne: {entry.value} is left out: {error}"))
+        return None

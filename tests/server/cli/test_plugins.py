@@ -1,0 +1,145 @@
+"""Commands that other distributions bring."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from licorne_cli import plugins
+from licorne_cli.commands import COMMANDS, installed_commands, main
+from licorne_cli.exit_codes import USAGE
+from licorne_cli.plugins import BROUGHT_BY
+
+HELP = """
+import sys
+from licorne_cli.commands import main
+try:
+    main(["--help"])
+except SystemExit:
+    print(*(name for name in sys.modules if name.startswith(("licorne_", "grpc"))), file=sys.stderr)
+"""
+HEAVY = (
+    "grpc",
+    "licorne_core",
+    "licorne_server.serving",
+    "licorne_server.commands.",
+    "licorne_tools.bench",
+)
+"""What no help needs."""
+
+
+@pytest.fixture(autouse=True)
+def _looked_for_anew() -> Iterator[None]:
+    """Plug-ins are looked for in each test, and after it."""
+    plugins.plugged_in.cache_clear()
+    yield
+    plugins.plugged_in.cache_clear()
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other distribution is installed."""
+    monkeypatch.setattr(plugins, "entry_points", lambda group: ())
+
+
+def plug_in(folder: Path, value: str, code: str) -> None:
+    """Install a distribution with a module and an entry point of commands."""
+    (folder / "strange_commands.py").write_text(code)
+    info = folder / "strange-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: strange\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[licorne.commands]\nstrange = {value}\n")
+
+
+@pytest.mark.parametrize(("command", "distribution"), BROUGHT_BY.items())
+def test_a_missing_package_is_named(
+    command: str, distribution: str, alone: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A command that is not installed is a usage error of one line, with its distribution."""
+    assert main([command, "--help"]) == USAGE
+    assert capsys.readouterr().err == (
+        f"licorne: {command} comes with {distribution}, which is not installed here\n"
+    )
+
+
+def test_help_has_what_is_installed(alone: None, capsys: pytest.CaptureFixture[str]) -> None:
+    """The help of the command line alone lists its own commands, and no other."""
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = capsys.readouterr().out
+    assert "    queues " in shown
+    assert not [name for name in BROUGHT_BY if f"    {name} " in shown]
+
+
+def test_each_distribution_brings_the_commands_that_are_said_to_be_its() -> None:
+    """The table of missing commands agrees with what the distributions of this checkout bring."""
+    brought = {
+        name: entry.dist.name
+        for entry in entry_points(group=plugins.COMMANDS)
+        if entry.dist is not None
+        for name in entry.load()
+    }
+    assert brought == BROUGHT_BY
+
+
+def test_help_imports_no_command() -> None:
+    """What a plug-in needs is imported when its command is chosen."""
+    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=True)
+    assert "serve resource managers" in done.stdout
+    assert [name for name in done.stderr.split() if name.startswith(HEAVY)] == []
+
+
+def test_any_distribution_may_have_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A command of another distribution runs, and cannot take the name of one of ours."""
+    code = (
+        "COMMANDS = {name: ('strange_commands', 'be strange') for name in ('queues', 'strange')}\n"
+        "EXAMPLES = ()\n"
+        "def add_arguments(parser): parser.add_argument('word')\n"
+        "def run(args): print(args.word); return 3\n"
+    )
+    plug_in(tmp_path, "strange_commands:COMMANDS", code)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["strange", "word"]) == 3
+    assert capsys.readouterr().out == "word\n"
+    assert installed_commands()["queues"] == COMMANDS["queues"]
+    sys.modules.pop("strange_commands")
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("nowhere_at_all:COMMANDS", "No module named 'nowhere_at_all'"),
+        ("strange_commands:NOTHING", "has no attribute 'NOTHING'"),
+    ],
+)
+def test_a_plug_in_that_is_broken_is_left_out(
+    value: str,
+    reason: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It is named in a line, and all other commands go on."""
+    plug_in(tmp_path, value, "")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["version", "--client"]) == 0
+    said = capsys.readouterr().err
+    assert said.startswith(f"licorne: {value} is left out: ")
+    assert reason in said
+    assert said.count("\n") == 1
+
+
+def test_version_of_the_command_line_alone(alone: None, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without the server's package there is no form, and `version` says why."""
+    assert main(["version", "--client"]) == 0
+    assert capsys.readouterr().out.endswith("; no server package is installed here\n")
+    assert main(["version", "--client", "-o", "json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data.keys() == {"version", "form", "python", "optimized", "server"}
+    assert (data["form"], data["optimized"], data["server"]) == (None, None, None)
