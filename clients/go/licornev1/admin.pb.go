@@ -211,7 +211,9 @@ type ValidateConfigurationRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Config string                 `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"`
 	// Also refuse what is only warned of otherwise.
-	Strict        bool `protobuf:"varint,2,opt,name=strict,proto3" json:"strict,omitempty"`
+	Strict bool `protobuf:"varint,2,opt,name=strict,proto3" json:"strict,omitempty"`
+	// An RM: `changes` has the difference from the configuration in force for it.
+	CompareRmId   string `protobuf:"bytes,3,opt,name=compare_rm_id,json=compareRmId,proto3" json:"compare_rm_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -260,14 +262,27 @@ func (x *ValidateConfigurationRequest) GetStrict() bool {
 	return false
 }
 
+func (x *ValidateConfigurationRequest) GetCompareRmId() string {
+	if x != nil {
+		return x.CompareRmId
+	}
+	return ""
+}
+
 type ValidateConfigurationResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Allowed bool                   `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
 	// All problems, a line each; empty when allowed.
-	Reason        string                  `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	Problems      []*ConfigurationProblem `protobuf:"bytes,3,rep,name=problems,proto3" json:"problems,omitempty"`
-	Warnings      []string                `protobuf:"bytes,4,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	Checksum      string                  `protobuf:"bytes,5,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	Reason   string                  `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Problems []*ConfigurationProblem `protobuf:"bytes,3,rep,name=problems,proto3" json:"problems,omitempty"`
+	Warnings []string                `protobuf:"bytes,4,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Checksum string                  `protobuf:"bytes,5,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	// Whether there was a comparison: an RM was named, and both texts are valid.
+	Compared bool `protobuf:"varint,6,opt,name=compared,proto3" json:"compared,omitempty"`
+	// Partitions and queues that differ. The list ends at 1,000 entries, or at 1 MiB.
+	Changes []*ConfigurationChange `protobuf:"bytes,7,rep,name=changes,proto3" json:"changes,omitempty"`
+	// How many there are in all.
+	ChangeCount   uint32 `protobuf:"varint,8,opt,name=change_count,json=changeCount,proto3" json:"change_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -337,6 +352,91 @@ func (x *ValidateConfigurationResponse) GetChecksum() string {
 	return ""
 }
 
+func (x *ValidateConfigurationResponse) GetCompared() bool {
+	if x != nil {
+		return x.Compared
+	}
+	return false
+}
+
+func (x *ValidateConfigurationResponse) GetChanges() []*ConfigurationChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *ValidateConfigurationResponse) GetChangeCount() uint32 {
+	if x != nil {
+		return x.ChangeCount
+	}
+	return 0
+}
+
+// A partition or queue that one of two configurations has, or both with different values.
+type ConfigurationChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "partition default", "queue root.a"; "queue [default]root.a" where there are several partitions.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// "added", "removed" or "changed".
+	Change string `protobuf:"bytes,2,opt,name=change,proto3" json:"change,omitempty"`
+	// By name: "max", "submit acl", "placement rule 1", …; empty texts for no value.
+	Values        []*PlannedValue `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigurationChange) Reset() {
+	*x = ConfigurationChange{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigurationChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigurationChange) ProtoMessage() {}
+
+func (x *ConfigurationChange) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigurationChange.ProtoReflect.Descriptor instead.
+func (*ConfigurationChange) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ConfigurationChange) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ConfigurationChange) GetChange() string {
+	if x != nil {
+		return x.Change
+	}
+	return ""
+}
+
+func (x *ConfigurationChange) GetValues() []*PlannedValue {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 // One thing wrong. Line and column count from 1; 0 where no place is to blame.
 type ConfigurationProblem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -350,7 +450,7 @@ type ConfigurationProblem struct {
 
 func (x *ConfigurationProblem) Reset() {
 	*x = ConfigurationProblem{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[4]
+	mi := &file_licorne_v1_admin_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -362,7 +462,7 @@ func (x *ConfigurationProblem) String() string {
 func (*ConfigurationProblem) ProtoMessage() {}
 
 func (x *ConfigurationProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[4]
+	mi := &file_licorne_v1_admin_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -375,7 +475,7 @@ func (x *ConfigurationProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigurationProblem.ProtoReflect.Descriptor instead.
 func (*ConfigurationProblem) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{4}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ConfigurationProblem) GetPath() string {
@@ -425,7 +525,7 @@ type UpdateConfigurationRequest struct {
 
 func (x *UpdateConfigurationRequest) Reset() {
 	*x = UpdateConfigurationRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[5]
+	mi := &file_licorne_v1_admin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -437,7 +537,7 @@ func (x *UpdateConfigurationRequest) String() string {
 func (*UpdateConfigurationRequest) ProtoMessage() {}
 
 func (x *UpdateConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[5]
+	mi := &file_licorne_v1_admin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -450,7 +550,7 @@ func (x *UpdateConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*UpdateConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{5}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *UpdateConfigurationRequest) GetRmId() string {
@@ -513,7 +613,7 @@ type UpdateConfigurationResponse struct {
 
 func (x *UpdateConfigurationResponse) Reset() {
 	*x = UpdateConfigurationResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[6]
+	mi := &file_licorne_v1_admin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -525,7 +625,7 @@ func (x *UpdateConfigurationResponse) String() string {
 func (*UpdateConfigurationResponse) ProtoMessage() {}
 
 func (x *UpdateConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[6]
+	mi := &file_licorne_v1_admin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -538,7 +638,7 @@ func (x *UpdateConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*UpdateConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{6}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *UpdateConfigurationResponse) GetChanged() bool {
@@ -590,7 +690,7 @@ type ListConfigurationsRequest struct {
 
 func (x *ListConfigurationsRequest) Reset() {
 	*x = ListConfigurationsRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[7]
+	mi := &file_licorne_v1_admin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -602,7 +702,7 @@ func (x *ListConfigurationsRequest) String() string {
 func (*ListConfigurationsRequest) ProtoMessage() {}
 
 func (x *ListConfigurationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[7]
+	mi := &file_licorne_v1_admin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -615,7 +715,7 @@ func (x *ListConfigurationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConfigurationsRequest.ProtoReflect.Descriptor instead.
 func (*ListConfigurationsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{7}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListConfigurationsRequest) GetRmId() string {
@@ -648,7 +748,7 @@ type ListConfigurationsResponse struct {
 
 func (x *ListConfigurationsResponse) Reset() {
 	*x = ListConfigurationsResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[8]
+	mi := &file_licorne_v1_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -660,7 +760,7 @@ func (x *ListConfigurationsResponse) String() string {
 func (*ListConfigurationsResponse) ProtoMessage() {}
 
 func (x *ListConfigurationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[8]
+	mi := &file_licorne_v1_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -673,7 +773,7 @@ func (x *ListConfigurationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConfigurationsResponse.ProtoReflect.Descriptor instead.
 func (*ListConfigurationsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListConfigurationsResponse) GetRevisions() []*ConfigurationRevision {
@@ -704,7 +804,7 @@ type ConfigurationRevision struct {
 
 func (x *ConfigurationRevision) Reset() {
 	*x = ConfigurationRevision{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[9]
+	mi := &file_licorne_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -716,7 +816,7 @@ func (x *ConfigurationRevision) String() string {
 func (*ConfigurationRevision) ProtoMessage() {}
 
 func (x *ConfigurationRevision) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[9]
+	mi := &file_licorne_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -729,7 +829,7 @@ func (x *ConfigurationRevision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigurationRevision.ProtoReflect.Descriptor instead.
 func (*ConfigurationRevision) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ConfigurationRevision) GetRevision() uint64 {
@@ -809,7 +909,7 @@ type RollBackConfigurationRequest struct {
 
 func (x *RollBackConfigurationRequest) Reset() {
 	*x = RollBackConfigurationRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[10]
+	mi := &file_licorne_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -821,7 +921,7 @@ func (x *RollBackConfigurationRequest) String() string {
 func (*RollBackConfigurationRequest) ProtoMessage() {}
 
 func (x *RollBackConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[10]
+	mi := &file_licorne_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -834,7 +934,7 @@ func (x *RollBackConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollBackConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*RollBackConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RollBackConfigurationRequest) GetRmId() string {
@@ -879,7 +979,7 @@ type RollBackConfigurationResponse struct {
 
 func (x *RollBackConfigurationResponse) Reset() {
 	*x = RollBackConfigurationResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[11]
+	mi := &file_licorne_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -891,7 +991,7 @@ func (x *RollBackConfigurationResponse) String() string {
 func (*RollBackConfigurationResponse) ProtoMessage() {}
 
 func (x *RollBackConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[11]
+	mi := &file_licorne_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -904,7 +1004,7 @@ func (x *RollBackConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollBackConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*RollBackConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RollBackConfigurationResponse) GetChanged() bool {
@@ -952,7 +1052,7 @@ type ReloadConfigurationRequest struct {
 
 func (x *ReloadConfigurationRequest) Reset() {
 	*x = ReloadConfigurationRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[12]
+	mi := &file_licorne_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -964,7 +1064,7 @@ func (x *ReloadConfigurationRequest) String() string {
 func (*ReloadConfigurationRequest) ProtoMessage() {}
 
 func (x *ReloadConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[12]
+	mi := &file_licorne_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -977,7 +1077,7 @@ func (x *ReloadConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*ReloadConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 type ReloadConfigurationResponse struct {
@@ -993,7 +1093,7 @@ type ReloadConfigurationResponse struct {
 
 func (x *ReloadConfigurationResponse) Reset() {
 	*x = ReloadConfigurationResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[13]
+	mi := &file_licorne_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1105,7 @@ func (x *ReloadConfigurationResponse) String() string {
 func (*ReloadConfigurationResponse) ProtoMessage() {}
 
 func (x *ReloadConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[13]
+	mi := &file_licorne_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1018,7 +1118,7 @@ func (x *ReloadConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*ReloadConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReloadConfigurationResponse) GetChanged() bool {
@@ -1055,7 +1155,7 @@ type ReloadedRm struct {
 
 func (x *ReloadedRm) Reset() {
 	*x = ReloadedRm{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[14]
+	mi := &file_licorne_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1167,7 @@ func (x *ReloadedRm) String() string {
 func (*ReloadedRm) ProtoMessage() {}
 
 func (x *ReloadedRm) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[14]
+	mi := &file_licorne_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1180,7 @@ func (x *ReloadedRm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadedRm.ProtoReflect.Descriptor instead.
 func (*ReloadedRm) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ReloadedRm) GetRmId() string {
@@ -1123,7 +1223,7 @@ type PlanConfigurationRequest struct {
 
 func (x *PlanConfigurationRequest) Reset() {
 	*x = PlanConfigurationRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[15]
+	mi := &file_licorne_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1135,7 +1235,7 @@ func (x *PlanConfigurationRequest) String() string {
 func (*PlanConfigurationRequest) ProtoMessage() {}
 
 func (x *PlanConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[15]
+	mi := &file_licorne_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1148,7 +1248,7 @@ func (x *PlanConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*PlanConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PlanConfigurationRequest) GetRmId() string {
@@ -1206,7 +1306,7 @@ type PlanConfigurationResponse struct {
 
 func (x *PlanConfigurationResponse) Reset() {
 	*x = PlanConfigurationResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[16]
+	mi := &file_licorne_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1218,7 +1318,7 @@ func (x *PlanConfigurationResponse) String() string {
 func (*PlanConfigurationResponse) ProtoMessage() {}
 
 func (x *PlanConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[16]
+	mi := &file_licorne_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1231,7 +1331,7 @@ func (x *PlanConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*PlanConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PlanConfigurationResponse) GetBaseRevision() uint64 {
@@ -1354,7 +1454,7 @@ type PlanCounts struct {
 
 func (x *PlanCounts) Reset() {
 	*x = PlanCounts{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[17]
+	mi := &file_licorne_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1366,7 +1466,7 @@ func (x *PlanCounts) String() string {
 func (*PlanCounts) ProtoMessage() {}
 
 func (x *PlanCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[17]
+	mi := &file_licorne_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1379,7 +1479,7 @@ func (x *PlanCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanCounts.ProtoReflect.Descriptor instead.
 func (*PlanCounts) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PlanCounts) GetQueues() uint32 {
@@ -1472,7 +1572,7 @@ type PlannedQueue struct {
 
 func (x *PlannedQueue) Reset() {
 	*x = PlannedQueue{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[18]
+	mi := &file_licorne_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1484,7 +1584,7 @@ func (x *PlannedQueue) String() string {
 func (*PlannedQueue) ProtoMessage() {}
 
 func (x *PlannedQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[18]
+	mi := &file_licorne_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1497,7 +1597,7 @@ func (x *PlannedQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedQueue.ProtoReflect.Descriptor instead.
 func (*PlannedQueue) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PlannedQueue) GetPartition() string {
@@ -1560,7 +1660,7 @@ type PlannedValue struct {
 
 func (x *PlannedValue) Reset() {
 	*x = PlannedValue{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[19]
+	mi := &file_licorne_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1572,7 +1672,7 @@ func (x *PlannedValue) String() string {
 func (*PlannedValue) ProtoMessage() {}
 
 func (x *PlannedValue) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[19]
+	mi := &file_licorne_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1585,7 +1685,7 @@ func (x *PlannedValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedValue.ProtoReflect.Descriptor instead.
 func (*PlannedValue) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PlannedValue) GetName() string {
@@ -1629,7 +1729,7 @@ type ExceededLimit struct {
 
 func (x *ExceededLimit) Reset() {
 	*x = ExceededLimit{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[20]
+	mi := &file_licorne_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1641,7 +1741,7 @@ func (x *ExceededLimit) String() string {
 func (*ExceededLimit) ProtoMessage() {}
 
 func (x *ExceededLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[20]
+	mi := &file_licorne_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1654,7 +1754,7 @@ func (x *ExceededLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExceededLimit.ProtoReflect.Descriptor instead.
 func (*ExceededLimit) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ExceededLimit) GetPartition() string {
@@ -1742,7 +1842,7 @@ type PlannedAsk struct {
 
 func (x *PlannedAsk) Reset() {
 	*x = PlannedAsk{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[21]
+	mi := &file_licorne_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1754,7 +1854,7 @@ func (x *PlannedAsk) String() string {
 func (*PlannedAsk) ProtoMessage() {}
 
 func (x *PlannedAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[21]
+	mi := &file_licorne_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1767,7 +1867,7 @@ func (x *PlannedAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedAsk.ProtoReflect.Descriptor instead.
 func (*PlannedAsk) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PlannedAsk) GetPartition() string {
@@ -1861,7 +1961,7 @@ type PlannedVictim struct {
 
 func (x *PlannedVictim) Reset() {
 	*x = PlannedVictim{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[22]
+	mi := &file_licorne_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1873,7 +1973,7 @@ func (x *PlannedVictim) String() string {
 func (*PlannedVictim) ProtoMessage() {}
 
 func (x *PlannedVictim) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[22]
+	mi := &file_licorne_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +1986,7 @@ func (x *PlannedVictim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedVictim.ProtoReflect.Descriptor instead.
 func (*PlannedVictim) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PlannedVictim) GetPartition() string {
@@ -1974,7 +2074,7 @@ type DefaultedValue struct {
 
 func (x *DefaultedValue) Reset() {
 	*x = DefaultedValue{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[23]
+	mi := &file_licorne_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1986,7 +2086,7 @@ func (x *DefaultedValue) String() string {
 func (*DefaultedValue) ProtoMessage() {}
 
 func (x *DefaultedValue) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[23]
+	mi := &file_licorne_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1999,7 +2099,7 @@ func (x *DefaultedValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DefaultedValue.ProtoReflect.Descriptor instead.
 func (*DefaultedValue) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DefaultedValue) GetPartition() string {
@@ -2043,14 +2143,17 @@ type PlanSubmissionRequest struct {
 	// As the RM would send it. Its partition is that of the asks as well.
 	Application *si.AddApplicationRequest `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
 	// Its asks; 1,000 at most.
-	Asks          []*si.Allocation `protobuf:"bytes,3,rep,name=asks,proto3" json:"asks,omitempty"`
+	Asks []*si.Allocation `protobuf:"bytes,3,rep,name=asks,proto3" json:"asks,omitempty"`
+	// Application and asks as a text in YAML or JSON instead, of 2 MiB at most. One that cannot be read is
+	// the error INVALID_ARGUMENT, its problems in the error's details.
+	Text          string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PlanSubmissionRequest) Reset() {
 	*x = PlanSubmissionRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[24]
+	mi := &file_licorne_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2062,7 +2165,7 @@ func (x *PlanSubmissionRequest) String() string {
 func (*PlanSubmissionRequest) ProtoMessage() {}
 
 func (x *PlanSubmissionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[24]
+	mi := &file_licorne_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2075,7 +2178,7 @@ func (x *PlanSubmissionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanSubmissionRequest.ProtoReflect.Descriptor instead.
 func (*PlanSubmissionRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PlanSubmissionRequest) GetRmId() string {
@@ -2099,6 +2202,13 @@ func (x *PlanSubmissionRequest) GetAsks() []*si.Allocation {
 	return nil
 }
 
+func (x *PlanSubmissionRequest) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 type PlanSubmissionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether the application would be accepted.
@@ -2120,13 +2230,14 @@ type PlanSubmissionResponse struct {
 	Complete       bool     `protobuf:"varint,8,opt,name=complete,proto3" json:"complete,omitempty"`
 	HorizonSeconds float64  `protobuf:"fixed64,9,opt,name=horizon_seconds,json=horizonSeconds,proto3" json:"horizon_seconds,omitempty"`
 	Holds          []string `protobuf:"bytes,10,rep,name=holds,proto3" json:"holds,omitempty"`
+	ApplicationId  string   `protobuf:"bytes,11,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *PlanSubmissionResponse) Reset() {
 	*x = PlanSubmissionResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[25]
+	mi := &file_licorne_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2138,7 +2249,7 @@ func (x *PlanSubmissionResponse) String() string {
 func (*PlanSubmissionResponse) ProtoMessage() {}
 
 func (x *PlanSubmissionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[25]
+	mi := &file_licorne_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2151,7 +2262,7 @@ func (x *PlanSubmissionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanSubmissionResponse.ProtoReflect.Descriptor instead.
 func (*PlanSubmissionResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PlanSubmissionResponse) GetAccepted() bool {
@@ -2224,6 +2335,13 @@ func (x *PlanSubmissionResponse) GetHolds() []string {
 	return nil
 }
 
+func (x *PlanSubmissionResponse) GetApplicationId() string {
+	if x != nil {
+		return x.ApplicationId
+	}
+	return ""
+}
+
 type SetNodeSchedulableRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
@@ -2237,7 +2355,7 @@ type SetNodeSchedulableRequest struct {
 
 func (x *SetNodeSchedulableRequest) Reset() {
 	*x = SetNodeSchedulableRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[26]
+	mi := &file_licorne_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2249,7 +2367,7 @@ func (x *SetNodeSchedulableRequest) String() string {
 func (*SetNodeSchedulableRequest) ProtoMessage() {}
 
 func (x *SetNodeSchedulableRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[26]
+	mi := &file_licorne_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2262,7 +2380,7 @@ func (x *SetNodeSchedulableRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetNodeSchedulableRequest.ProtoReflect.Descriptor instead.
 func (*SetNodeSchedulableRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SetNodeSchedulableRequest) GetRmId() string {
@@ -2305,7 +2423,7 @@ type SetNodeSchedulableResponse struct {
 
 func (x *SetNodeSchedulableResponse) Reset() {
 	*x = SetNodeSchedulableResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[27]
+	mi := &file_licorne_v1_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2317,7 +2435,7 @@ func (x *SetNodeSchedulableResponse) String() string {
 func (*SetNodeSchedulableResponse) ProtoMessage() {}
 
 func (x *SetNodeSchedulableResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[27]
+	mi := &file_licorne_v1_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2330,7 +2448,7 @@ func (x *SetNodeSchedulableResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetNodeSchedulableResponse.ProtoReflect.Descriptor instead.
 func (*SetNodeSchedulableResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SetNodeSchedulableResponse) GetChanged() bool {
@@ -2360,7 +2478,7 @@ type StopApplicationRequest struct {
 
 func (x *StopApplicationRequest) Reset() {
 	*x = StopApplicationRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[28]
+	mi := &file_licorne_v1_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2372,7 +2490,7 @@ func (x *StopApplicationRequest) String() string {
 func (*StopApplicationRequest) ProtoMessage() {}
 
 func (x *StopApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[28]
+	mi := &file_licorne_v1_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2385,7 +2503,7 @@ func (x *StopApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopApplicationRequest.ProtoReflect.Descriptor instead.
 func (*StopApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StopApplicationRequest) GetRmId() string {
@@ -2427,7 +2545,7 @@ type StopApplicationResponse struct {
 
 func (x *StopApplicationResponse) Reset() {
 	*x = StopApplicationResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[29]
+	mi := &file_licorne_v1_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2439,7 +2557,7 @@ func (x *StopApplicationResponse) String() string {
 func (*StopApplicationResponse) ProtoMessage() {}
 
 func (x *StopApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[29]
+	mi := &file_licorne_v1_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2452,7 +2570,7 @@ func (x *StopApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopApplicationResponse.ProtoReflect.Descriptor instead.
 func (*StopApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *StopApplicationResponse) GetAllocations() uint32 {
@@ -2481,7 +2599,7 @@ type SetQueueStoppedRequest struct {
 
 func (x *SetQueueStoppedRequest) Reset() {
 	*x = SetQueueStoppedRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[30]
+	mi := &file_licorne_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2493,7 +2611,7 @@ func (x *SetQueueStoppedRequest) String() string {
 func (*SetQueueStoppedRequest) ProtoMessage() {}
 
 func (x *SetQueueStoppedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[30]
+	mi := &file_licorne_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2506,7 +2624,7 @@ func (x *SetQueueStoppedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueueStoppedRequest.ProtoReflect.Descriptor instead.
 func (*SetQueueStoppedRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SetQueueStoppedRequest) GetRmId() string {
@@ -2548,7 +2666,7 @@ type SetQueueStoppedResponse struct {
 
 func (x *SetQueueStoppedResponse) Reset() {
 	*x = SetQueueStoppedResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[31]
+	mi := &file_licorne_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2560,7 +2678,7 @@ func (x *SetQueueStoppedResponse) String() string {
 func (*SetQueueStoppedResponse) ProtoMessage() {}
 
 func (x *SetQueueStoppedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[31]
+	mi := &file_licorne_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2573,7 +2691,7 @@ func (x *SetQueueStoppedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueueStoppedResponse.ProtoReflect.Descriptor instead.
 func (*SetQueueStoppedResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SetQueueStoppedResponse) GetChanged() bool {
@@ -2598,7 +2716,7 @@ type GetLogLevelsRequest struct {
 
 func (x *GetLogLevelsRequest) Reset() {
 	*x = GetLogLevelsRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[32]
+	mi := &file_licorne_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2610,7 +2728,7 @@ func (x *GetLogLevelsRequest) String() string {
 func (*GetLogLevelsRequest) ProtoMessage() {}
 
 func (x *GetLogLevelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[32]
+	mi := &file_licorne_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2623,7 +2741,7 @@ func (x *GetLogLevelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLogLevelsRequest.ProtoReflect.Descriptor instead.
 func (*GetLogLevelsRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 type GetLogLevelsResponse struct {
@@ -2638,7 +2756,7 @@ type GetLogLevelsResponse struct {
 
 func (x *GetLogLevelsResponse) Reset() {
 	*x = GetLogLevelsResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[33]
+	mi := &file_licorne_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2650,7 +2768,7 @@ func (x *GetLogLevelsResponse) String() string {
 func (*GetLogLevelsResponse) ProtoMessage() {}
 
 func (x *GetLogLevelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[33]
+	mi := &file_licorne_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2663,7 +2781,7 @@ func (x *GetLogLevelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLogLevelsResponse.ProtoReflect.Descriptor instead.
 func (*GetLogLevelsResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GetLogLevelsResponse) GetLevels() map[string]string {
@@ -2691,7 +2809,7 @@ type WantedLogLevels struct {
 
 func (x *WantedLogLevels) Reset() {
 	*x = WantedLogLevels{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[34]
+	mi := &file_licorne_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2703,7 +2821,7 @@ func (x *WantedLogLevels) String() string {
 func (*WantedLogLevels) ProtoMessage() {}
 
 func (x *WantedLogLevels) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[34]
+	mi := &file_licorne_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2716,7 +2834,7 @@ func (x *WantedLogLevels) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WantedLogLevels.ProtoReflect.Descriptor instead.
 func (*WantedLogLevels) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WantedLogLevels) GetRmId() string {
@@ -2745,7 +2863,7 @@ type SetLogLevelRequest struct {
 
 func (x *SetLogLevelRequest) Reset() {
 	*x = SetLogLevelRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[35]
+	mi := &file_licorne_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2757,7 +2875,7 @@ func (x *SetLogLevelRequest) String() string {
 func (*SetLogLevelRequest) ProtoMessage() {}
 
 func (x *SetLogLevelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[35]
+	mi := &file_licorne_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2770,7 +2888,7 @@ func (x *SetLogLevelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogLevelRequest.ProtoReflect.Descriptor instead.
 func (*SetLogLevelRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SetLogLevelRequest) GetLogger() string {
@@ -2796,7 +2914,7 @@ type SetLogLevelResponse struct {
 
 func (x *SetLogLevelResponse) Reset() {
 	*x = SetLogLevelResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[36]
+	mi := &file_licorne_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2808,7 +2926,7 @@ func (x *SetLogLevelResponse) String() string {
 func (*SetLogLevelResponse) ProtoMessage() {}
 
 func (x *SetLogLevelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[36]
+	mi := &file_licorne_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2821,7 +2939,7 @@ func (x *SetLogLevelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogLevelResponse.ProtoReflect.Descriptor instead.
 func (*SetLogLevelResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SetLogLevelResponse) GetLevels() map[string]string {
@@ -2841,7 +2959,7 @@ type DumpStateRequest struct {
 
 func (x *DumpStateRequest) Reset() {
 	*x = DumpStateRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[37]
+	mi := &file_licorne_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2853,7 +2971,7 @@ func (x *DumpStateRequest) String() string {
 func (*DumpStateRequest) ProtoMessage() {}
 
 func (x *DumpStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[37]
+	mi := &file_licorne_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2866,7 +2984,7 @@ func (x *DumpStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpStateRequest.ProtoReflect.Descriptor instead.
 func (*DumpStateRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DumpStateRequest) GetRmId() string {
@@ -2885,7 +3003,7 @@ type DumpStateResponse struct {
 
 func (x *DumpStateResponse) Reset() {
 	*x = DumpStateResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[38]
+	mi := &file_licorne_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2897,7 +3015,7 @@ func (x *DumpStateResponse) String() string {
 func (*DumpStateResponse) ProtoMessage() {}
 
 func (x *DumpStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[38]
+	mi := &file_licorne_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2910,7 +3028,7 @@ func (x *DumpStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpStateResponse.ProtoReflect.Descriptor instead.
 func (*DumpStateResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DumpStateResponse) GetJson() []byte {
@@ -2931,7 +3049,7 @@ type ForgetRmRequest struct {
 
 func (x *ForgetRmRequest) Reset() {
 	*x = ForgetRmRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[39]
+	mi := &file_licorne_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2943,7 +3061,7 @@ func (x *ForgetRmRequest) String() string {
 func (*ForgetRmRequest) ProtoMessage() {}
 
 func (x *ForgetRmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[39]
+	mi := &file_licorne_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2956,7 +3074,7 @@ func (x *ForgetRmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRmRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRmRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ForgetRmRequest) GetRmId() string {
@@ -2981,7 +3099,7 @@ type ForgetRmResponse struct {
 
 func (x *ForgetRmResponse) Reset() {
 	*x = ForgetRmResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[40]
+	mi := &file_licorne_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2993,7 +3111,7 @@ func (x *ForgetRmResponse) String() string {
 func (*ForgetRmResponse) ProtoMessage() {}
 
 func (x *ForgetRmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[40]
+	mi := &file_licorne_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3006,7 +3124,7 @@ func (x *ForgetRmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRmResponse.ProtoReflect.Descriptor instead.
 func (*ForgetRmResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 var File_licorne_v1_admin_proto protoreflect.FileDescriptor
@@ -3036,16 +3154,24 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"registered\x1a>\n" +
 	"\x10ExtraConfigEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"N\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"r\n" +
 	"\x1cValidateConfigurationRequest\x12\x16\n" +
 	"\x06config\x18\x01 \x01(\tR\x06config\x12\x16\n" +
-	"\x06strict\x18\x02 \x01(\bR\x06strict\"\xc7\x01\n" +
+	"\x06strict\x18\x02 \x01(\bR\x06strict\x12\"\n" +
+	"\rcompare_rm_id\x18\x03 \x01(\tR\vcompareRmId\"\xc1\x02\n" +
 	"\x1dValidateConfigurationResponse\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12<\n" +
 	"\bproblems\x18\x03 \x03(\v2 .licorne.v1.ConfigurationProblemR\bproblems\x12\x1a\n" +
 	"\bwarnings\x18\x04 \x03(\tR\bwarnings\x12\x1a\n" +
-	"\bchecksum\x18\x05 \x01(\tR\bchecksum\"p\n" +
+	"\bchecksum\x18\x05 \x01(\tR\bchecksum\x12\x1a\n" +
+	"\bcompared\x18\x06 \x01(\bR\bcompared\x129\n" +
+	"\achanges\x18\a \x03(\v2\x1f.licorne.v1.ConfigurationChangeR\achanges\x12!\n" +
+	"\fchange_count\x18\b \x01(\rR\vchangeCount\"s\n" +
+	"\x13ConfigurationChange\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06change\x18\x02 \x01(\tR\x06change\x120\n" +
+	"\x06values\x18\x03 \x03(\v2\x18.licorne.v1.PlannedValueR\x06values\"p\n" +
 	"\x14ConfigurationProblem\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x12\n" +
@@ -3223,11 +3349,12 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x04 \x01(\tR\x05value\x12\x16\n" +
-	"\x06origin\x18\x05 \x01(\tR\x06origin\"\x93\x01\n" +
+	"\x06origin\x18\x05 \x01(\tR\x06origin\"\xa7\x01\n" +
 	"\x15PlanSubmissionRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12>\n" +
 	"\vapplication\x18\x02 \x01(\v2\x1c.si.v1.AddApplicationRequestR\vapplication\x12%\n" +
-	"\x04asks\x18\x03 \x03(\v2\x11.si.v1.AllocationR\x04asks\"\xd6\x02\n" +
+	"\x04asks\x18\x03 \x03(\v2\x11.si.v1.AllocationR\x04asks\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\"\xfd\x02\n" +
 	"\x16PlanSubmissionResponse\x12\x1a\n" +
 	"\baccepted\x18\x01 \x01(\bR\baccepted\x12\x1c\n" +
 	"\trejection\x18\x02 \x01(\tR\trejection\x12\x1c\n" +
@@ -3239,7 +3366,8 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\bcomplete\x18\b \x01(\bR\bcomplete\x12'\n" +
 	"\x0fhorizon_seconds\x18\t \x01(\x01R\x0ehorizonSeconds\x12\x14\n" +
 	"\x05holds\x18\n" +
-	" \x03(\tR\x05holds\"\x89\x01\n" +
+	" \x03(\tR\x05holds\x12%\n" +
+	"\x0eapplication_id\x18\v \x01(\tR\rapplicationId\"\x89\x01\n" +
 	"\x19SetNodeSchedulableRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\tR\tpartition\x12\x17\n" +
@@ -3325,128 +3453,131 @@ func file_licorne_v1_admin_proto_rawDescGZIP() []byte {
 	return file_licorne_v1_admin_proto_rawDescData
 }
 
-var file_licorne_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
+var file_licorne_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_licorne_v1_admin_proto_goTypes = []any{
 	(*GetConfigurationRequest)(nil),       // 0: licorne.v1.GetConfigurationRequest
 	(*GetConfigurationResponse)(nil),      // 1: licorne.v1.GetConfigurationResponse
 	(*ValidateConfigurationRequest)(nil),  // 2: licorne.v1.ValidateConfigurationRequest
 	(*ValidateConfigurationResponse)(nil), // 3: licorne.v1.ValidateConfigurationResponse
-	(*ConfigurationProblem)(nil),          // 4: licorne.v1.ConfigurationProblem
-	(*UpdateConfigurationRequest)(nil),    // 5: licorne.v1.UpdateConfigurationRequest
-	(*UpdateConfigurationResponse)(nil),   // 6: licorne.v1.UpdateConfigurationResponse
-	(*ListConfigurationsRequest)(nil),     // 7: licorne.v1.ListConfigurationsRequest
-	(*ListConfigurationsResponse)(nil),    // 8: licorne.v1.ListConfigurationsResponse
-	(*ConfigurationRevision)(nil),         // 9: licorne.v1.ConfigurationRevision
-	(*RollBackConfigurationRequest)(nil),  // 10: licorne.v1.RollBackConfigurationRequest
-	(*RollBackConfigurationResponse)(nil), // 11: licorne.v1.RollBackConfigurationResponse
-	(*ReloadConfigurationRequest)(nil),    // 12: licorne.v1.ReloadConfigurationRequest
-	(*ReloadConfigurationResponse)(nil),   // 13: licorne.v1.ReloadConfigurationResponse
-	(*ReloadedRm)(nil),                    // 14: licorne.v1.ReloadedRm
-	(*PlanConfigurationRequest)(nil),      // 15: licorne.v1.PlanConfigurationRequest
-	(*PlanConfigurationResponse)(nil),     // 16: licorne.v1.PlanConfigurationResponse
-	(*PlanCounts)(nil),                    // 17: licorne.v1.PlanCounts
-	(*PlannedQueue)(nil),                  // 18: licorne.v1.PlannedQueue
-	(*PlannedValue)(nil),                  // 19: licorne.v1.PlannedValue
-	(*ExceededLimit)(nil),                 // 20: licorne.v1.ExceededLimit
-	(*PlannedAsk)(nil),                    // 21: licorne.v1.PlannedAsk
-	(*PlannedVictim)(nil),                 // 22: licorne.v1.PlannedVictim
-	(*DefaultedValue)(nil),                // 23: licorne.v1.DefaultedValue
-	(*PlanSubmissionRequest)(nil),         // 24: licorne.v1.PlanSubmissionRequest
-	(*PlanSubmissionResponse)(nil),        // 25: licorne.v1.PlanSubmissionResponse
-	(*SetNodeSchedulableRequest)(nil),     // 26: licorne.v1.SetNodeSchedulableRequest
-	(*SetNodeSchedulableResponse)(nil),    // 27: licorne.v1.SetNodeSchedulableResponse
-	(*StopApplicationRequest)(nil),        // 28: licorne.v1.StopApplicationRequest
-	(*StopApplicationResponse)(nil),       // 29: licorne.v1.StopApplicationResponse
-	(*SetQueueStoppedRequest)(nil),        // 30: licorne.v1.SetQueueStoppedRequest
-	(*SetQueueStoppedResponse)(nil),       // 31: licorne.v1.SetQueueStoppedResponse
-	(*GetLogLevelsRequest)(nil),           // 32: licorne.v1.GetLogLevelsRequest
-	(*GetLogLevelsResponse)(nil),          // 33: licorne.v1.GetLogLevelsResponse
-	(*WantedLogLevels)(nil),               // 34: licorne.v1.WantedLogLevels
-	(*SetLogLevelRequest)(nil),            // 35: licorne.v1.SetLogLevelRequest
-	(*SetLogLevelResponse)(nil),           // 36: licorne.v1.SetLogLevelResponse
-	(*DumpStateRequest)(nil),              // 37: licorne.v1.DumpStateRequest
-	(*DumpStateResponse)(nil),             // 38: licorne.v1.DumpStateResponse
-	(*ForgetRmRequest)(nil),               // 39: licorne.v1.ForgetRmRequest
-	(*ForgetRmResponse)(nil),              // 40: licorne.v1.ForgetRmResponse
-	nil,                                   // 41: licorne.v1.GetConfigurationResponse.ExtraConfigEntry
-	nil,                                   // 42: licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
-	nil,                                   // 43: licorne.v1.ConfigurationRevision.ExtraConfigEntry
-	nil,                                   // 44: licorne.v1.PlannedQueue.OverMaxEntry
-	nil,                                   // 45: licorne.v1.PlannedQueue.OverMaxBeforeEntry
-	nil,                                   // 46: licorne.v1.ExceededLimit.UsedEntry
-	nil,                                   // 47: licorne.v1.ExceededLimit.LimitEntry
-	nil,                                   // 48: licorne.v1.PlannedAsk.ResourceEntry
-	nil,                                   // 49: licorne.v1.PlannedVictim.ResourceEntry
-	nil,                                   // 50: licorne.v1.GetLogLevelsResponse.LevelsEntry
-	nil,                                   // 51: licorne.v1.WantedLogLevels.LevelsEntry
-	nil,                                   // 52: licorne.v1.SetLogLevelResponse.LevelsEntry
-	(*si.AddApplicationRequest)(nil),      // 53: si.v1.AddApplicationRequest
-	(*si.Allocation)(nil),                 // 54: si.v1.Allocation
+	(*ConfigurationChange)(nil),           // 4: licorne.v1.ConfigurationChange
+	(*ConfigurationProblem)(nil),          // 5: licorne.v1.ConfigurationProblem
+	(*UpdateConfigurationRequest)(nil),    // 6: licorne.v1.UpdateConfigurationRequest
+	(*UpdateConfigurationResponse)(nil),   // 7: licorne.v1.UpdateConfigurationResponse
+	(*ListConfigurationsRequest)(nil),     // 8: licorne.v1.ListConfigurationsRequest
+	(*ListConfigurationsResponse)(nil),    // 9: licorne.v1.ListConfigurationsResponse
+	(*ConfigurationRevision)(nil),         // 10: licorne.v1.ConfigurationRevision
+	(*RollBackConfigurationRequest)(nil),  // 11: licorne.v1.RollBackConfigurationRequest
+	(*RollBackConfigurationResponse)(nil), // 12: licorne.v1.RollBackConfigurationResponse
+	(*ReloadConfigurationRequest)(nil),    // 13: licorne.v1.ReloadConfigurationRequest
+	(*ReloadConfigurationResponse)(nil),   // 14: licorne.v1.ReloadConfigurationResponse
+	(*ReloadedRm)(nil),                    // 15: licorne.v1.ReloadedRm
+	(*PlanConfigurationRequest)(nil),      // 16: licorne.v1.PlanConfigurationRequest
+	(*PlanConfigurationResponse)(nil),     // 17: licorne.v1.PlanConfigurationResponse
+	(*PlanCounts)(nil),                    // 18: licorne.v1.PlanCounts
+	(*PlannedQueue)(nil),                  // 19: licorne.v1.PlannedQueue
+	(*PlannedValue)(nil),                  // 20: licorne.v1.PlannedValue
+	(*ExceededLimit)(nil),                 // 21: licorne.v1.ExceededLimit
+	(*PlannedAsk)(nil),                    // 22: licorne.v1.PlannedAsk
+	(*PlannedVictim)(nil),                 // 23: licorne.v1.PlannedVictim
+	(*DefaultedValue)(nil),                // 24: licorne.v1.DefaultedValue
+	(*PlanSubmissionRequest)(nil),         // 25: licorne.v1.PlanSubmissionRequest
+	(*PlanSubmissionResponse)(nil),        // 26: licorne.v1.PlanSubmissionResponse
+	(*SetNodeSchedulableRequest)(nil),     // 27: licorne.v1.SetNodeSchedulableRequest
+	(*SetNodeSchedulableResponse)(nil),    // 28: licorne.v1.SetNodeSchedulableResponse
+	(*StopApplicationRequest)(nil),        // 29: licorne.v1.StopApplicationRequest
+	(*StopApplicationResponse)(nil),       // 30: licorne.v1.StopApplicationResponse
+	(*SetQueueStoppedRequest)(nil),        // 31: licorne.v1.SetQueueStoppedRequest
+	(*SetQueueStoppedResponse)(nil),       // 32: licorne.v1.SetQueueStoppedResponse
+	(*GetLogLevelsRequest)(nil),           // 33: licorne.v1.GetLogLevelsRequest
+	(*GetLogLevelsResponse)(nil),          // 34: licorne.v1.GetLogLevelsResponse
+	(*WantedLogLevels)(nil),               // 35: licorne.v1.WantedLogLevels
+	(*SetLogLevelRequest)(nil),            // 36: licorne.v1.SetLogLevelRequest
+	(*SetLogLevelResponse)(nil),           // 37: licorne.v1.SetLogLevelResponse
+	(*DumpStateRequest)(nil),              // 38: licorne.v1.DumpStateRequest
+	(*DumpStateResponse)(nil),             // 39: licorne.v1.DumpStateResponse
+	(*ForgetRmRequest)(nil),               // 40: licorne.v1.ForgetRmRequest
+	(*ForgetRmResponse)(nil),              // 41: licorne.v1.ForgetRmResponse
+	nil,                                   // 42: licorne.v1.GetConfigurationResponse.ExtraConfigEntry
+	nil,                                   // 43: licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
+	nil,                                   // 44: licorne.v1.ConfigurationRevision.ExtraConfigEntry
+	nil,                                   // 45: licorne.v1.PlannedQueue.OverMaxEntry
+	nil,                                   // 46: licorne.v1.PlannedQueue.OverMaxBeforeEntry
+	nil,                                   // 47: licorne.v1.ExceededLimit.UsedEntry
+	nil,                                   // 48: licorne.v1.ExceededLimit.LimitEntry
+	nil,                                   // 49: licorne.v1.PlannedAsk.ResourceEntry
+	nil,                                   // 50: licorne.v1.PlannedVictim.ResourceEntry
+	nil,                                   // 51: licorne.v1.GetLogLevelsResponse.LevelsEntry
+	nil,                                   // 52: licorne.v1.WantedLogLevels.LevelsEntry
+	nil,                                   // 53: licorne.v1.SetLogLevelResponse.LevelsEntry
+	(*si.AddApplicationRequest)(nil),      // 54: si.v1.AddApplicationRequest
+	(*si.Allocation)(nil),                 // 55: si.v1.Allocation
 }
 var file_licorne_v1_admin_proto_depIdxs = []int32{
-	41, // 0: licorne.v1.GetConfigurationResponse.extra_config:type_name -> licorne.v1.GetConfigurationResponse.ExtraConfigEntry
-	4,  // 1: licorne.v1.ValidateConfigurationResponse.problems:type_name -> licorne.v1.ConfigurationProblem
-	42, // 2: licorne.v1.UpdateConfigurationRequest.extra_config:type_name -> licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
-	9,  // 3: licorne.v1.ListConfigurationsResponse.revisions:type_name -> licorne.v1.ConfigurationRevision
-	43, // 4: licorne.v1.ConfigurationRevision.extra_config:type_name -> licorne.v1.ConfigurationRevision.ExtraConfigEntry
-	14, // 5: licorne.v1.ReloadConfigurationResponse.rms:type_name -> licorne.v1.ReloadedRm
-	18, // 6: licorne.v1.PlanConfigurationResponse.queues:type_name -> licorne.v1.PlannedQueue
-	20, // 7: licorne.v1.PlanConfigurationResponse.exceeded_limits:type_name -> licorne.v1.ExceededLimit
-	21, // 8: licorne.v1.PlanConfigurationResponse.placed:type_name -> licorne.v1.PlannedAsk
-	21, // 9: licorne.v1.PlanConfigurationResponse.blocked:type_name -> licorne.v1.PlannedAsk
-	22, // 10: licorne.v1.PlanConfigurationResponse.victims:type_name -> licorne.v1.PlannedVictim
-	23, // 11: licorne.v1.PlanConfigurationResponse.defaults:type_name -> licorne.v1.DefaultedValue
-	17, // 12: licorne.v1.PlanConfigurationResponse.counts:type_name -> licorne.v1.PlanCounts
-	19, // 13: licorne.v1.PlannedQueue.values:type_name -> licorne.v1.PlannedValue
-	44, // 14: licorne.v1.PlannedQueue.over_max:type_name -> licorne.v1.PlannedQueue.OverMaxEntry
-	45, // 15: licorne.v1.PlannedQueue.over_max_before:type_name -> licorne.v1.PlannedQueue.OverMaxBeforeEntry
-	46, // 16: licorne.v1.ExceededLimit.used:type_name -> licorne.v1.ExceededLimit.UsedEntry
-	47, // 17: licorne.v1.ExceededLimit.limit:type_name -> licorne.v1.ExceededLimit.LimitEntry
-	48, // 18: licorne.v1.PlannedAsk.resource:type_name -> licorne.v1.PlannedAsk.ResourceEntry
-	49, // 19: licorne.v1.PlannedVictim.resource:type_name -> licorne.v1.PlannedVictim.ResourceEntry
-	53, // 20: licorne.v1.PlanSubmissionRequest.application:type_name -> si.v1.AddApplicationRequest
-	54, // 21: licorne.v1.PlanSubmissionRequest.asks:type_name -> si.v1.Allocation
-	21, // 22: licorne.v1.PlanSubmissionResponse.asks:type_name -> licorne.v1.PlannedAsk
-	22, // 23: licorne.v1.PlanSubmissionResponse.victims:type_name -> licorne.v1.PlannedVictim
-	50, // 24: licorne.v1.GetLogLevelsResponse.levels:type_name -> licorne.v1.GetLogLevelsResponse.LevelsEntry
-	34, // 25: licorne.v1.GetLogLevelsResponse.wanted:type_name -> licorne.v1.WantedLogLevels
-	51, // 26: licorne.v1.WantedLogLevels.levels:type_name -> licorne.v1.WantedLogLevels.LevelsEntry
-	52, // 27: licorne.v1.SetLogLevelResponse.levels:type_name -> licorne.v1.SetLogLevelResponse.LevelsEntry
-	0,  // 28: licorne.v1.Admin.GetConfiguration:input_type -> licorne.v1.GetConfigurationRequest
-	2,  // 29: licorne.v1.Admin.ValidateConfiguration:input_type -> licorne.v1.ValidateConfigurationRequest
-	5,  // 30: licorne.v1.Admin.UpdateConfiguration:input_type -> licorne.v1.UpdateConfigurationRequest
-	7,  // 31: licorne.v1.Admin.ListConfigurations:input_type -> licorne.v1.ListConfigurationsRequest
-	10, // 32: licorne.v1.Admin.RollBackConfiguration:input_type -> licorne.v1.RollBackConfigurationRequest
-	12, // 33: licorne.v1.Admin.ReloadConfiguration:input_type -> licorne.v1.ReloadConfigurationRequest
-	15, // 34: licorne.v1.Admin.PlanConfiguration:input_type -> licorne.v1.PlanConfigurationRequest
-	24, // 35: licorne.v1.Admin.PlanSubmission:input_type -> licorne.v1.PlanSubmissionRequest
-	26, // 36: licorne.v1.Admin.SetNodeSchedulable:input_type -> licorne.v1.SetNodeSchedulableRequest
-	28, // 37: licorne.v1.Admin.StopApplication:input_type -> licorne.v1.StopApplicationRequest
-	30, // 38: licorne.v1.Admin.SetQueueStopped:input_type -> licorne.v1.SetQueueStoppedRequest
-	32, // 39: licorne.v1.Admin.GetLogLevels:input_type -> licorne.v1.GetLogLevelsRequest
-	35, // 40: licorne.v1.Admin.SetLogLevel:input_type -> licorne.v1.SetLogLevelRequest
-	37, // 41: licorne.v1.Admin.DumpState:input_type -> licorne.v1.DumpStateRequest
-	39, // 42: licorne.v1.Admin.ForgetRm:input_type -> licorne.v1.ForgetRmRequest
-	1,  // 43: licorne.v1.Admin.GetConfiguration:output_type -> licorne.v1.GetConfigurationResponse
-	3,  // 44: licorne.v1.Admin.ValidateConfiguration:output_type -> licorne.v1.ValidateConfigurationResponse
-	6,  // 45: licorne.v1.Admin.UpdateConfiguration:output_type -> licorne.v1.UpdateConfigurationResponse
-	8,  // 46: licorne.v1.Admin.ListConfigurations:output_type -> licorne.v1.ListConfigurationsResponse
-	11, // 47: licorne.v1.Admin.RollBackConfiguration:output_type -> licorne.v1.RollBackConfigurationResponse
-	13, // 48: licorne.v1.Admin.ReloadConfiguration:output_type -> licorne.v1.ReloadConfigurationResponse
-	16, // 49: licorne.v1.Admin.PlanConfiguration:output_type -> licorne.v1.PlanConfigurationResponse
-	25, // 50: licorne.v1.Admin.PlanSubmission:output_type -> licorne.v1.PlanSubmissionResponse
-	27, // 51: licorne.v1.Admin.SetNodeSchedulable:output_type -> licorne.v1.SetNodeSchedulableResponse
-	29, // 52: licorne.v1.Admin.StopApplication:output_type -> licorne.v1.StopApplicationResponse
-	31, // 53: licorne.v1.Admin.SetQueueStopped:output_type -> licorne.v1.SetQueueStoppedResponse
-	33, // 54: licorne.v1.Admin.GetLogLevels:output_type -> licorne.v1.GetLogLevelsResponse
-	36, // 55: licorne.v1.Admin.SetLogLevel:output_type -> licorne.v1.SetLogLevelResponse
-	38, // 56: licorne.v1.Admin.DumpState:output_type -> licorne.v1.DumpStateResponse
-	40, // 57: licorne.v1.Admin.ForgetRm:output_type -> licorne.v1.ForgetRmResponse
-	43, // [43:58] is the sub-list for method output_type
-	28, // [28:43] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	42, // 0: licorne.v1.GetConfigurationResponse.extra_config:type_name -> licorne.v1.GetConfigurationResponse.ExtraConfigEntry
+	5,  // 1: licorne.v1.ValidateConfigurationResponse.problems:type_name -> licorne.v1.ConfigurationProblem
+	4,  // 2: licorne.v1.ValidateConfigurationResponse.changes:type_name -> licorne.v1.ConfigurationChange
+	20, // 3: licorne.v1.ConfigurationChange.values:type_name -> licorne.v1.PlannedValue
+	43, // 4: licorne.v1.UpdateConfigurationRequest.extra_config:type_name -> licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
+	10, // 5: licorne.v1.ListConfigurationsResponse.revisions:type_name -> licorne.v1.ConfigurationRevision
+	44, // 6: licorne.v1.ConfigurationRevision.extra_config:type_name -> licorne.v1.ConfigurationRevision.ExtraConfigEntry
+	15, // 7: licorne.v1.ReloadConfigurationResponse.rms:type_name -> licorne.v1.ReloadedRm
+	19, // 8: licorne.v1.PlanConfigurationResponse.queues:type_name -> licorne.v1.PlannedQueue
+	21, // 9: licorne.v1.PlanConfigurationResponse.exceeded_limits:type_name -> licorne.v1.ExceededLimit
+	22, // 10: licorne.v1.PlanConfigurationResponse.placed:type_name -> licorne.v1.PlannedAsk
+	22, // 11: licorne.v1.PlanConfigurationResponse.blocked:type_name -> licorne.v1.PlannedAsk
+	23, // 12: licorne.v1.PlanConfigurationResponse.victims:type_name -> licorne.v1.PlannedVictim
+	24, // 13: licorne.v1.PlanConfigurationResponse.defaults:type_name -> licorne.v1.DefaultedValue
+	18, // 14: licorne.v1.PlanConfigurationResponse.counts:type_name -> licorne.v1.PlanCounts
+	20, // 15: licorne.v1.PlannedQueue.values:type_name -> licorne.v1.PlannedValue
+	45, // 16: licorne.v1.PlannedQueue.over_max:type_name -> licorne.v1.PlannedQueue.OverMaxEntry
+	46, // 17: licorne.v1.PlannedQueue.over_max_before:type_name -> licorne.v1.PlannedQueue.OverMaxBeforeEntry
+	47, // 18: licorne.v1.ExceededLimit.used:type_name -> licorne.v1.ExceededLimit.UsedEntry
+	48, // 19: licorne.v1.ExceededLimit.limit:type_name -> licorne.v1.ExceededLimit.LimitEntry
+	49, // 20: licorne.v1.PlannedAsk.resource:type_name -> licorne.v1.PlannedAsk.ResourceEntry
+	50, // 21: licorne.v1.PlannedVictim.resource:type_name -> licorne.v1.PlannedVictim.ResourceEntry
+	54, // 22: licorne.v1.PlanSubmissionRequest.application:type_name -> si.v1.AddApplicationRequest
+	55, // 23: licorne.v1.PlanSubmissionRequest.asks:type_name -> si.v1.Allocation
+	22, // 24: licorne.v1.PlanSubmissionResponse.asks:type_name -> licorne.v1.PlannedAsk
+	23, // 25: licorne.v1.PlanSubmissionResponse.victims:type_name -> licorne.v1.PlannedVictim
+	51, // 26: licorne.v1.GetLogLevelsResponse.levels:type_name -> licorne.v1.GetLogLevelsResponse.LevelsEntry
+	35, // 27: licorne.v1.GetLogLevelsResponse.wanted:type_name -> licorne.v1.WantedLogLevels
+	52, // 28: licorne.v1.WantedLogLevels.levels:type_name -> licorne.v1.WantedLogLevels.LevelsEntry
+	53, // 29: licorne.v1.SetLogLevelResponse.levels:type_name -> licorne.v1.SetLogLevelResponse.LevelsEntry
+	0,  // 30: licorne.v1.Admin.GetConfiguration:input_type -> licorne.v1.GetConfigurationRequest
+	2,  // 31: licorne.v1.Admin.ValidateConfiguration:input_type -> licorne.v1.ValidateConfigurationRequest
+	6,  // 32: licorne.v1.Admin.UpdateConfiguration:input_type -> licorne.v1.UpdateConfigurationRequest
+	8,  // 33: licorne.v1.Admin.ListConfigurations:input_type -> licorne.v1.ListConfigurationsRequest
+	11, // 34: licorne.v1.Admin.RollBackConfiguration:input_type -> licorne.v1.RollBackConfigurationRequest
+	13, // 35: licorne.v1.Admin.ReloadConfiguration:input_type -> licorne.v1.ReloadConfigurationRequest
+	16, // 36: licorne.v1.Admin.PlanConfiguration:input_type -> licorne.v1.PlanConfigurationRequest
+	25, // 37: licorne.v1.Admin.PlanSubmission:input_type -> licorne.v1.PlanSubmissionRequest
+	27, // 38: licorne.v1.Admin.SetNodeSchedulable:input_type -> licorne.v1.SetNodeSchedulableRequest
+	29, // 39: licorne.v1.Admin.StopApplication:input_type -> licorne.v1.StopApplicationRequest
+	31, // 40: licorne.v1.Admin.SetQueueStopped:input_type -> licorne.v1.SetQueueStoppedRequest
+	33, // 41: licorne.v1.Admin.GetLogLevels:input_type -> licorne.v1.GetLogLevelsRequest
+	36, // 42: licorne.v1.Admin.SetLogLevel:input_type -> licorne.v1.SetLogLevelRequest
+	38, // 43: licorne.v1.Admin.DumpState:input_type -> licorne.v1.DumpStateRequest
+	40, // 44: licorne.v1.Admin.ForgetRm:input_type -> licorne.v1.ForgetRmRequest
+	1,  // 45: licorne.v1.Admin.GetConfiguration:output_type -> licorne.v1.GetConfigurationResponse
+	3,  // 46: licorne.v1.Admin.ValidateConfiguration:output_type -> licorne.v1.ValidateConfigurationResponse
+	7,  // 47: licorne.v1.Admin.UpdateConfiguration:output_type -> licorne.v1.UpdateConfigurationResponse
+	9,  // 48: licorne.v1.Admin.ListConfigurations:output_type -> licorne.v1.ListConfigurationsResponse
+	12, // 49: licorne.v1.Admin.RollBackConfiguration:output_type -> licorne.v1.RollBackConfigurationResponse
+	14, // 50: licorne.v1.Admin.ReloadConfiguration:output_type -> licorne.v1.ReloadConfigurationResponse
+	17, // 51: licorne.v1.Admin.PlanConfiguration:output_type -> licorne.v1.PlanConfigurationResponse
+	26, // 52: licorne.v1.Admin.PlanSubmission:output_type -> licorne.v1.PlanSubmissionResponse
+	28, // 53: licorne.v1.Admin.SetNodeSchedulable:output_type -> licorne.v1.SetNodeSchedulableResponse
+	30, // 54: licorne.v1.Admin.StopApplication:output_type -> licorne.v1.StopApplicationResponse
+	32, // 55: licorne.v1.Admin.SetQueueStopped:output_type -> licorne.v1.SetQueueStoppedResponse
+	34, // 56: licorne.v1.Admin.GetLogLevels:output_type -> licorne.v1.GetLogLevelsResponse
+	37, // 57: licorne.v1.Admin.SetLogLevel:output_type -> licorne.v1.SetLogLevelResponse
+	39, // 58: licorne.v1.Admin.DumpState:output_type -> licorne.v1.DumpStateResponse
+	41, // 59: licorne.v1.Admin.ForgetRm:output_type -> licorne.v1.ForgetRmResponse
+	45, // [45:60] is the sub-list for method output_type
+	30, // [30:45] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_licorne_v1_admin_proto_init() }
@@ -3460,7 +3591,7 @@ func file_licorne_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_licorne_v1_admin_proto_rawDesc), len(file_licorne_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   53,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

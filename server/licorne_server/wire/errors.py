@@ -103,18 +103,30 @@ def invalid_argument(message: str, field: str = "", reason: str = "", **metadata
 
 
 def config_refused(reason: str, problems: Sequence[Problem]) -> CallError:
-    """A configuration with problems: each with its path, and line:column in the description."""
-    violations = [
-        (
-            problem.path or "config",
-            f"{problem.line}:{problem.column}: {problem.message}"
-            if problem.line
-            else problem.message,
-        )
-        for problem in problems[:MAX_VIOLATIONS]
-    ]
-    details = [bad_request(violations), error_info("CONFIG_INVALID")]
+    """A configuration with problems."""
+    details = [_problems_of("config", problems), error_info("CONFIG_INVALID")]
     return CallError(grpc.StatusCode.INVALID_ARGUMENT, reason, details)
+
+
+def text_refused(field: str, reason: str, problems: Sequence[Problem]) -> CallError:
+    """Another text with problems."""
+    return CallError(grpc.StatusCode.INVALID_ARGUMENT, reason, [_problems_of(field, problems)])
+
+
+def _problems_of(field: str, problems: Sequence[Problem]) -> Message:
+    """The problems of a text: each with its path, and line:column in the description."""
+    details: Message = bad_request(
+        [
+            (
+                problem.path or field,
+                f"{problem.line}:{problem.column}: {problem.message}"
+                if problem.line
+                else problem.message,
+            )
+            for problem in problems[:MAX_VIOLATIONS]
+        ]
+    )
+    return details
 
 
 def failed_precondition(message: str, reason: str, **metadata: str) -> CallError:

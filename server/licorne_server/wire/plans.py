@@ -61,7 +61,7 @@ def refused_plan(refused: ConfigurationPlanRefused) -> pb.ValidateConfigurationR
     )
 
 
-def submission_plan(plan: SubmissionPlan) -> pb.PlanSubmissionResponse:
+def submission_plan(plan: SubmissionPlan, app_id: str) -> pb.PlanSubmissionResponse:
     """The placement of an application."""
     return pb.PlanSubmissionResponse(
         accepted=plan.accepted,
@@ -74,6 +74,7 @@ def submission_plan(plan: SubmissionPlan) -> pb.PlanSubmissionResponse:
         holds=plan.holds,
         asks=_asks(plan.asks),
         victims=_victims(plan.victims),
+        application_id=app_id,
     )
 
 

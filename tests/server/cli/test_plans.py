@@ -248,9 +248,9 @@ async def test_nothing_is_submitted_for_real(licorne: Licorne, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("text", "problems"),
     [
-        ("# nothing\n", ["1:1: the file describes no application"]),
+        ("# nothing\n", ["1:1: text: the text describes no application"]),
         ("user: ann\n", ["1:1: application: 'application' is missing"]),
-        ("[1]", ["1:1: expected a mapping, found a list"]),
+        ("[1]", ["1:1: text: expected a mapping, found a list"]),
         (
             "{application: a, user: u, color: red, gangstyle: soft}",
             [
@@ -290,12 +290,10 @@ async def test_nothing_is_submitted_for_real(licorne: Licorne, tmp_path: Path) -
     ids=["empty", "missing", "list", "keys", "asks", "names"],
 )
 async def test_what_is_wrong_in_a_file_is_told_by_line(
-    text: str, problems: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str, problems: list[str], tmp_path: Path, licorne: Licorne
 ) -> None:
-    """All problems at once, with line and column; no server is asked."""
+    """All problems at once, with line and column."""
     path = written(tmp_path, text)
-    code = await asyncio.to_thread(
-        main, ["submit", "--dry-run", path, "--target", "127.0.0.1:1", "--timeout", "1"]
-    )
-    told = [line.removeprefix(f"{path}:").lstrip() for line in capsys.readouterr().err.splitlines()]
-    assert (told, code) == (problems, 4)
+    result = await licorne("submit", "--dry-run", path)
+    told = [line.removeprefix(f"{path}:").lstrip() for line in result.err.splitlines()]
+    assert (told, result.code) == (problems, 4)

@@ -48,10 +48,11 @@ def compare(channel: grpc.Channel, args: argparse.Namespace, differences: list[s
     """Ask and print; `differences` are the lines of the diff then."""
     text = read_file(args)
     rm_id = chosen_rm(channel, args)
-    running = running_configuration(AdminStub(channel), rm_id, args)
+    stub = AdminStub(channel)
+    running = running_configuration(stub, rm_id, args)
     before = f"{rm_id} revision {running.revision}"
     differences += diff_lines(before, running.config, file_name(args), text)
-    changes = summary(running.config, text)
+    changes = summary(stub, rm_id, text, args)
     if args.output in DATA_FORMS:
         data = {"revision": running.revision, "diff": differences, "changes": changes}
         print_data(data, args.output)

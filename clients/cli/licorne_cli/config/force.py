@@ -77,7 +77,7 @@ def put_into_force(
         say(printable(f"{runs} ({running.source}). {STAYS}"))
     before = f"{rm_id} revision {running.revision}"
     differences = list(diff_lines(before, running.config, name, text))
-    print_differences(differences, summary(running.config, text))
+    print_differences(differences, summary(stub, rm_id, text, args))
     base = args.base or running.revision
     question = f"Put {name} into force for RM {printable(rm_id)}?"
     ask_consent(question, "nothing was changed", yes=args.yes)

@@ -78,9 +78,9 @@ def configuration_lines(rm_id: str, plan: PlanConfigurationResponse) -> Iterator
     yield from _default_lines(plan.defaults, counts.defaults)
 
 
-def submission_lines(app_id: str, plan: PlanSubmissionResponse) -> Iterator[str]:
+def submission_lines(plan: PlanSubmissionResponse) -> Iterator[str]:
     """The plan of an application, for people."""
-    where = f"application {printable(app_id)}"
+    where = f"application {printable(plan.application_id)}"
     if not plan.accepted:
         yield f"{where} would be rejected: {human_text(plan.rejection)}"
         return

@@ -6,15 +6,13 @@ import grpc
 
 from licorne.v1.admin_pb2 import PlanSubmissionRequest, PlanSubmissionResponse
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_cli.config.files import file_name, located, read_file
+from licorne_cli.config.files import file_name, read_file, refused_lines
 from licorne_cli.config.plan import INCOMPLETE, PLAN_SECONDS, WORSE
 from licorne_cli.config.plan_lines import print_lines, submission_lines
 from licorne_cli.config.rm import add_rm_argument, chosen_rm
-from licorne_cli.config.submission_file import read_submission
 from licorne_cli.connection.channel import OK, add_connection_arguments, with_channel
 from licorne_cli.connection.failures import RefusedError, UsageError
 from licorne_cli.output.text import DATA_FORMS, print_data, to_plain
-from licorne_core.values.errors import ConfigError
 
 EXAMPLES = (
     ("licorne submit --dry-run job.yaml", "where it would go"),
@@ -62,21 +60,20 @@ def show(
         raise UsageError(
             "applications are submitted by their RM; with --dry-run it is said what would happen"
         )
+    text = read_file(args, "application")
+    request = PlanSubmissionRequest(rm_id=chosen_rm(channel, args), text=text)
     try:
-        submission = read_submission(read_file(args, "application"))
-    except ConfigError as error:
-        raise RefusedError(located(file_name(args), error.problems)) from None
-    request = PlanSubmissionRequest(
-        rm_id=chosen_rm(channel, args),
-        application=submission.application,
-        asks=submission.asks,
-    )
-    plan = AdminStub(channel).PlanSubmission(request, timeout=args.timeout)
+        plan = AdminStub(channel).PlanSubmission(request, timeout=args.timeout)
+    except grpc.RpcError as error:
+        lines = refused_lines(file_name(args), error)
+        if lines:
+            raise RefusedError(lines) from None
+        raise
     plans.append(plan)
     if args.output in DATA_FORMS:
         print_data(to_plain(plan), args.output)
         return
-    print_lines(submission_lines(submission.application.applicationID, plan))
+    print_lines(submission_lines(plan))
 
 
 def judged(plan: PlanSubmissionResponse) -> int:

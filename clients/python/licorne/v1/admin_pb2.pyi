@@ -127,18 +127,22 @@ class ValidateConfigurationRequest(_message.Message):
 
     CONFIG_FIELD_NUMBER: _builtins.int
     STRICT_FIELD_NUMBER: _builtins.int
+    COMPARE_RM_ID_FIELD_NUMBER: _builtins.int
     config: _builtins.str
     strict: _builtins.bool
     """Also refuse what is only warned of otherwise."""
+    compare_rm_id: _builtins.str
+    """An RM: `changes` has the difference from the configuration in force for it."""
     def __init__(
         self,
         *,
         config: _builtins.str = ...,
         strict: _builtins.bool = ...,
+        compare_rm_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "strict", b"strict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compare_rm_id", b"compare_rm_id", "config", b"config", "strict", b"strict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -153,14 +157,25 @@ class ValidateConfigurationResponse(_message.Message):
     PROBLEMS_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
     CHECKSUM_FIELD_NUMBER: _builtins.int
+    COMPARED_FIELD_NUMBER: _builtins.int
+    CHANGES_FIELD_NUMBER: _builtins.int
+    CHANGE_COUNT_FIELD_NUMBER: _builtins.int
     allowed: _builtins.bool
     reason: _builtins.str
     """All problems, a line each; empty when allowed."""
     checksum: _builtins.str
+    compared: _builtins.bool
+    """Whether there was a comparison: an RM was named, and both texts are valid."""
+    change_count: _builtins.int
+    """How many there are in all."""
     @_builtins.property
     def problems(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConfigurationProblem]: ...
     @_builtins.property
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConfigurationChange]:
+        """Partitions and queues that differ. The list ends at 1,000 entries, or at 1 MiB."""
+
     def __init__(
         self,
         *,
@@ -169,14 +184,49 @@ class ValidateConfigurationResponse(_message.Message):
         problems: _abc.Iterable[Global___ConfigurationProblem] | None = ...,
         warnings: _abc.Iterable[_builtins.str] | None = ...,
         checksum: _builtins.str = ...,
+        compared: _builtins.bool = ...,
+        changes: _abc.Iterable[Global___ConfigurationChange] | None = ...,
+        change_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "checksum", b"checksum", "problems", b"problems", "reason", b"reason", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed", b"allowed", "change_count", b"change_count", "changes", b"changes", "checksum", b"checksum", "compared", b"compared", "problems", b"problems", "reason", b"reason", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ValidateConfigurationResponse: _TypeAlias = ValidateConfigurationResponse  # noqa: Y015
+
+@_typing.final
+class ConfigurationChange(_message.Message):
+    """A partition or queue that one of two configurations has, or both with different values."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    CHANGE_FIELD_NUMBER: _builtins.int
+    VALUES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """"partition default", "queue root.a"; "queue [default]root.a" where there are several partitions."""
+    change: _builtins.str
+    """"added", "removed" or "changed"."""
+    @_builtins.property
+    def values(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedValue]:
+        """By name: "max", "submit acl", "placement rule 1", …; empty texts for no value."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        change: _builtins.str = ...,
+        values: _abc.Iterable[Global___PlannedValue] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "name", b"name", "values", b"values"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ConfigurationChange: _TypeAlias = ConfigurationChange  # noqa: Y015
 
 @_typing.final
 class ConfigurationProblem(_message.Message):
@@ -1111,7 +1161,12 @@ class PlanSubmissionRequest(_message.Message):
     RM_ID_FIELD_NUMBER: _builtins.int
     APPLICATION_FIELD_NUMBER: _builtins.int
     ASKS_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
+    text: _builtins.str
+    """Application and asks as a text in YAML or JSON instead, of 2 MiB at most. One that cannot be read is
+    the error INVALID_ARGUMENT, its problems in the error's details.
+    """
     @_builtins.property
     def application(self) -> _si_pb2.AddApplicationRequest:
         """As the RM would send it. Its partition is that of the asks as well."""
@@ -1126,10 +1181,11 @@ class PlanSubmissionRequest(_message.Message):
         rm_id: _builtins.str = ...,
         application: _si_pb2.AddApplicationRequest | None = ...,
         asks: _abc.Iterable[_si_pb2.Allocation] | None = ...,
+        text: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["application", b"application"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "asks", b"asks", "rm_id", b"rm_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "asks", b"asks", "rm_id", b"rm_id", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1149,6 +1205,7 @@ class PlanSubmissionResponse(_message.Message):
     COMPLETE_FIELD_NUMBER: _builtins.int
     HORIZON_SECONDS_FIELD_NUMBER: _builtins.int
     HOLDS_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
     accepted: _builtins.bool
     """Whether the application would be accepted."""
     rejection: _builtins.str
@@ -1164,6 +1221,7 @@ class PlanSubmissionResponse(_message.Message):
     complete: _builtins.bool
     """As in PlanConfigurationResponse."""
     horizon_seconds: _builtins.float
+    application_id: _builtins.str
     @_builtins.property
     def asks(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedAsk]:
         """All asks, in order, those that would wait with the code and message of what they wait for."""
@@ -1187,10 +1245,11 @@ class PlanSubmissionResponse(_message.Message):
         complete: _builtins.bool = ...,
         horizon_seconds: _builtins.float = ...,
         holds: _abc.Iterable[_builtins.str] | None = ...,
+        application_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "asks", b"asks", "complete", b"complete", "holds", b"holds", "horizon_seconds", b"horizon_seconds", "partition", b"partition", "queue", b"queue", "rejection", b"rejection", "rule", b"rule", "victims", b"victims"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "application_id", b"application_id", "asks", b"asks", "complete", b"complete", "holds", b"holds", "horizon_seconds", b"horizon_seconds", "partition", b"partition", "queue", b"queue", "rejection", b"rejection", "rule", b"rule", "victims", b"victims"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -7,12 +7,14 @@ from google.protobuf.message import Message
 
 from licorne.v1 import admin_pb2 as pb
 from licorne_core.config import load
+from licorne_core.config.schema import Configuration
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.ids import RmId
 from licorne_server.configurations import Change, Changes, Source
 from licorne_server.configurations.thread import VALIDATION, ConfigThread, Origin
 from licorne_server.security.access import Access
 from licorne_server.services.admin.audit import Audit
+from licorne_server.services.admin.differences import Differences, differences
 from licorne_server.services.admin.names import Names
 from licorne_server.services.statuses import Method, unary_handler
 from licorne_server.wire.caps import (
@@ -82,11 +84,15 @@ class ConfigurationMethods:
 
     async def _validate(self, request: pb.ValidateConfigurationRequest, context: Any) -> Message:
         _check_size(request.config)
+        running = None
+        if request.compare_rm_id:
+            self._names.known_rm(request.compare_rm_id, context)
+            running = self._changes.configurations.get(request.compare_rm_id).current.text
         try:
-            configuration = await self._thread.run(
+            configuration, compared = await self._thread.run(
                 Origin(self._access.caller(context).peer, VALIDATION),
-                partial(load, request.config, strict=request.strict, required=bool(request.config)),
-                len(request.config),
+                partial(_compared, request.config, running, strict=request.strict),
+                len(request.config) + len(running or ""),
             )
         except ConfigError as error:
             problems = [
@@ -100,7 +106,12 @@ class ConfigurationMethods:
             ]
             return pb.ValidateConfigurationResponse(reason=str(error), problems=problems)
         return pb.ValidateConfigurationResponse(
-            allowed=True, warnings=configuration.warnings, checksum=configuration.checksum
+            allowed=True,
+            warnings=configuration.warnings,
+            checksum=configuration.checksum,
+            compared=compared is not None,
+            changes=compared.changes if compared else (),
+            change_count=compared.total if compared else 0,
         )
 
     async def _update(self, request: pb.UpdateConfigurationRequest, context: Any) -> Message:
@@ -136,6 +147,23 @@ class ConfigurationMethods:
             persistent=applied.persistent,
             registered=applied.registered,
         )
+
+
+def _compared(
+    config: str, running: str | None, *, strict: bool
+) -> tuple[Configuration, Differences | None]:
+    """The configuration, and its differences from the one that runs, if that is valid.
+
+    Raises:
+        ConfigError: it is not valid itself.
+    """
+    new = load(config, strict=strict, required=bool(config))
+    if running is None:
+        return new, None
+    try:
+        return new, differences(load(running), new)
+    except ConfigError:
+        return new, None
 
 
 def _check_size(config: str) -> None:

@@ -14,7 +14,7 @@ from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import NewApplication, UpdateConfiguration
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.asks import Ask
-from licorne_core.values.errors import Problem, shown
+from licorne_core.values.errors import ConfigError, Problem, shown
 from licorne_core.values.ids import RmId
 from licorne_core.whatif import (
     ConfigurationPlan,
@@ -30,17 +30,15 @@ from licorne_server.fair import TimeSlices
 from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access
 from licorne_server.services.admin.names import Names
+from licorne_server.services.admin.submission_text import MAX_ASKS, read_submission_text
 from licorne_server.services.statuses import unary_handler
 from licorne_server.wire.asks import AskReader
 from licorne_server.wire.caps import MAX_CONFIG_BYTES, bytes_of, size_problem
-from licorne_server.wire.errors import config_refused, invalid_argument
+from licorne_server.wire.errors import config_refused, invalid_argument, text_refused
 from licorne_server.wire.items import BadItem
 from licorne_server.wire.pacing import FIELD, Pace
 from licorne_server.wire.plans import configuration_plan, refused_plan, submission_plan
 from licorne_server.wire.requests import new_application
-
-MAX_ASKS = 1_000
-"""Asks of a submission that is planned."""
 
 FIELDS_OF_ASK = 32
 """Fields that an ask counts for in addition to its bytes."""
@@ -151,13 +149,39 @@ class PlanMethods:
 
     async def _submission(self, request: pb.PlanSubmissionRequest, context: Any) -> Message | bytes:
         self._names.rm(request.rm_id, context)
+        peer = self._access.caller(context).peer
+        if request.text:
+            request = await self._described(request, peer)
         new, asks = await read_submission(request, self._rms.pace())
         rm_id = RmId(request.rm_id)
         return await self._copies.ask(
-            self._access.caller(context).peer,
+            peer,
             rm_id,
             partial(_plan_submission, rm_id, new, asks),
             partial(self._names.rm, request.rm_id, context),
+        )
+
+    async def _described(
+        self, request: pb.PlanSubmissionRequest, peer: str
+    ) -> pb.PlanSubmissionRequest:
+        """The submission that the text of a request describes.
+
+        Raises:
+            CallError: INVALID_ARGUMENT: it has problems, is too large, or does not stand alone.
+        """
+        problem = size_problem("text", bytes_of((request.text,)), MAX_CONFIG_BYTES)
+        if not problem and (request.HasField("application") or request.asks):
+            problem = "text: it is given in place of application and asks, and these are given too"
+        if problem:
+            raise invalid_argument(problem, "text")
+        origin = Origin(peer, f"a submission to RM {request.rm_id}")
+        work = partial(read_submission_text, request.text)
+        try:
+            submission = await self._thread.run(origin, work, len(request.text))
+        except ConfigError as error:
+            raise text_refused("text", str(error), error.problems) from None
+        return pb.PlanSubmissionRequest(
+            rm_id=request.rm_id, application=submission.application, asks=submission.asks
         )
 
 
@@ -228,4 +252,4 @@ def _plan_submission(
 ) -> bytes:
     """The plan; runs in a copy."""
     plan = plan_submission(scheduler, rm_id, new, asks, now, spent)
-    return submission_plan(plan).SerializeToString()
+    return submission_plan(plan, new.app_id).SerializeToString()

@@ -1,4 +1,4 @@
-"""Files that describe an application and its asks, for `licorne submit --dry-run`."""
+"""Texts that describe an application and its asks, for plans: `licorne submit --dry-run`."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -12,6 +12,9 @@ from licorne_core.values.priorities import INT32_MAX, INT32_MIN
 
 MAX_ASKS = 1_000
 """Asks of all entries together."""
+
+MAX_BYTES = 4 * 1024 * 1024
+"""Bytes of all asks: an entry may stand for many."""
 
 REQUIRED_NODE = "yunikorn.apache.org/requiredNode"
 STYLES = ("", "Soft", "Hard")
@@ -48,7 +51,7 @@ class Submission:
     asks: list[si.Allocation]
 
 
-def read_submission(text: str) -> Submission:
+def read_submission_text(text: str) -> Submission:
     """Reads a submission in YAML or JSON. Quantities are written as in a configuration.
 
     Raises:
@@ -57,7 +60,7 @@ def read_submission(text: str) -> Submission:
     report = Report()
     document = read_document(text, report)
     if document is None:
-        report.problem("the file describes no application", "")
+        report.problem("the text describes no application", "")
         report.raise_problems()
     assert document is not None, "nothing but an empty text has no document"
     cursor = Cursor(document, "", report)
@@ -97,7 +100,7 @@ def _style(fields: Fields) -> str:
 
 
 def _asks(fields: Fields, app_id: str) -> Iterator[si.Allocation]:
-    total = 0
+    total = size = 0
     report = fields.owner.report
     for number, cursor in enumerate(fields.items("asks")):
         entry = cursor.fields(*_ASK_KEYS)
@@ -110,6 +113,10 @@ def _asks(fields: Fields, app_id: str) -> Iterator[si.Allocation]:
             return
         name = entry.text("name") or f"ask-{number + 1}"
         one = _ask(entry, app_id)
+        size += count * (one.ByteSize() + len(name))
+        if size > MAX_BYTES:
+            report.problem(f"the asks have more than {MAX_BYTES} bytes in all", cursor.path)
+            return
         for index in range(count):
             ask = si.Allocation()
             ask.CopyFrom(one)

@@ -1,0 +1,160 @@
+"""Differences between two configurations, queue by queue, in the words of the configuration."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from licorne.v1 import admin_pb2 as pb
+from licorne_core.config.schema import (
+    Configuration,
+    FilterConfig,
+    LimitConfig,
+    PartitionConfig,
+    PlacementRuleConfig,
+    QueueConfig,
+)
+from licorne_core.values.resources import Resources
+from licorne_core.whatif.queues import ADDED, CHANGED, REMOVED
+from licorne_core.whatif.words import amounts
+
+Values = dict[str, str]
+
+
+MAX_CHANGES = 1_000
+MAX_BYTES = 1024 * 1024
+"""Of the changes that are listed: further ones are counted."""
+
+
+class Differences(NamedTuple):
+    """Changes of partitions and queues, and their number, of which not all may be listed."""
+
+    changes: list[pb.ConfigurationChange]
+    total: int
+
+
+def differences(before: Configuration, after: Configuration) -> Differences:
+    """The partitions and queues that differ, those of `before` first."""
+    changes: list[pb.ConfigurationChange] = []
+    old, new = _things(before), _things(after)
+    size = total = 0
+    for name in dict.fromkeys((*old, *new)):
+        values = _values(old.get(name, {}), new.get(name, {}))
+        if name in old and name in new and not values:
+            continue
+        what = CHANGED if name in old and name in new else ADDED if name in new else REMOVED
+        change = pb.ConfigurationChange(name=name, change=what, values=values)
+        total += 1
+        size += change.ByteSize()
+        if total <= MAX_CHANGES and size <= MAX_BYTES:
+            changes.append(change)
+    return Differences(changes, total)
+
+
+def _values(old: Values, new: Values) -> list[pb.PlannedValue]:
+    """The values that differ, by name; an empty text for none."""
+    return [
+        pb.PlannedValue(name=name, before=old.get(name, ""), after=new.get(name, ""))
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name, "") != new.get(name, "")
+    ]
+
+
+def _things(configuration: Configuration) -> dict[str, Values]:
+    """The partitions and queues by name, each with its values."""
+    things: dict[str, Values] = {}
+    several = len(configuration.partitions) > 1
+    for partition in configuration.partitions:
+        things[f"partition {partition.name}"] = _of_partition(partition)
+        prefix = f"[{partition.name}]" if several else ""
+        for path, queue in _queues(partition.root, ""):
+            things[f"queue {prefix}{path}"] = _of_queue(queue)
+    return things
+
+
+def _queues(queue: QueueConfig, above: str) -> Iterator[tuple[str, QueueConfig]]:
+    path = f"{above}.{queue.name}" if above else queue.name
+    yield path, queue
+    for child in queue.queues:
+        yield from _queues(child, path)
+
+
+def _of_partition(partition: PartitionConfig) -> Values:
+    values = {
+        "preemption": _on(partition.preemption_enabled),
+        "quota preemption": _on(partition.quota_preemption_enabled),
+        "node sort policy": partition.node_sort.type.value,
+    }
+    if partition.node_sort.attribute:
+        values["node sort attribute"] = partition.node_sort.attribute
+    weights = partition.node_sort.weights
+    values["node sort weights"] = ",".join(f"{name}={weights[name]:g}" for name in sorted(weights))
+    for number, rule in enumerate(partition.placement_rules, start=1):
+        values[f"placement rule {number}"] = _rule(rule)
+    return values
+
+
+def _of_queue(queue: QueueConfig) -> Values:
+    values = {
+        "guaranteed": _amounts(queue.guaranteed),
+        "max": _amounts(queue.max),
+        "max applications": _count(queue.max_applications),
+        "submit acl": queue.submit_acl.text,
+        "admin acl": queue.admin_acl.text,
+        "parent": "yes" if queue.parent and not queue.queues else "",
+    }
+    values |= _properties("property", queue.properties)
+    for limit in queue.limits:
+        values[f"limit {_whom(limit)}"] = _limit(limit)
+    template = queue.child_template
+    if template is not None:
+        values |= {
+            "template guaranteed": _amounts(template.guaranteed),
+            "template max": _amounts(template.max),
+            "template max applications": _count(template.max_applications),
+            **_properties("template property", template.properties),
+        }
+    return {key: value for key, value in values.items() if value}
+
+
+def _properties(kind: str, properties: Mapping[str, str]) -> Values:
+    return {f"{kind} {name}": value for name, value in properties.items()}
+
+
+def _whom(limit: LimitConfig) -> str:
+    users = f"users {','.join(limit.users)}" if limit.users else ""
+    groups = f"groups {','.join(limit.groups)}" if limit.groups else ""
+    return " ".join(filter(None, (users, groups)))
+
+
+def _limit(limit: LimitConfig) -> str:
+    parts = (_amounts(limit.max_resources), _count(limit.max_applications, "applications="))
+    return ",".join(filter(None, parts))
+
+
+def _rule(rule: PlacementRuleConfig) -> str:
+    parts = [rule.name]
+    if rule.value:
+        parts.append(f"value={rule.value}")
+    if rule.create:
+        parts.append("create")
+    if rule.filter is not None:
+        parts.append(_filter(rule.filter))
+    if rule.parent is not None:
+        parts.append(f"below ({_rule(rule.parent)})")
+    return " ".join(parts)
+
+
+def _filter(rule: FilterConfig) -> str:
+    entries = ",".join((*rule.users.entries, *rule.groups.entries))
+    return f"{'allow' if rule.allow else 'deny'}({entries})"
+
+
+def _amounts(resources: Resources | None) -> str:
+    return "" if resources is None else amounts(resources)
+
+
+def _count(number: int, before: str = "") -> str:
+    return f"{before}{number}" if number else ""
+
+
+def _on(value: bool) -> str:
+    return "on" if value else "off"
