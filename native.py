@@ -93,7 +93,7 @@ def modules() -> list[str]:
 
 def build(target: Path, work: Path, level: str) -> None:
     """Compile into a folder, at an optimization level of the C compiler."""
-    os.environ["MYPYPATH"] = os.pathsep.join((*ROOTS, "clients/python", "clients/cli"))
+    os.environ["MYPYPATH"] = os.pathsep.join((*ROOTS, "clients/python"))
     extensions: list[Extension] = mypycify(
         [*TYPING, *modules()],
         opt_level=level,

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 PICTURE = Path(__file__).with_name("architecture.svg")
 
 SERVER = (
+    ("commands",),
     ("serving", "testing"),
     ("http", "services"),
     ("rms", "configurations"),
