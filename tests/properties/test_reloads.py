@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from licorne_core.messages.effects import Registered
-from licorne_core.messages.reports import QueueReport
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.tuning import Tuning
+from licorne_core.views.queues import QueueReport
 from support.core.builders import (
     app,
     apps,

@@ -7,10 +7,9 @@ seconds (0.0 for none), resources in bytes, milli-cores or counts.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from licorne_core.config.schema import PlacementRuleConfig, TemplateConfig
+from licorne_core.config.schema import PlacementRuleConfig
 from licorne_core.messages.reasons import Check
 from licorne_core.values.asks import Allocation, Ask
-from licorne_core.values.counters import QueueCounters
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId
 from licorne_core.values.reservations import HolderReason
 from licorne_core.values.resources import Resources
@@ -58,49 +57,6 @@ class PartitionReport:
     preemption_enabled: bool
     quota_preemption_enabled: bool
     holds: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueReport:
-    """A queue, on request with its children's reports."""
-
-    path: QueuePath
-    parent: str
-    is_leaf: bool
-    is_managed: bool
-    state: str
-    guaranteed: Resources
-    max: Resources
-    allocated: Resources
-    pending: Resources
-    preempting: Resources
-    """Resources of victims of preemption that are not gone yet."""
-    promised: Resources
-    """Resources of asks for which victims were stopped."""
-    headroom: Resources
-    applications: int
-    running_applications: int
-    max_applications: int
-    allocating_accepted: tuple[AppId, ...]
-    share: float
-    priority: int
-    sort_policy: str
-    priority_sort: bool
-    priority_fence: bool
-    priority_offset: int
-    preemption_policy: str
-    preemption_delay: float
-    quota_preemption_delay: float
-    quota_preemption_time: float
-    """Time at which the excess over a lowered maximum is preempted; 0.0 for never."""
-    quota_preemption_running: bool
-    """True if it has more than its maximum, and victims in it are being stopped."""
-    backoff_threshold: int
-    backoff_delay: float
-    properties: Mapping[str, str]
-    counters: QueueCounters
-    template: TemplateConfig | None
-    children: tuple["QueueReport", ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,6 @@ from licorne_core.messages.reports import (
     OutstandingShape,
     PartitionReport,
     PlacementReport,
-    QueueReport,
     ReservationReport,
     RmReport,
     UsageReport,
@@ -49,7 +48,13 @@ from licorne_core.views.nodes import (
 from licorne_core.views.outstanding import outstanding_shapes
 from licorne_core.views.outstanding_scan import scan
 from licorne_core.views.partitions import partition_report, placement_report, rm_report
-from licorne_core.views.queues import children_of, level_by_level, queue_report
+from licorne_core.views.queues import (
+    QueueReport,
+    children_of,
+    level_by_level,
+    queue_report,
+    queue_subtree,
+)
 from licorne_core.views.standing import Standing, standing
 from licorne_core.views.usage import usage_report
 
@@ -208,7 +213,7 @@ class Views(NodeViews):
         queue = owner.tree.get(path)
         if queue is None:
             raise NotFound(f"queue {shown(path)} not found")
-        return queue_report(queue, owner.quota_clock, subtree=subtree)
+        return queue_subtree(queue, owner) if subtree else queue_report(queue, owner)
 
     def children(self, partition: PartitionName, path: str) -> Iterator[QueuePath | None]:
         """The paths of the queues just below one, by name.

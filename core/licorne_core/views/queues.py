@@ -1,56 +1,75 @@
 """Queues: settings, usage and maxima."""
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from licorne_core.messages.reports import QueueReport
+from licorne_core.config.schema import TemplateConfig
+from licorne_core.model.queues import quota
 from licorne_core.model.queues.queue import Queue
-from licorne_core.model.queues.quota import current_share, headroom
-from licorne_core.scheduling.preemption.quota_change import QuotaClock, is_above_max
-from licorne_core.values.ids import QueuePath
+from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.preemption.quota_change import is_above_max
+from licorne_core.values.counters import QueueCounters
+from licorne_core.values.ids import AppId, QueuePath
+from licorne_core.values.resources import Resources
 from licorne_core.values.runs import in_runs
+from licorne_core.views.fields import Moment, Of, Span
+
+_of = Of[Queue]()
 
 
-def queue_report(queue: Queue, clock: QuotaClock, *, subtree: bool) -> QueueReport:
-    """Report a queue, on request with all below it."""
-    settings = queue.settings
-    below = [queue.children[name] for name in sorted(queue.children)] if subtree else []
-    return QueueReport(
-        path=queue.path,
-        parent=queue.parent.path if queue.parent else "",
-        is_leaf=queue.is_leaf,
-        is_managed=queue.managed,
-        state=queue.state.value,
-        guaranteed=dict(queue.guaranteed or {}),
-        max=dict(queue.max or {}),
-        allocated=dict(queue.allocated),
-        pending=dict(queue.pending),
-        preempting=dict(queue.preempting),
-        promised=dict(queue.promised),
-        headroom=headroom(queue),
-        applications=len(queue.applications),
-        running_applications=queue.running_applications,
-        max_applications=queue.max_applications,
-        allocating_accepted=tuple(queue.allocating),
-        share=current_share(queue),
-        priority=queue.priority(),
-        sort_policy=settings.app_sort.value if queue.is_leaf else "fair",
-        priority_sort=settings.priority_sort,
-        priority_fence=settings.priority_fence,
-        priority_offset=settings.priority_offset,
-        preemption_policy=settings.preemption.value,
-        preemption_delay=settings.preemption_delay,
-        quota_preemption_delay=settings.quota_preemption_delay,
-        quota_preemption_time=clock.start(queue),
-        quota_preemption_running=bool(queue.preempting) and is_above_max(queue),
-        backoff_threshold=settings.backoff_threshold,
-        backoff_delay=settings.backoff_delay,
-        properties=dict(queue.properties),
-        counters=replace(queue.counters),
-        template=queue.template,
-        children=tuple(queue_report(child, clock, subtree=True) for child in below),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueReport:
+    """A queue, on request with its children's reports."""
+
+    path: QueuePath
+    parent: str = _of(lambda queue: queue.parent.path if queue.parent else "")
+    is_leaf: bool
+    is_managed: bool = _of(lambda queue: queue.managed)
+    state: str = _of(lambda queue: queue.state.value)
+    guaranteed: Resources
+    max: Resources
+    allocated: Resources
+    pending: Resources
+    preempting: Resources
+    """Resources of victims of preemption that are not gone yet."""
+    promised: Resources
+    """Resources of asks for which victims were stopped."""
+    headroom: Resources = _of(quota.headroom)
+    applications: int = _of(lambda queue: len(queue.applications))
+    running_applications: int
+    max_applications: int
+    allocating_accepted: tuple[AppId, ...] = _of(lambda queue: tuple(queue.allocating))
+    share: float = _of(quota.current_share)
+    priority: int = _of(Queue.priority)
+    sort_policy: str = _of(lambda queue: queue.settings.app_sort.value if queue.is_leaf else "fair")
+    priority_sort: bool = _of(lambda queue: queue.settings.priority_sort)
+    priority_fence: bool = _of(lambda queue: queue.settings.priority_fence)
+    priority_offset: int = _of(lambda queue: queue.settings.priority_offset)
+    preemption_policy: str = _of(lambda queue: queue.settings.preemption.value)
+    preemption_delay: Span = _of(lambda queue: queue.settings.preemption_delay)
+    quota_preemption_delay: Span = _of(lambda queue: queue.settings.quota_preemption_delay)
+    quota_preemption_time: Moment = _of.within(lambda queue, here: here.quota_clock.start(queue))
+    """Time at which the excess over a lowered maximum is preempted; 0.0 for never."""
+    quota_preemption_running: bool = _of(
+        lambda queue: bool(queue.preempting) and is_above_max(queue)
     )
+    """True if it has more than its maximum, and victims in it are being stopped."""
+    backoff_threshold: int = _of(lambda queue: queue.settings.backoff_threshold)
+    backoff_delay: Span = _of(lambda queue: queue.settings.backoff_delay)
+    properties: Mapping[str, str]
+    counters: QueueCounters = _of(lambda queue: replace(queue.counters))
+    template: TemplateConfig | None
+    children: tuple["QueueReport", ...] = ()
+
+
+queue_report = _of.table(QueueReport)
+
+
+def queue_subtree(queue: Queue, here: Partition) -> QueueReport:
+    """Report a queue with all below it, by name."""
+    below = (queue_subtree(queue.children[name], here) for name in sorted(queue.children))
+    return replace(queue_report(queue, here), children=tuple(below))
 
 
 def children_of(queue: Queue) -> Iterator[QueuePath | None]:

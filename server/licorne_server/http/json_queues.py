@@ -1,13 +1,10 @@
 """Queues in REST (spec § 12.4, corrected by § 14)."""
 
-from licorne_core.config.properties import PreemptionPolicy
-from licorne_core.config.schema import TemplateConfig
-from licorne_core.messages.reports import QueueReport
 from licorne_core.values.ids import PartitionName, QueuePath
 from licorne_core.views import Views
+from licorne_core.views.queues import QueueReport
 from licorne_server.http.stream import JsonObject, Rows, array_of
-from licorne_server.http.units import duration, percentages, rest_name, times
-from licorne_server.wire.responses import nanoseconds
+from licorne_server.http.units import percentages, rest_form, rest_name
 
 
 def queue_tree(views: Views, partition: PartitionName, path: str) -> JsonObject:
@@ -27,63 +24,15 @@ def single_queue(views: Views, partition: PartitionName, path: str) -> JsonObjec
 
 def queue_json(views: Views, partition: PartitionName, queue: QueueReport) -> JsonObject:
     """A queue in REST. Only root names its partition, as in the older core."""
-    is_root = not queue.parent
     return {
-        "queuename": queue.path,
-        "status": queue.state,
-        "partition": rest_name(views, partition) if is_root else "",
-        "parent": queue.parent,
+        **_queue(queue),
+        "partition": "" if queue.parent else rest_name(views, partition),
         "childNames": array_of(views.children(partition, queue.path)),
-        "isLeaf": queue.is_leaf,
-        "isManaged": queue.is_managed,
-        "properties": dict(queue.properties),
-        "template": _template_json(queue.template),
-        **_resources_json(queue),
-        **_applications_json(queue),
-        **_policies_json(queue),
     }
 
 
-def _resources_json(queue: QueueReport) -> JsonObject:
-    return {
-        "pendingResource": dict(queue.pending),
-        "maxResource": dict(queue.max),
-        "guaranteedResource": dict(queue.guaranteed),
-        "allocatedResource": dict(queue.allocated),
-        "preemptingResource": dict(queue.preempting),
-        "promisedResource": dict(queue.promised),
-        "headroom": dict(queue.headroom),
-        "absUsedCapacity": percentages(queue.max, queue.allocated),
-    }
-
-
-def _applications_json(queue: QueueReport) -> JsonObject:
-    return {
-        "maxRunningApps": queue.max_applications,
-        "runningApps": queue.running_applications,
-        "allocatingAcceptedApps": list(queue.allocating_accepted),
-        "currentPriority": queue.priority,
-    }
-
-
-def _policies_json(queue: QueueReport) -> JsonObject:
-    return {
-        "sortingPolicy": queue.sort_policy,
-        "prioritySorting": queue.priority_sort,
-        "isPriorityFence": queue.priority_fence,
-        "priorityOffset": queue.priority_offset,
-        "preemptionEnabled": queue.preemption_policy != PreemptionPolicy.DISABLED.value,
-        "isPreemptionFence": queue.preemption_policy == PreemptionPolicy.FENCE.value,
-        "preemptionDelay": duration(queue.preemption_delay),
-        "quotaPreemptionDelay": duration(queue.quota_preemption_delay),
-        "isQuotaPreemptionRunning": queue.quota_preemption_running,
-        **times(nanoseconds, quotaPreemptionStartTime=queue.quota_preemption_time),
-        "unschedAskBackoff": queue.backoff_threshold,
-        "askBackoffDelay": duration(queue.backoff_delay),
-    }
-
-
-def _template_json(template: TemplateConfig | None) -> JsonObject | None:
+def _template_json(queue: QueueReport) -> JsonObject | None:
+    template = queue.template
     if template is None:
         return None
     return {
@@ -92,3 +41,35 @@ def _template_json(template: TemplateConfig | None) -> JsonObject | None:
         "maxResource": dict(template.max or {}),
         "guaranteedResource": dict(template.guaranteed or {}),
     }
+
+
+_queue = rest_form(
+    QueueReport,
+    {
+        "queuename": "path",
+        "status": "state",
+        "template": _template_json,
+        "pendingResource": "pending",
+        "maxResource": "max",
+        "guaranteedResource": "guaranteed",
+        "allocatedResource": "allocated",
+        "preemptingResource": "preempting",
+        "promisedResource": "promised",
+        "absUsedCapacity": lambda queue: percentages(queue.max, queue.allocated),
+        "maxRunningApps": "max_applications",
+        "runningApps": "running_applications",
+        "allocatingAcceptedApps": "allocating_accepted",
+        "currentPriority": "priority",
+        "sortingPolicy": "sort_policy",
+        "prioritySorting": "priority_sort",
+        "isPriorityFence": "priority_fence",
+        "preemptionEnabled": lambda queue: queue.preemption_policy != "disabled",
+        "isPreemptionFence": lambda queue: queue.preemption_policy == "fence",
+        "isQuotaPreemptionRunning": "quota_preemption_running",
+        "quotaPreemptionStartTime": "quota_preemption_time",
+        "unschedAskBackoff": "backoff_threshold",
+        "askBackoffDelay": "backoff_delay",
+    },
+    without=("template", "preemption_policy", "applications", "share", "counters", "children"),
+    optional="quotaPreemptionStartTime",
+)

@@ -1,16 +1,41 @@
 """Units and shapes that many REST objects share (spec §§ 12.4, 14)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from typing import Any, TypeVar, get_type_hints
 
 from licorne_core.messages.reports import NodeReport, RmReport
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, bare_partition
 from licorne_core.values.resources import Resources
 from licorne_core.views import Views
+from licorne_core.views.fields import Moment, Source, Span, Unit, renamed
+from licorne_server.wire.responses import nanoseconds
 
 USAGE_RANGES = 10
 """Number of equal ranges of usage by which nodes are counted."""
+
+
+R = TypeVar("R")
+
+
+def rest_form(
+    report: type[R], names: Mapping[str, Source], *, without: Iterable[str], optional: str = ""
+) -> Callable[[R], dict[str, object]]:
+    """The function that gives a report under the names of the older core.
+
+    A field that has no name there keeps its own, as ``camelCase``, unless it is among `without`.
+    Names in `optional` are left out where there is nothing.
+    """
+    known = {*without, *names.values()}
+    own = {_camel_case(name): name for name in get_type_hints(report) if name not in known}
+    units: dict[Any, Unit] = {Moment: nanoseconds, Span: duration}
+    return renamed(report, {**names, **own}, units, frozenset(optional.split()))
+
+
+def _camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
 
 
 def milliseconds(seconds: float) -> int:

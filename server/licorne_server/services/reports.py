@@ -1,7 +1,9 @@
 """The core's reports as messages of `licorne.v1.State`."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import assert_never
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar, assert_never
+
+from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.messages.reasons import (
@@ -27,7 +29,6 @@ from licorne_core.messages.reports import (
     NodeReport,
     OutstandingShape,
     PartitionReport,
-    QueueReport,
     QueueUsage,
     ReservationReport,
     TaskGroupReport,
@@ -38,12 +39,34 @@ from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.reservations import HolderReason
 from licorne_core.values.resources import Resources, clamp
+from licorne_core.views.fields import Moment, Source, Unit, renamed
+from licorne_core.views.queues import QueueReport
 from licorne_server.wire.responses import nanoseconds
+
+M = TypeVar("M", bound=Message)
+R = TypeVar("R")
 
 
 def amounts(size: Resources | None) -> Mapping[str, int]:
     """A resource, its amounts clamped to the range of the wire."""
     return {name: clamp(value) for name, value in size.items()} if size else {}
+
+
+_UNITS: Mapping[Any, Unit] = {Resources: amounts, Moment: nanoseconds}
+
+
+def _filled(
+    message: type[M], report: type[R], names: Mapping[str, Source] | None = None
+) -> Callable[[R], M]:
+    """The function that makes a message of a report; `names` has sources of other names."""
+    known = names or {}
+    sources = {item.name: known.get(item.name, item.name) for item in message.DESCRIPTOR.fields}
+    form = renamed(report, sources, _UNITS)
+    return lambda item: message(**form(item))
+
+
+queue_message = _filled(pb.Queue, QueueReport)
+"""One queue, without those below it."""
 
 
 def partition_message(report: PartitionReport) -> pb.Partition:
@@ -64,32 +87,6 @@ def partition_message(report: PartitionReport) -> pb.Partition:
         preemption_enabled=report.preemption_enabled,
         quota_preemption_enabled=report.quota_preemption_enabled,
         holds=report.holds,
-    )
-
-
-def queue_message(report: QueueReport) -> pb.Queue:
-    """One queue, without those below it."""
-    return pb.Queue(
-        path=report.path,
-        parent=report.parent,
-        is_leaf=report.is_leaf,
-        is_managed=report.is_managed,
-        state=report.state,
-        guaranteed=amounts(report.guaranteed),
-        max=amounts(report.max),
-        allocated=amounts(report.allocated),
-        pending=amounts(report.pending),
-        headroom=amounts(report.headroom),
-        applications=report.applications,
-        running_applications=report.running_applications,
-        max_applications=report.max_applications,
-        share=report.share,
-        priority=report.priority,
-        sort_policy=report.sort_policy,
-        properties=report.properties,
-        preempting=amounts(report.preempting),
-        promised=amounts(report.promised),
-        quota_preemption_time=nanoseconds(report.quota_preemption_time),
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from licorne_core.events.apps import StateEntered
 from licorne_core.messages.commands import NewApplication
 from licorne_core.messages.effects import ApplicationsAnswered
-from licorne_core.messages.reports import QueueReport
+from licorne_core.views.queues import QueueReport
 from support.core.builders import (
     RM,
     app,

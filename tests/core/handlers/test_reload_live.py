@@ -4,8 +4,8 @@ import pytest
 
 from licorne_core.messages.commands import BeginReplay, EndReplay, Tick
 from licorne_core.messages.effects import ConfigurationUpdated
-from licorne_core.messages.reports import QueueReport
 from licorne_core.values.ids import AppId, PartitionName, RmId
+from licorne_core.views.queues import QueueReport
 from support.core.builders import (
     RM,
     app,

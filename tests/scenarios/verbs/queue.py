@@ -1,7 +1,7 @@
 """``queue PATH... [partition=P]``: what queues are made to be, by configuration or template."""
 
-from licorne_core.messages.reports import QueueReport
 from licorne_core.values.ids import PartitionName
+from licorne_core.views.queues import QueueReport
 from scenarios.printing import amounts, maximum
 from scenarios.stage import Line, Stage
 

@@ -1,7 +1,7 @@
 """``queues [partition=P]``: the tree with what each queue has, waits for and may have."""
 
-from licorne_core.messages.reports import QueueReport
 from licorne_core.values.ids import PartitionName
+from licorne_core.views.queues import QueueReport
 from scenarios.printing import amounts, maximum
 from scenarios.stage import Line, Stage
 

@@ -7,9 +7,9 @@ import pytest
 
 from licorne_cli.commands import main
 from licorne_core.messages.commands import RegisterRm
-from licorne_core.messages.reports import QueueReport
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
+from licorne_core.views.queues import QueueReport
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.utilisation import Figures, is_due, played
 from licorne_tools.bench.utilisation_loads import Load, loads

@@ -36,12 +36,12 @@ from licorne_core.messages.effects import (
     RegistrationFailed,
     Unfinished,
 )
-from licorne_core.messages.reports import QueueReport
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import AllocationKey, AppId, RmId
 from licorne_core.values.quantity import VCORE
 from licorne_core.values.resources import Resources
+from licorne_core.views.queues import QueueReport
 from licorne_server.commands.demo.scenes import Submission
 from licorne_server.commands.demo.world import rounds
 from licorne_tools.bench.driver import BenchError

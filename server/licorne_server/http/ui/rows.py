@@ -4,13 +4,13 @@ Times are in milliseconds since 1970, which JavaScript holds exactly; 0 stands f
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from licorne_core.messages.reports import (
     AppReport,
     NodeReport,
     PartitionReport,
-    QueueReport,
     QueueUsage,
     ReservationReport,
     RmReport,
@@ -19,8 +19,18 @@ from licorne_core.messages.reports import (
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord
 from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.rm_caps import RmCaps, RmCounts
+from licorne_core.views.fields import Moment, Source, renamed
+from licorne_core.views.queues import QueueReport
 from licorne_server.http.stream import JsonObject, Rows, Verbatim
 from licorne_server.http.units import milliseconds
+
+R = TypeVar("R")
+
+
+def _row(report: type[R], own: str, **names: Source) -> Callable[[R], dict[str, object]]:
+    """The function that makes the row of a report: some fields by their own names, others renamed."""
+    sources: dict[str, Source] = {name: name for name in own.split()}
+    return renamed(report, {**sources, **names}, {Moment: milliseconds})
 
 
 def rm_row(rm: RmReport, connected: bool, since: float, caps: RmCaps) -> JsonObject:
@@ -73,27 +83,20 @@ def partition_row(partition: PartitionReport, *, cut: bool) -> JsonObject:
 
 
 def queue_row(partition: PartitionName, queue: QueueReport) -> JsonObject:
-    """One queue; `share` is what its siblings are ordered by.
+    """One queue; `share` is what its siblings are ordered by."""
+    return {"partition": partition, **_queue(queue)}
 
-    Headroom is left out: it is another one in all queues whenever something happens in one.
-    """
-    return {
-        "partition": partition,
-        "path": queue.path,
-        "parent": queue.parent,
-        "leaf": queue.is_leaf,
-        "managed": queue.is_managed,
-        "state": queue.state,
-        "guaranteed": dict(queue.guaranteed),
-        "max": dict(queue.max),
-        "allocated": dict(queue.allocated),
-        "pending": dict(queue.pending),
-        "preempting": dict(queue.preempting),
-        "applications": queue.applications,
-        "running": queue.running_applications,
-        "maxApplications": queue.max_applications,
-        "share": round(queue.share, 4),
-    }
+
+_queue = _row(
+    QueueReport,
+    # Without headroom: it is another one in all queues whenever something happens in one.
+    "path parent state guaranteed max allocated pending preempting applications",
+    leaf="is_leaf",
+    managed="is_managed",
+    running="running_applications",
+    maxApplications="max_applications",
+    share=lambda queue: round(queue.share, 4),
+)
 
 
 def application_row(name: str, app: AppReport) -> JsonObject:

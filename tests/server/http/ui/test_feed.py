@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack
 import pytest
 from aiohttp import web
 
-from licorne_core.messages.reports import QueueReport
 from licorne_core.values.ids import PartitionName
+from licorne_core.views.queues import QueueReport
 from licorne_server.fair import TimeSlices
 from licorne_server.http import Sources, stream
 from licorne_server.http.sources import RmFigures
