@@ -4,12 +4,12 @@
 seconds (0.0 for none), resources in bytes, milli-cores or counts.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from licorne_core.config.schema import PlacementRuleConfig
 from licorne_core.messages.reasons import Check
-from licorne_core.values.asks import Allocation, Ask
+from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId
 from licorne_core.values.reservations import HolderReason
 from licorne_core.values.resources import Resources
@@ -33,30 +33,6 @@ class RmReport:
     failed_nodes: tuple[NodeId, ...]
     """Nodes that came for a partition that is not there, and have not come again since."""
     counts: RmCounts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionReport:
-    """A partition in numbers. `name` is normalized, `bare_name` is not."""
-
-    name: PartitionName
-    bare_name: str
-    rm_id: RmId
-    state: str
-    state_time: float
-    capacity: Resources
-    allocated: Resources
-    nodes: int
-    allocations: int
-    pending_asks: int
-    applications: Mapping[str, int]
-    node_sort_policy: str
-    node_sort_attribute: str
-    """Attribute for `spread`; empty for other policies."""
-    node_sort_weights: Mapping[str, float]
-    preemption_enabled: bool
-    quota_preemption_enabled: bool
-    holds: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,96 +84,6 @@ class AskReport:
     assumed_node: str
     replaces: str
     triggered_preemption: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskGroupReport:
-    """The placeholders of one task group (spec § 6.4), `count` in all.
-
-    `replaced` ones were replaced by real allocations; `timed_out` ones ended otherwise, or are
-    stopping. `min_resource` is the size of the first.
-    """
-
-    name: str
-    count: int
-    replaced: int
-    timed_out: int
-    min_resource: Resources
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppReport:
-    """An application; `asks` and `allocations` are empty in a summary.
-
-    `group` is the one that it counts for, empty for none. An assumed ask counts as an ask, though
-    its resources are in `allocated` already. Resources of placeholders are in
-    `placeholder_allocated` and not in `allocated`.
-    """
-
-    app_id: AppId
-    partition: PartitionName
-    queue: QueuePath
-    user: str
-    groups: tuple[str, ...]
-    group: str
-    state: str
-    message: str
-    submission_time: float
-    start_time: float
-    finished_time: float
-    backoff_until: float
-    allocated: Resources
-    max_allocated: Resources
-    pending: Resources
-    max_priority: int
-    pending_count: int
-    allocation_count: int
-    reserved: int
-    """Asks that have a node reserved."""
-    state_log: tuple[tuple[float, str], ...]
-    placeholder_count: int
-    """Placeholders that keep room; they are in `allocation_count`."""
-    placeholder_allocated: Resources
-    placeholder_ask: Resources
-    """Total of all placeholders of a gang; empty for an application without a gang."""
-    gang_style: str
-    """``Soft`` or ``Hard``; empty for an application without a gang."""
-    placeholder_deadline: float
-    """Time at which its placeholders time out; 0.0 while no time is running."""
-    task_groups: tuple[TaskGroupReport, ...]
-    asks: Sequence[AskReport] = ()
-    allocations: Sequence[Allocation] = ()
-    stopping: Mapping[AllocationKey, str] = field(default_factory=dict)
-    """Reasons of allocations that are stopping: ``preempted``, ``replaced`` or ``timeout``."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeReport:
-    """A node and, on request, its contents. `utilization` is 0.0 to 1.0, weighted.
-
-    With `drained` an operator keeps new allocations off it; then it is not `schedulable`.
-    `stopping` has the reasons of allocations that are being stopped, as in an `AppReport`.
-    """
-
-    node_id: NodeId
-    partition: PartitionName
-    attributes: Mapping[str, str]
-    schedulable: bool
-    drained: bool
-    capacity: Resources
-    allocated: Resources
-    occupied: Resources
-    available: Resources
-    utilization: float
-    allocation_count: int
-    foreign_count: int
-    reserved: int
-    """Number of its reservations."""
-    kept: Resources
-    """Resources that other asks have to leave free for these."""
-    allocations: Sequence[Allocation] = ()
-    foreign: Sequence[Allocation] = ()
-    stopping: Mapping[tuple[AppId, AllocationKey], str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

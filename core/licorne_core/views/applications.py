@@ -4,16 +4,11 @@ While an allocation is *assumed*, or the place that it is to take is not free ye
 heard of it: it is shown as an ask.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 
-from licorne_core.messages.reports import (
-    AppReport,
-    AskLogEntry,
-    AskReport,
-    ReservationReport,
-    TaskGroupReport,
-)
+from licorne_core.messages.reports import AskLogEntry, AskReport, ReservationReport
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import TaskGroup
 from licorne_core.model.apps.groups import AskGroup, group_key
@@ -22,10 +17,12 @@ from licorne_core.model.apps.usage import most_allocated
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import NotFound, shown
-from licorne_core.values.ids import AppId
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath
+from licorne_core.values.resources import Resources
 from licorne_core.values.runs import RUN, in_runs
 from licorne_core.values.timers import Due, Timer
 from licorne_core.views.explain import why_stopped
+from licorne_core.views.fields import Moment, Of
 from licorne_core.views.in_order import InOrder
 from licorne_core.views.nodes import reservation_report
 
@@ -72,42 +69,93 @@ def find_application(partition: Partition, app_id: str) -> Application:
     raise NotFound(f"application {shown(app_id)} not found")
 
 
-def app_report(
-    partition: Partition, app: Application, *, detail: bool, limit: int | None = None
-) -> AppReport:
-    """Report an application; with `detail` its asks and allocations too, up to that many."""
-    shown = list(islice(_known(app), limit)) if detail else []
-    gang, logs = app.gang, _Logs(app)
-    return AppReport(
-        app_id=app.app_id,
-        partition=partition.name,
-        queue=app.queue_path,
-        user=app.user.user,
-        groups=app.user.groups,
-        group=app.group,
-        state=app.state.value,
-        message=app.message,
-        submission_time=app.submission_time,
-        start_time=app.start_time,
-        finished_time=app.finished_time,
-        backoff_until=app.backoff_until,
-        allocated=dict(app.allocated),
-        max_allocated=most_allocated(app),
-        pending=dict(app.pending_total),
-        max_priority=app.priorities.top,
-        pending_count=app.pending_count + app.assumed_count + app.replacing_count,
-        allocation_count=app.allocation_count - app.assumed_count,
-        reserved=len(app.reserved),
-        state_log=tuple((time, state.value) for time, state in app.state_log),
-        placeholder_count=app.placeholder_count,
-        placeholder_allocated=dict(app.placeholder_allocated),
-        placeholder_ask=dict(gang.placeholder_ask),
-        gang_style=gang.style.value if gang.is_wanted else "",
-        placeholder_deadline=_placeholder_deadline(partition, app),
-        task_groups=tuple(map(_task_group_report, gang.groups.values())),
-        asks=[logs.report(place.request) for place in app.asks_in_order(limit)] if detail else (),
-        allocations=[allocation for _, allocation in shown],
-        stopping={request.key: why for request, _ in shown if (why := why_stopped(request))},
+_group = Of[TaskGroup]()
+_of = Of[Application]()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskGroupReport:
+    """The placeholders of one task group (spec § 6.4), `count` in all.
+
+    `replaced` ones were replaced by real allocations; `timed_out` ones ended otherwise, or are
+    stopping. `min_resource` is the size of the first.
+    """
+
+    name: str
+    count: int
+    replaced: int
+    timed_out: int
+    min_resource: Resources
+
+
+_task_group_report = _group.table(TaskGroupReport)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppReport:
+    """An application; `asks` and `allocations` are empty in a summary.
+
+    `group` is the one that it counts for, empty for none. An assumed ask counts as an ask, though
+    its resources are in `allocated` already. Resources of placeholders are in
+    `placeholder_allocated` and not in `allocated`.
+    """
+
+    app_id: AppId
+    partition: PartitionName = _of.within(lambda _, here: here.name)
+    queue: QueuePath = _of(lambda app: app.queue_path)
+    user: str = _of(lambda app: app.user.user)
+    groups: tuple[str, ...] = _of(lambda app: app.user.groups)
+    group: str
+    state: str = _of(lambda app: app.state.value)
+    message: str
+    submission_time: Moment
+    start_time: Moment
+    finished_time: Moment
+    backoff_until: Moment
+    allocated: Resources
+    max_allocated: Resources = _of(most_allocated)
+    pending: Resources = _of(lambda app: dict(app.pending_total))
+    max_priority: int = _of(lambda app: app.priorities.top)
+    pending_count: int = _of(
+        lambda app: app.pending_count + app.assumed_count + app.replacing_count
+    )
+    allocation_count: int = _of(lambda app: app.allocation_count - app.assumed_count)
+    reserved: int = _of(lambda app: len(app.reserved))
+    """Asks that have a node reserved."""
+    state_log: tuple[tuple[float, str], ...] = _of(
+        lambda app: tuple((time, state.value) for time, state in app.state_log)
+    )
+    placeholder_count: int
+    """Placeholders that keep room; they are in `allocation_count`."""
+    placeholder_allocated: Resources
+    placeholder_ask: Resources = _of(lambda app: dict(app.gang.placeholder_ask))
+    """Total of all placeholders of a gang; empty for an application without a gang."""
+    gang_style: str = _of(lambda app: app.gang.style.value if app.gang.is_wanted else "")
+    """``Soft`` or ``Hard``; empty for an application without a gang."""
+    placeholder_deadline: Moment = _of.within(lambda app, here: _placeholder_deadline(here, app))
+    """Time at which its placeholders time out; 0.0 while no time is running."""
+    task_groups: tuple[TaskGroupReport, ...] = _of.within(
+        lambda app, here: tuple(
+            _task_group_report(group, here) for group in app.gang.groups.values()
+        )
+    )
+    asks: Sequence[AskReport] = ()
+    allocations: Sequence[Allocation] = ()
+    stopping: Mapping[AllocationKey, str] = _of(lambda _: {})
+    """Reasons of allocations that are stopping: ``preempted``, ``replaced`` or ``timeout``."""
+
+
+app_report = _of.table(AppReport)
+
+
+def app_detail(partition: Partition, app: Application, limit: int | None) -> AppReport:
+    """Report an application with its asks and allocations, up to that many of each."""
+    known, logs = list(islice(_known(app), limit)), _Logs(app)
+    return replace(
+        app_report(app, partition),
+        asks=[logs.report(place.request) for place in app.asks_in_order(limit)],
+        allocations=[allocation for _, allocation in known],
+        stopping={request.key: why for request, _ in known if (why := why_stopped(request))},
     )
 
 
@@ -147,16 +195,6 @@ def _placeholder_deadline(partition: Partition, app: Application) -> float:
     if partition.applications.get(app.app_id) is not app:
         return 0.0
     return partition.timers.deadline(Timer(Due.PLACEHOLDERS, app.app_id)) or 0.0
-
-
-def _task_group_report(group: TaskGroup) -> TaskGroupReport:
-    return TaskGroupReport(
-        name=group.name,
-        count=group.count,
-        replaced=group.replaced,
-        timed_out=group.timed_out,
-        min_resource=dict(group.min_resource),
-    )
 
 
 def reservations_of(

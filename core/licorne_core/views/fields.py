@@ -21,7 +21,7 @@ Span = Annotated[float, "seconds"]
 
 Unit = Callable[[Any], object]
 Source = str | tuple[str, Unit] | Callable[[Any], object]
-"""A field, a field in a unit of its own, or a function of the report."""
+"""A field or what is inside (``ask.key``), the same in a unit, or a function of the report."""
 
 
 class Of(Generic[S]):
@@ -93,24 +93,24 @@ def renamed(
             read[name] = next(iter(hints))  # keeps the place of the name
             continue
         known, unit = source if isinstance(source, tuple) else (source, None)
-        if known not in hints:
+        if known.partition(".")[0] not in hints:
             raise AttributeError(f"{name}: {report.__name__} has no field {known}")
         read[name] = known
-        unit = unit or units.get(hints[known])
+        unit = unit or units.get(hints.get(known))
         if unit is not None:
             converted[name] = unit
     get = attrgetter(*read.values())
 
     def form(item: R) -> dict[str, Any]:
         values = dict(zip(read, get(item), strict=True))
-        for name, unit in converted.items():
-            value = values[name]
-            if value or name not in optional:
-                values[name] = unit(value)
-            else:
-                del values[name]
         for name, compute in computed.items():
             values[name] = compute(item)
+        for name in optional:
+            if not values[name]:
+                del values[name]
+        for name, unit in converted.items():
+            if name in values:
+                values[name] = unit(values[name])
         return values
 
     return form

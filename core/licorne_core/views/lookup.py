@@ -5,13 +5,10 @@ from contextlib import suppress
 from itertools import chain
 
 from licorne_core.messages.reports import (
-    AppReport,
     AskReport,
     Census,
     Explanation,
-    NodeReport,
     OutstandingShape,
-    PartitionReport,
     PlacementReport,
     ReservationReport,
     RmReport,
@@ -25,7 +22,9 @@ from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId
 from licorne_core.values.rm_caps import RmCaps
 from licorne_core.views.applications import (
+    AppReport,
     allocations_of,
+    app_detail,
     app_names,
     app_report,
     applications_of,
@@ -38,16 +37,23 @@ from licorne_core.views.census import census, waiting_by_code
 from licorne_core.views.explain import explain, explain_preempted
 from licorne_core.views.in_order import InOrder
 from licorne_core.views.nodes import (
+    NodeReport,
     allocations_on,
     find_node,
     first_reservations,
+    node_detail,
     node_report,
     reservations,
     reservations_on,
 )
 from licorne_core.views.outstanding import outstanding_shapes
 from licorne_core.views.outstanding_scan import scan
-from licorne_core.views.partitions import partition_report, placement_report, rm_report
+from licorne_core.views.partitions import (
+    PartitionReport,
+    partition_report,
+    placement_report,
+    rm_report,
+)
 from licorne_core.views.queues import (
     QueueReport,
     children_of,
@@ -158,7 +164,8 @@ class NodeViews(PartitionViews):
     def node(self, partition: PartitionName, node_id: str, *, detail: bool = True) -> NodeReport:
         """Report a node with its contents."""
         owner = self._registry.partition(partition)
-        return node_report(owner, find_node(owner, node_id), detail=detail)
+        node = find_node(owner, node_id)
+        return node_detail(owner, node) if detail else node_report(node, owner)
 
     def allocations_on(
         self, partition: PartitionName, node_id: str
@@ -245,7 +252,9 @@ class Views(NodeViews):
         if queue:
             self.queue(partition, queue)
         found = applications_of(owner, state, queue)
-        return [app_report(owner, app, detail=detail) for _, app in found]
+        if detail:
+            return [app_detail(owner, app, None) for _, app in found]
+        return [app_report(app, owner) for _, app in found]
 
     def app_ids_in_order(
         self, partition: PartitionName, *, queue: str = "", state: str = "active"
@@ -269,7 +278,8 @@ class Views(NodeViews):
         With a limit, at most so many asks, the first in order, and so many allocations.
         """
         owner = self._registry.partition(partition)
-        return app_report(owner, find_application(owner, app_id), detail=detail, limit=limit)
+        app = find_application(owner, app_id)
+        return app_detail(owner, app, limit) if detail else app_report(app, owner)
 
     def asks(self, partition: PartitionName, app_id: str) -> Iterator[AskReport | None]:
         """All asks of one application in order, made as the reader goes on.

@@ -1,19 +1,22 @@
 """Nodes with their contents and reservations."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 
-from licorne_core.messages.reports import NodeReport, ReservationReport
+from licorne_core.messages.reports import ReservationReport
 from licorne_core.model.apps.requests import SHOWN_AS_ASKS, Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.nodes.sorting import utilization
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import NotFound, shown
-from licorne_core.values.ids import AllocationKey, AppId, NodeId
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName
 from licorne_core.values.reservations import NO_REASON, Reservation
+from licorne_core.values.resources import Resources
 from licorne_core.values.runs import RUN, in_runs
 from licorne_core.views.explain import why_stopped, why_waits
+from licorne_core.views.fields import Of
 
 
 def find_node(partition: Partition, node_id: str) -> Node:
@@ -24,27 +27,53 @@ def find_node(partition: Partition, node_id: str) -> Node:
     return node
 
 
-def node_report(partition: Partition, node: Node, *, detail: bool) -> NodeReport:
-    """Report a node; with `detail` its allocations and those of other schedulers too."""
-    known = list(_known(partition, node)) if detail else []
-    return NodeReport(
-        node_id=node.node_id,
-        partition=partition.name,
-        attributes=dict(node.attributes),
-        schedulable=node.schedulable,
-        drained=node.drained,
-        capacity=dict(node.capacity),
-        allocated=dict(node.allocated),
-        occupied=dict(node.occupied),
-        available=dict(node.available),
-        utilization=utilization(node, partition.nodes.order.policy),
-        allocation_count=len(node.allocations) - node.assumed - node.linked,
-        foreign_count=len(node.foreign),
-        reserved=len(node.reservations),
-        kept=dict(node.kept),
-        allocations=[allocation for _, allocation in known] if detail else (),
-        foreign=list(node.foreign.values()) if detail else (),
-        stopping=dict(_stopping(known)) if detail else {},
+_of = Of[Node]()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReport:
+    """A node and, on request, its contents. `utilization` is 0.0 to 1.0, weighted.
+
+    With `drained` an operator keeps new allocations off it; then it is not `schedulable`.
+    `stopping` has the reasons of allocations that are being stopped, as in an `AppReport`.
+    """
+
+    node_id: NodeId
+    partition: PartitionName = _of.within(lambda _, here: here.name)
+    attributes: Mapping[str, str]
+    schedulable: bool
+    drained: bool
+    capacity: Resources
+    allocated: Resources
+    occupied: Resources
+    available: Resources
+    utilization: float = _of.within(lambda node, here: utilization(node, here.nodes.order.policy))
+    allocation_count: int = _of(lambda node: len(node.allocations) - node.assumed - node.linked)
+    foreign_count: int = _of(lambda node: len(node.foreign))
+    reserved: int = _of(lambda node: len(node.reservations))
+    """Number of its reservations."""
+    kept: Resources
+    """Resources that other asks have to leave free for these."""
+    allocations: Sequence[Allocation] = ()
+    foreign: Sequence[Allocation] = ()
+    stopping: Mapping[tuple[AppId, AllocationKey], str] = _of(lambda _: {})
+
+
+node_report = _of.table(NodeReport)
+
+
+def node_detail(partition: Partition, node: Node) -> NodeReport:
+    """Report a node with its allocations and those of other schedulers."""
+    known = list(_known(partition, node))
+    return replace(
+        node_report(node, partition),
+        allocations=[allocation for _, allocation in known],
+        foreign=list(node.foreign.values()),
+        stopping={
+            (request.ask.app_id, request.key): why
+            for request, _ in known
+            if (why := why_stopped(request))
+        },
     )
 
 
@@ -73,15 +102,6 @@ def _known(partition: Partition, node: Node) -> Iterator[tuple[Request, Allocati
 
 def _request(partition: Partition, allocation: Allocation) -> Request:
     return partition.applications[allocation.ask.app_id].requests[allocation.key]
-
-
-def _stopping(
-    known: list[tuple[Request, Allocation]],
-) -> Iterator[tuple[tuple[AppId, AllocationKey], str]]:
-    for request, allocation in known:
-        why = why_stopped(request)
-        if why:
-            yield (allocation.ask.app_id, allocation.key), why
 
 
 def reservations(partition: Partition, start: str = "") -> Iterator[ReservationReport | None]:

@@ -1,9 +1,14 @@
 """RMs and partitions in numbers."""
 
-from licorne_core.messages.reports import PartitionReport, PlacementReport, RmReport
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from licorne_core.messages.reports import PlacementReport, RmReport
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
-from licorne_core.values.ids import bare_partition
+from licorne_core.values.ids import PartitionName, RmId, bare_partition
+from licorne_core.values.resources import Resources
+from licorne_core.views.fields import Moment, Of
 
 
 def rm_report(rm: Rm) -> RmReport:
@@ -24,29 +29,46 @@ def rm_report(rm: Rm) -> RmReport:
     )
 
 
-def partition_report(partition: Partition) -> PartitionReport:
-    """Report a partition. An assumed ask, or a replacement of a placeholder, counts as an ask."""
-    tally = partition.tally
-    policy = partition.nodes.order.policy
-    return PartitionReport(
-        name=partition.name,
-        bare_name=bare_partition(partition.name),
-        rm_id=partition.rm_id,
-        state="Active",
-        state_time=partition.state_time,
-        capacity=dict(partition.nodes.total),
-        allocated=dict(partition.tree.root.allocated),
-        nodes=len(partition.nodes.by_id),
-        allocations=tally.allocations,
-        pending_asks=tally.asks,
-        applications=dict(tally.states),
-        node_sort_policy=policy.type.value,
-        node_sort_attribute=policy.attribute,
-        node_sort_weights=dict(policy.weights),
-        preemption_enabled=partition.config.preemption_enabled,
-        quota_preemption_enabled=partition.config.quota_preemption_enabled,
-        holds=tuple(hold.value for hold in partition.holds),
+_of = Of[Partition]()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionReport:
+    """A partition in numbers. `name` is normalized, `bare_name` is not.
+
+    An assumed ask, or a replacement of a placeholder, counts as an ask.
+    """
+
+    name: PartitionName
+    bare_name: str = _of(lambda partition: bare_partition(partition.name))
+    rm_id: RmId
+    state: str = "Active"
+    state_time: Moment
+    capacity: Resources = _of(lambda partition: dict(partition.nodes.total))
+    allocated: Resources = _of(lambda partition: dict(partition.tree.root.allocated))
+    nodes: int = _of(lambda partition: len(partition.nodes.by_id))
+    allocations: int = _of(lambda partition: partition.tally.allocations)
+    pending_asks: int = _of(lambda partition: partition.tally.asks)
+    applications: Mapping[str, int] = _of(lambda partition: dict(partition.tally.states))
+    node_sort_policy: str = _of(lambda partition: partition.nodes.order.policy.type.value)
+    node_sort_attribute: str = _of(lambda partition: partition.nodes.order.policy.attribute)
+    """Attribute for `spread`; empty for other policies."""
+    node_sort_weights: Mapping[str, float] = _of(
+        lambda partition: dict(partition.nodes.order.policy.weights)
     )
+    preemption_enabled: bool = _of(lambda partition: partition.config.preemption_enabled)
+    quota_preemption_enabled: bool = _of(
+        lambda partition: partition.config.quota_preemption_enabled
+    )
+    holds: tuple[str, ...] = _of(lambda partition: tuple(hold.value for hold in partition.holds))
+
+
+_partition_report = _of.table(PartitionReport)
+
+
+def partition_report(partition: Partition) -> PartitionReport:
+    """Report a partition."""
+    return _partition_report(partition, partition)
 
 
 def placement_report(partition: Partition) -> PlacementReport:

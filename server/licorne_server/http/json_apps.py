@@ -1,12 +1,13 @@
 """Applications, asks and allocations in REST (spec § 12.4, corrected by § 14)."""
 
-from licorne_core.messages.reports import AppReport, AskReport, TaskGroupReport
+from licorne_core.messages.reports import AskReport
 from licorne_core.model.apps.states import AppState
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.views import Views
+from licorne_core.views.applications import AppReport, TaskGroupReport
 from licorne_server.http.stream import JsonObject, Rows, array_of
-from licorne_server.http.units import milliseconds, point_in_time, rest_name, times
+from licorne_server.http.units import milliseconds, point_in_time, rest_form, rest_name
 from licorne_server.wire.responses import nanoseconds
 
 
@@ -42,20 +43,8 @@ def application_json(views: Views, name: str, app: AppReport) -> JsonObject:
         return None if item is None else allocation_json(common, *item)
 
     return {
-        "applicationID": app.app_id,
-        "applicationState": app.state,
+        **_application(app),
         **common,
-        "user": app.user,
-        "groups": list(app.groups),
-        "rejectedMessage": app.message if app.state == AppState.REJECTED.value else "",
-        "usedResource": dict(app.allocated),
-        "placeholderResource": dict(app.placeholder_allocated),
-        "maxUsedResource": dict(app.max_allocated),
-        "pendingResource": dict(app.pending),
-        "maxRequestPriority": app.max_priority,
-        **_times_json(app),
-        "placeholderData": [_task_group_json(group) for group in app.task_groups],
-        "hasReserved": app.reserved > 0,
         "reservations": array_of(
             reservation.key
             for reservation in views.reservations_of(app.partition, name, reasoned=False)
@@ -66,30 +55,38 @@ def application_json(views: Views, name: str, app: AppReport) -> JsonObject:
     }
 
 
-def _task_group_json(group: TaskGroupReport) -> JsonObject:
-    return {
-        "taskGroupName": group.name,
-        "count": group.count,
-        "minResource": dict(group.min_resource),
-        "replaced": group.replaced,
-        "timedout": group.timed_out,
-    }
+def _state_log(app: AppReport) -> list[JsonObject]:
+    return [{"time": nanoseconds(time), "applicationState": state} for time, state in app.state_log]
 
 
-def _times_json(app: AppReport) -> JsonObject:
-    """Times in nanoseconds, except `startTime`, which is in milliseconds, and a text."""
-    log = [{"time": nanoseconds(time), "applicationState": state} for time, state in app.state_log]
-    return {
-        **times(
-            nanoseconds,
-            submissionTime=app.submission_time,
-            finishedTime=app.finished_time,
-            lastStateChangeTime=app.state_log[-1][0] if app.state_log else 0,
-        ),
-        **times(milliseconds, startTime=app.start_time),
-        **times(point_in_time, backoffDeadline=app.backoff_until),
-        "stateLog": log,
-    }
+_task_group = rest_form(
+    TaskGroupReport,
+    {"taskGroupName": "name", "minResource": "min_resource", "timedout": "timed_out"},
+)
+_application = rest_form(
+    AppReport,
+    {
+        "applicationID": "app_id",
+        "applicationState": "state",
+        "queueName": "queue",
+        "rejectedMessage": lambda app: app.message if app.state == AppState.REJECTED.value else "",
+        "usedResource": "allocated",
+        "placeholderResource": "placeholder_allocated",
+        "maxUsedResource": "max_allocated",
+        "pendingResource": "pending",
+        "maxRequestPriority": "max_priority",
+        "lastStateChangeTime": lambda app: app.state_log and nanoseconds(app.state_log[-1][0]),
+        # Alone in milliseconds, and alone as a text, as in the older core.
+        "startTime": ("start_time", milliseconds),
+        "backoffDeadline": ("backoff_until", point_in_time),
+        "stateLog": _state_log,
+        "placeholderData": lambda app: [_task_group(group) for group in app.task_groups],
+        "hasReserved": lambda app: app.reserved > 0,
+    },
+    without="partition message group pending_count allocation_count reserved placeholder_count "
+    "placeholder_ask gang_style placeholder_deadline task_groups asks allocations stopping",
+    optional="submissionTime finishedTime lastStateChangeTime startTime backoffDeadline",
+)
 
 
 def ask_json(common: JsonObject, report: AskReport) -> JsonObject:

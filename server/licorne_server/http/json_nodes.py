@@ -2,13 +2,14 @@
 
 from functools import partial
 
-from licorne_core.messages.reports import NodeReport, ReservationReport
+from licorne_core.messages.reports import ReservationReport
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath
 from licorne_core.views import Views
+from licorne_core.views.nodes import NodeReport
 from licorne_server.http.json_apps import allocation_json
 from licorne_server.http.stream import JsonObject, Rows, array_of
-from licorne_server.http.units import percentages, rest_name
+from licorne_server.http.units import percentages, rest_form, rest_name
 from licorne_server.wire.responses import nanoseconds
 
 HOSTNAME = "si/hostname"
@@ -80,18 +81,8 @@ def _node_json(views: Views, queues: _Queues, node: NodeReport) -> JsonObject:
 
     foreign_row = partial(allocation_json, {"partition": partition, "queueName": ""})
     return {
-        "nodeID": node.node_id,
-        "hostName": node.attributes.get(HOSTNAME, ""),
-        "rackName": node.attributes.get(RACKNAME, ""),
+        **_node(node),
         "partition": partition,
-        "attributes": dict(node.attributes),
-        "capacity": dict(node.capacity),
-        "allocated": dict(node.allocated),
-        "occupied": dict(node.occupied),
-        "available": dict(node.available),
-        "utilized": percentages(node.capacity, node.allocated),
-        "schedulable": node.schedulable,
-        "isReserved": node.reserved > 0,
         "reservations": array_of(
             None if found is None else found.key
             for found in views.reservations_on(node.partition, node.node_id, reasoned=False)
@@ -100,3 +91,17 @@ def _node_json(views: Views, queues: _Queues, node: NodeReport) -> JsonObject:
         "allocations": Rows(views.allocations_on(node.partition, node.node_id), allocation_row),
         "foreignAllocations": Rows(views.foreign_on(node.partition, node.node_id), foreign_row),
     }
+
+
+_node = rest_form(
+    NodeReport,
+    {
+        "nodeID": "node_id",
+        "hostName": lambda node: node.attributes.get(HOSTNAME, ""),
+        "rackName": lambda node: node.attributes.get(RACKNAME, ""),
+        "utilized": lambda node: percentages(node.capacity, node.allocated),
+        "isReserved": lambda node: node.reserved > 0,
+    },
+    without="partition drained utilization allocation_count foreign_count reserved kept "
+    "allocations foreign stopping",
+)

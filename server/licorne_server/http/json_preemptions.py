@@ -1,12 +1,11 @@
 """Victims of preemption in REST: our own addition, the older core shows none."""
 
-from functools import partial
-
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule, QueueNumbers
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
+from licorne_core.views.fields import renamed
 from licorne_server.http.stream import JsonObject, Rows
-from licorne_server.http.units import rest_name, times
+from licorne_server.http.units import rest_form, rest_name
 from licorne_server.wire.responses import nanoseconds
 
 
@@ -15,45 +14,52 @@ def preemptions(views: Views, partition: PartitionName, app_id: str, key: str) -
 
     With an application or a key only those of it.
     """
-    row = partial(_preemption_json, rest_name(views, partition))
+    shown = rest_name(views, partition)
+
+    def row(record: PreemptionRecord) -> JsonObject:
+        return {**_victim(record), "partition": shown}
+
     return Rows(views.preemptions(partition, app_id, key), row)
 
 
-def _preemption_json(partition: str, record: PreemptionRecord) -> JsonObject:
-    queue = record.beneficiary_queue
-    return {
-        "partition": partition,
-        "applicationId": record.app_id,
-        "allocationKey": record.key,
-        "nodeId": record.node_id,
-        "resource": dict(record.resources),
-        "priority": record.priority,
-        "rule": record.rule.value,
-        **times(nanoseconds, preemptionTime=record.time, releasedTime=record.released_time),
-        "beneficiary": _beneficiary_json(record),
-        "victimQueue": _queue_json(record.victim_queue),
-        "beneficiaryQueue": None if queue is None else _queue_json(queue),
-    }
-
-
-def _beneficiary_json(record: PreemptionRecord) -> JsonObject | None:
+def _beneficiary(record: PreemptionRecord) -> JsonObject | None:
     """The ask that is to run instead; None where a maximum was enforced."""
-    if record.rule is PreemptionRule.QUOTA:
-        return None
-    return {
-        "applicationId": record.beneficiary_app_id,
-        "allocationKey": record.beneficiary_key,
-        "priority": record.beneficiary_priority,
-    }
+    return None if record.rule is PreemptionRule.QUOTA else _ask(record)
 
 
-def _queue_json(numbers: QueueNumbers) -> JsonObject:
-    """A queue as it was when the victim was chosen."""
-    return {
-        "queueName": numbers.path,
-        "guaranteedResource": dict(numbers.guaranteed),
-        "maxResource": dict(numbers.max),
-        "allocatedResource": dict(numbers.allocated),
-        "preemptingResource": dict(numbers.preempting),
-        "promisedResource": dict(numbers.promised),
-    }
+_ask = renamed(
+    PreemptionRecord,
+    {
+        "applicationId": "beneficiary_app_id",
+        "allocationKey": "beneficiary_key",
+        "priority": "beneficiary_priority",
+    },
+    {},
+)
+_queue = rest_form(
+    QueueNumbers,
+    {
+        "queueName": "path",
+        "guaranteedResource": "guaranteed",
+        "maxResource": "max",
+        "allocatedResource": "allocated",
+        "preemptingResource": "preempting",
+        "promisedResource": "promised",
+    },
+)
+_victim = rest_form(
+    PreemptionRecord,
+    {
+        "applicationId": "app_id",
+        "allocationKey": "key",
+        "resource": ("resources", dict),
+        "rule": "rule.value",
+        "preemptionTime": ("time", nanoseconds),
+        "releasedTime": ("released_time", nanoseconds),
+        "beneficiary": _beneficiary,
+        "victimQueue": ("victim_queue", _queue),
+        "beneficiaryQueue": ("beneficiary_queue", lambda queue: queue and _queue(queue)),
+    },
+    without="beneficiary_app_id beneficiary_key beneficiary_priority number",
+    optional="preemptionTime releasedTime",
+)

@@ -70,6 +70,6 @@ _queue = rest_form(
         "unschedAskBackoff": "backoff_threshold",
         "askBackoffDelay": "backoff_delay",
     },
-    without=("template", "preemption_policy", "applications", "share", "counters", "children"),
+    without="preemption_policy applications share counters children",
     optional="quotaPreemptionStartTime",
 )

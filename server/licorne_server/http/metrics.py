@@ -8,11 +8,12 @@ no RM can swell the answer, or crowd others out, by making queues or inventing r
 from collections.abc import Iterator, Mapping
 from heapq import nsmallest
 
-from licorne_core.messages.reports import Census, PartitionReport
+from licorne_core.messages.reports import Census
 from licorne_core.model.apps.states import AppState
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, RmId, rm_of
 from licorne_core.views import Views
+from licorne_core.views.partitions import PartitionReport
 from licorne_server.http.families import Families, Labels
 from licorne_server.http.queue_metrics import OTHERS, QueueMetrics, metric_part, parts
 from licorne_server.http.units import USAGE_RANGES, usage_ranges

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Protocol, TypeVar
 
-from licorne_core.messages.reports import Census, PartitionReport
+from licorne_core.messages.reports import Census
 from licorne_core.values.errors import NotFound
 from licorne_core.views import Views
+from licorne_core.views.partitions import PartitionReport
 from licorne_core.views.queues import QueueReport
 from licorne_server.http.families import Families, Labels
 

@@ -1,15 +1,16 @@
 """Units and shapes that many REST objects share (spec §§ 12.4, 14)."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar, get_type_hints
 
-from licorne_core.messages.reports import NodeReport, RmReport
+from licorne_core.messages.reports import RmReport
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, bare_partition
 from licorne_core.values.resources import Resources
 from licorne_core.views import Views
 from licorne_core.views.fields import Moment, Source, Span, Unit, renamed
+from licorne_core.views.nodes import NodeReport
 from licorne_server.wire.responses import nanoseconds
 
 USAGE_RANGES = 10
@@ -20,17 +21,19 @@ R = TypeVar("R")
 
 
 def rest_form(
-    report: type[R], names: Mapping[str, Source], *, without: Iterable[str], optional: str = ""
+    report: type[R], names: Mapping[str, Source], *, without: str = "", optional: str = ""
 ) -> Callable[[R], dict[str, object]]:
     """The function that gives a report under the names of the older core.
 
     A field that has no name there keeps its own, as ``camelCase``, unless it is among `without`.
     Names in `optional` are left out where there is nothing.
     """
-    known = {*without, *names.values()}
+    sources = (item[0] if isinstance(item, tuple) else item for item in names.values())
+    read = {item.partition(".")[0] for item in sources if isinstance(item, str)}
+    known = read.union(without.split())
     own = {_camel_case(name): name for name in get_type_hints(report) if name not in known}
     units: dict[Any, Unit] = {Moment: nanoseconds, Span: duration}
-    return renamed(report, {**names, **own}, units, frozenset(optional.split()))
+    return renamed(report, {**own, **names}, units, frozenset(optional.split()))
 
 
 def _camel_case(name: str) -> str:
@@ -41,11 +44,6 @@ def _camel_case(name: str) -> str:
 def milliseconds(seconds: float) -> int:
     """Unix seconds in milliseconds."""
     return round(seconds * 1e3)
-
-
-def times(unit: Callable[[float], int | str], **moments: float) -> dict[str, object]:
-    """Unix seconds by name, each in the unit; a time that is 0 is not there, and left out."""
-    return {name: unit(seconds) for name, seconds in moments.items() if seconds}
 
 
 def point_in_time(seconds: float) -> str:

@@ -23,15 +23,11 @@ from licorne_core.messages.reasons import (
     StoppedQueueCheck,
 )
 from licorne_core.messages.reports import (
-    AppReport,
     AskReport,
     Explanation,
-    NodeReport,
     OutstandingShape,
-    PartitionReport,
     QueueUsage,
     ReservationReport,
-    TaskGroupReport,
     UsageReport,
 )
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord, QueueNumbers
@@ -39,7 +35,10 @@ from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.reservations import HolderReason
 from licorne_core.values.resources import Resources, clamp
+from licorne_core.views.applications import AppReport, TaskGroupReport
 from licorne_core.views.fields import Moment, Source, Unit, renamed
+from licorne_core.views.nodes import NodeReport
+from licorne_core.views.partitions import PartitionReport
 from licorne_core.views.queues import QueueReport
 from licorne_server.wire.responses import nanoseconds
 
@@ -56,80 +55,50 @@ _UNITS: Mapping[Any, Unit] = {Resources: amounts, Moment: nanoseconds}
 
 
 def _filled(
-    message: type[M], report: type[R], names: Mapping[str, Source] | None = None
+    message: type[M], report: type[R], names: Mapping[str, Source | None] | None = None
 ) -> Callable[[R], M]:
-    """The function that makes a message of a report; `names` has sources of other names."""
+    """The function that makes a message of a report; `names` has sources of other names.
+
+    A field with None there is filled by the caller.
+    """
     known = names or {}
     sources = {item.name: known.get(item.name, item.name) for item in message.DESCRIPTOR.fields}
-    form = renamed(report, sources, _UNITS)
+    given = {name: source for name, source in sources.items() if source is not None}
+    form = renamed(report, given, _UNITS)
     return lambda item: message(**form(item))
 
 
+partition_message = _filled(pb.Partition, PartitionReport)
 queue_message = _filled(pb.Queue, QueueReport)
-"""One queue, without those below it."""
-
-
-def partition_message(report: PartitionReport) -> pb.Partition:
-    """One partition."""
-    return pb.Partition(
-        name=report.name,
-        rm_id=report.rm_id,
-        state=report.state,
-        capacity=amounts(report.capacity),
-        allocated=amounts(report.allocated),
-        nodes=report.nodes,
-        applications=report.applications,
-        allocations=report.allocations,
-        pending_asks=report.pending_asks,
-        node_sort_policy=report.node_sort_policy,
-        node_sort_attribute=report.node_sort_attribute,
-        node_sort_weights=report.node_sort_weights,
-        preemption_enabled=report.preemption_enabled,
-        quota_preemption_enabled=report.quota_preemption_enabled,
-        holds=report.holds,
-    )
-
-
-def application_message(report: AppReport) -> pb.Application:
-    """One application, without its asks and allocations."""
-    return pb.Application(
-        application_id=report.app_id,
-        partition=report.partition,
-        queue=report.queue,
-        user=report.user,
-        groups=report.groups,
-        state=report.state,
-        allocated=amounts(report.allocated),
-        pending=amounts(report.pending),
-        submission_time=nanoseconds(report.submission_time),
-        finished_time=nanoseconds(report.finished_time),
-        rejected_message=report.message,
-        pending_asks=report.pending_count,
-        allocation_count=report.allocation_count,
-        state_log=[
-            pb.StateChange(time=nanoseconds(time), state=state) for time, state in report.state_log
+_task_group_message = _filled(pb.TaskGroup, TaskGroupReport)
+application_message = _filled(
+    pb.Application,
+    AppReport,
+    {
+        "application_id": "app_id",
+        "rejected_message": "message",
+        "pending_asks": "pending_count",
+        "state_log": lambda app: [
+            pb.StateChange(time=nanoseconds(time), state=state) for time, state in app.state_log
         ],
-        backoff_deadline=nanoseconds(report.backoff_until),
-        group=report.group,
-        reservations=report.reserved,
-        start_time=nanoseconds(report.start_time),
-        placeholder_count=report.placeholder_count,
-        placeholder_allocated=amounts(report.placeholder_allocated),
-        placeholder_ask=amounts(report.placeholder_ask),
-        gang_scheduling_style=report.gang_style,
-        placeholder_deadline=nanoseconds(report.placeholder_deadline),
-        task_groups=map(_task_group_message, report.task_groups),
-    )
+        "backoff_deadline": "backoff_until",
+        "reservations": "reserved",
+        "gang_scheduling_style": "gang_style",
+        "task_groups": lambda app: map(_task_group_message, app.task_groups),
+        "asks": None,
+        "allocations": None,
+    },
+)
+_node_message = _filled(
+    pb.Node, NodeReport, {"reservation_count": "reserved", "reservations": None}
+)
 
 
-def _task_group_message(report: TaskGroupReport) -> pb.TaskGroup:
-    return pb.TaskGroup(
-        name=report.name,
-        count=report.count,
-        replaced=report.replaced,
-        timed_out=report.timed_out,
-        min_resource=amounts(report.min_resource),
-    )
+def node_message(report: NodeReport, reservations: Iterable[ReservationReport]) -> pb.Node:
+    """One node, without its allocations, and the first of its reservations."""
+    message = _node_message(report)
+    message.reservations.extend(map(reservation_message, reservations))
+    return message
 
 
 def ask_message(report: AskReport) -> pb.Ask:
@@ -208,27 +177,6 @@ def _preemption_queue_message(numbers: QueueNumbers) -> pb.PreemptionQueue:
         allocated=amounts(numbers.allocated),
         preempting=amounts(numbers.preempting),
         promised=amounts(numbers.promised),
-    )
-
-
-def node_message(report: NodeReport, reservations: Iterable[ReservationReport]) -> pb.Node:
-    """One node, without its allocations, and the first of its reservations."""
-    return pb.Node(
-        node_id=report.node_id,
-        partition=report.partition,
-        schedulable=report.schedulable,
-        drained=report.drained,
-        capacity=amounts(report.capacity),
-        allocated=amounts(report.allocated),
-        occupied=amounts(report.occupied),
-        available=amounts(report.available),
-        utilization=report.utilization,
-        allocation_count=report.allocation_count,
-        attributes=report.attributes,
-        reservations=map(reservation_message, reservations),
-        reservation_count=report.reserved,
-        kept=amounts(report.kept),
-        foreign_count=report.foreign_count,
     )
 
 

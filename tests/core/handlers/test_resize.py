@@ -2,8 +2,9 @@
 
 import pytest
 
-from licorne_core.messages.reports import AppReport, NodeReport
 from licorne_core.values.asks import Ask
+from licorne_core.views.applications import AppReport
+from licorne_core.views.nodes import NodeReport
 from licorne_core.views.queues import QueueReport
 from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, release
 from support.core.builders import releases as released_by

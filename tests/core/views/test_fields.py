@@ -45,16 +45,20 @@ def driver() -> Driver:
     return driver
 
 
-def test_a_report_has_values_of_the_types_of_its_table(driver: Driver) -> None:
+def test_reports_have_values_of_the_types_of_their_tables(driver: Driver) -> None:
     """A field that is read by its name alone is there, and of the type that the table says."""
-    report = driver.views.queue(DEFAULT, "root")
-    hints = get_type_hints(type(report), include_extras=True)
-    wrong = [
-        item.name
-        for item in fields(report)
-        if not is_of(getattr(report, item.name), hints[item.name])
+    views = driver.views
+    reports: list[Any] = [
+        views.partition(DEFAULT),
+        views.queue(DEFAULT, "root"),
+        views.application(DEFAULT, "one"),
+        views.node(DEFAULT, "n1"),
     ]
-    assert not wrong
+    for report in reports:
+        hints = get_type_hints(type(report), include_extras=True)
+        values = {item.name: getattr(report, item.name) for item in fields(report)}
+        wrong = {name: value for name, value in values.items() if not is_of(value, hints[name])}
+        assert not wrong, type(report).__name__
 
 
 def test_amounts_of_a_report_stay_as_they_were(driver: Driver) -> None:

@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from licorne_core.messages.commands import NodeRefusal, PredicatePolicy, TerminationType
-from licorne_core.messages.reports import AppReport, Explanation, TaskGroupReport
+from licorne_core.messages.reports import Explanation
 from licorne_core.values.asks import Ask
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName
+from licorne_core.views.applications import AppReport, TaskGroupReport
 from support.core.builders import (
     answering,
     app,

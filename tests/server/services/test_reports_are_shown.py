@@ -7,10 +7,10 @@ import pytest
 
 from licorne.v1 import state_pb2
 from licorne_core.messages import reports
-from licorne_core.views import queues
+from licorne_core.views import applications, nodes, partitions, queues
 from support.docs.pages import ROOT
 
-MODULES = (reports, queues)
+MODULES = (reports, queues, applications, nodes, partitions)
 REPORTS = [
     kind
     for module in MODULES

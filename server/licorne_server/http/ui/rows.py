@@ -7,19 +7,14 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from licorne_core.messages.reports import (
-    AppReport,
-    NodeReport,
-    PartitionReport,
-    QueueUsage,
-    ReservationReport,
-    RmReport,
-    UsageReport,
-)
+from licorne_core.messages.reports import QueueUsage, ReservationReport, RmReport, UsageReport
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord
 from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.rm_caps import RmCaps, RmCounts
+from licorne_core.views.applications import AppReport, TaskGroupReport
 from licorne_core.views.fields import Moment, Source, renamed
+from licorne_core.views.nodes import NodeReport
+from licorne_core.views.partitions import PartitionReport
 from licorne_core.views.queues import QueueReport
 from licorne_server.http.stream import JsonObject, Rows, Verbatim
 from licorne_server.http.units import milliseconds
@@ -63,23 +58,19 @@ def _amounts(amounts: RmCounts | RmCaps) -> JsonObject:
 
 def partition_row(partition: PartitionReport, *, cut: bool) -> JsonObject:
     """One partition; `cut` is True if not all of its queues are shown."""
-    return {
-        "name": partition.name,
-        "bare": partition.bare_name,
-        "rm": partition.rm_id,
-        "state": partition.state,
-        "capacity": dict(partition.capacity),
-        "allocated": dict(partition.allocated),
-        "nodes": partition.nodes,
-        "allocations": partition.allocations,
-        "pendingAsks": partition.pending_asks,
-        "applications": dict(partition.applications),
-        "nodeSortPolicy": partition.node_sort_policy,
-        "preemption": partition.preemption_enabled,
-        "quotaPreemption": partition.quota_preemption_enabled,
-        "holds": list(partition.holds),
-        "cut": cut,
-    }
+    return {**_partition(partition), "cut": cut}
+
+
+_partition = _row(
+    PartitionReport,
+    "name state capacity allocated nodes allocations applications holds",
+    bare="bare_name",
+    rm="rm_id",
+    pendingAsks="pending_asks",
+    nodeSortPolicy="node_sort_policy",
+    preemption="preemption_enabled",
+    quotaPreemption="quota_preemption_enabled",
+)
 
 
 def queue_row(partition: PartitionName, queue: QueueReport) -> JsonObject:
@@ -104,53 +95,48 @@ def application_row(name: str, app: AppReport) -> JsonObject:
 
     That is another one than its id once it has ended, as the id may be given again.
     """
-    return {
-        "name": name,
-        "id": app.app_id,
-        "queue": app.queue,
-        "user": app.user,
-        "state": app.state,
-        "allocated": dict(app.allocated),
-        "placeholders": dict(app.placeholder_allocated),
-        "pending": dict(app.pending),
-        "pendingAsks": app.pending_count,
-        "allocations": app.allocation_count,
-        "submitted": milliseconds(app.submission_time),
-        "finished": milliseconds(app.finished_time),
-        "message": app.message,
-    }
+    return {"name": name, **_application(app)}
+
+
+_application = _row(
+    AppReport,
+    "queue user state allocated pending message",
+    id="app_id",
+    placeholders="placeholder_allocated",
+    pendingAsks="pending_count",
+    allocations="allocation_count",
+    submitted="submission_time",
+    finished="finished_time",
+)
 
 
 def application_detail(
     name: str, app: AppReport, reservations: Iterable[ReservationReport]
 ) -> JsonObject:
     """One application with all but its asks and allocations, which come in pages."""
-    return {
-        **application_row(name, app),
-        "partition": app.partition,
-        "groups": list(app.groups),
-        "group": app.group,
-        "started": milliseconds(app.start_time),
-        "backoffUntil": milliseconds(app.backoff_until),
-        "maxAllocated": dict(app.max_allocated),
-        "maxPriority": app.max_priority,
-        "stateLog": [{"time": milliseconds(time), "state": state} for time, state in app.state_log],
-        "reservations": Rows(reservations, reservation_row),
-        "gangStyle": app.gang_style,
-        "placeholderCount": app.placeholder_count,
-        "placeholderAsk": dict(app.placeholder_ask),
-        "placeholderDeadline": milliseconds(app.placeholder_deadline),
-        "taskGroups": [
-            {
-                "name": group.name,
-                "count": group.count,
-                "replaced": group.replaced,
-                "timedOut": group.timed_out,
-                "size": dict(group.min_resource),
-            }
-            for group in app.task_groups
-        ],
-    }
+    row = application_row(name, app)
+    return {**row, **_detail(app), "reservations": Rows(reservations, reservation_row)}
+
+
+_task_group = _row(
+    TaskGroupReport, "name count replaced", timedOut="timed_out", size="min_resource"
+)
+_detail = _row(
+    AppReport,
+    "partition groups group",
+    started="start_time",
+    backoffUntil="backoff_until",
+    maxAllocated="max_allocated",
+    maxPriority="max_priority",
+    stateLog=lambda app: [
+        {"time": milliseconds(time), "state": state} for time, state in app.state_log
+    ],
+    gangStyle="gang_style",
+    placeholderCount="placeholder_count",
+    placeholderAsk="placeholder_ask",
+    placeholderDeadline="placeholder_deadline",
+    taskGroups=lambda app: [_task_group(group) for group in app.task_groups],
+)
 
 
 def reservation_row(reservation: ReservationReport) -> JsonObject:
@@ -169,19 +155,17 @@ def reservation_row(reservation: ReservationReport) -> JsonObject:
 
 def node_row(node: NodeReport, reservations: Iterable[ReservationReport]) -> JsonObject:
     """One node in a list, with the first of its reservations."""
-    return {
-        "id": node.node_id,
-        "schedulable": node.schedulable,
-        "capacity": dict(node.capacity),
-        "allocated": dict(node.allocated),
-        "occupied": dict(node.occupied),
-        "available": dict(node.available),
-        "utilization": round(node.utilization, 4),
-        "allocations": node.allocation_count,
-        "foreign": node.foreign_count,
-        "reserved": node.reserved,
-        "reservedFor": [reservation_row(found) for found in reservations],
-    }
+    return {**_node(node), "reservedFor": [reservation_row(found) for found in reservations]}
+
+
+_node = _row(
+    NodeReport,
+    "schedulable capacity allocated occupied available reserved",
+    id="node_id",
+    utilization=lambda node: round(node.utilization, 4),
+    allocations="allocation_count",
+    foreign="foreign_count",
+)
 
 
 def heat_row(node: NodeReport, resources: tuple[str, ...]) -> list[object]:
