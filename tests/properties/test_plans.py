@@ -20,10 +20,10 @@ from licorne_core.messages.effects import (
     ConfigurationRefused,
     Effect,
 )
-from licorne_core.messages.reports import QueueUsage
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
 from licorne_core.views.queues import QueueReport
+from licorne_core.views.usage import QueueUsage
 from licorne_core.whatif import (
     ConfigurationPlan,
     ConfigurationPlanRefused,

@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 
 from licorne_core.config.schema import PlacementRuleConfig
 from licorne_core.messages.reasons import Check
-from licorne_core.values.asks import Ask
-from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId
-from licorne_core.values.reservations import HolderReason
+from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath, RmId
 from licorne_core.values.resources import Resources
 from licorne_core.values.rm_caps import RmCounts
 
@@ -33,84 +31,6 @@ class RmReport:
     failed_nodes: tuple[NodeId, ...]
     """Nodes that came for a partition that is not there, and have not come again since."""
     counts: RmCounts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReservationReport:
-    """Room on a node is kept for an ask since `time`; a `required` one may go to no other node.
-
-    `kept` are the amounts that others leave free there, or all of the node if it is `exclusive`.
-    Since `idle_since` the ask could not have the node if it were empty, as reviews found; 0 if it
-    could. `reason` is its obstacle, on request.
-    """
-
-    node_id: NodeId
-    app_id: AppId
-    key: AllocationKey
-    queue: QueuePath
-    time: float
-    required: bool
-    kept: Resources
-    exclusive: bool
-    idle_since: float
-    reason: HolderReason
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskLogEntry:
-    """A reason for passing over an ask: last time, and number of times."""
-
-    message: str
-    last_time: float
-    count: int
-
-
-@dataclass(slots=True)
-class AskReport:
-    """An ask without an allocation known to the RM (spec §§ 6.5, 8.5, 8.12, 8.13, 9.2).
-
-    `reserved_node` is kept free for it; it has room on `assumed_node`, about which the RM is being
-    asked; `replaces` is the placeholder that it is to replace. Each is empty for none.
-    `triggered_preemption`: victims were stopped for it. Never changed after it was made; not
-    frozen, because an application may have a hundred thousand, and freezing doubles the cost.
-    """
-
-    ask: Ask
-    request_time: float
-    allocation_log: tuple[AskLogEntry, ...]
-    scheduling_attempted: bool
-    triggered_scale_up: bool
-    reserved_node: str
-    assumed_node: str
-    replaces: str
-    triggered_preemption: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueUsage:
-    """Usage and limit of a user or a group in one queue and below.
-
-    `max` is empty and `max_applications` 0 where there is no limit.
-    """
-
-    path: QueuePath
-    allocated: Resources
-    applications: tuple[AppId, ...]
-    max: Resources
-    max_applications: int
-    children: tuple["QueueUsage", ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageReport:
-    """All that a user or a group has (spec § 10).
-
-    `groups` has every application that counts, and the group that it counts for, empty for none.
-    """
-
-    name: str
-    groups: Mapping[AppId, str]
-    queues: QueueUsage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

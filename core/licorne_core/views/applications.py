@@ -8,14 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from licorne_core.messages.reports import AskLogEntry, AskReport, ReservationReport
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import TaskGroup
 from licorne_core.model.apps.groups import AskGroup, group_key
 from licorne_core.model.apps.requests import SHOWN_AS_ASKS, Place, Request, RequestState
 from licorne_core.model.apps.usage import most_allocated
 from licorne_core.partitions.partition import Partition
-from licorne_core.values.asks import Allocation
+from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath
 from licorne_core.values.resources import Resources
@@ -24,7 +23,7 @@ from licorne_core.values.timers import Due, Timer
 from licorne_core.views.explain import why_stopped
 from licorne_core.views.fields import Moment, Of
 from licorne_core.views.in_order import InOrder
-from licorne_core.views.nodes import reservation_report
+from licorne_core.views.nodes import ReservationReport, reservation_report
 
 
 def applications_of(
@@ -67,6 +66,36 @@ def find_application(partition: Partition, app_id: str) -> Application:
         if app is not None:
             return app
     raise NotFound(f"application {shown(app_id)} not found")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskLogEntry:
+    """A reason for passing over an ask: last time, and number of times."""
+
+    message: str
+    last_time: Moment
+    count: int
+
+
+@dataclass(slots=True)
+class AskReport:
+    """An ask without an allocation known to the RM (spec §§ 6.5, 8.5, 8.12, 8.13, 9.2).
+
+    `reserved_node` is kept free for it; it has room on `assumed_node`, about which the RM is being
+    asked; `replaces` is the placeholder that it is to replace. Each is empty for none.
+    `triggered_preemption`: victims were stopped for it. Never changed after it was made; not
+    frozen, because an application may have a hundred thousand, and freezing doubles the cost.
+    """
+
+    ask: Ask
+    request_time: Moment
+    allocation_log: tuple[AskLogEntry, ...]
+    scheduling_attempted: bool
+    triggered_scale_up: bool
+    reserved_node: str
+    assumed_node: str
+    replaces: str
+    triggered_preemption: bool
 
 
 _group = Of[TaskGroup]()

@@ -5,14 +5,11 @@ from contextlib import suppress
 from itertools import chain
 
 from licorne_core.messages.reports import (
-    AskReport,
     Census,
     Explanation,
     OutstandingShape,
     PlacementReport,
-    ReservationReport,
     RmReport,
-    UsageReport,
 )
 from licorne_core.partitions.registry import Registry
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord
@@ -23,6 +20,7 @@ from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName,
 from licorne_core.values.rm_caps import RmCaps
 from licorne_core.views.applications import (
     AppReport,
+    AskReport,
     allocations_of,
     app_detail,
     app_names,
@@ -38,6 +36,7 @@ from licorne_core.views.explain import explain, explain_preempted
 from licorne_core.views.in_order import InOrder
 from licorne_core.views.nodes import (
     NodeReport,
+    ReservationReport,
     allocations_on,
     find_node,
     first_reservations,
@@ -62,7 +61,7 @@ from licorne_core.views.queues import (
     queue_subtree,
 )
 from licorne_core.views.standing import Standing, standing
-from licorne_core.views.usage import usage_report
+from licorne_core.views.usage import UsageReport, usage_report
 
 
 class PartitionViews:

@@ -4,19 +4,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from licorne_core.messages.reports import ReservationReport
 from licorne_core.model.apps.requests import SHOWN_AS_ASKS, Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.nodes.sorting import utilization
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import NotFound, shown
-from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName
-from licorne_core.values.reservations import NO_REASON, Reservation
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath
+from licorne_core.values.reservations import NO_REASON, HolderReason, Reservation
 from licorne_core.values.resources import Resources
 from licorne_core.values.runs import RUN, in_runs
 from licorne_core.views.explain import why_stopped, why_waits
-from licorne_core.views.fields import Of
+from licorne_core.views.fields import Moment, Of
 
 
 def find_node(partition: Partition, node_id: str) -> Node:
@@ -25,6 +24,27 @@ def find_node(partition: Partition, node_id: str) -> Node:
     if node is None:
         raise NotFound(f"node {shown(node_id)} not found")
     return node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationReport:
+    """Room on a node is kept for an ask since `time`; a `required` one may go to no other node.
+
+    `kept` are the amounts that others leave free there, or all of the node if it is `exclusive`.
+    Since `idle_since` the ask could not have the node if it were empty, as reviews found; 0 if it
+    could. `reason` is its obstacle, on request.
+    """
+
+    node_id: NodeId
+    app_id: AppId
+    key: AllocationKey
+    queue: QueuePath
+    time: Moment
+    required: bool
+    kept: Resources
+    exclusive: bool
+    idle_since: Moment
+    reason: HolderReason
 
 
 _of = Of[Node]()

@@ -1,8 +1,8 @@
 """Usage of users and groups, for readers (spec §§ 10, 12.4)."""
 
 from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
 
-from licorne_core.messages.reports import QueueUsage, UsageReport
 from licorne_core.model.apps.application import Application
 from licorne_core.model.trackers import Tracker
 from licorne_core.partitions.partition import Partition
@@ -15,6 +15,33 @@ STEP = 500
 """Queues and applications that are looked at before the reader may pause."""
 
 _ROOT = QueuePath("root")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueUsage:
+    """Usage and limit of a user or a group in one queue and below.
+
+    `max` is empty and `max_applications` 0 where there is no limit.
+    """
+
+    path: QueuePath
+    allocated: Resources
+    applications: tuple[AppId, ...]
+    max: Resources
+    max_applications: int
+    children: tuple["QueueUsage", ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageReport:
+    """All that a user or a group has (spec § 10).
+
+    `groups` has every application that counts, and the group that it counts for, empty for none.
+    """
+
+    name: str
+    groups: Mapping[AppId, str]
+    queues: QueueUsage
 
 
 def usage_report(partition: Partition, kind: str, name: str) -> Iterator[UsageReport | None]:

@@ -1,11 +1,11 @@
 """Applications, asks and allocations in REST (spec § 12.4, corrected by § 14)."""
 
-from licorne_core.messages.reports import AskReport
 from licorne_core.model.apps.states import AppState
-from licorne_core.values.asks import Allocation, Ask
+from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.views import Views
-from licorne_core.views.applications import AppReport, TaskGroupReport
+from licorne_core.views.applications import AppReport, AskLogEntry, AskReport, TaskGroupReport
+from licorne_core.views.fields import Source
 from licorne_server.http.stream import JsonObject, Rows, array_of
 from licorne_server.http.units import milliseconds, point_in_time, rest_form, rest_name
 from licorne_server.wire.responses import nanoseconds
@@ -91,23 +91,7 @@ _application = rest_form(
 
 def ask_json(common: JsonObject, report: AskReport) -> JsonObject:
     """An ask without an allocation; `common` is what all of its application have in common."""
-    ask = report.ask
-    return {
-        **_request_json(ask, report.request_time),
-        **common,
-        "requiredNodeId": ask.ask_class.required_node or "",
-        "allocationLog": [
-            {
-                "message": entry.message,
-                "lastOccurrence": nanoseconds(entry.last_time),
-                "count": entry.count,
-            }
-            for entry in report.allocation_log
-        ],
-        "triggeredPreemption": report.triggered_preemption,
-        "triggeredScaleUp": report.triggered_scale_up,
-        "schedulingAttempted": report.scheduling_attempted,
-    }
+    return {**_ask(report), **common}
 
 
 def allocation_json(common: JsonObject, allocation: Allocation, stopping: str = "") -> JsonObject:
@@ -115,29 +99,37 @@ def allocation_json(common: JsonObject, allocation: Allocation, stopping: str = 
 
     `stopping` is the reason of a stop requested from the RM, and empty without one.
     """
-    waited = allocation.allocation_time - allocation.request_time
-    return {
-        **_request_json(allocation.ask, allocation.request_time),
-        **common,
-        "nodeId": allocation.node_id,
-        "allocationTime": nanoseconds(allocation.allocation_time),
-        "allocationDelay": nanoseconds(waited),
-        "placeholderUsed": allocation.placeholder_used,
-        "preempted": stopping == "preempted",
-        "stopping": stopping,
-    }
+    stop = {"preempted": stopping == "preempted", "stopping": stopping}
+    return {**_allocation(allocation), **common, **stop}
 
 
-def _request_json(ask: Ask, request_time: float) -> JsonObject:
-    """Common fields of asks and allocations. The priority is a text, as in the older core."""
-    return {
-        "allocationKey": ask.key,
-        "applicationId": ask.app_id,
-        "allocationTags": dict(ask.tags),
-        "requestTime": nanoseconds(request_time),
-        "resource": dict(ask.ask_class.resources),
-        "priority": str(ask.priority),
-        "placeholder": ask.placeholder,
-        "taskGroupName": ask.task_group,
-        "originator": ask.originator,
-    }
+_ASKED: dict[str, Source] = {
+    "allocationKey": "ask.key",
+    "applicationId": "ask.app_id",
+    "allocationTags": ("ask.tags", dict),
+    "requestTime": ("request_time", nanoseconds),
+    "resource": ("ask.ask_class.resources", dict),
+    # A text, as in the older core.
+    "priority": ("ask.priority", str),
+    "placeholder": "ask.placeholder",
+    "taskGroupName": "ask.task_group",
+    "originator": "ask.originator",
+}
+_log_entry = rest_form(AskLogEntry, {"lastOccurrence": "last_time"})
+_ask = rest_form(
+    AskReport,
+    {
+        **_ASKED,
+        "requiredNodeId": ("ask.ask_class.required_node", lambda node_id: node_id or ""),
+        "allocationLog": ("allocation_log", lambda log: list(map(_log_entry, log))),
+    },
+    without="reserved_node assumed_node replaces",
+)
+_allocation = rest_form(
+    Allocation,
+    {
+        **_ASKED,
+        "allocationTime": ("allocation_time", nanoseconds),
+        "allocationDelay": lambda of: nanoseconds(of.allocation_time - of.request_time),
+    },
+)

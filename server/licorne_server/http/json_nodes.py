@@ -2,15 +2,13 @@
 
 from functools import partial
 
-from licorne_core.messages.reports import ReservationReport
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath
 from licorne_core.views import Views
-from licorne_core.views.nodes import NodeReport
+from licorne_core.views.nodes import NodeReport, ReservationReport
 from licorne_server.http.json_apps import allocation_json
 from licorne_server.http.stream import JsonObject, Rows, array_of
 from licorne_server.http.units import percentages, rest_form, rest_name
-from licorne_server.wire.responses import nanoseconds
 
 HOSTNAME = "si/hostname"
 RACKNAME = "si/rackname"
@@ -53,21 +51,22 @@ class _Queues:
 
 def reservation_json(found: ReservationReport | None) -> JsonObject | None:
     """A reservation: its ask, its amounts, and the ask's blocker."""
-    if found is None:
-        return None
-    return {
-        "allocationKey": found.key,
-        "applicationId": found.app_id,
-        "queueName": found.queue,
-        "time": nanoseconds(found.time),
-        "required": found.required,
-        "exclusive": found.exclusive,
-        "resource": dict(found.kept),
-        "idleSince": nanoseconds(found.idle_since),
-        "reasonCode": found.reason.code,
-        "reason": found.reason.text,
-        "lacks": dict(found.reason.lacks),
-    }
+    return None if found is None else _reservation(found)
+
+
+_reservation = rest_form(
+    ReservationReport,
+    {
+        "allocationKey": "key",
+        "applicationId": "app_id",
+        "queueName": "queue",
+        "resource": "kept",
+        "reasonCode": "reason.code",
+        "reason": "reason.text",
+        "lacks": ("reason.lacks", dict),
+    },
+    without="node_id",
+)
 
 
 def _node_json(views: Views, queues: _Queues, node: NodeReport) -> JsonObject:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from licorne_core.messages.reports import QueueUsage, UsageReport
 from licorne_core.views import Views
+from licorne_core.views.usage import QueueUsage, UsageReport
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import (
     JsonObject,
@@ -18,7 +18,7 @@ from licorne_server.http.stream import (
     send_json,
     slice_for,
 )
-from licorne_server.http.units import partition_named
+from licorne_server.http.units import partition_named, rest_form
 
 _Show = Callable[[UsageReport], JsonObject]
 
@@ -89,11 +89,16 @@ def _group(report: UsageReport) -> JsonObject:
 
 
 def _queue(usage: QueueUsage) -> JsonObject:
-    return {
-        "queuePath": usage.path,
-        "resourceUsage": dict(usage.allocated),
-        "runningApplications": array_of(usage.applications),
-        "maxResources": dict(usage.max),
-        "maxApplications": usage.max_applications,
-        "children": Rows(usage.children, _queue),
-    }
+    return {**_usage(usage), "children": Rows(usage.children, _queue)}
+
+
+_usage = rest_form(
+    QueueUsage,
+    {
+        "queuePath": "path",
+        "resourceUsage": "allocated",
+        "runningApplications": ("applications", array_of),
+        "maxResources": "max",
+    },
+    without="children",
+)

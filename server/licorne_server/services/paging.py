@@ -7,11 +7,11 @@ from typing import Generic, TypeVar
 
 from google.protobuf.message import Message
 
-from licorne_core.messages.reports import ReservationReport
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
+from licorne_core.views.nodes import ReservationReport
 from licorne_core.views.queues import QueueReport
 from licorne_server.fair import TimeSlices
 from licorne_server.wire.errors import CallError, invalid_argument

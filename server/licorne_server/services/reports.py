@@ -22,24 +22,18 @@ from licorne_core.messages.reasons import (
     StateCheck,
     StoppedQueueCheck,
 )
-from licorne_core.messages.reports import (
-    AskReport,
-    Explanation,
-    OutstandingShape,
-    QueueUsage,
-    ReservationReport,
-    UsageReport,
-)
+from licorne_core.messages.reports import Explanation, OutstandingShape
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord, QueueNumbers
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.reservations import HolderReason
 from licorne_core.values.resources import Resources, clamp
-from licorne_core.views.applications import AppReport, TaskGroupReport
+from licorne_core.views.applications import AppReport, AskLogEntry, AskReport, TaskGroupReport
 from licorne_core.views.fields import Moment, Source, Unit, renamed
-from licorne_core.views.nodes import NodeReport
+from licorne_core.views.nodes import NodeReport, ReservationReport
 from licorne_core.views.partitions import PartitionReport
 from licorne_core.views.queues import QueueReport
+from licorne_core.views.usage import QueueUsage, UsageReport
 from licorne_server.wire.responses import nanoseconds
 
 M = TypeVar("M", bound=Message)
@@ -89,6 +83,82 @@ application_message = _filled(
         "allocations": None,
     },
 )
+_ASKED: Mapping[str, Source] = {
+    "allocation_key": "ask.key",
+    "application_id": "ask.app_id",
+    "resources": ("ask.ask_class.resources", amounts),
+    "priority": "ask.priority",
+    "tags": "ask.tags",
+    "placeholder": "ask.placeholder",
+    "task_group": "ask.task_group",
+}
+_log_message = _filled(pb.AllocationLogEntry, AskLogEntry)
+ask_message = _filled(
+    pb.Ask,
+    AskReport,
+    {
+        **_ASKED,
+        "allocation_log": lambda report: map(_log_message, report.allocation_log),
+        "required_node": ("ask.ask_class.required_node", lambda node_id: node_id or ""),
+    },
+)
+_allocation_message = _filled(
+    pb.Allocation,
+    Allocation,
+    {
+        **_ASKED,
+        "request_time": ("request_time", nanoseconds),
+        "allocation_time": ("allocation_time", nanoseconds),
+        "stopping": None,
+    },
+)
+
+
+def allocation_message(allocation: Allocation, stopping: str) -> pb.Allocation:
+    """One allocation; `stopping` is the reason of a stop requested from the RM, if any."""
+    message = _allocation_message(allocation)
+    message.stopping = stopping
+    return message
+
+
+_preemption_queue = _filled(pb.PreemptionQueue, QueueNumbers)
+_preemption_message = _filled(
+    pb.Preemption,
+    PreemptionRecord,
+    {
+        "partition": None,
+        "application_id": "app_id",
+        "allocation_key": "key",
+        "time": ("time", nanoseconds),
+        "rule": "rule.value",
+        "beneficiary_application_id": "beneficiary_app_id",
+        "beneficiary_allocation_key": "beneficiary_key",
+        "victim_queue": ("victim_queue", _preemption_queue),
+        "beneficiary_queue": (
+            "beneficiary_queue",
+            lambda queue: queue and _preemption_queue(queue),
+        ),
+        "released_time": ("released_time", nanoseconds),
+    },
+)
+
+
+def preemption_message(partition: PartitionName, record: PreemptionRecord) -> pb.Preemption:
+    """One victim of preemption, with its preemptor or the reason."""
+    message = _preemption_message(record)
+    message.partition = partition
+    return message
+
+
+def _reason_message(reason: HolderReason) -> pb.HolderReason:
+    return pb.HolderReason(code=reason.code, message=reason.text, lacks=amounts(reason.lacks))
+
+
+reservation_message = _filled(
+    pb.Reservation,
+    ReservationReport,
+    {"application_id": "app_id", "allocation_key": "key", "reason": ("reason", _reason_message)},
+)
 _node_message = _filled(
     pb.Node, NodeReport, {"reservation_count": "reserved", "reservations": None}
 )
@@ -101,103 +171,17 @@ def node_message(report: NodeReport, reservations: Iterable[ReservationReport]) 
     return message
 
 
-def ask_message(report: AskReport) -> pb.Ask:
-    """One ask that the RM has no allocation for yet."""
-    ask = report.ask
-    return pb.Ask(
-        allocation_key=ask.key,
-        application_id=ask.app_id,
-        resources=amounts(ask.ask_class.resources),
-        priority=ask.priority,
-        request_time=nanoseconds(report.request_time),
-        tags=ask.tags,
-        allocation_log=[
-            pb.AllocationLogEntry(
-                message=entry.message, last_time=nanoseconds(entry.last_time), count=entry.count
-            )
-            for entry in report.allocation_log
-        ],
-        scheduling_attempted=report.scheduling_attempted,
-        triggered_scale_up=report.triggered_scale_up,
-        reserved_node=report.reserved_node,
-        assumed_node=report.assumed_node,
-        required_node=ask.ask_class.required_node or "",
-        placeholder=ask.placeholder,
-        task_group=ask.task_group,
-        replaces=report.replaces,
-        triggered_preemption=report.triggered_preemption,
-    )
-
-
-def allocation_message(allocation: Allocation, stopping: str) -> pb.Allocation:
-    """One allocation; `stopping` is the reason of a stop requested from the RM, if any."""
-    ask = allocation.ask
-    return pb.Allocation(
-        allocation_key=ask.key,
-        application_id=ask.app_id,
-        node_id=allocation.node_id,
-        resources=amounts(ask.ask_class.resources),
-        priority=ask.priority,
-        request_time=nanoseconds(allocation.request_time),
-        allocation_time=nanoseconds(allocation.allocation_time),
-        tags=ask.tags,
-        placeholder=ask.placeholder,
-        task_group=ask.task_group,
-        placeholder_used=allocation.placeholder_used,
-        stopping=stopping,
-    )
-
-
-def preemption_message(partition: PartitionName, record: PreemptionRecord) -> pb.Preemption:
-    """One victim of preemption, with its preemptor or the reason."""
-    queue = record.beneficiary_queue
-    return pb.Preemption(
-        partition=partition,
-        application_id=record.app_id,
-        allocation_key=record.key,
-        node_id=record.node_id,
-        resources=amounts(record.resources),
-        priority=record.priority,
-        time=nanoseconds(record.time),
-        rule=record.rule.value,
-        beneficiary_application_id=record.beneficiary_app_id,
-        beneficiary_allocation_key=record.beneficiary_key,
-        beneficiary_priority=record.beneficiary_priority,
-        victim_queue=_preemption_queue_message(record.victim_queue),
-        beneficiary_queue=None if queue is None else _preemption_queue_message(queue),
-        released_time=nanoseconds(record.released_time),
-    )
-
-
-def _preemption_queue_message(numbers: QueueNumbers) -> pb.PreemptionQueue:
-    return pb.PreemptionQueue(
-        path=numbers.path,
-        guaranteed=amounts(numbers.guaranteed),
-        max=amounts(numbers.max),
-        allocated=amounts(numbers.allocated),
-        preempting=amounts(numbers.preempting),
-        promised=amounts(numbers.promised),
-    )
-
-
-def reservation_message(report: ReservationReport) -> pb.Reservation:
-    """One reserved node, and its ask."""
-    return pb.Reservation(
-        node_id=report.node_id,
-        application_id=report.app_id,
-        allocation_key=report.key,
-        time=nanoseconds(report.time),
-        required=report.required,
-        queue=report.queue,
-        kept=amounts(report.kept),
-        exclusive=report.exclusive,
-        idle_since=nanoseconds(report.idle_since),
-        reason=_reason_message(report.reason),
-    )
-
-
-def _reason_message(reason: HolderReason) -> pb.HolderReason:
-    return pb.HolderReason(code=reason.code, message=reason.text, lacks=amounts(reason.lacks))
+_queue_usage = renamed(
+    QueueUsage,
+    {
+        "queue": "path",
+        "allocated": "allocated",
+        "running_applications": "applications",
+        "max": "max",
+        "max_applications": "max_applications",
+    },
+    _UNITS,
+)
 
 
 def usage_messages(reports: Iterable[UsageReport | None]) -> Iterator[pb.Usage | None]:
@@ -206,34 +190,23 @@ def usage_messages(reports: Iterable[UsageReport | None]) -> Iterator[pb.Usage |
         if report is None:
             yield None
             continue
-        message = pb.Usage(name=report.name)
+        message = pb.Usage(name=report.name, root=pb.QueueUsage(**_queue_usage(report.queues)))
         for app_id, group in report.groups.items():
             message.application_groups[app_id] = group
             yield None
-        for _ in _fill_usage(message.root, report.queues):
+        for _ in _add_below(message.root, report.queues):
             yield None
         yield message
 
 
-def _fill_usage(message: pb.QueueUsage, usage: QueueUsage) -> Iterator[None]:
-    """Fill a message queue by queue."""
-    message.queue = usage.path
-    message.allocated.update(amounts(usage.allocated))
-    message.running_applications.extend(usage.applications)
-    message.max.update(amounts(usage.max))
-    message.max_applications = usage.max_applications
+def _add_below(message: pb.QueueUsage, usage: QueueUsage) -> Iterator[None]:
+    """Add the queues below, one by one."""
     yield
     for child in usage.children:
-        yield from _fill_usage(message.children.add(), child)
+        yield from _add_below(message.children.add(**_queue_usage(child)), child)
 
 
-def outstanding_message(shape: OutstandingShape) -> pb.OutstandingShape:
-    """One size of asks that need a larger cluster."""
-    return pb.OutstandingShape(
-        resources=amounts(shape.resources),
-        count=shape.count,
-        queues={str(path): count for path, count in shape.queues.items()},
-    )
+outstanding_message = _filled(pb.OutstandingShape, OutstandingShape)
 
 
 def explain_message(report: Explanation) -> pb.ExplainResponse:

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from licorne_core.messages.commands import PredicatePolicy
-from licorne_core.messages.reports import AskLogEntry
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.runs import RUN
+from licorne_core.views.applications import AskLogEntry
 from support.core.builders import (
     app,
     apps,

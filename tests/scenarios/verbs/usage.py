@@ -1,8 +1,8 @@
 """``usage user|group NAME [partition=P]``: what somebody has, queue by queue."""
 
-from licorne_core.messages.reports import QueueUsage
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
+from licorne_core.views.usage import QueueUsage
 from scenarios.printing import amounts, maximum
 from scenarios.stage import Line, Stage
 from support.core.steps import last

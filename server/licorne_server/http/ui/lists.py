@@ -5,11 +5,11 @@ from typing import TypeVar
 
 from aiohttp import web
 
-from licorne_core.messages.reports import AskReport
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.views import InOrder, Views
+from licorne_core.views.applications import AskReport
 from licorne_server.http.json_apps import allocation_json, ask_json
 from licorne_server.http.routes import APP_STATES
 from licorne_server.http.sources import Sources

@@ -7,15 +7,16 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from licorne_core.messages.reports import QueueUsage, ReservationReport, RmReport, UsageReport
+from licorne_core.messages.reports import RmReport
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord
 from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.rm_caps import RmCaps, RmCounts
 from licorne_core.views.applications import AppReport, TaskGroupReport
 from licorne_core.views.fields import Moment, Source, renamed
-from licorne_core.views.nodes import NodeReport
+from licorne_core.views.nodes import NodeReport, ReservationReport
 from licorne_core.views.partitions import PartitionReport
 from licorne_core.views.queues import QueueReport
+from licorne_core.views.usage import QueueUsage, UsageReport
 from licorne_server.http.stream import JsonObject, Rows, Verbatim
 from licorne_server.http.units import milliseconds
 
@@ -139,18 +140,13 @@ _detail = _row(
 )
 
 
-def reservation_row(reservation: ReservationReport) -> JsonObject:
-    """A reservation: its node, its ask, its amounts, and the ask's blocker."""
-    return {
-        "node": reservation.node_id,
-        "application": reservation.app_id,
-        "key": reservation.key,
-        "queue": reservation.queue,
-        "time": milliseconds(reservation.time),
-        "required": reservation.required,
-        "kept": dict(reservation.kept),
-        "reason": reservation.reason.text,
-    }
+reservation_row = _row(
+    ReservationReport,
+    "key queue time required kept",
+    node="node_id",
+    application="app_id",
+    reason="reason.text",
+)
 
 
 def node_row(node: NodeReport, reservations: Iterable[ReservationReport]) -> JsonObject:
@@ -183,17 +179,15 @@ def heat_row(node: NodeReport, resources: tuple[str, ...]) -> list[object]:
     return row
 
 
-def usage_row(usage: UsageReport) -> JsonObject:
-    """A user or a group in a list: its usage in all queues together."""
-    root = usage.queues
-    return {
-        "name": usage.name,
-        "applications": len(usage.groups),
-        "running": len(root.applications),
-        "allocated": dict(root.allocated),
-        "max": dict(root.max),
-        "maxApplications": root.max_applications,
-    }
+usage_row = _row(
+    UsageReport,
+    "name",
+    applications=("groups", len),
+    running=("queues.applications", len),
+    allocated="queues.allocated",
+    max="queues.max",
+    maxApplications="queues.max_applications",
+)
 
 
 def usage_detail(usage: UsageReport) -> JsonObject:
@@ -216,32 +210,31 @@ def _pairs(groups: Mapping[AppId, str]) -> Iterator[str]:
 
 def _queues_of(usage: QueueUsage) -> Iterator[JsonObject]:
     """Usage in a queue, and in each below it."""
-    yield {
-        "queue": usage.path,
-        "allocated": dict(usage.allocated),
-        "running": len(usage.applications),
-        "max": dict(usage.max),
-        "maxApplications": usage.max_applications,
-    }
+    yield _queue_usage(usage)
     for child in usage.children:
         yield from _queues_of(child)
 
 
-def preemption_row(record: PreemptionRecord) -> JsonObject:
-    """A victim of preemption, with its preemptor or the reason."""
-    queue = record.beneficiary_queue
-    return {
-        "number": record.number,
-        "application": record.app_id,
-        "key": record.key,
-        "node": record.node_id,
-        "resources": dict(record.resources),
-        "priority": record.priority,
-        "rule": record.rule.value,
-        "time": milliseconds(record.time),
-        "released": milliseconds(record.released_time),
-        "queue": record.victim_queue.path,
-        "forApplication": record.beneficiary_app_id,
-        "forKey": record.beneficiary_key,
-        "forQueue": "" if queue is None else queue.path,
-    }
+_queue_usage = _row(
+    QueueUsage,
+    "allocated max",
+    queue="path",
+    running=("applications", len),
+    maxApplications="max_applications",
+)
+
+
+preemption_row = _row(
+    PreemptionRecord,
+    "number key priority",
+    application="app_id",
+    node="node_id",
+    resources=("resources", dict),
+    rule="rule.value",
+    time=("time", milliseconds),
+    released=("released_time", milliseconds),
+    queue="victim_queue.path",
+    forApplication="beneficiary_app_id",
+    forKey="beneficiary_key",
+    forQueue=lambda record: (record.beneficiary_queue and record.beneficiary_queue.path) or "",
+)
