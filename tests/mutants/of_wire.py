@@ -90,4 +90,11 @@ WIRE = (
         "a server whose engine has ended exits as if it had been told to",
         ("test_watchdog",),
     ),
+    Defect(
+        "a-report-that-goes-on",
+        "_copied",
+        returns("get(thing) or {}"),
+        "a report shows usage of later moments than its own",
+        ("views/test_fields",),
+    ),
 )

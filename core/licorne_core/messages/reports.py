@@ -9,28 +9,8 @@ from dataclasses import dataclass, field
 
 from licorne_core.config.schema import PlacementRuleConfig
 from licorne_core.messages.reasons import Check
-from licorne_core.values.ids import AppId, NodeId, PartitionName, QueuePath, RmId
+from licorne_core.values.ids import AppId, PartitionName, QueuePath
 from licorne_core.values.resources import Resources
-from licorne_core.values.rm_caps import RmCounts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RmReport:
-    """A registered RM and its configuration."""
-
-    rm_id: RmId
-    version: str
-    policy_group: str
-    build_info: Mapping[str, str]
-    registered_time: float
-    session: int
-    partitions: tuple[PartitionName, ...]
-    config: str
-    checksum: str
-    extra_config: Mapping[str, str]
-    failed_nodes: tuple[NodeId, ...]
-    """Nodes that came for a partition that is not there, and have not come again since."""
-    counts: RmCounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

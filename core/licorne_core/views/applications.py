@@ -98,8 +98,8 @@ class AskReport:
     triggered_preemption: bool
 
 
-_group = Of[TaskGroup]()
-_of = Of[Application]()
+_group = Of[TaskGroup, None]()
+_of = Of[Application, Partition]()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,10 +163,8 @@ class AppReport:
     """``Soft`` or ``Hard``; empty for an application without a gang."""
     placeholder_deadline: Moment = _of.within(lambda app, here: _placeholder_deadline(here, app))
     """Time at which its placeholders time out; 0.0 while no time is running."""
-    task_groups: tuple[TaskGroupReport, ...] = _of.within(
-        lambda app, here: tuple(
-            _task_group_report(group, here) for group in app.gang.groups.values()
-        )
+    task_groups: tuple[TaskGroupReport, ...] = _of(
+        lambda app: tuple(_task_group_report(group, None) for group in app.gang.groups.values())
     )
     asks: Sequence[AskReport] = ()
     allocations: Sequence[Allocation] = ()

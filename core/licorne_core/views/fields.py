@@ -10,9 +10,8 @@ from functools import partial
 from operator import attrgetter
 from typing import Annotated, Any, Generic, TypeVar, cast, get_origin, get_type_hints
 
-from licorne_core.partitions.partition import Partition
-
 S = TypeVar("S")
+C = TypeVar("C")
 R = TypeVar("R")
 T = TypeVar("T")
 
@@ -24,22 +23,22 @@ Source = str | tuple[str, Unit] | Callable[[Any], object]
 """A field or what is inside (``ask.key``), the same in a unit, or a function of the report."""
 
 
-class Of(Generic[S]):
-    """The readers of a table, for things of one class."""
+class Of(Generic[S, C]):
+    """The readers of a table, for things of one class, each in its context: mostly its partition."""
 
     def __call__(self, read: Callable[[S], T]) -> T:
         """A field that is read from the thing."""
         return cast(T, field(metadata={"read": read}))
 
-    def within(self, read: Callable[[S, Partition], T]) -> T:
-        """A field that is read from the thing and its partition."""
+    def within(self, read: Callable[[S, C], T]) -> T:
+        """A field that is read from the thing and its context."""
         return cast(T, field(metadata={"within": read}))
 
-    def table(self, report: type[R]) -> Callable[[S, Partition], R]:
+    def table(self, report: type[R]) -> Callable[[S, C], R]:
         """The function that makes a report; a field with a default keeps it."""
-        hints = get_type_hints(report, include_extras=True)
+        types = types_of(report)
         own: list[tuple[Callable[..., None], Callable[[Any], Any]]] = []
-        within: list[tuple[Callable[..., None], Callable[[Any, Partition], Any]]] = []
+        within: list[tuple[Callable[..., None], Callable[[Any, C], Any]]] = []
         for item in fields(cast(Any, report)):
             put = vars(report)[item.name].__set__  # past the class, which is frozen
             if item.default is not MISSING:
@@ -48,15 +47,15 @@ class Of(Generic[S]):
                 within.append((put, item.metadata["within"]))
             else:
                 get = item.metadata.get("read") or attrgetter(item.name)
-                is_amounts = "read" not in item.metadata and get_origin(hints[item.name]) is Mapping
+                is_amounts = "read" not in item.metadata and get_origin(types[item.name]) is Mapping
                 own.append((put, partial(_copied, get) if is_amounts else get))
 
-        def made(thing: S, partition: Partition) -> R:
+        def made(thing: S, context: C) -> R:
             new = object.__new__(report)
             for put, get in own:
                 put(new, get(thing))
             for put, find in within:
-                put(new, find(thing, partition))
+                put(new, find(thing, context))
             return new
 
         return made
@@ -68,6 +67,12 @@ def _given(value: T, _: object) -> T:
 
 def _copied(get: Callable[[S], Mapping[str, T] | None], thing: S) -> dict[str, T]:
     return dict(get(thing) or {})
+
+
+def types_of(report: type) -> dict[str, Any]:
+    """The types of the fields; None where the class is compiled and does not have it."""
+    hints = get_type_hints(report, include_extras=True)
+    return {item.name: hints.get(item.name) for item in fields(report)}
 
 
 def renamed(
@@ -83,20 +88,20 @@ def renamed(
     Raises:
         AttributeError: the report has no such field.
     """
-    hints = get_type_hints(report, include_extras=True)
+    types = types_of(report)
     read: dict[str, str] = {}
     converted: dict[str, Unit] = {}
     computed: dict[str, Callable[[R], object]] = {}
     for name, source in names.items():
         if callable(source):
             computed[name] = source
-            read[name] = next(iter(hints))  # keeps the place of the name
+            read[name] = next(iter(types))  # keeps the place of the name
             continue
         known, unit = source if isinstance(source, tuple) else (source, None)
-        if known.partition(".")[0] not in hints:
+        if known.partition(".")[0] not in types:
             raise AttributeError(f"{name}: {report.__name__} has no field {known}")
         read[name] = known
-        unit = unit or units.get(hints.get(known))
+        unit = unit or units.get(types.get(known))
         if unit is not None:
             converted[name] = unit
     get = attrgetter(*read.values())

@@ -4,13 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
 
-from licorne_core.messages.reports import (
-    Census,
-    Explanation,
-    OutstandingShape,
-    PlacementReport,
-    RmReport,
-)
+from licorne_core.messages.reports import Census, Explanation, OutstandingShape, PlacementReport
 from licorne_core.partitions.registry import Registry
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord
 from licorne_core.values.asks import Allocation
@@ -49,6 +43,7 @@ from licorne_core.views.outstanding import outstanding_shapes
 from licorne_core.views.outstanding_scan import scan
 from licorne_core.views.partitions import (
     PartitionReport,
+    RmReport,
     partition_report,
     placement_report,
     rm_report,

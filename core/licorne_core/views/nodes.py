@@ -47,7 +47,7 @@ class ReservationReport:
     reason: HolderReason
 
 
-_of = Of[Node]()
+_of = Of[Node, Partition]()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,33 +3,45 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from licorne_core.messages.reports import PlacementReport, RmReport
+from licorne_core.messages.reports import PlacementReport
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
-from licorne_core.values.ids import PartitionName, RmId, bare_partition
+from licorne_core.values.ids import NodeId, PartitionName, RmId, bare_partition
 from licorne_core.values.resources import Resources
+from licorne_core.values.rm_caps import RmCounts
 from licorne_core.views.fields import Moment, Of
+
+_of_rm = Of[Rm, None]()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RmReport:
+    """A registered RM and its configuration."""
+
+    rm_id: RmId
+    version: str
+    policy_group: str
+    build_info: Mapping[str, str]
+    registered_time: Moment
+    session: int
+    partitions: tuple[PartitionName, ...] = _of_rm(lambda rm: tuple(rm.partitions))
+    config: str = _of_rm(lambda rm: rm.configuration.text)
+    checksum: str = _of_rm(lambda rm: rm.configuration.checksum)
+    extra_config: Mapping[str, str]
+    failed_nodes: tuple[NodeId, ...] = _of_rm(lambda rm: tuple(rm.failed_nodes))
+    """Nodes that came for a partition that is not there, and have not come again since."""
+    counts: RmCounts = _of_rm(lambda rm: rm.holdings.counts(len(rm.partitions)))
+
+
+_rm_report = _of_rm.table(RmReport)
 
 
 def rm_report(rm: Rm) -> RmReport:
-    """Report an RM and its configuration."""
-    return RmReport(
-        rm_id=rm.rm_id,
-        version=rm.version,
-        policy_group=rm.policy_group,
-        build_info=dict(rm.build_info),
-        registered_time=rm.registered_time,
-        session=rm.session,
-        partitions=tuple(rm.partitions),
-        config=rm.configuration.text,
-        checksum=rm.configuration.checksum,
-        extra_config=dict(rm.extra_config),
-        failed_nodes=tuple(rm.failed_nodes),
-        counts=rm.holdings.counts(len(rm.partitions)),
-    )
+    """Report an RM."""
+    return _rm_report(rm, None)
 
 
-_of = Of[Partition]()
+_of = Of[Partition, None]()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +80,7 @@ _partition_report = _of.table(PartitionReport)
 
 def partition_report(partition: Partition) -> PartitionReport:
     """Report a partition."""
-    return _partition_report(partition, partition)
+    return _partition_report(partition, None)
 
 
 def placement_report(partition: Partition) -> PlacementReport:

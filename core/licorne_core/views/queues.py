@@ -15,7 +15,7 @@ from licorne_core.values.resources import Resources
 from licorne_core.values.runs import in_runs
 from licorne_core.views.fields import Moment, Of, Span
 
-_of = Of[Queue]()
+_of = Of[Queue, Partition]()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

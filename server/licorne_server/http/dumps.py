@@ -11,10 +11,10 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from licorne_core.messages.reports import RmReport
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
+from licorne_core.views.partitions import RmReport
 from licorne_server.configurations.thread import Origin
 from licorne_server.http import json_apps, json_cluster, json_config, json_nodes, json_queues
 from licorne_server.http.dashboard import history_of_applications, history_of_containers

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from aiohttp import web
 
 from licorne_core.messages.commands import Hold
-from licorne_core.messages.reports import RmReport
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Concern, Views
+from licorne_core.views.partitions import RmReport
 from licorne_server.http.sources import Sources, Status
 from licorne_server.http.stream import TIME_SLICES, JsonObject, reader_of, send, sliced
 from licorne_server.http.units import rms_named

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 from licorne_core.config.name_list import NameList
 from licorne_core.config.schema import FilterConfig, PlacementRuleConfig
-from licorne_core.messages.reports import PlacementReport, RmReport
+from licorne_core.messages.reports import PlacementReport
 from licorne_core.model.apps.states import AppState
 from licorne_core.values.ids import PartitionName, rm_of
 from licorne_core.values.rule_kinds import RULES
 from licorne_core.views import Views
-from licorne_core.views.partitions import PartitionReport
+from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_server.http.stream import JsonObject, Rows
 from licorne_server.http.units import percentages, rest_name
 from licorne_server.wire.responses import nanoseconds

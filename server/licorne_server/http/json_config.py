@@ -4,8 +4,8 @@ import yaml
 from yaml import MappingNode, Node, ScalarNode, SequenceNode
 
 from licorne_core.config import load
-from licorne_core.messages.reports import RmReport
 from licorne_core.values.errors import ConfigError
+from licorne_core.views.partitions import RmReport
 from licorne_server.http.stream import JsonObject
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

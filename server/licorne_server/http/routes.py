@@ -5,12 +5,12 @@ from functools import partial
 
 from aiohttp import web
 
-from licorne_core.messages.reports import RmReport
 from licorne_core.model.apps.states import AppState
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.names import is_queue_name
 from licorne_core.views import Views
+from licorne_core.views.partitions import RmReport
 from licorne_server.configurations.thread import VALIDATION, Origin
 from licorne_server.http import (
     json_apps,

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar
 
-from licorne_core.messages.reports import RmReport
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, bare_partition
 from licorne_core.values.resources import Resources
 from licorne_core.views import Views
-from licorne_core.views.fields import Moment, Source, Span, Unit, renamed
+from licorne_core.views.fields import Moment, Source, Span, Unit, renamed, types_of
 from licorne_core.views.nodes import NodeReport
+from licorne_core.views.partitions import RmReport
 from licorne_server.wire.responses import nanoseconds
 
 USAGE_RANGES = 10
@@ -31,7 +31,7 @@ def rest_form(
     sources = (item[0] if isinstance(item, tuple) else item for item in names.values())
     read = {item.partition(".")[0] for item in sources if isinstance(item, str)}
     known = read.union(without.split())
-    own = {_camel_case(name): name for name in get_type_hints(report) if name not in known}
+    own = {_camel_case(name): name for name in types_of(report) if name not in known}
     units: dict[Any, Unit] = {Moment: nanoseconds, Span: duration}
     return renamed(report, {**own, **names}, units, frozenset(optional.split()))
 

@@ -48,7 +48,7 @@ def amounts(size: Resources | None) -> Mapping[str, int]:
 _UNITS: Mapping[Any, Unit] = {Resources: amounts, Moment: nanoseconds}
 
 
-def _filled(
+def filled(
     message: type[M], report: type[R], names: Mapping[str, Source | None] | None = None
 ) -> Callable[[R], M]:
     """The function that makes a message of a report; `names` has sources of other names.
@@ -62,10 +62,10 @@ def _filled(
     return lambda item: message(**form(item))
 
 
-partition_message = _filled(pb.Partition, PartitionReport)
-queue_message = _filled(pb.Queue, QueueReport)
-_task_group_message = _filled(pb.TaskGroup, TaskGroupReport)
-application_message = _filled(
+partition_message = filled(pb.Partition, PartitionReport)
+queue_message = filled(pb.Queue, QueueReport)
+_task_group_message = filled(pb.TaskGroup, TaskGroupReport)
+application_message = filled(
     pb.Application,
     AppReport,
     {
@@ -92,8 +92,8 @@ _ASKED: Mapping[str, Source] = {
     "placeholder": "ask.placeholder",
     "task_group": "ask.task_group",
 }
-_log_message = _filled(pb.AllocationLogEntry, AskLogEntry)
-ask_message = _filled(
+_log_message = filled(pb.AllocationLogEntry, AskLogEntry)
+ask_message = filled(
     pb.Ask,
     AskReport,
     {
@@ -102,7 +102,7 @@ ask_message = _filled(
         "required_node": ("ask.ask_class.required_node", lambda node_id: node_id or ""),
     },
 )
-_allocation_message = _filled(
+_allocation_message = filled(
     pb.Allocation,
     Allocation,
     {
@@ -121,8 +121,8 @@ def allocation_message(allocation: Allocation, stopping: str) -> pb.Allocation:
     return message
 
 
-_preemption_queue = _filled(pb.PreemptionQueue, QueueNumbers)
-_preemption_message = _filled(
+_preemption_queue = filled(pb.PreemptionQueue, QueueNumbers)
+_preemption_message = filled(
     pb.Preemption,
     PreemptionRecord,
     {
@@ -154,14 +154,12 @@ def _reason_message(reason: HolderReason) -> pb.HolderReason:
     return pb.HolderReason(code=reason.code, message=reason.text, lacks=amounts(reason.lacks))
 
 
-reservation_message = _filled(
+reservation_message = filled(
     pb.Reservation,
     ReservationReport,
     {"application_id": "app_id", "allocation_key": "key", "reason": ("reason", _reason_message)},
 )
-_node_message = _filled(
-    pb.Node, NodeReport, {"reservation_count": "reserved", "reservations": None}
-)
+_node_message = filled(pb.Node, NodeReport, {"reservation_count": "reserved", "reservations": None})
 
 
 def node_message(report: NodeReport, reservations: Iterable[ReservationReport]) -> pb.Node:
@@ -206,7 +204,7 @@ def _add_below(message: pb.QueueUsage, usage: QueueUsage) -> Iterator[None]:
         yield from _add_below(message.children.add(**_queue_usage(child)), child)
 
 
-outstanding_message = _filled(pb.OutstandingShape, OutstandingShape)
+outstanding_message = filled(pb.OutstandingShape, OutstandingShape)
 
 
 def explain_message(report: Explanation) -> pb.ExplainResponse:

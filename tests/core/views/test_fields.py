@@ -1,14 +1,14 @@
 """Field tables: reports that are read by them, and other forms that rename them."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin
 
 import pytest
 
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.resources import Resources
-from licorne_core.views.fields import Moment, renamed
+from licorne_core.views.fields import Moment, renamed, types_of
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver
 
@@ -55,9 +55,9 @@ def test_reports_have_values_of_the_types_of_their_tables(driver: Driver) -> Non
         views.node(DEFAULT, "n1"),
     ]
     for report in reports:
-        hints = get_type_hints(type(report), include_extras=True)
-        values = {item.name: getattr(report, item.name) for item in fields(report)}
-        wrong = {name: value for name, value in values.items() if not is_of(value, hints[name])}
+        types = types_of(type(report))
+        values = {name: getattr(report, name) for name in types}
+        wrong = {name: value for name, value in values.items() if not is_of(value, types[name])}
         assert not wrong, type(report).__name__
 
 

@@ -5,36 +5,24 @@ from dataclasses import fields, is_dataclass
 
 import pytest
 
-from licorne.v1 import state_pb2
 from licorne_core.messages import reports
-from licorne_core.views import applications, nodes, partitions, queues
 from support.docs.pages import ROOT
 
-MODULES = (reports, queues, applications, nodes, partitions)
 REPORTS = [
     kind
-    for module in MODULES
-    for kind in vars(module).values()
-    if is_dataclass(kind) and isinstance(kind, type) and kind.__module__ == module.__name__
+    for kind in vars(reports).values()
+    if is_dataclass(kind) and isinstance(kind, type) and kind.__module__ == reports.__name__
 ]
 
 
 @pytest.fixture(scope="module")
 def looked_at() -> set[str]:
-    """The fields of the messages of `State`, and the attributes and names in the server's source."""
-    nodes = [
-        node
+    """The attributes that the server looks at somewhere."""
+    return {
+        node.attr
         for path in sorted((ROOT / "server").rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    ]
-    return {
-        *(node.attr for node in nodes if isinstance(node, ast.Attribute)),
-        *(str(node.value) for node in nodes if isinstance(node, ast.Constant)),
-        *(
-            name
-            for kind in state_pb2.DESCRIPTOR.message_types_by_name.values()
-            for name in kind.fields_by_name
-        ),
+        if isinstance(node, ast.Attribute)
     }
 
 

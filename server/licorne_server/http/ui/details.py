@@ -5,9 +5,10 @@ from functools import partial
 from aiohttp import web
 from google.protobuf.json_format import MessageToDict
 
-from licorne_core.messages.reports import Explanation, RmReport
+from licorne_core.messages.reports import Explanation
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
+from licorne_core.views.partitions import RmReport
 from licorne_server.http import json_nodes, json_queues
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import JsonObject, send_bytes, send_json, slice_for

@@ -5,9 +5,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-from licorne_core.messages.reports import RmReport
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, RmId
+from licorne_core.views.partitions import RmReport
 from licorne_server.http.sources import RmFigures, Sources
 from licorne_server.http.ui.board import Board, Key
 from licorne_server.http.ui.rows import partition_row, queue_row, rm_row

@@ -7,14 +7,13 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from licorne_core.messages.reports import RmReport
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord
 from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.rm_caps import RmCaps, RmCounts
 from licorne_core.views.applications import AppReport, TaskGroupReport
 from licorne_core.views.fields import Moment, Source, renamed
 from licorne_core.views.nodes import NodeReport, ReservationReport
-from licorne_core.views.partitions import PartitionReport
+from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport
 from licorne_core.views.usage import QueueUsage, UsageReport
 from licorne_server.http.stream import JsonObject, Rows, Verbatim
@@ -32,29 +31,25 @@ def _row(report: type[R], own: str, **names: Source) -> Callable[[R], dict[str, 
 def rm_row(rm: RmReport, connected: bool, since: float, caps: RmCaps) -> JsonObject:
     """One RM: its connection and since when, its usage and its limits."""
     return {
-        "id": rm.rm_id,
-        "version": rm.version,
-        "policyGroup": rm.policy_group,
-        "session": rm.session,
-        "registered": milliseconds(rm.registered_time),
+        **_rm(rm),
         "connected": connected,
         "since": milliseconds(since),
-        "partitions": list(rm.partitions),
-        "checksum": rm.checksum,
-        "failedNodes": len(rm.failed_nodes),
         "counts": _amounts(rm.counts),
         "caps": _amounts(caps),
     }
 
 
-def _amounts(amounts: RmCounts | RmCaps) -> JsonObject:
-    return {
-        "queues": amounts.queues,
-        "nodes": amounts.nodes,
-        "applications": amounts.applications,
-        "asks": amounts.asks,
-        "memory": amounts.memory,
-    }
+_amounts: Callable[[RmCounts | RmCaps], JsonObject] = _row(
+    RmCounts, "queues nodes applications asks memory"
+)
+_rm = _row(
+    RmReport,
+    "version session partitions checksum",
+    id="rm_id",
+    policyGroup="policy_group",
+    registered="registered_time",
+    failedNodes=("failed_nodes", len),
+)
 
 
 def partition_row(partition: PartitionReport, *, cut: bool) -> JsonObject:

@@ -16,6 +16,7 @@ from licorne_server.security.access import Access
 from licorne_server.services.admin.audit import Audit
 from licorne_server.services.admin.differences import Differences, differences
 from licorne_server.services.admin.names import Names
+from licorne_server.services.admin.plan_messages import problem_message
 from licorne_server.services.statuses import Method, unary_handler
 from licorne_server.wire.caps import (
     MAX_CONFIG_BYTES,
@@ -95,15 +96,7 @@ class ConfigurationMethods:
                 len(request.config) + len(running or ""),
             )
         except ConfigError as error:
-            problems = [
-                pb.ConfigurationProblem(
-                    path=problem.path,
-                    message=problem.message,
-                    line=problem.line,
-                    column=problem.column,
-                )
-                for problem in error.problems
-            ]
+            problems = map(problem_message, error.problems)
             return pb.ValidateConfigurationResponse(reason=str(error), problems=problems)
         return pb.ValidateConfigurationResponse(
             allowed=True,

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from licorne_core.messages.reports import RmReport
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import rm_of
 from licorne_core.views import Views
+from licorne_core.views.partitions import RmReport
 from licorne_server.configurations import Configurations
 from licorne_server.security.access import Access
 from licorne_server.wire.caps import rm_id_problem
