@@ -11,6 +11,9 @@ import { choosePartition, state } from "./store.js";
 import { table } from "./table.js";
 import { amount, count, fromNanoseconds, percent, resources, sortedNames, time } from "./units.js";
 
+const SHOWN = new Set(["guaranteedResource", "maxResource", "headroom", "preemptingResource", "promisedResource",
+  "allocatedResource", "pendingResource", "absUsedCapacity", "properties"]);
+
 export function view([partition, path]) {
   choosePartition(partition);
   const list = applicationList(partition, { queue: path });
@@ -47,6 +50,7 @@ function shownQueue(partition, queue) {
     { name: "Headroom", number: true, cell: own("headroom", "no bound") },
     { name: "Being preempted", number: true, wide: true, cell: own("preemptingResource", "–") },
     { name: "Promised", number: true, wide: true, cell: own("promisedResource", "–") },
+    ...otherAmounts(queue).map((kind) => ({ name: inWords(kind), number: true, wide: true, cell: own(kind, "–") })),
   ], rows);
   const below = queue.childNames.map((name) => link(toQueue(partition, name), name.slice(name.lastIndexOf(".") + 1)));
   return section("Limits and usage",
@@ -61,6 +65,15 @@ function shownQueue(partition, queue) {
       ["Queues below", below.length ? el("span", { class: "links" }, below.slice(0, 200)) : ""],
     ]));
 }
+
+/** The kinds of amounts that the table shows as REST names them, as it knows no better. */
+function otherAmounts(queue) {
+  const isAmounts = (value) => value instanceof Object && !Array.isArray(value) && Object.values(value).every(Number.isInteger);
+  return Object.keys(queue).filter((kind) => !SHOWN.has(kind) && isAmounts(queue[kind]) && Object.keys(queue[kind]).length);
+}
+
+/** A name of REST as a heading. */
+const inWords = (name) => name[0].toUpperCase() + name.slice(1).replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 
 /** What the feed would say of a queue, from what REST says: not all queues are in the feed. */
 function fromRest(queue) {
