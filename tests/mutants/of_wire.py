@@ -92,8 +92,8 @@ WIRE = (
     ),
     Defect(
         "a-report-that-goes-on",
-        "_copied",
-        returns("get(thing) or {}"),
+        "Of.table",
+        never("Mapping"),
         "a report shows usage of later moments than its own",
         ("views/test_fields",),
     ),

@@ -75,7 +75,7 @@ _application = rest_form(
         "maxUsedResource": "max_allocated",
         "pendingResource": "pending",
         "maxRequestPriority": "max_priority",
-        "lastStateChangeTime": lambda app: app.state_log and nanoseconds(app.state_log[-1][0]),
+        "lastStateChangeTime": ("state_log", lambda log: nanoseconds(log[-1][0])),
         # Alone in milliseconds, and alone as a text, as in the older core.
         "startTime": ("start_time", milliseconds),
         "backoffDeadline": ("backoff_until", point_in_time),

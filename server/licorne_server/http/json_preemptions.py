@@ -1,5 +1,7 @@
 """Victims of preemption in REST: our own addition, the older core shows none."""
 
+from collections.abc import Callable
+
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule, QueueNumbers
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
@@ -27,7 +29,7 @@ def _beneficiary(record: PreemptionRecord) -> JsonObject | None:
     return None if record.rule is PreemptionRule.QUOTA else _ask(record)
 
 
-_ask = renamed(
+_ask: Callable[[PreemptionRecord], JsonObject] = renamed(
     PreemptionRecord,
     {
         "applicationId": "beneficiary_app_id",
@@ -35,6 +37,7 @@ _ask = renamed(
         "priority": "beneficiary_priority",
     },
     {},
+    dict,
 )
 _queue = rest_form(
     QueueNumbers,

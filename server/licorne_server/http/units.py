@@ -33,7 +33,7 @@ def rest_form(
     known = read.union(without.split())
     own = {_camel_case(name): name for name in types_of(report) if name not in known}
     units: dict[Any, Unit] = {Moment: nanoseconds, Span: duration}
-    return renamed(report, {**own, **names}, units, frozenset(optional.split()))
+    return renamed(report, {**own, **names}, units, dict, optional.split())
 
 
 def _camel_case(name: str) -> str:

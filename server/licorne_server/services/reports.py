@@ -58,8 +58,7 @@ def filled(
     known = names or {}
     sources = {item.name: known.get(item.name, item.name) for item in message.DESCRIPTOR.fields}
     given = {name: source for name, source in sources.items() if source is not None}
-    form = renamed(report, given, _UNITS)
-    return lambda item: message(**form(item))
+    return renamed(report, given, _UNITS, message)
 
 
 partition_message = filled(pb.Partition, PartitionReport)
@@ -169,7 +168,7 @@ def node_message(report: NodeReport, reservations: Iterable[ReservationReport]) 
     return message
 
 
-_queue_usage = renamed(
+_queue_usage: Callable[[QueueUsage], dict[str, Any]] = renamed(
     QueueUsage,
     {
         "queue": "path",
@@ -179,6 +178,7 @@ _queue_usage = renamed(
         "max_applications": "max_applications",
     },
     _UNITS,
+    dict,
 )
 
 

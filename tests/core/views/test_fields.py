@@ -1,5 +1,6 @@
 """Field tables: reports that are read by them, and other forms that rename them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import UnionType
 from typing import Any, get_args, get_origin
@@ -71,7 +72,7 @@ def test_amounts_of_a_report_stay_as_they_were(driver: Driver) -> None:
 
 def test_a_form_has_its_names_in_their_order_and_units() -> None:
     """Fields, fields in units of their own, and functions of the report."""
-    form = renamed(
+    form: Callable[[Point], dict[str, object]] = renamed(
         Point,
         {
             "sum": lambda point: sum(point.size.values()),
@@ -79,6 +80,7 @@ def test_a_form_has_its_names_in_their_order_and_units() -> None:
             "ms": ("at", lambda at: at * 1e3),
         },
         {Moment: int},
+        dict,
     )
     assert list(form(Point(1.5, {"vcore": 2, "memory": 3})).items()) == [
         ("sum", 5),
@@ -89,11 +91,13 @@ def test_a_form_has_its_names_in_their_order_and_units() -> None:
 
 def test_what_is_optional_is_left_out_where_there_is_nothing() -> None:
     """A time of zero is none; what is not optional is shown all the same."""
-    form = renamed(Point, {"a": "at", "b": "at"}, {Moment: int}, frozenset({"a"}))
+    form: Callable[[Point], dict[str, object]] = renamed(
+        Point, {"a": "at", "b": "at"}, {Moment: int}, dict, ("a",)
+    )
     assert form(Point(0.0, {})) == {"b": 0}
 
 
 def test_a_name_without_a_field_is_refused() -> None:
     """A form that names a field which the report has not fails when it is made."""
     with pytest.raises(AttributeError, match="time: Point has no field when"):
-        renamed(Point, {"time": "when"}, {})
+        renamed(Point, {"time": "when"}, {}, dict)

@@ -25,7 +25,7 @@ R = TypeVar("R")
 def _row(report: type[R], own: str, **names: Source) -> Callable[[R], dict[str, object]]:
     """The function that makes the row of a report: some fields by their own names, others renamed."""
     sources: dict[str, Source] = {name: name for name in own.split()}
-    return renamed(report, {**sources, **names}, {Moment: milliseconds})
+    return renamed(report, {**sources, **names}, {Moment: milliseconds}, dict)
 
 
 def rm_row(rm: RmReport, connected: bool, since: float, caps: RmCaps) -> JsonObject:
