@@ -28,12 +28,14 @@ from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.reservations import HolderReason
 from licorne_core.values.resources import Resources, clamp
+from licorne_core.values.rm_caps import RmCaps, RmCounts
 from licorne_core.views.applications import AppReport, AskLogEntry, AskReport, TaskGroupReport
 from licorne_core.views.fields import Moment, Source, Unit, renamed
 from licorne_core.views.nodes import NodeReport, ReservationReport
-from licorne_core.views.partitions import PartitionReport
+from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport
 from licorne_core.views.usage import QueueUsage, UsageReport
+from licorne_server.rms.rm import Rm
 from licorne_server.wire.responses import nanoseconds
 
 M = TypeVar("M", bound=Message)
@@ -205,6 +207,26 @@ def _add_below(message: pb.QueueUsage, usage: QueueUsage) -> Iterator[None]:
 
 
 outstanding_message = filled(pb.OutstandingShape, OutstandingShape)
+
+_counts_message: Callable[[RmCounts | RmCaps], pb.RmAmounts] = filled(pb.RmAmounts, RmCounts)
+_rm_message = filled(
+    pb.ResourceManager,
+    RmReport,
+    {
+        "counts": ("counts", _counts_message),
+        **dict.fromkeys(("connected", "since", "over_session", "caps")),
+    },
+)
+
+
+def rm_message(rm: Rm, report: RmReport, caps: RmCaps) -> pb.ResourceManager:
+    """One RM with its usage and its limits."""
+    message = _rm_message(report)
+    message.connected = rm.connected
+    message.since = nanoseconds(rm.since)
+    message.over_session = rm.session is not None
+    message.caps.CopyFrom(_counts_message(caps))
+    return message
 
 
 def explain_message(report: Explanation) -> pb.ExplainResponse:

@@ -43,9 +43,9 @@ from licorne_server.services.reports import (
     preemption_message,
     queue_message,
     reservation_message,
+    rm_message,
     usage_messages,
 )
-from licorne_server.services.rm_reports import rm_message
 from licorne_server.services.statuses import unary_handler
 from licorne_server.wire.errors import invalid_argument
 

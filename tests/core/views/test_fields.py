@@ -1,27 +1,17 @@
 """Field tables: reports that are read by them, and other forms that rename them."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from types import UnionType
 from typing import Any, get_args, get_origin
 
 import pytest
 
 from licorne_core.values.ids import PartitionName
-from licorne_core.values.resources import Resources
-from licorne_core.views.fields import Moment, renamed, types_of
+from licorne_core.views.fields import renamed, types_of
+from licorne_core.views.queues import QueueReport
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver
 
 DEFAULT = PartitionName("[rm1]default")
-
-
-@dataclass
-class Point:
-    """A report of two fields."""
-
-    at: Moment
-    size: Resources
 
 
 def is_of(value: Any, kind: Any) -> bool:
@@ -70,34 +60,7 @@ def test_amounts_of_a_report_stay_as_they_were(driver: Driver) -> None:
     assert before == {"vcore": 1}
 
 
-def test_a_form_has_its_names_in_their_order_and_units() -> None:
-    """Fields, fields in units of their own, and functions of the report."""
-    form: Callable[[Point], dict[str, object]] = renamed(
-        Point,
-        {
-            "sum": lambda point: sum(point.size.values()),
-            "time": "at",
-            "ms": ("at", lambda at: at * 1e3),
-        },
-        {Moment: int},
-        dict,
-    )
-    assert list(form(Point(1.5, {"vcore": 2, "memory": 3})).items()) == [
-        ("sum", 5),
-        ("time", 1),
-        ("ms", 1500.0),
-    ]
-
-
-def test_what_is_optional_is_left_out_where_there_is_nothing() -> None:
-    """A time of zero is none; what is not optional is shown all the same."""
-    form: Callable[[Point], dict[str, object]] = renamed(
-        Point, {"a": "at", "b": "at"}, {Moment: int}, dict, ("a",)
-    )
-    assert form(Point(0.0, {})) == {"b": 0}
-
-
 def test_a_name_without_a_field_is_refused() -> None:
     """A form that names a field which the report has not fails when it is made."""
-    with pytest.raises(AttributeError, match="time: Point has no field when"):
-        renamed(Point, {"time": "when"}, {}, dict)
+    with pytest.raises(AttributeError, match="time: QueueReport has no field when"):
+        renamed(QueueReport, {"time": "when"}, {}, dict)
