@@ -23,11 +23,8 @@ WAKERS = {"changes", "wakeups"}
 """Who is told what has changed, so that others are looked at again."""
 WAKING = {"unpark", "unpark_all", "wake"}
 """What wakes without them."""
-A_FIELD = re.compile(
-    r"""\.headroom\b|\bheadroom=|^\s+headroom: |["'](headroom|HEADROOM)["']|\bheadroom = \d+;""",
-    re.MULTILINE,
-)
-"""Where a queue's report has a field, fills it, shows it or reads it."""
+A_FIELD = re.compile(r"\bfair_max(: | = \d+;)|\.fair_max\b|\bfairMax\b|FAIR MAX")
+"""Where the latest field of a queue is read, sent and shown: each file that a new one touches."""
 
 
 def _files(folder: Path, *apart: Path) -> list[Path]:
@@ -58,7 +55,7 @@ def _entries(package: Path) -> int:
 
 
 def _files_of_a_field() -> int:
-    """How many files of the product know of the headroom that a queue's report has."""
+    """How many files of the product know of the fair maximum that a queue's report has."""
     shown = [*(ROOT / "proto").rglob("*.proto"), *PAGE.rglob("*.js")]
     files = [*_product(), *shown]
     return sum(A_FIELD.search(path.read_text(encoding="utf-8")) is not None for path in files)

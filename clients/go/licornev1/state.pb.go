@@ -902,7 +902,7 @@ type Queue struct {
 	Applications        uint32           `protobuf:"varint,11,opt,name=applications,proto3" json:"applications,omitempty"`
 	RunningApplications uint32           `protobuf:"varint,12,opt,name=running_applications,json=runningApplications,proto3" json:"running_applications,omitempty"`
 	MaxApplications     uint64           `protobuf:"varint,13,opt,name=max_applications,json=maxApplications,proto3" json:"max_applications,omitempty"`
-	// Allocated against guaranteed or fair maximum, as used to order siblings.
+	// Allocated against guaranteed or fair maximum (`fair_max`), as used to order siblings.
 	Share      float64           `protobuf:"fixed64,14,opt,name=share,proto3" json:"share,omitempty"`
 	Priority   int32             `protobuf:"varint,15,opt,name=priority,proto3" json:"priority,omitempty"`
 	SortPolicy string            `protobuf:"bytes,16,opt,name=sort_policy,json=sortPolicy,proto3" json:"sort_policy,omitempty"`
@@ -913,8 +913,11 @@ type Queue struct {
 	Promised map[string]int64 `protobuf:"bytes,19,rep,name=promised,proto3" json:"promised,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// When the allocations above a lowered maximum are preempted; 0 for never.
 	QuotaPreemptionTime int64 `protobuf:"varint,20,opt,name=quota_preemption_time,json=quotaPreemptionTime,proto3" json:"quota_preemption_time,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// What allocated is divided by for the share, of each type that is not guaranteed: the maximum of
+	// the queue, or else of the nearest queue above it that has one.
+	FairMax       map[string]int64 `protobuf:"bytes,21,rep,name=fair_max,json=fairMax,proto3" json:"fair_max,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Queue) Reset() {
@@ -1085,6 +1088,13 @@ func (x *Queue) GetQuotaPreemptionTime() int64 {
 		return x.QuotaPreemptionTime
 	}
 	return 0
+}
+
+func (x *Queue) GetFairMax() map[string]int64 {
+	if x != nil {
+		return x.FairMax
+	}
+	return nil
 }
 
 type ListApplicationsRequest struct {
@@ -4280,8 +4290,7 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\"g\n" +
 	"\x12ListQueuesResponse\x12)\n" +
 	"\x06queues\x18\x01 \x03(\v2\x11.licorne.v1.QueueR\x06queues\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xe2\n" +
-	"\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd9\v\n" +
 	"\x05Queue\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x17\n" +
@@ -4311,7 +4320,8 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"preempting\x18\x12 \x03(\v2!.licorne.v1.Queue.PreemptingEntryR\n" +
 	"preempting\x12;\n" +
 	"\bpromised\x18\x13 \x03(\v2\x1f.licorne.v1.Queue.PromisedEntryR\bpromised\x126\n" +
-	"\x15quota_preemption_time\x18\x14 \x01(\x03B\x020\x01R\x13quotaPreemptionTime\x1a=\n" +
+	"\x15quota_preemption_time\x18\x14 \x01(\x03B\x020\x01R\x13quotaPreemptionTime\x129\n" +
+	"\bfair_max\x18\x15 \x03(\v2\x1e.licorne.v1.Queue.FairMaxEntryR\afairMax\x1a=\n" +
 	"\x0fGuaranteedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a6\n" +
@@ -4334,6 +4344,9 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a;\n" +
 	"\rPromisedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a:\n" +
+	"\fFairMaxEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x9f\x01\n" +
 	"\x17ListApplicationsRequest\x12\x1c\n" +
@@ -4751,7 +4764,7 @@ func file_licorne_v1_state_proto_rawDescGZIP() []byte {
 }
 
 var file_licorne_v1_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_licorne_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 94)
+var file_licorne_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 95)
 var file_licorne_v1_state_proto_goTypes = []any{
 	(UsageKind)(0),                   // 0: licorne.v1.UsageKind
 	(*GetServerRequest)(nil),         // 1: licorne.v1.GetServerRequest
@@ -4815,40 +4828,41 @@ var file_licorne_v1_state_proto_goTypes = []any{
 	nil,                              // 59: licorne.v1.Queue.PropertiesEntry
 	nil,                              // 60: licorne.v1.Queue.PreemptingEntry
 	nil,                              // 61: licorne.v1.Queue.PromisedEntry
-	nil,                              // 62: licorne.v1.Application.AllocatedEntry
-	nil,                              // 63: licorne.v1.Application.PendingEntry
-	nil,                              // 64: licorne.v1.Application.PlaceholderAllocatedEntry
-	nil,                              // 65: licorne.v1.Application.PlaceholderAskEntry
-	nil,                              // 66: licorne.v1.TaskGroup.MinResourceEntry
-	nil,                              // 67: licorne.v1.Ask.ResourcesEntry
-	nil,                              // 68: licorne.v1.Ask.TagsEntry
-	nil,                              // 69: licorne.v1.Allocation.ResourcesEntry
-	nil,                              // 70: licorne.v1.Allocation.TagsEntry
-	nil,                              // 71: licorne.v1.Preemption.ResourcesEntry
-	nil,                              // 72: licorne.v1.PreemptionQueue.GuaranteedEntry
-	nil,                              // 73: licorne.v1.PreemptionQueue.MaxEntry
-	nil,                              // 74: licorne.v1.PreemptionQueue.AllocatedEntry
-	nil,                              // 75: licorne.v1.PreemptionQueue.PreemptingEntry
-	nil,                              // 76: licorne.v1.PreemptionQueue.PromisedEntry
-	nil,                              // 77: licorne.v1.Node.CapacityEntry
-	nil,                              // 78: licorne.v1.Node.AllocatedEntry
-	nil,                              // 79: licorne.v1.Node.OccupiedEntry
-	nil,                              // 80: licorne.v1.Node.AvailableEntry
-	nil,                              // 81: licorne.v1.Node.AttributesEntry
-	nil,                              // 82: licorne.v1.Node.KeptEntry
-	nil,                              // 83: licorne.v1.Reservation.KeptEntry
-	nil,                              // 84: licorne.v1.HolderReason.LacksEntry
-	nil,                              // 85: licorne.v1.Usage.ApplicationGroupsEntry
-	nil,                              // 86: licorne.v1.QueueUsage.AllocatedEntry
-	nil,                              // 87: licorne.v1.QueueUsage.MaxEntry
-	nil,                              // 88: licorne.v1.OutstandingShape.ResourcesEntry
-	nil,                              // 89: licorne.v1.OutstandingShape.QueuesEntry
-	nil,                              // 90: licorne.v1.Check.RequestedEntry
-	nil,                              // 91: licorne.v1.Check.UsedEntry
-	nil,                              // 92: licorne.v1.Check.LimitEntry
-	nil,                              // 93: licorne.v1.Check.CausesEntry
-	nil,                              // 94: licorne.v1.QueueReservations.KeptEntry
-	(*si.EventRecord)(nil),           // 95: si.v1.EventRecord
+	nil,                              // 62: licorne.v1.Queue.FairMaxEntry
+	nil,                              // 63: licorne.v1.Application.AllocatedEntry
+	nil,                              // 64: licorne.v1.Application.PendingEntry
+	nil,                              // 65: licorne.v1.Application.PlaceholderAllocatedEntry
+	nil,                              // 66: licorne.v1.Application.PlaceholderAskEntry
+	nil,                              // 67: licorne.v1.TaskGroup.MinResourceEntry
+	nil,                              // 68: licorne.v1.Ask.ResourcesEntry
+	nil,                              // 69: licorne.v1.Ask.TagsEntry
+	nil,                              // 70: licorne.v1.Allocation.ResourcesEntry
+	nil,                              // 71: licorne.v1.Allocation.TagsEntry
+	nil,                              // 72: licorne.v1.Preemption.ResourcesEntry
+	nil,                              // 73: licorne.v1.PreemptionQueue.GuaranteedEntry
+	nil,                              // 74: licorne.v1.PreemptionQueue.MaxEntry
+	nil,                              // 75: licorne.v1.PreemptionQueue.AllocatedEntry
+	nil,                              // 76: licorne.v1.PreemptionQueue.PreemptingEntry
+	nil,                              // 77: licorne.v1.PreemptionQueue.PromisedEntry
+	nil,                              // 78: licorne.v1.Node.CapacityEntry
+	nil,                              // 79: licorne.v1.Node.AllocatedEntry
+	nil,                              // 80: licorne.v1.Node.OccupiedEntry
+	nil,                              // 81: licorne.v1.Node.AvailableEntry
+	nil,                              // 82: licorne.v1.Node.AttributesEntry
+	nil,                              // 83: licorne.v1.Node.KeptEntry
+	nil,                              // 84: licorne.v1.Reservation.KeptEntry
+	nil,                              // 85: licorne.v1.HolderReason.LacksEntry
+	nil,                              // 86: licorne.v1.Usage.ApplicationGroupsEntry
+	nil,                              // 87: licorne.v1.QueueUsage.AllocatedEntry
+	nil,                              // 88: licorne.v1.QueueUsage.MaxEntry
+	nil,                              // 89: licorne.v1.OutstandingShape.ResourcesEntry
+	nil,                              // 90: licorne.v1.OutstandingShape.QueuesEntry
+	nil,                              // 91: licorne.v1.Check.RequestedEntry
+	nil,                              // 92: licorne.v1.Check.UsedEntry
+	nil,                              // 93: licorne.v1.Check.LimitEntry
+	nil,                              // 94: licorne.v1.Check.CausesEntry
+	nil,                              // 95: licorne.v1.QueueReservations.KeptEntry
+	(*si.EventRecord)(nil),           // 96: si.v1.EventRecord
 }
 var file_licorne_v1_state_proto_depIdxs = []int32{
 	5,  // 0: licorne.v1.ListRmsResponse.rms:type_name -> licorne.v1.ResourceManager
@@ -4868,98 +4882,99 @@ var file_licorne_v1_state_proto_depIdxs = []int32{
 	59, // 14: licorne.v1.Queue.properties:type_name -> licorne.v1.Queue.PropertiesEntry
 	60, // 15: licorne.v1.Queue.preempting:type_name -> licorne.v1.Queue.PreemptingEntry
 	61, // 16: licorne.v1.Queue.promised:type_name -> licorne.v1.Queue.PromisedEntry
-	16, // 17: licorne.v1.ListApplicationsResponse.applications:type_name -> licorne.v1.Application
-	62, // 18: licorne.v1.Application.allocated:type_name -> licorne.v1.Application.AllocatedEntry
-	63, // 19: licorne.v1.Application.pending:type_name -> licorne.v1.Application.PendingEntry
-	18, // 20: licorne.v1.Application.state_log:type_name -> licorne.v1.StateChange
-	19, // 21: licorne.v1.Application.asks:type_name -> licorne.v1.Ask
-	21, // 22: licorne.v1.Application.allocations:type_name -> licorne.v1.Allocation
-	64, // 23: licorne.v1.Application.placeholder_allocated:type_name -> licorne.v1.Application.PlaceholderAllocatedEntry
-	65, // 24: licorne.v1.Application.placeholder_ask:type_name -> licorne.v1.Application.PlaceholderAskEntry
-	17, // 25: licorne.v1.Application.task_groups:type_name -> licorne.v1.TaskGroup
-	66, // 26: licorne.v1.TaskGroup.min_resource:type_name -> licorne.v1.TaskGroup.MinResourceEntry
-	67, // 27: licorne.v1.Ask.resources:type_name -> licorne.v1.Ask.ResourcesEntry
-	68, // 28: licorne.v1.Ask.tags:type_name -> licorne.v1.Ask.TagsEntry
-	20, // 29: licorne.v1.Ask.allocation_log:type_name -> licorne.v1.AllocationLogEntry
-	69, // 30: licorne.v1.Allocation.resources:type_name -> licorne.v1.Allocation.ResourcesEntry
-	70, // 31: licorne.v1.Allocation.tags:type_name -> licorne.v1.Allocation.TagsEntry
-	24, // 32: licorne.v1.ListPreemptionsResponse.preemptions:type_name -> licorne.v1.Preemption
-	71, // 33: licorne.v1.Preemption.resources:type_name -> licorne.v1.Preemption.ResourcesEntry
-	25, // 34: licorne.v1.Preemption.victim_queue:type_name -> licorne.v1.PreemptionQueue
-	25, // 35: licorne.v1.Preemption.beneficiary_queue:type_name -> licorne.v1.PreemptionQueue
-	72, // 36: licorne.v1.PreemptionQueue.guaranteed:type_name -> licorne.v1.PreemptionQueue.GuaranteedEntry
-	73, // 37: licorne.v1.PreemptionQueue.max:type_name -> licorne.v1.PreemptionQueue.MaxEntry
-	74, // 38: licorne.v1.PreemptionQueue.allocated:type_name -> licorne.v1.PreemptionQueue.AllocatedEntry
-	75, // 39: licorne.v1.PreemptionQueue.preempting:type_name -> licorne.v1.PreemptionQueue.PreemptingEntry
-	76, // 40: licorne.v1.PreemptionQueue.promised:type_name -> licorne.v1.PreemptionQueue.PromisedEntry
-	28, // 41: licorne.v1.ListNodesResponse.nodes:type_name -> licorne.v1.Node
-	77, // 42: licorne.v1.Node.capacity:type_name -> licorne.v1.Node.CapacityEntry
-	78, // 43: licorne.v1.Node.allocated:type_name -> licorne.v1.Node.AllocatedEntry
-	79, // 44: licorne.v1.Node.occupied:type_name -> licorne.v1.Node.OccupiedEntry
-	80, // 45: licorne.v1.Node.available:type_name -> licorne.v1.Node.AvailableEntry
-	81, // 46: licorne.v1.Node.attributes:type_name -> licorne.v1.Node.AttributesEntry
-	29, // 47: licorne.v1.Node.reservations:type_name -> licorne.v1.Reservation
-	82, // 48: licorne.v1.Node.kept:type_name -> licorne.v1.Node.KeptEntry
-	83, // 49: licorne.v1.Reservation.kept:type_name -> licorne.v1.Reservation.KeptEntry
-	30, // 50: licorne.v1.Reservation.reason:type_name -> licorne.v1.HolderReason
-	84, // 51: licorne.v1.HolderReason.lacks:type_name -> licorne.v1.HolderReason.LacksEntry
-	29, // 52: licorne.v1.ListReservationsResponse.reservations:type_name -> licorne.v1.Reservation
-	0,  // 53: licorne.v1.ListUsageRequest.kind:type_name -> licorne.v1.UsageKind
-	35, // 54: licorne.v1.ListUsageResponse.usages:type_name -> licorne.v1.Usage
-	85, // 55: licorne.v1.Usage.application_groups:type_name -> licorne.v1.Usage.ApplicationGroupsEntry
-	36, // 56: licorne.v1.Usage.root:type_name -> licorne.v1.QueueUsage
-	86, // 57: licorne.v1.QueueUsage.allocated:type_name -> licorne.v1.QueueUsage.AllocatedEntry
-	87, // 58: licorne.v1.QueueUsage.max:type_name -> licorne.v1.QueueUsage.MaxEntry
-	36, // 59: licorne.v1.QueueUsage.children:type_name -> licorne.v1.QueueUsage
-	39, // 60: licorne.v1.ListOutstandingResponse.shapes:type_name -> licorne.v1.OutstandingShape
-	88, // 61: licorne.v1.OutstandingShape.resources:type_name -> licorne.v1.OutstandingShape.ResourcesEntry
-	89, // 62: licorne.v1.OutstandingShape.queues:type_name -> licorne.v1.OutstandingShape.QueuesEntry
-	42, // 63: licorne.v1.ListEventsResponse.events:type_name -> licorne.v1.Event
-	95, // 64: licorne.v1.Event.record:type_name -> si.v1.EventRecord
-	42, // 65: licorne.v1.WatchEventsResponse.events:type_name -> licorne.v1.Event
-	47, // 66: licorne.v1.ExplainResponse.checks:type_name -> licorne.v1.Check
-	24, // 67: licorne.v1.ExplainResponse.preemption:type_name -> licorne.v1.Preemption
-	90, // 68: licorne.v1.Check.requested:type_name -> licorne.v1.Check.RequestedEntry
-	91, // 69: licorne.v1.Check.used:type_name -> licorne.v1.Check.UsedEntry
-	92, // 70: licorne.v1.Check.limit:type_name -> licorne.v1.Check.LimitEntry
-	93, // 71: licorne.v1.Check.causes:type_name -> licorne.v1.Check.CausesEntry
-	48, // 72: licorne.v1.Check.reserved_for:type_name -> licorne.v1.QueueReservations
-	49, // 73: licorne.v1.Check.reservation_bound:type_name -> licorne.v1.ReservationBound
-	94, // 74: licorne.v1.QueueReservations.kept:type_name -> licorne.v1.QueueReservations.KeptEntry
-	30, // 75: licorne.v1.QueueReservations.reason:type_name -> licorne.v1.HolderReason
-	1,  // 76: licorne.v1.State.GetServer:input_type -> licorne.v1.GetServerRequest
-	3,  // 77: licorne.v1.State.ListRms:input_type -> licorne.v1.ListRmsRequest
-	7,  // 78: licorne.v1.State.ListPartitions:input_type -> licorne.v1.ListPartitionsRequest
-	10, // 79: licorne.v1.State.ListQueues:input_type -> licorne.v1.ListQueuesRequest
-	13, // 80: licorne.v1.State.ListApplications:input_type -> licorne.v1.ListApplicationsRequest
-	15, // 81: licorne.v1.State.GetApplication:input_type -> licorne.v1.GetApplicationRequest
-	26, // 82: licorne.v1.State.ListNodes:input_type -> licorne.v1.ListNodesRequest
-	45, // 83: licorne.v1.State.Explain:input_type -> licorne.v1.ExplainRequest
-	33, // 84: licorne.v1.State.ListUsage:input_type -> licorne.v1.ListUsageRequest
-	31, // 85: licorne.v1.State.ListReservations:input_type -> licorne.v1.ListReservationsRequest
-	22, // 86: licorne.v1.State.ListPreemptions:input_type -> licorne.v1.ListPreemptionsRequest
-	37, // 87: licorne.v1.State.ListOutstanding:input_type -> licorne.v1.ListOutstandingRequest
-	40, // 88: licorne.v1.State.ListEvents:input_type -> licorne.v1.ListEventsRequest
-	43, // 89: licorne.v1.State.WatchEvents:input_type -> licorne.v1.WatchEventsRequest
-	2,  // 90: licorne.v1.State.GetServer:output_type -> licorne.v1.GetServerResponse
-	4,  // 91: licorne.v1.State.ListRms:output_type -> licorne.v1.ListRmsResponse
-	8,  // 92: licorne.v1.State.ListPartitions:output_type -> licorne.v1.ListPartitionsResponse
-	11, // 93: licorne.v1.State.ListQueues:output_type -> licorne.v1.ListQueuesResponse
-	14, // 94: licorne.v1.State.ListApplications:output_type -> licorne.v1.ListApplicationsResponse
-	16, // 95: licorne.v1.State.GetApplication:output_type -> licorne.v1.Application
-	27, // 96: licorne.v1.State.ListNodes:output_type -> licorne.v1.ListNodesResponse
-	46, // 97: licorne.v1.State.Explain:output_type -> licorne.v1.ExplainResponse
-	34, // 98: licorne.v1.State.ListUsage:output_type -> licorne.v1.ListUsageResponse
-	32, // 99: licorne.v1.State.ListReservations:output_type -> licorne.v1.ListReservationsResponse
-	23, // 100: licorne.v1.State.ListPreemptions:output_type -> licorne.v1.ListPreemptionsResponse
-	38, // 101: licorne.v1.State.ListOutstanding:output_type -> licorne.v1.ListOutstandingResponse
-	41, // 102: licorne.v1.State.ListEvents:output_type -> licorne.v1.ListEventsResponse
-	44, // 103: licorne.v1.State.WatchEvents:output_type -> licorne.v1.WatchEventsResponse
-	90, // [90:104] is the sub-list for method output_type
-	76, // [76:90] is the sub-list for method input_type
-	76, // [76:76] is the sub-list for extension type_name
-	76, // [76:76] is the sub-list for extension extendee
-	0,  // [0:76] is the sub-list for field type_name
+	62, // 17: licorne.v1.Queue.fair_max:type_name -> licorne.v1.Queue.FairMaxEntry
+	16, // 18: licorne.v1.ListApplicationsResponse.applications:type_name -> licorne.v1.Application
+	63, // 19: licorne.v1.Application.allocated:type_name -> licorne.v1.Application.AllocatedEntry
+	64, // 20: licorne.v1.Application.pending:type_name -> licorne.v1.Application.PendingEntry
+	18, // 21: licorne.v1.Application.state_log:type_name -> licorne.v1.StateChange
+	19, // 22: licorne.v1.Application.asks:type_name -> licorne.v1.Ask
+	21, // 23: licorne.v1.Application.allocations:type_name -> licorne.v1.Allocation
+	65, // 24: licorne.v1.Application.placeholder_allocated:type_name -> licorne.v1.Application.PlaceholderAllocatedEntry
+	66, // 25: licorne.v1.Application.placeholder_ask:type_name -> licorne.v1.Application.PlaceholderAskEntry
+	17, // 26: licorne.v1.Application.task_groups:type_name -> licorne.v1.TaskGroup
+	67, // 27: licorne.v1.TaskGroup.min_resource:type_name -> licorne.v1.TaskGroup.MinResourceEntry
+	68, // 28: licorne.v1.Ask.resources:type_name -> licorne.v1.Ask.ResourcesEntry
+	69, // 29: licorne.v1.Ask.tags:type_name -> licorne.v1.Ask.TagsEntry
+	20, // 30: licorne.v1.Ask.allocation_log:type_name -> licorne.v1.AllocationLogEntry
+	70, // 31: licorne.v1.Allocation.resources:type_name -> licorne.v1.Allocation.ResourcesEntry
+	71, // 32: licorne.v1.Allocation.tags:type_name -> licorne.v1.Allocation.TagsEntry
+	24, // 33: licorne.v1.ListPreemptionsResponse.preemptions:type_name -> licorne.v1.Preemption
+	72, // 34: licorne.v1.Preemption.resources:type_name -> licorne.v1.Preemption.ResourcesEntry
+	25, // 35: licorne.v1.Preemption.victim_queue:type_name -> licorne.v1.PreemptionQueue
+	25, // 36: licorne.v1.Preemption.beneficiary_queue:type_name -> licorne.v1.PreemptionQueue
+	73, // 37: licorne.v1.PreemptionQueue.guaranteed:type_name -> licorne.v1.PreemptionQueue.GuaranteedEntry
+	74, // 38: licorne.v1.PreemptionQueue.max:type_name -> licorne.v1.PreemptionQueue.MaxEntry
+	75, // 39: licorne.v1.PreemptionQueue.allocated:type_name -> licorne.v1.PreemptionQueue.AllocatedEntry
+	76, // 40: licorne.v1.PreemptionQueue.preempting:type_name -> licorne.v1.PreemptionQueue.PreemptingEntry
+	77, // 41: licorne.v1.PreemptionQueue.promised:type_name -> licorne.v1.PreemptionQueue.PromisedEntry
+	28, // 42: licorne.v1.ListNodesResponse.nodes:type_name -> licorne.v1.Node
+	78, // 43: licorne.v1.Node.capacity:type_name -> licorne.v1.Node.CapacityEntry
+	79, // 44: licorne.v1.Node.allocated:type_name -> licorne.v1.Node.AllocatedEntry
+	80, // 45: licorne.v1.Node.occupied:type_name -> licorne.v1.Node.OccupiedEntry
+	81, // 46: licorne.v1.Node.available:type_name -> licorne.v1.Node.AvailableEntry
+	82, // 47: licorne.v1.Node.attributes:type_name -> licorne.v1.Node.AttributesEntry
+	29, // 48: licorne.v1.Node.reservations:type_name -> licorne.v1.Reservation
+	83, // 49: licorne.v1.Node.kept:type_name -> licorne.v1.Node.KeptEntry
+	84, // 50: licorne.v1.Reservation.kept:type_name -> licorne.v1.Reservation.KeptEntry
+	30, // 51: licorne.v1.Reservation.reason:type_name -> licorne.v1.HolderReason
+	85, // 52: licorne.v1.HolderReason.lacks:type_name -> licorne.v1.HolderReason.LacksEntry
+	29, // 53: licorne.v1.ListReservationsResponse.reservations:type_name -> licorne.v1.Reservation
+	0,  // 54: licorne.v1.ListUsageRequest.kind:type_name -> licorne.v1.UsageKind
+	35, // 55: licorne.v1.ListUsageResponse.usages:type_name -> licorne.v1.Usage
+	86, // 56: licorne.v1.Usage.application_groups:type_name -> licorne.v1.Usage.ApplicationGroupsEntry
+	36, // 57: licorne.v1.Usage.root:type_name -> licorne.v1.QueueUsage
+	87, // 58: licorne.v1.QueueUsage.allocated:type_name -> licorne.v1.QueueUsage.AllocatedEntry
+	88, // 59: licorne.v1.QueueUsage.max:type_name -> licorne.v1.QueueUsage.MaxEntry
+	36, // 60: licorne.v1.QueueUsage.children:type_name -> licorne.v1.QueueUsage
+	39, // 61: licorne.v1.ListOutstandingResponse.shapes:type_name -> licorne.v1.OutstandingShape
+	89, // 62: licorne.v1.OutstandingShape.resources:type_name -> licorne.v1.OutstandingShape.ResourcesEntry
+	90, // 63: licorne.v1.OutstandingShape.queues:type_name -> licorne.v1.OutstandingShape.QueuesEntry
+	42, // 64: licorne.v1.ListEventsResponse.events:type_name -> licorne.v1.Event
+	96, // 65: licorne.v1.Event.record:type_name -> si.v1.EventRecord
+	42, // 66: licorne.v1.WatchEventsResponse.events:type_name -> licorne.v1.Event
+	47, // 67: licorne.v1.ExplainResponse.checks:type_name -> licorne.v1.Check
+	24, // 68: licorne.v1.ExplainResponse.preemption:type_name -> licorne.v1.Preemption
+	91, // 69: licorne.v1.Check.requested:type_name -> licorne.v1.Check.RequestedEntry
+	92, // 70: licorne.v1.Check.used:type_name -> licorne.v1.Check.UsedEntry
+	93, // 71: licorne.v1.Check.limit:type_name -> licorne.v1.Check.LimitEntry
+	94, // 72: licorne.v1.Check.causes:type_name -> licorne.v1.Check.CausesEntry
+	48, // 73: licorne.v1.Check.reserved_for:type_name -> licorne.v1.QueueReservations
+	49, // 74: licorne.v1.Check.reservation_bound:type_name -> licorne.v1.ReservationBound
+	95, // 75: licorne.v1.QueueReservations.kept:type_name -> licorne.v1.QueueReservations.KeptEntry
+	30, // 76: licorne.v1.QueueReservations.reason:type_name -> licorne.v1.HolderReason
+	1,  // 77: licorne.v1.State.GetServer:input_type -> licorne.v1.GetServerRequest
+	3,  // 78: licorne.v1.State.ListRms:input_type -> licorne.v1.ListRmsRequest
+	7,  // 79: licorne.v1.State.ListPartitions:input_type -> licorne.v1.ListPartitionsRequest
+	10, // 80: licorne.v1.State.ListQueues:input_type -> licorne.v1.ListQueuesRequest
+	13, // 81: licorne.v1.State.ListApplications:input_type -> licorne.v1.ListApplicationsRequest
+	15, // 82: licorne.v1.State.GetApplication:input_type -> licorne.v1.GetApplicationRequest
+	26, // 83: licorne.v1.State.ListNodes:input_type -> licorne.v1.ListNodesRequest
+	45, // 84: licorne.v1.State.Explain:input_type -> licorne.v1.ExplainRequest
+	33, // 85: licorne.v1.State.ListUsage:input_type -> licorne.v1.ListUsageRequest
+	31, // 86: licorne.v1.State.ListReservations:input_type -> licorne.v1.ListReservationsRequest
+	22, // 87: licorne.v1.State.ListPreemptions:input_type -> licorne.v1.ListPreemptionsRequest
+	37, // 88: licorne.v1.State.ListOutstanding:input_type -> licorne.v1.ListOutstandingRequest
+	40, // 89: licorne.v1.State.ListEvents:input_type -> licorne.v1.ListEventsRequest
+	43, // 90: licorne.v1.State.WatchEvents:input_type -> licorne.v1.WatchEventsRequest
+	2,  // 91: licorne.v1.State.GetServer:output_type -> licorne.v1.GetServerResponse
+	4,  // 92: licorne.v1.State.ListRms:output_type -> licorne.v1.ListRmsResponse
+	8,  // 93: licorne.v1.State.ListPartitions:output_type -> licorne.v1.ListPartitionsResponse
+	11, // 94: licorne.v1.State.ListQueues:output_type -> licorne.v1.ListQueuesResponse
+	14, // 95: licorne.v1.State.ListApplications:output_type -> licorne.v1.ListApplicationsResponse
+	16, // 96: licorne.v1.State.GetApplication:output_type -> licorne.v1.Application
+	27, // 97: licorne.v1.State.ListNodes:output_type -> licorne.v1.ListNodesResponse
+	46, // 98: licorne.v1.State.Explain:output_type -> licorne.v1.ExplainResponse
+	34, // 99: licorne.v1.State.ListUsage:output_type -> licorne.v1.ListUsageResponse
+	32, // 100: licorne.v1.State.ListReservations:output_type -> licorne.v1.ListReservationsResponse
+	23, // 101: licorne.v1.State.ListPreemptions:output_type -> licorne.v1.ListPreemptionsResponse
+	38, // 102: licorne.v1.State.ListOutstanding:output_type -> licorne.v1.ListOutstandingResponse
+	41, // 103: licorne.v1.State.ListEvents:output_type -> licorne.v1.ListEventsResponse
+	44, // 104: licorne.v1.State.WatchEvents:output_type -> licorne.v1.WatchEventsResponse
+	91, // [91:105] is the sub-list for method output_type
+	77, // [77:91] is the sub-list for method input_type
+	77, // [77:77] is the sub-list for extension type_name
+	77, // [77:77] is the sub-list for extension extendee
+	0,  // [0:77] is the sub-list for field type_name
 }
 
 func init() { file_licorne_v1_state_proto_init() }
@@ -4974,7 +4989,7 @@ func file_licorne_v1_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_licorne_v1_state_proto_rawDesc), len(file_licorne_v1_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   94,
+			NumMessages:   95,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

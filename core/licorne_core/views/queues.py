@@ -36,6 +36,8 @@ class QueueReport:
     promised: Resources
     """Resources of asks for which victims were stopped."""
     headroom: Resources = _of(quota.headroom)
+    fair_max: Resources = _of(quota.fair_max)
+    """Amounts that usage is compared with for the share, where nothing is guaranteed."""
     applications: int = _of(lambda queue: len(queue.applications))
     running_applications: int
     max_applications: int

@@ -168,6 +168,7 @@ async def test_every_field_of_a_leaf(site: Site) -> None:
     assert leaf["pendingResource"] == {"vcore": 750, "memory": 10}
     assert leaf["preemptingResource"] == {}
     assert leaf["headroom"] == {"vcore": 500, "memory": 80}
+    assert leaf["fairMax"] == {"vcore": 2000, "memory": 100}
     assert leaf["absUsedCapacity"] == {"vcore": 75, "memory": 20}
     assert (leaf["maxRunningApps"], leaf["runningApps"]) == (7, 1)
     assert leaf["allocatingAcceptedApps"] == []

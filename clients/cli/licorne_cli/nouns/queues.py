@@ -55,6 +55,7 @@ QUEUES = Listing[Queue, Queue](
         resources("PREEMPTING", lambda queue: queue.preempting, optional=True),
         resources("PROMISED", lambda queue: queue.promised, optional=True),
         resources("HEADROOM", lambda queue: queue.headroom, wide=True),
+        resources("FAIR MAX", lambda queue: queue.fair_max, wide=True),
         Column("PRIORITY", priority, key=lambda queue: queue.priority, wide=True),
         Column("SORT", lambda queue: queue.sort_policy or NOTHING, wide=True),
         Column("MANAGED", lambda queue: "yes" if queue.is_managed else "no", wide=True),

@@ -644,6 +644,26 @@ class Queue(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class FairMaxEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     PATH_FIELD_NUMBER: _builtins.int
     PARENT_FIELD_NUMBER: _builtins.int
     IS_LEAF_FIELD_NUMBER: _builtins.int
@@ -664,6 +684,7 @@ class Queue(_message.Message):
     PREEMPTING_FIELD_NUMBER: _builtins.int
     PROMISED_FIELD_NUMBER: _builtins.int
     QUOTA_PREEMPTION_TIME_FIELD_NUMBER: _builtins.int
+    FAIR_MAX_FIELD_NUMBER: _builtins.int
     path: _builtins.str
     parent: _builtins.str
     is_leaf: _builtins.bool
@@ -674,7 +695,7 @@ class Queue(_message.Message):
     running_applications: _builtins.int
     max_applications: _builtins.int
     share: _builtins.float
-    """Allocated against guaranteed or fair maximum, as used to order siblings."""
+    """Allocated against guaranteed or fair maximum (`fair_max`), as used to order siblings."""
     priority: _builtins.int
     sort_policy: _builtins.str
     quota_preemption_time: _builtins.int
@@ -701,6 +722,12 @@ class Queue(_message.Message):
     def promised(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """What asks wait for, for which victims were told to stop: nobody else gets it."""
 
+    @_builtins.property
+    def fair_max(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """What allocated is divided by for the share, of each type that is not guaranteed: the maximum of
+        the queue, or else of the nearest queue above it that has one.
+        """
+
     def __init__(
         self,
         *,
@@ -724,10 +751,11 @@ class Queue(_message.Message):
         preempting: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         promised: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         quota_preemption_time: _builtins.int = ...,
+        fair_max: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "applications", b"applications", "guaranteed", b"guaranteed", "headroom", b"headroom", "is_leaf", b"is_leaf", "is_managed", b"is_managed", "max", b"max", "max_applications", b"max_applications", "parent", b"parent", "path", b"path", "pending", b"pending", "preempting", b"preempting", "priority", b"priority", "promised", b"promised", "properties", b"properties", "quota_preemption_time", b"quota_preemption_time", "running_applications", b"running_applications", "share", b"share", "sort_policy", b"sort_policy", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "applications", b"applications", "fair_max", b"fair_max", "guaranteed", b"guaranteed", "headroom", b"headroom", "is_leaf", b"is_leaf", "is_managed", b"is_managed", "max", b"max", "max_applications", b"max_applications", "parent", b"parent", "path", b"path", "pending", b"pending", "preempting", b"preempting", "priority", b"priority", "promised", b"promised", "properties", b"properties", "quota_preemption_time", b"quota_preemption_time", "running_applications", b"running_applications", "share", b"share", "sort_policy", b"sort_policy", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
