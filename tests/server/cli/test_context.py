@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from licorne_server.cli.connection.contexts import MAX_LISTED, MAX_SHOWN
 
 from licorne_cli.commands import main, parser_for
 from licorne_cli.connection import target
@@ -248,6 +249,16 @@ def test_a_file_of_contexts_is_not_needed_for_a_target(licorne: Command, file: P
         ('current: "\\U00110000"', "not valid YAML"),
         ("- a", ":1:1: expected a mapping, found a list"),
         ("!!python/object:os.system {}", "tags are not allowed"),
+        (
+            "contexts:\n  a: &a {tls: true}\n  <<: *a",
+            ":3:3: contexts: merge keys (<<) are not allowed: write the values out",
+        ),
+        ("contexts: {a: {<<: {tls: true}}}", ":1:16: contexts.a: merge keys (<<)"),
+        ("<<: {contexts: {}}", ":1:1: merge keys (<<)"),
+        ("contexts: {[a, b]: {}}", ":1:12: contexts: expected a name as key, found a list"),
+        ("contexts: {{a: b}: {}}", ":1:12: contexts: expected a name as key, found a mapping"),
+        ("? {a: b}\n: c", ":1:3: expected a name as key, found a mapping"),
+        ("contexts: {'': {}}", ":1:12: contexts: expected a name as key, found the text ''"),
     ],
 )
 def test_a_file_that_cannot_be_used(licorne: Command, file: Path, text: str, problem: str) -> None:
@@ -259,6 +270,40 @@ def test_a_file_that_cannot_be_used(licorne: Command, file: Path, text: str, pro
         assert (result.code, result.out) == (1, "")
         assert result.err.startswith(f"licorne: {file}:")
         assert problem in result.err
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("".join(f"key{n}: x\n" for n in range(141)), 141),
+        ("contexts: {" + ", ".join(f"'{n}': 1" for n in range(141)) + "}", 141),
+        ("contexts:\n" + "".join(f"  {n}: {{tls: {'x' * 5_000}}}\n" for n in range(141)), 141),
+        (
+            f"contexts:\n  a: &a {{{', '.join(f'k{n}: x' for n in range(141))}}}\n"
+            + "".join(f"  b{n}: *a\n" for n in range(1_000)),
+            141,
+        ),
+    ],
+    ids=["unknown keys", "no mappings", "long values", "aliases"],
+)
+def test_a_file_full_of_problems(licorne: Command, file: Path, text: str, count: int) -> None:
+    """The first twenty are listed, each in short, and the others counted.
+
+    A mapping that aliases name again has its problems once.
+    """
+    file.parent.mkdir()
+    file.write_text(text)
+    *listed, more = licorne("context", "list").err.splitlines()
+    assert len(listed) == MAX_LISTED
+    assert more == f"… and {count - MAX_LISTED} more"
+    assert max(map(len, listed)) < len(str(file)) + MAX_SHOWN + 20
+
+
+def test_names_with_the_signs_of_yaml(licorne: Command, file: Path) -> None:
+    """In quotes it is a name like any other."""
+    file.parent.mkdir()
+    file.write_text("contexts: {'<<': {target: a}, 1: {target: b}}")
+    assert licorne("context", "list", "-o", "name").out == "context/1\ncontext/<<\n"
 
 
 def test_a_context_that_is_not_there(licorne: Command, file: Path) -> None:

@@ -20,9 +20,10 @@ from licorne_cli.parsing.parser import similar
 PATH_VARIABLE = "LICORNE_CONTEXTS"
 MAX_BYTES = 2**20
 """Of the file, which a person writes."""
+MAX_LISTED, MAX_SHOWN = 20, 200
+"""Problems of the file, and characters of each, that are shown; others are counted."""
 FILES = ("token", "tls-ca", "tls-cert", "tls-key")
 """Keys of a context that name files, as seen from the folder of the file of contexts."""
-TEXTS = ("target", "tls-server-name", "partition", "rm")
 SWITCH = "tls"
 KEYS = ("target", SWITCH, *FILES[1:], "tls-server-name", "token", "partition", "rm")
 """Keys of a context: each is an option of the commands."""
@@ -102,7 +103,8 @@ def read() -> Contexts:
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         reader.problems.append(_why_not_yaml(error))
     if reader.problems:
-        raise ContextError("\n".join(f"{file}:{problem}" for problem in reader.problems))
+        more = [f"… and {reader.more} more"] if reader.more else []
+        raise ContextError("\n".join([*(f"{file}:{one}" for one in reader.problems), *more]))
     return found
 
 
@@ -117,6 +119,9 @@ class _Reader:
 
     def __init__(self) -> None:
         self.problems: list[str] = []
+        self.more = 0
+        # Aliases name a mapping again: it is read once, however many they are.
+        self._read: dict[int, dict[str, yaml.Node]] = {}
 
     def contexts(self, root: yaml.Node | None) -> Contexts:
         """The contexts in a document."""
@@ -140,19 +145,25 @@ class _Reader:
         self, node: yaml.Node | None, where: str, known: Sequence[str] = ()
     ) -> dict[str, yaml.Node]:
         """The values of a mapping that are not null, by key; of `known` keys if there are any."""
-        found: dict[str, yaml.Node] = {}
         if node is None or _is_null(node):
-            return found
+            return {}
         if not isinstance(node, yaml.MappingNode):
             self._note(node, where, f"expected a mapping, found {_kind(node)}")
-            return found
+            return {}
+        if id(node) in self._read:
+            return self._read[id(node)]
+        found: dict[str, yaml.Node] = {}
+        self._read[id(node)] = found
         self._refuse_tag(node, where)
         seen: set[str] = set()
         for key, value in node.value:
-            name = str(key.value) if isinstance(key, yaml.ScalarNode) else ""
+            name = self._name(key, where)
             at = f"{where}.{name}" if where else name
+            if not name:
+                continue
             if known and name not in known:
-                meant = similar(name, known)
+                # The likest key takes a while to find.
+                meant = "" if self.more else similar(name, known)
                 hint = f", did you mean '{meant}'?" if meant else ""
                 self._note(key, at, f"unknown key '{name}'{hint}")
             elif name in seen:
@@ -161,6 +172,16 @@ class _Reader:
                 found[name] = value
             seen.add(name)
         return found
+
+    def _name(self, key: yaml.Node, where: str) -> str:
+        """The text of a key; empty if it cannot be one."""
+        if key.tag == f"{YAML_TAG}merge":
+            self._note(key, where, "merge keys (<<) are not allowed: write the values out")
+        elif not isinstance(key, yaml.ScalarNode) or not key.value:
+            self._note(key, where, f"expected a name as key, found {_kind(key)}")
+        else:
+            return str(key.value)
+        return ""
 
     def _text(self, node: yaml.Node, where: str) -> str:
         self._refuse_tag(node, where)
@@ -180,8 +201,12 @@ class _Reader:
             self._note(node, where, "tags are not allowed")
 
     def _note(self, node: yaml.Node, where: str, message: str) -> None:
-        mark, path = node.start_mark, f"{where}: " if where else ""
-        self.problems.append(f"{mark.line + 1}:{mark.column + 1}: {path}{message}")
+        if len(self.problems) == MAX_LISTED:
+            self.more += 1
+            return
+        mark, text = node.start_mark, f"{where}: {message}" if where else message
+        text = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+        self.problems.append(f"{mark.line + 1}:{mark.column + 1}: {text}")
 
 
 YAML_TAG = "tag:yaml.org,2002:"
