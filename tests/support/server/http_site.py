@@ -17,6 +17,7 @@ from licorne_server.events.log import EventLogs
 from licorne_server.fair import TimeSlices
 from licorne_server.http import Figures, Status
 from licorne_server.services.history import Sample
+from licorne_server.serving.app import Server
 from support.core.driver import Driver
 
 
@@ -103,6 +104,19 @@ class Site:
                 assert key not in samples, f"{key} is there twice"
                 samples[key] = float(value)
         return samples
+
+
+def routes(server: Server) -> list[list[tuple[str, str]]]:
+    """Method and path of all routes of a server, by address: everything first, then metrics."""
+    assert server._http is not None
+    return [
+        [
+            (route.method, route.resource.canonical)
+            for route in listener._runner.app.router.routes()
+            if route.resource and route.method != "HEAD"
+        ]
+        for listener in server._http._listeners
+    ]
 
 
 def read_openmetrics(text: str) -> list[Metric]:
