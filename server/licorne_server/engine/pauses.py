@@ -63,9 +63,12 @@ class Pauses:
         reckoned = self.reckoned()
         if not self._most or reckoned <= self._most:
             return ""
+        # Rounded up: the process may grow until the operator has set it.
+        needed = (int(reckoned * 100) + 1) / 100
         return (
             f"everybody would wait for {reckoned * 1e3:.0f} ms meanwhile, as the process has "
-            f"{self._resident()} bytes, and --max-plan-pause is {self._most * 1e3:g} ms"
+            f"{self._resident()} bytes, and --max-plan-pause is {self._most:g} s; "
+            f"--max-plan-pause {needed:g} would allow the plan, at the cost of that wait"
         )
 
     def wait(self) -> float:

@@ -32,9 +32,9 @@ class RmBounds:
     """Bounds of the events of each."""
     memory: int = 0
     """Bytes of resident memory above which the process takes no new work; 0 for any number."""
-    plan_pause: float = 0.25
+    plan_pause: float = 0.05
     """Longest pause of the process for one plan, in seconds; 0 for any, without a charge. The
-    default is short for an operator, and long enough for a server of several gigabytes."""
+    default is the longest that one RM should wait for another."""
     forget_after: float = 3600.0
     """Seconds without a stream and without running allocations after which an RM is forgotten;
     0 for never."""
