@@ -2709,7 +2709,10 @@ func (x *SetQueueStoppedResponse) GetState() string {
 }
 
 type GetLogLevelsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// RMs of a page of `wanted`: 100 at most, and for 0.
+	PageSize      uint32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2744,12 +2747,30 @@ func (*GetLogLevelsRequest) Descriptor() ([]byte, []int) {
 	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
+func (x *GetLogLevelsRequest) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *GetLogLevelsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
 type GetLogLevelsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The level of each logger that has one of its own; the empty name is that of all others.
+	// The level of each logger that has one of its own; the empty name is that of all others. Every page
+	// has all of them.
 	Levels map[string]string `protobuf:"bytes,1,rep,name=levels,proto3" json:"levels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// What RMs want by their extra configurations, in order of their ids. It counts where no level is given.
-	Wanted        []*WantedLogLevels `protobuf:"bytes,2,rep,name=wanted,proto3" json:"wanted,omitempty"`
+	// What RMs want by their extra configurations, a page of them in order of their ids. It counts where
+	// no level is given.
+	Wanted []*WantedLogLevels `protobuf:"bytes,2,rep,name=wanted,proto3" json:"wanted,omitempty"`
+	// The `page_token` of the next page; empty on the last one.
+	NextPageToken string `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2796,6 +2817,13 @@ func (x *GetLogLevelsResponse) GetWanted() []*WantedLogLevels {
 		return x.Wanted
 	}
 	return nil
+}
+
+func (x *GetLogLevelsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
 }
 
 // The levels that an RM wants; the empty name is that of all others.
@@ -3391,11 +3419,15 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\astopped\x18\x04 \x01(\bR\astopped\"I\n" +
 	"\x17SetQueueStoppedResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\tR\x05state\"\x15\n" +
-	"\x13GetLogLevelsRequest\"\xcc\x01\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\"Q\n" +
+	"\x13GetLogLevelsRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\rR\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"\xf4\x01\n" +
 	"\x14GetLogLevelsResponse\x12D\n" +
 	"\x06levels\x18\x01 \x03(\v2,.licorne.v1.GetLogLevelsResponse.LevelsEntryR\x06levels\x123\n" +
-	"\x06wanted\x18\x02 \x03(\v2\x1b.licorne.v1.WantedLogLevelsR\x06wanted\x1a9\n" +
+	"\x06wanted\x18\x02 \x03(\v2\x1b.licorne.v1.WantedLogLevelsR\x06wanted\x12&\n" +
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\x1a9\n" +
 	"\vLevelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa2\x01\n" +

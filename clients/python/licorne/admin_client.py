@@ -210,7 +210,7 @@ class AdminCalls(OfOneRm):
     async def log_levels(self) -> dict[str, str]:
         """The level of each logger that has one of its own; the empty name means all others."""
         answer = await self._calls.call(
-            lambda channel: _stub(channel).GetLogLevels, pb.GetLogLevelsRequest()
+            lambda channel: _stub(channel).GetLogLevels, pb.GetLogLevelsRequest(page_size=1)
         )
         return dict(answer.levels)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from licorne_server.services.admin.logs import MAX_WANTED
 from licorne_server.telemetry.logs import levels
 from support.peers.shim import Shim, connected, serving
 from support.peers.town import Shell, Town
@@ -216,6 +217,19 @@ async def test_levels_that_rms_want_are_shown(
         ]
         [wanted] = (await shell("log-level", "-o", "json")).json["wanted"]
         assert wanted == {"rmId": "loud", "levels": {"": "warning", "core.scheduler": "debug"}}
+
+
+async def test_levels_that_very_many_rms_want_are_all_shown(
+    capsys: pytest.CaptureFixture[str], usual_levels: None
+) -> None:
+    """The server answers in pages."""
+    async with serving() as server, connected(server) as channel:
+        ids = [f"rm{number:03}" for number in range(MAX_WANTED + 1)]
+        for rm_id in ids:
+            await Shim(channel, rm_id).register(extraConfig={"log.level": "warn"})
+        shown = (await Shell(server.grpc_address, capsys)("log-level", "-o", "json")).json
+        assert [one["rmId"] for one in shown["wanted"]] == ids
+        assert shown["levels"] == {"": "info"}
 
 
 async def test_the_state_is_dumped(town: Town, tmp_path: Path) -> None:

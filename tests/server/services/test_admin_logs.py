@@ -10,6 +10,7 @@ import pytest
 
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne_server.services.admin.logs import MAX_WANTED
 from licorne_server.serving.app import Server
 from licorne_server.telemetry.logs import levels
 from support.peers.shim import LOOPBACK, Shim, serving
@@ -48,6 +49,27 @@ async def test_levels_are_set_and_taken_away(channel: Any, usual_levels: None) -
         {"": "warning", **engine},
     ]
     assert dict((await admin.GetLogLevels(pb.GetLogLevelsRequest())).levels) == seen[-1]
+
+
+async def test_levels_that_rms_want_come_in_pages(channel: Any, usual_levels: None) -> None:
+    """A caller that names no page gets the first one and its token; all pages have each RM once."""
+    ids = [f"rm{number:03}" for number in range(MAX_WANTED + 20)]
+    for rm_id in ids:
+        await Shim(channel, rm_id).register(extraConfig={"log.core.engine.level": "DEBUG"})
+    admin = AdminStub(channel)
+    first = await admin.GetLogLevels(pb.GetLogLevelsRequest())
+    assert [one.rm_id for one in first.wanted] == ids[:MAX_WANTED]
+    assert first.next_page_token
+    for size in (0, 50, 2**32 - 1):
+        request = pb.GetLogLevelsRequest(page_size=size, page_token="rm")
+        seen: list[str] = []
+        while request.page_token:
+            page = await admin.GetLogLevels(request)
+            assert len(page.wanted) <= min(size or MAX_WANTED, MAX_WANTED)
+            assert page.levels == first.levels
+            seen += [one.rm_id for one in page.wanted]
+            request.page_token = page.next_page_token
+        assert seen == ids
 
 
 async def test_the_dump_is_that_of_http(server: Server, channel: Any, shim: Shim) -> None:

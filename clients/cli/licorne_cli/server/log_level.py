@@ -3,6 +3,7 @@
 import argparse
 
 import grpc
+from licorne_server.cli.connection.pages import pages
 
 from licorne.v1.admin_pb2 import GetLogLevelsRequest, GetLogLevelsResponse, SetLogLevelRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
@@ -51,14 +52,22 @@ def act(channel: grpc.Channel, args: argparse.Namespace) -> None:
     """
     stub = AdminStub(channel)
     changes = wanted(args)
-    found = stub.GetLogLevels(GetLogLevelsRequest(), timeout=args.timeout)
+    found = levels_of(stub, args)
     if args.reset and not args.words:
         changes = [(name, "") for name in sorted(found.levels)]
     for logger, level in changes:
         stub.SetLogLevel(SetLogLevelRequest(logger=logger, level=level), timeout=args.timeout)
     if changes:
-        found = stub.GetLogLevels(GetLogLevelsRequest(), timeout=args.timeout)
+        found = levels_of(stub, args)
     show(found, args.output)
+
+
+def levels_of(stub: AdminStub, args: argparse.Namespace) -> GetLogLevelsResponse:
+    """The levels, with those wanted by all RMs."""
+    found = GetLogLevelsResponse()
+    for page in pages(stub.GetLogLevels, GetLogLevelsRequest(), args.timeout):
+        found.MergeFrom(page)
+    return found
 
 
 def show(found: GetLogLevelsResponse, output: str) -> None:

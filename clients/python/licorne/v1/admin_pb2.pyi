@@ -1415,12 +1415,20 @@ Global___SetQueueStoppedResponse: _TypeAlias = SetQueueStoppedResponse  # noqa: 
 class GetLogLevelsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """RMs of a page of `wanted`: 100 at most, and for 0."""
+    page_token: _builtins.str
     def __init__(
         self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1452,23 +1460,31 @@ class GetLogLevelsResponse(_message.Message):
 
     LEVELS_FIELD_NUMBER: _builtins.int
     WANTED_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """The `page_token` of the next page; empty on the last one."""
     @_builtins.property
     def levels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """The level of each logger that has one of its own; the empty name is that of all others."""
+        """The level of each logger that has one of its own; the empty name is that of all others. Every page
+        has all of them.
+        """
 
     @_builtins.property
     def wanted(self) -> _containers.RepeatedCompositeFieldContainer[Global___WantedLogLevels]:
-        """What RMs want by their extra configurations, in order of their ids. It counts where no level is given."""
+        """What RMs want by their extra configurations, a page of them in order of their ids. It counts where
+        no level is given.
+        """
 
     def __init__(
         self,
         *,
         levels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         wanted: _abc.Iterable[Global___WantedLogLevels] | None = ...,
+        next_page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["levels", b"levels", "wanted", b"wanted"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["levels", b"levels", "next_page_token", b"next_page_token", "wanted", b"wanted"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

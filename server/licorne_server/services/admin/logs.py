@@ -1,6 +1,7 @@
 """Levels of the log, while the server runs."""
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from itertools import islice
 from typing import Any
 
 from google.protobuf.message import Message
@@ -11,10 +12,13 @@ from licorne_server.fair import TimeSlices
 from licorne_server.rms.log_levels import RmLogLevels
 from licorne_server.security.access import Access
 from licorne_server.services.admin.audit import Audit
-from licorne_server.services.paging import gathered
+from licorne_server.services.paging import Page, filled
 from licorne_server.services.statuses import Method, unary_handler
 from licorne_server.telemetry.logs import levels
 from licorne_server.wire.errors import invalid_argument
+
+MAX_WANTED = 100
+"""RMs of a page: each may want dozens of levels, and an answer is serialized in one step."""
 
 
 class LogMethods:
@@ -44,14 +48,19 @@ class LogMethods:
         self._access.check_operator(context)
         peer = self._access.caller(context).peer
         response = pb.GetLogLevelsResponse(levels=levels().given())
+        wanted = self._wanted.wanted()
 
-        def add(of_rm: tuple[RmId, Mapping[str, str]]) -> pb.WantedLogLevels:
-            rm_id, wanted = of_rm
-            return response.wanted.add(rm_id=rm_id, levels=wanted)
+        def add(rm_id: RmId) -> pb.WantedLogLevels | None:
+            its = wanted.get(rm_id)
+            return response.wanted.add(rm_id=rm_id, levels=its) if its else None
 
-        # A thousand RMs may want dozens of levels each. Rows are made inside the response: to copy
-        # them into it would take as long as to make them, in one step.
-        await gathered(sorted(self._wanted.wanted().items()), add, self._time_slices, peer)
+        # Rows are made inside the response: to copy them into it would take as long as to make
+        # them, in one step.
+        ids = sorted(wanted)
+        behind = islice(ids, bisect_right(ids, request.page_token), None)
+        size = min(request.page_size or MAX_WANTED, MAX_WANTED)
+        page = await filled(Page(behind, add, size=size), self._time_slices, peer)
+        response.next_page_token = page.last or ""
         return response
 
     async def _set(self, request: pb.SetLogLevelRequest, context: Any) -> Message:
