@@ -8,8 +8,9 @@ from licorne_core.values.patterns import Pattern
 
 _LEVELS = ("debug", "info", "warn", "error", "dpanic", "panic", "fatal")
 _FIRST_LEVEL = -1  # levels may be given by number as well, debug being -1
+_NUMBERED = {str(number): name for number, name in enumerate(_LEVELS, start=_FIRST_LEVEL)}
 
-_LOGGER = Pattern("log[.](.+[.])?level")
+_LEVEL_OF_ALL, _LEVEL_BEGIN, _LEVEL_END = "log.level", "log.", ".level"
 _COUNT = Pattern("[0-9]{1,7}")  # ten million events or more would fill the memory
 _FLAGS = {word: word.lower() in ("1", "t", "true") for word in (
     "1", "t", "T", "true", "True", "TRUE", "0", "f", "F", "false", "False", "FALSE"
@@ -63,9 +64,12 @@ def read_extra(extra: Mapping[str, str]) -> ExtraConfig:
 
 def logger_of(key: str) -> str | None:
     """Logger of a log level key, empty for all others; None for any other key."""
-    if not _LOGGER.matches(key):
+    # Of thousands of keys each is looked at: an expression takes ten times as long.
+    if key == _LEVEL_OF_ALL:
+        return ""
+    if not (key.startswith(_LEVEL_BEGIN) and key.endswith(_LEVEL_END)):
         return None
-    return key.removeprefix("log.").removesuffix("level").removesuffix(".")
+    return key[len(_LEVEL_BEGIN) : -len(_LEVEL_END)] or None
 
 
 def _log_levels(extra: Mapping[str, str]) -> dict[str, str]:
@@ -81,5 +85,4 @@ def _log_levels(extra: Mapping[str, str]) -> dict[str, str]:
 
 def _level(text: str) -> str:
     """The level's name, from name or number; empty for neither."""
-    numbers = {str(number): name for number, name in enumerate(_LEVELS, start=_FIRST_LEVEL)}
-    return text if text in _LEVELS else numbers.get(text, "")
+    return text if text in _LEVELS else _NUMBERED.get(text, "")

@@ -9,6 +9,8 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
+import licorne_core
+import licorne_server
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.values.ids import RmId
@@ -16,7 +18,8 @@ from licorne_server.rms.log_levels import MOST_TOLD, RmLogLevels
 from licorne_server.serving.app import Server
 from licorne_server.telemetry.logs import levels
 from licorne_server.telemetry.logs.names import NAMES, TURNS
-from support.core.counted import lines_in
+from licorne_server.wire.caps import MAX_EXTRA_ENTRIES
+from support.core.counted import counted, lines_in
 from support.peers.shim import Shim
 
 SCHEDULER = "log.core.scheduler.level"
@@ -134,6 +137,18 @@ def test_what_is_told_and_kept_is_bounded() -> None:
     finally:
         rm_levels.forget_all()
     assert not levels().threshold(TURNS).debugs, "the server has stopped"
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("name", ["core.none", "shim.none", "none"])
+def test_the_largest_extra_configuration_is_followed_in_a_short_step(name: str) -> None:
+    """The loop does it at once, whatever the names are: a few lines for each entry."""
+    ours = licorne_core.__path__[0], licorne_server.__path__[0]
+    given = {f"log.{name}{number}.level": "5" for number in range(MAX_EXTRA_ENTRIES)}
+    rm_levels = RmLogLevels({RmId("rm"): given}.__getitem__)
+    with capture_logs():
+        lines = counted(lambda: rm_levels.follow(RmId("rm")), lambda file: file.startswith(ours))
+    assert lines.total() < 25 * MAX_EXTRA_ENTRIES
 
 
 def test_names_are_compared_only_for_what_is_told() -> None:
