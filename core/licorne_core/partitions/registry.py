@@ -63,7 +63,7 @@ class Rm:
         self.version = request.version
         self.policy_group = request.policy_group
         self.build_info = {**request.build_info, "rmId": request.rm_id}
-        self.extra_config: Mapping[str, str] = dict(request.extra_config)
+        self.extra_config: Mapping[str, str] = _in_order(request.extra_config)
         self.configuration = configuration
         self.extra = read_extra(request.extra_config)
         self.session = 0
@@ -163,7 +163,7 @@ class Rm:
 
     def set_extra(self, extra_config: Mapping[str, str]) -> None:
         """Set another extra configuration (spec § 2.8)."""
-        self.extra_config = dict(extra_config)
+        self.extra_config = _in_order(extra_config)
         self.extra = read_extra(extra_config)
         self.journal.on = self.extra.event_tracking
         for partition in self.partitions.values():
@@ -182,6 +182,11 @@ def follow(partition: Partition, extra: ExtraConfig) -> None:
     if extra.state_aware_as_fifo != partition.changes.state_aware_as_fifo:
         partition.changes.state_aware_as_fifo = extra.state_aware_as_fifo
         partition.changes.everything_changed()
+
+
+def _in_order(extra_config: Mapping[str, str]) -> dict[str, str]:
+    """An extra configuration by its keys, once for all readers: it may have thousands."""
+    return dict(sorted(extra_config.items()))
 
 
 class Registry:

@@ -28,6 +28,7 @@ class RmReport:
     config: str = _of_rm(lambda rm: rm.configuration.text)
     checksum: str = _of_rm(lambda rm: rm.configuration.checksum)
     extra_config: Mapping[str, str]
+    """In order of its keys."""
     failed_nodes: tuple[NodeId, ...] = _of_rm(lambda rm: tuple(rm.failed_nodes))
     """Nodes that came for a partition that is not there, and have not come again since."""
     counts: RmCounts = _of_rm(lambda rm: rm.holdings.counts(len(rm.partitions)))

@@ -96,7 +96,7 @@ class StateDumps:
     async def _config(self, rm: RmReport, peer: str) -> str:
         """The configuration as JSON, made in a thread because it may be large."""
         return await self._sources.config_thread.run(
-            Origin(peer), lambda: json.dumps(json_config.config_json(rm), separators=(",", ":"))
+            Origin(peer), partial(json_config.config_json, rm)
         )
 
 

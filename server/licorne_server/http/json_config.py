@@ -1,5 +1,7 @@
 """The running configuration as YAML or JSON, and the check of another one (spec §§ 12.4, 13.2)."""
 
+import json
+
 import yaml
 from yaml import MappingNode, Node, ScalarNode, SequenceNode
 
@@ -11,6 +13,7 @@ from licorne_server.http.stream import JsonObject
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _TEXT = "tag:yaml.org,2002:str"
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 # The JSON form has the older core's spelling of the keys. Names that users choose, such as those of
 # resources and properties, stay as they are.
@@ -37,19 +40,24 @@ def config_yaml(rm: RmReport) -> str:
         root.value = [pair for pair in root.value if pair[0].value != "checksum"]
         root.value.append((_text("checksum"), _text(rm.checksum)))
         if rm.extra_config:
-            pairs = [(_text(key), _text(rm.extra_config[key])) for key in sorted(rm.extra_config)]
+            pairs = [(_text(key), _text(value)) for key, value in rm.extra_config.items()]
             extra = MappingNode("tag:yaml.org,2002:map", pairs, flow_style=False)
             root.value.append((_text("extra"), extra))
     text: str = yaml.serialize(root, Dumper=_DUMPER)
     return text
 
 
-def config_json(rm: RmReport) -> JsonObject:
-    """The RM's running configuration as a JSON object."""
+def config_json(rm: RmReport) -> str:
+    """The RM's running configuration as the text of a JSON object.
+
+    It may have some megabytes, and is encoded value by value: a thread that does it all at once
+    lets the loop wait.
+    """
     root = _to_json(_document(rm.config), "")
     partitions = root.get("Partitions", []) if isinstance(root, dict) else []
-    extra = {key: rm.extra_config[key] for key in sorted(rm.extra_config)}
-    return {"Partitions": partitions, "Checksum": rm.checksum, "Extra": extra}
+    extra = dict(rm.extra_config)
+    shown = {"Partitions": partitions, "Checksum": rm.checksum, "Extra": extra}
+    return "".join(_ENCODER.iterencode(shown))
 
 
 def validation(body: bytes) -> JsonObject:

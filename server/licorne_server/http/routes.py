@@ -80,7 +80,7 @@ class Reads:
         origin = Origin(reader_of(request))
         if "application/json" in request.headers.get("Accept", ""):
             shown = await self._thread.run(origin, partial(json_config.config_json, rm))
-            return await send_json(request, shown)
+            return await send_bytes(request, "application/json; charset=utf-8", shown.encode())
         text = await self._thread.run(origin, partial(json_config.config_yaml, rm))
         return await send_bytes(request, "application/x-yaml; charset=utf-8", text.encode())
 

@@ -11,6 +11,7 @@ import struct
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeVar
 
 import grpc
@@ -80,6 +81,12 @@ def array_of(values: Iterable[str | None]) -> Verbatim:
 def object_of(members: Iterable[tuple[str, str]]) -> Verbatim:
     """An object with very many texts."""
     return Verbatim(_enclosed("{", (f"{_encode(k)}:{_encode(v)}" for k, v in members), "}"))
+
+
+def text_of(text: str) -> Verbatim:
+    """A long text: that of a configuration may have megabytes."""
+    parts = (text[start : start + CHUNK] for start in range(0, len(text), CHUNK))
+    return Verbatim(chain('"', (_encode(part)[1:-1] for part in parts), '"'))
 
 
 def _enclosed(begin: str, items: Iterable[str | None], end: str) -> Iterator[str]:

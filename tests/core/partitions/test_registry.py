@@ -8,7 +8,7 @@ from licorne_core.messages.effects import Registered
 from licorne_core.partitions import registry
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.ids import RmId
-from support.core.builders import app, apps, config, register, reload
+from support.core.builders import RM, app, apps, config, register, reload
 from support.core.digest import digest_of
 from support.core.driver import Driver, refused_apps
 
@@ -123,3 +123,12 @@ def test_an_rm_registers_anew_after_a_partition_could_not_be_built(
             driver.do(reload(with_second("gpu")))
     assert session(driver, "rm1") == 2
     assert refused_apps(driver.do(apps(app("app", "root.a")))) == {}
+
+
+def test_extra_configuration_is_in_order() -> None:
+    """It is sorted once, when it comes, so that no reader has to."""
+    driver = Driver()
+    driver.do(register(ONE_LEAF, extra={"b": "1", "c": "2", "a": "3"}))
+    assert list(driver.views.rm(RM).extra_config) == ["a", "b", "c"]
+    driver.do(reload(ONE_LEAF, extra={"z": "1", "y": "2"}))
+    assert list(driver.views.rm(RM).extra_config) == ["y", "z"]

@@ -15,7 +15,15 @@ from licorne_server.fair import TimeSlices
 from licorne_server.http import stream
 from licorne_server.http.json_apps import applications
 from licorne_server.http.json_nodes import nodes as listed_nodes
-from licorne_server.http.stream import JsonObject, Rows, accepts_gzip, fragments, sliced
+from licorne_server.http.stream import (
+    CHUNK,
+    JsonObject,
+    Rows,
+    accepts_gzip,
+    fragments,
+    sliced,
+    text_of,
+)
 from support.core.builders import app, apps, ask, asks, node, nodes, register, remove_apps
 from support.server.http_site import Site
 
@@ -51,6 +59,15 @@ def test_lists_inside_objects() -> None:
         "rows": [{"of": 1, "rows": [{"n": 0}]}, {"of": 2, "rows": [{"n": 0}, {"n": 1}]}],
         "more": [{"n": 0}],
     }
+
+
+@pytest.mark.parametrize("text", ["", "a", 'a"\\\n\x00é𝄞' * 20_000])
+def test_long_texts_come_in_pieces(text: str) -> None:
+    """Together they are the JSON of the text, and each is of bounded length."""
+    pieces = list(fragments(text_of(text)))
+    assert json.loads("".join(pieces)) == text
+    longest = len(json.dumps("𝄞")) * CHUNK
+    assert max(map(len, pieces)) <= longest
 
 
 def test_rows_that_are_gone_are_left_out() -> None:

@@ -11,7 +11,14 @@ from licorne_core.views import Views
 from licorne_core.views.partitions import RmReport
 from licorne_server.http import json_nodes, json_queues
 from licorne_server.http.sources import Sources
-from licorne_server.http.stream import JsonObject, send_bytes, send_json, slice_for
+from licorne_server.http.stream import (
+    JsonObject,
+    object_of,
+    send_bytes,
+    send_json,
+    slice_for,
+    text_of,
+)
 from licorne_server.http.ui.heat import Heats
 from licorne_server.http.ui.pages import Found, Maker
 from licorne_server.http.ui.paths import API
@@ -101,9 +108,9 @@ class DetailReads:
         """The running configuration of an RM as it was submitted, with comments and all."""
         async with slice_for(request):
             rm: RmReport = self._views.rm(request.query.get("rm", ""))
-        extra = {key: rm.extra_config[key] for key in sorted(rm.extra_config)}
-        answer: JsonObject = {"rm": rm.rm_id, "checksum": rm.checksum, "extra": extra}
-        return await send_json(request, {**answer, "text": rm.config})
+        extra, text = object_of(rm.extra_config.items()), text_of(rm.config)
+        answer: JsonObject = {"rm": rm.rm_id, "checksum": rm.checksum, "extra": extra, "text": text}
+        return await send_json(request, answer)
 
     def _partition(self, request: web.Request) -> PartitionName:
         return partition_named(self._views, request.match_info["partition"])
