@@ -16,18 +16,22 @@ _of_rm = Of[Rm, None]()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RmReport:
-    """A registered RM and its configuration."""
+    """A registered RM and its configuration.
+
+    The maps are the RM's own, which are replaced and never changed: a list of all RMs may have
+    millions of entries in them.
+    """
 
     rm_id: RmId
     version: str
     policy_group: str
-    build_info: Mapping[str, str]
+    build_info: Mapping[str, str] = _of_rm(lambda rm: rm.build_info)
     registered_time: Moment
     session: int
     partitions: tuple[PartitionName, ...] = _of_rm(lambda rm: tuple(rm.partitions))
     config: str = _of_rm(lambda rm: rm.configuration.text)
     checksum: str = _of_rm(lambda rm: rm.configuration.checksum)
-    extra_config: Mapping[str, str]
+    extra_config: Mapping[str, str] = _of_rm(lambda rm: rm.extra_config)
     """In order of its keys."""
     failed_nodes: tuple[NodeId, ...] = _of_rm(lambda rm: tuple(rm.failed_nodes))
     """Nodes that came for a partition that is not there, and have not come again since."""

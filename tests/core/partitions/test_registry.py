@@ -132,3 +132,4 @@ def test_extra_configuration_is_in_order() -> None:
     assert list(driver.views.rm(RM).extra_config) == ["a", "b", "c"]
     driver.do(reload(ONE_LEAF, extra={"z": "1", "y": "2"}))
     assert list(driver.views.rm(RM).extra_config) == ["y", "z"]
+    assert driver.views.rm(RM).extra_config is driver.views.rm(RM).extra_config, "nobody copies it"
