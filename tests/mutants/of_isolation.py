@@ -117,6 +117,13 @@ ISOLATION = (
         nth=3,
     ),
     Defect(
+        "page-in-one-step",
+        "Page.fill",
+        drop("over"),
+        "a reader makes a page of ten thousand rows while everybody waits",
+        ("engine/test_pieces",),
+    ),
+    Defect(
         "turns-by-reader",
         "Turns.wait",
         swap("peer", '""'),

@@ -1,6 +1,7 @@
 """No reader keeps others waiting: what it does in one piece does not grow with what there is."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -8,31 +9,41 @@ from typing import Any
 import aiohttp
 import grpc
 import pytest
-from aiohttp import web
 from google.protobuf.message_factory import GetMessageClass
 from yarl import URL
 
 from licorne.v1 import admin_pb2, session_pb2, state_pb2
+from licorne_server.http.stream import accepts_gzip
 from licorne_server.process.rm_bounds import EventBounds, RmBounds
 from licorne_server.serving.app import Server
 from licorne_server.testing.virtual_clock import VirtualClock
 from licorne_server.wire.caps import MAX_RMS
 from support.peers.shim import LOOPBACK, connected, serving
 from support.server.full_world import GROUP, PARTITIONS, USER, fill
+from support.server.http_site import routes
 from support.server.pieces import Pieces, counted_pieces
 
 pytestmark = pytest.mark.pure
 
-FEW, MANY = 600, 1_200
-"""Both are more than any step takes together."""
+SCALE = 10
+"""Steps and slices are so many times shorter here than in service: fewer things are many then."""
+
+STEPS = ("RUN", "STEP", "PART", "STEP_MEMBERS", "STEP_REQUESTS")
+READERS = ("licorne_core.views", "licorne_core.values.runs", "licorne_server.http")
+"""Names of numbers of things that readers look at before they may pause, and where these are."""
+
+FEW, MANY = 60, 160
+"""Both are more than a step takes together, and leave the same rest in the last one."""
 
 MOST = 50_000
 """Lines of a piece: two or three milliseconds in the pure form."""
 
 RMS = MANY // PARTITIONS
+MANY_RMS = 128
+"""Enough to see the lines for each RM, of which there may be `MAX_RMS`."""
 
-GROWTH = 1.25
-SLACK = 100
+GROWTH = 1.15
+SLACK = 40
 """By how much, and how many lines, the largest piece with `MANY` may be above that with `FEW`."""
 
 ADMIN, STATE = admin_pb2.DESCRIPTOR, state_pb2.DESCRIPTOR
@@ -179,26 +190,11 @@ PATIENCE = 120.0
 
 
 @asynccontextmanager
-async def _full(
-    n: int, rms: int, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[tuple[Server, list[str]]]:
-    """A server with so many of everything, and its routes."""
-    applications: list[web.Application] = []
-    make = web.Application.__init__
-
-    def noted(self: web.Application, *args: Any, **kwargs: Any) -> None:
-        make(self, *args, **kwargs)
-        applications.append(self)
-
-    monkeypatch.setattr(web.Application, "__init__", noted)
+async def _serving() -> AsyncIterator[Server]:
+    """A server whose clock stands still, and whose events are never too old."""
     bounds = RmBounds(events=EventBounds(seconds=1e9))
     async with serving(http=LOOPBACK, clock=VirtualClock(), rms=bounds, manage_gc=False) as server:
-        await fill(server, n, rms)
-        (application,) = applications
-        routes = {
-            route.resource.canonical for route in application.router.routes() if route.resource
-        }
-        yield server, sorted(routes)
+        yield server
 
 
 async def _pieces_of_call(channel: grpc.aio.Channel, method: str, given: dict[str, Any]) -> Pieces:
@@ -215,7 +211,7 @@ async def _pieces_of_call(channel: grpc.aio.Channel, method: str, given: dict[st
     request = message(**given).SerializeToString()
     path = f"/{service.full_name}/{method}"
     async with asyncio.timeout(PATIENCE):
-        with counted_pieces() as pieces:
+        with counted_pieces(SCALE) as pieces:
             if wanted.server_streaming:
                 stream: Any = channel.unary_stream(path)(request)
                 size = 0
@@ -229,11 +225,11 @@ async def _pieces_of_call(channel: grpc.aio.Channel, method: str, given: dict[st
     return pieces
 
 
-async def _pieces_of_path(server: Server, client: aiohttp.ClientSession, path: str) -> Pieces:
-    """The pieces of one request over HTTP."""
-    async with asyncio.timeout(PATIENCE):
-        with counted_pieces() as pieces:
-            url = URL(f"http://{server.http_address}{path}", encoded=True)
+async def _pieces_of_path(server: Server, path: str) -> Pieces:
+    """The pieces of one request over HTTP, on a connection of its own."""
+    url = URL(f"http://{server.http_address}{path}", encoded=True)
+    async with asyncio.timeout(PATIENCE), aiohttp.ClientSession() as client:
+        with counted_pieces(SCALE) as pieces:
             async with client.get(url) as answer:
                 assert answer.status == 200, (path, await answer.read())
                 size = 0
@@ -244,22 +240,16 @@ async def _pieces_of_path(server: Server, client: aiohttp.ClientSession, path: s
     return pieces
 
 
-async def _all_pieces(n: int, rms: int, monkeypatch: pytest.MonkeyPatch) -> dict[str, Pieces]:
-    """The largest piece of every request, in a world with so many of everything."""
+async def _all_pieces(server: Server) -> dict[str, Pieces]:
+    """The pieces of every request."""
     found: dict[str, Pieces] = {}
-    async with (
-        _full(n, rms, monkeypatch) as (server, routes),
-        connected(server) as channel,
-        aiohttp.ClientSession() as client,
-    ):
+    async with connected(server) as channel:
         for method, requests in CALLS.items():
             for given in requests:
                 found[f"{method} {given}"] = await _pieces_of_call(channel, method, given)
-        read = [path for path in routes if not path.startswith(NOTHING) and path not in NO_READS]
-        assert sorted(PATHS) == read, "every path that reads has its requests in PATHS"
-        for paths in PATHS.values():
-            for path in paths:
-                found[path] = await _pieces_of_path(server, client, path)
+    for paths in PATHS.values():
+        for path in paths:
+            found[path] = await _pieces_of_path(server, path)
     return found
 
 
@@ -271,29 +261,59 @@ def test_every_method_has_its_requests() -> None:
     assert sorted(methods) == sorted([*ACTS, *CALLS])
 
 
-@pytest.fixture(scope="module")
-def pieces() -> dict[int, dict[str, Pieces]]:
-    """The largest pieces that were found, by how much there was."""
-    return {}
+async def test_every_path_has_its_requests() -> None:
+    """A path that is added says how it is read at its bounds."""
+    async with _serving() as server:
+        everything, *_ = routes(server)
+    read = {path for _, path in everything if not path.startswith(NOTHING)} - NO_READS
+    assert sorted(PATHS) == sorted(read)
 
 
-@pytest.mark.parametrize("n", [FEW, MANY])
+async def test_pieces_are_those_of_the_request() -> None:
+    """What a task does that was there before is not counted, and what a new one does is."""
+
+    async def read(times: int) -> None:
+        for _ in range(times):
+            accepts_gzip("br, deflate, gzip")
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(read(10**9))
+    await asyncio.sleep(0)
+    with counted_pieces() as pieces:
+        await asyncio.create_task(read(3))
+    other.cancel()
+    assert set(pieces.functions) == {"stream.py:accepts_gzip"}
+    assert pieces.lines == 3 * pieces.largest
+
+
 async def test_no_piece_of_a_reader_grows_with_what_there_is(
-    n: int, pieces: dict[int, dict[str, Pieces]], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Twice as many queues, nodes, applications, asks and partitions make no piece larger."""
-    found = pieces[n] = await _all_pieces(n, RMS, monkeypatch)
-    few = pieces.get(FEW) or await _all_pieces(FEW, RMS, monkeypatch)
+    """Many more queues, nodes, applications, asks and partitions make no piece larger."""
+    for module in [module for name, module in sys.modules.items() if name.startswith(READERS)]:
+        for name in set(STEPS) & vars(module).keys():
+            monkeypatch.setattr(module, name, getattr(module, name) // SCALE)
+    async with _serving() as server:
+        await fill(server, FEW, RMS)
+        few = await _all_pieces(server)
+        await fill(server, MANY, RMS, first=FEW)
+        many = await _all_pieces(server)
     large = [
         f"{name}: {few[name].largest}, then {piece}"
-        for name, piece in found.items()
+        for name, piece in many.items()
         if piece.largest > min(MOST, GROWTH * few[name].largest + SLACK)
     ]
     assert not large, "\n".join(large)
 
 
-async def test_no_piece_of_a_reader_is_long_for_all_rms(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All RMs that there may be are looked at in one piece, which is a short one."""
-    found = await _all_pieces(PARTITIONS, MAX_RMS - 1, monkeypatch)
-    large = [f"{name}: {piece}" for name, piece in found.items() if piece.largest > MOST]
+async def test_no_piece_of_a_reader_is_long_for_all_rms() -> None:
+    """A piece that looks at all RMs is a short one, with as many as there may be.
+
+    There are a part of them here, and as many lines less.
+    """
+    async with _serving() as server:
+        await fill(server, PARTITIONS, MANY_RMS - 1)
+        found = await _all_pieces(server)
+    most = MOST * MANY_RMS // MAX_RMS
+    large = [f"{name}: {piece}" for name, piece in found.items() if piece.largest > most]
     assert not large, "\n".join(large)
