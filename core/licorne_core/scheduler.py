@@ -13,7 +13,6 @@ from licorne_core.handlers.calls import answer_predicates, answer_preemptions, n
 from licorne_core.handlers.configuration import refusal_of, register, update_configuration
 from licorne_core.handlers.nodes import update_nodes
 from licorne_core.handlers.operators import OperatorCommand, act_for_operator
-from licorne_core.handlers.outcome import Slice
 from licorne_core.handlers.replay import begin_replay, count_replayed, end_replay
 from licorne_core.handlers.turn import decide, fire_timers
 from licorne_core.messages.commands import (
@@ -48,6 +47,7 @@ from licorne_core.messages.effects import (
 from licorne_core.messages.options import AskBackoff, Options
 from licorne_core.model.rm_context import RmContext
 from licorne_core.partitions.agenda import AT_ONCE
+from licorne_core.partitions.jobs import Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.values.ids import PartitionName, RmId

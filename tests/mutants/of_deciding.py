@@ -192,7 +192,7 @@ DECIDING = (
     ),
     Defect(
         "one-large-slice",
-        "Job.go_on",
+        "Slice.spend",
         swap("-=", "-= 0 *"),
         "a configuration is put in force in one go, however large it is",
         ("test_slices",),

@@ -60,10 +60,11 @@ PREDICATES = (
     ),
     Defect(
         "reported-without-an-end",
-        "_report",
-        without("looks"),
+        "Inspection._report",
+        swap("1", "0"),
         "all asks of a size are reported in one turn, however many there are",
         ("scheduling/test_outstanding",),
+        nth=2,
     ),
     Defect(
         "time-never-begins",

@@ -178,13 +178,20 @@ PREEMPTION = (
     ),
     Defect(
         "enforced-for-ever",
-        "QuotaClock.due",
+        "QuotaClock.take",
         drop("_starts"),
         "a maximum is enforced again every second",
         (
             "scenarios/test_scenarios::test_scenario[quota_change]",
             "scenarios/test_scenarios::test_scenario[quota_change_times]",
         ),
-        nth=4,
+        nth=2,
+    ),
+    Defect(
+        "chosen-and-stopped",
+        "Enforcement._may_go",
+        without("_exceeds_max"),
+        "victims go for a maximum that was raised meanwhile",
+        ("core/handlers/test_enforcing::test_a_raised_maximum_ends_it",),
     ),
 )

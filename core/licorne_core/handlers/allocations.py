@@ -9,7 +9,7 @@ from licorne_core.handlers.bounds import check_growth, check_new, check_task_gro
 from licorne_core.handlers.ending import end
 from licorne_core.handlers.lifecycle import advance, after_gone, drop_ask, note_freed, placed
 from licorne_core.handlers.nodes import is_foreign, release_foreign, take_foreign
-from licorne_core.handlers.outcome import Outcome, Slice
+from licorne_core.handlers.outcome import Outcome
 from licorne_core.handlers.predicates import (
     WAITS_FOR_ANSWER,
     roll_back,
@@ -24,6 +24,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang_rules import Gone, PairEvent
 from licorne_core.model.apps.requests import BOOKED, Request, RequestState, Setback
 from licorne_core.model.apps.states import SCHEDULABLE, AppEvent, AppState
+from licorne_core.partitions.jobs import Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
 from licorne_core.values.asks import Ask, AskClass

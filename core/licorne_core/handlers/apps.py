@@ -17,7 +17,6 @@ from licorne_core.handlers.lifecycle import (
     note_freed,
     unlink,
 )
-from licorne_core.handlers.outcome import Slice
 from licorne_core.handlers.predicates import roll_back_all
 from licorne_core.messages.commands import (
     NewApplication,
@@ -44,6 +43,7 @@ from licorne_core.model.queues.access import RECOVERY_PATH
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.template import apply_sizes, max_with
 from licorne_core.partitions.ended import forget_rejected, remember_rejected
+from licorne_core.partitions.jobs import Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
 from licorne_core.values.errors import Refusal, Rejected

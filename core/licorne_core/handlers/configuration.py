@@ -18,7 +18,7 @@ from licorne_core.messages.effects import (
 from licorne_core.messages.options import Options
 from licorne_core.model.placement.chain import Placer
 from licorne_core.model.queues.reload import check_reload
-from licorne_core.partitions.jobs import Job
+from licorne_core.partitions.jobs import CommandJob
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.values.errors import ConfigError, Problem
 from licorne_core.values.ids import RmId, partition_key
@@ -73,7 +73,7 @@ def _check_pressure(registry: Registry, rm_id: RmId) -> None:
         raise ConfigError([Problem(message=pressure.reason, path="rmID")])
 
 
-class _Registration(Job):
+class _Registration(CommandJob):
     """A registration that can be carried out.
 
     Its partitions are built apart; the RM's old ones are in force until the last step.
@@ -161,7 +161,7 @@ def _check(rm: Rm | None, config: PartitionConfig) -> list[Problem]:
     return check_reload(partition.tree, config.root) if partition else []
 
 
-class _Update(Job):
+class _Update(CommandJob):
     """A configuration update that can be put in force."""
 
     def __init__(

@@ -1,5 +1,7 @@
 """Gang scheduling: admission, replacement, and the time of placeholders (spec § 6)."""
 
+from collections.abc import Iterator, Sequence
+
 from licorne_core.config.properties import AppSortPolicy
 from licorne_core.events.journal import EventDetail
 from licorne_core.events.preemption import PlaceholderIncompatible
@@ -10,26 +12,25 @@ from licorne_core.handlers.outcome import (
     ON_COMPLETION,
     PENDING_ON_TIMEOUT,
     Outcome,
-    Slice,
+    TimerJob,
     make_way,
     time_out,
 )
-from licorne_core.handlers.predicates import roll_back, roll_back_all
+from licorne_core.handlers.predicates import roll_back_in_steps
 from licorne_core.messages.commands import NewApplication
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.gang import Gang, GangEnd, GangStyle, placeholder_timeout
-from licorne_core.model.apps.gang_rules import ON_TIMEOUT, Gone, PairEvent
-from licorne_core.model.apps.requests import TO_REPLACE, Request, RequestState
-from licorne_core.model.apps.states import AppEvent
+from licorne_core.model.apps.gang import Gang, GangStyle, placeholder_timeout
+from licorne_core.model.apps.gang_rules import ON_TIMEOUT, Gone
+from licorne_core.model.apps.requests import Request, RequestState, is_ask, place_of
+from licorne_core.model.apps.states import AppEvent, AppState
 from licorne_core.model.queues.queue import Queue
-from licorne_core.partitions.agenda import AT_ONCE
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.predicates.checks import Assumed
 from licorne_core.scheduling.replacing import Cancellation, Replacement
 from licorne_core.values.errors import Refusal, Rejected
 from licorne_core.values.ids import AppId
 from licorne_core.values.resources import Resources, describe, fits_max_undefined, min_undefined
-from licorne_core.values.timers import Due, Timer
+from licorne_core.values.runs import PART, put_in_order
 
 RESERVATION_TIMEOUT = "ResourceReservationTimeout"
 """Message to the RM about a gang that timed out."""
@@ -99,85 +100,88 @@ def cancel(partition: Partition, found: Cancellation, now: float, outcome: Outco
     outcome.release(partition, time_out(app, placeholder, INCOMPATIBLE))
 
 
-def placeholders_overdue(
-    partition: Partition, app: Application, now: float, outcome: Outcome, part: Slice
-) -> None:
-    """End the time of the application's placeholders, as `ON_TIMEOUT` says."""
+def placeholders_overdue(job: TimerJob) -> Iterator[int]:
+    """End the time of the application's placeholders, as `ON_TIMEOUT` says.
+
+    Only requests that the application had at the beginning are stopped or dropped; later ones stay.
+    """
+    partition = job.partition
+    app = partition.applications[job.timer.app_id]
     partition.pairs.end_cancelled(app)
     rule = ON_TIMEOUT.get((app.state, app.gang.style))
     if rule is None:
         return
-    if app.assumed_count or app.replacing_count:
-        for request in list(app.requests.values()):
-            is_dropped = rule.drops_asks or request.ask.placeholder
-            if request.state is RequestState.MATCHED or (
-                request.state is RequestState.ASSUMED and is_dropped
-            ):
-                roll_back(partition, app, request, PairEvent.TOLD, now)
+    drops_asks = rule.drops_asks
+
+    def goes(request: Request) -> bool:
+        matched = request.state is RequestState.MATCHED
+        return matched or drops_asks or request.ask.placeholder
+
+    yield from roll_back_in_steps(job, partition, app, goes)
+    # The RM may have changed or removed the application meanwhile.
+    rule = ON_TIMEOUT.get((app.state, app.gang.style))
+    if rule is None or app.leaf is None:
+        return
     if rule.event is not None:
-        outcome.updates += advance(partition, app, rule.event, now, RESERVATION_TIMEOUT)
-    dropped = [
-        place.request
-        for place in app.asks_in_order()
-        if rule.drops_asks or (place.request.is_pending and place.request.ask.placeholder)
-    ]
-    rest = iter([*_keeping(app), *dropped])
-    partition.stopping.end = GangEnd(app, app.state, rule.drops_asks, KEEPING_ON_TIMEOUT, rest)
-    go_on(partition, now, outcome, part)
+        job.outcome.updates += advance(partition, app, rule.event, job.now, RESERVATION_TIMEOUT)
+    state, had = app.state, list(app.requests.values())
+    yield from _stop_kept(job, app, had, KEEPING_ON_TIMEOUT)
+    yield from _drop(job, app, had, only_placeholders=not rule.drops_asks)
+    _end(job, app, state)
 
 
-def time_to_complete(
-    partition: Partition, app: Application, now: float, outcome: Outcome, part: Slice
-) -> None:
+def time_to_complete(job: TimerJob) -> Iterator[int]:
     """The application completes, once placeholders that are left are gone as well (§ 6.9)."""
-    if not app.placeholder_count:
-        outcome.updates += advance(partition, app, AppEvent.COMPLETE, now)
-        return
-    roll_back_all(partition, app, PairEvent.TOLD, now)
-    rest = iter(_keeping(app))
-    partition.pairs.end_cancelled(app)
-    partition.stopping.end = GangEnd(app, app.state, False, ON_COMPLETION, rest)
-    go_on(partition, now, outcome, part)
+    partition = job.partition
+    app = partition.applications[job.timer.app_id]
+    state = app.state
+    if app.placeholder_count:
+        yield from roll_back_in_steps(job, partition, app)
+        if app.state is not state or app.leaf is None:
+            return
+        partition.pairs.end_cancelled(app)
+        yield from _stop_kept(job, app, list(app.requests.values()), ON_COMPLETION)
+        _end(job, app, state)
+    else:
+        job.outcome.updates += advance(partition, app, AppEvent.COMPLETE, job.now)
 
 
-def go_on(partition: Partition, now: float, outcome: Outcome, part: Slice) -> None:
-    """Go on with a timeout or a completion, as far as the slice goes.
-
-    Only requests that the application had at its beginning are stopped or dropped; later ones stay.
-    If there is more than the slice may end, the partition has a deadline that comes before all
-    others, and decides nothing until then.
-    """
-    end = partition.stopping.end
-    assert end is not None, "there is a deadline as long as something is left"
-    app: Application = end.app
-    for request in part.take(end.rest):
-        if app.requests.get(request.key) is request:
-            _stop_or_drop(partition, end, request, now, outcome)
-    if part.is_spent:
-        partition.timers.set(Timer(Due.GO_ON), AT_ONCE)
-        return
-    partition.stopping.end = None
-    if app.leaf is not None and app.state is end.state and not app.placeholder_count:
-        # Whatever the timeout has begun is over: there is no end of a placeholder to wait for.
-        outcome.last_updates += after_gone(partition, app, Gone.PLACEHOLDER, now)
+def _stop_kept(
+    job: TimerJob, app: Application, had: Sequence[Request], message: str
+) -> Iterator[int]:
+    """Stop the placeholders that keep room."""
+    for number, request in enumerate(had if app.placeholder_count else (), 1):
+        if request.state is RequestState.PLACEHOLDER and _has(app, request):
+            job.partition.pairs.stop(app, request)
+            job.outcome.release(job.partition, time_out(app, request, message))
+            yield 1
+        elif not number % PART:
+            yield 1
 
 
-def _keeping(app: Application) -> list[Request]:
-    """Placeholders that keep room and are not being stopped yet."""
-    if not app.placeholder_count:
-        return []
-    return [request for request in app.booked() if request.state is RequestState.PLACEHOLDER]
+def _drop(
+    job: TimerJob, app: Application, had: Sequence[Request], *, only_placeholders: bool
+) -> Iterator[int]:
+    """Drop the asks for placeholders, or all asks, in the order of the pass."""
+    asks = yield from put_in_order(had, place_of, is_ask)
+    for number, request in enumerate(asks, 1):
+        waits = request.is_pending or request.state is RequestState.LINKED
+        goes = request.ask.placeholder or not only_placeholders
+        if waits and goes and _has(app, request):
+            drop_ask(job.partition, app, request, job.now, EventDetail.REQUEST_TIMEOUT)
+            job.outcome.release(job.partition, time_out(app, request, PENDING_ON_TIMEOUT))
+            yield 1
+        elif not number % PART:
+            yield 1
 
 
-def _stop_or_drop(
-    partition: Partition, end: GangEnd, request: Request, now: float, outcome: Outcome
-) -> None:
-    """Stop a placeholder that keeps room; drop one that does not, and an ask if asks go too."""
-    app: Application = end.app
-    is_ask = request.is_pending or request.state in TO_REPLACE
-    if request.state is RequestState.PLACEHOLDER:
-        partition.pairs.stop(app, request)
-        outcome.release(partition, time_out(app, request, end.message))
-    elif is_ask and (end.drops_asks or request.ask.placeholder):
-        drop_ask(partition, app, request, now, EventDetail.REQUEST_TIMEOUT)
-        outcome.release(partition, time_out(app, request, PENDING_ON_TIMEOUT))
+def _has(app: Application, request: Request) -> bool:
+    """True if the request has not ended meanwhile."""
+    return app.requests.get(request.key) is request
+
+
+def _end(job: TimerJob, app: Application, state: AppState) -> None:
+    """Whatever the deadline has begun is over if there is no end of a placeholder to wait for."""
+    if app.leaf is not None and app.state is state and not app.placeholder_count:
+        updates = after_gone(job.partition, app, Gone.PLACEHOLDER, job.now)
+        job.outcome.last_updates += updates

@@ -14,7 +14,7 @@ from licorne_core.events.nodes import (
 from licorne_core.handlers.bounds import check_capacity, check_node_growth, check_types
 from licorne_core.handlers.ending import free, what_went
 from licorne_core.handlers.lifecycle import after_gone
-from licorne_core.handlers.outcome import Outcome, Slice
+from licorne_core.handlers.outcome import Outcome
 from licorne_core.handlers.predicates import roll_back_on, roll_back_unfitting
 from licorne_core.messages.commands import NodeAction, NodeUpdate, TerminationType, UpdateNodes
 from licorne_core.messages.effects import Effect, NodeRejection, NodesAnswered, Release, Unfinished
@@ -22,6 +22,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang_rules import Gone, PairEvent
 from licorne_core.model.apps.requests import RequestState
 from licorne_core.model.nodes.node import Node
+from licorne_core.partitions.jobs import Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import MAX_FAILED_NODES, Rm
 from licorne_core.values.asks import Allocation, Ask

@@ -1,13 +1,13 @@
 """Commands of operators to a running partition, all refused in one form."""
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import assert_never
 
 from licorne_core.events.nodes import SchedulableChanged
 from licorne_core.handlers.lifecycle import advance, drop_ask, end_placeholder_time
 from licorne_core.handlers.outcome import time_out
-from licorne_core.handlers.predicates import roll_back_all, roll_back_on
+from licorne_core.handlers.predicates import roll_back_in_steps, roll_back_on
 from licorne_core.messages.commands import SetNodeSchedulable, SetQueueStopped, StopApplication
 from licorne_core.messages.effects import (
     AllocationsReleased,
@@ -22,16 +22,16 @@ from licorne_core.messages.effects import (
     Release,
 )
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.gang_rules import PairEvent
-from licorne_core.model.apps.requests import MAY_GO, Request, RequestState
+from licorne_core.model.apps.requests import MAY_GO, Request, RequestState, is_ask, place_of
 from licorne_core.model.apps.states import AppEvent, AppState
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.states import QueueState
-from licorne_core.partitions.jobs import Job
+from licorne_core.partitions.jobs import CommandJob
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.values.errors import LicorneError, shown
 from licorne_core.values.ids import AppId, NodeId
+from licorne_core.values.runs import put_in_order
 
 
 class Refused(LicorneError):
@@ -104,7 +104,7 @@ def _start(rm: Rm, partition: Partition, queue: Queue) -> QueueStoppedSet:
     return QueueStoppedSet(rm_id=rm.rm_id, changed=True, state=queue.state.value)
 
 
-class _QueueStop(Job):
+class _QueueStop(CommandJob):
     """The stop of one queue."""
 
     def __init__(
@@ -134,14 +134,13 @@ class _QueueStop(Job):
         partition = self._partition
         if app.leaf is None:
             return
-        roll_back_all(partition, app, PairEvent.TOLD, self.now)
+        yield from roll_back_in_steps(self, partition, app)
         for request in list(app.reserved.values()):
             if request.reservation is not None:
                 partition.reservations.end(request.reservation, self.now)
                 yield 1
         # It is not searched until it is started, and blockers may change meanwhile.
-        for _ in partition.wakeups.waiting.unpark_all(app):
-            yield 1
+        yield from partition.wakeups.waiting.unpark_all(app)
 
 
 STOPPED_BY_OPERATOR = "stopped by an operator"
@@ -176,7 +175,7 @@ def _not_there(partition: Partition, app_id: str) -> Refused:
     return Refused(OperatorRefusal.NOT_FOUND, what)
 
 
-class _ApplicationStop(Job):
+class _ApplicationStop(CommandJob):
     """The end of one application."""
 
     def __init__(
@@ -187,17 +186,19 @@ class _ApplicationStop(Job):
         self._partition = partition
         self._app = app
         self._reason = command.reason or STOPPED_BY_OPERATOR
+        self._asks = 0
         super().__init__(command, rm.slice_size, now)
 
     def steps(self) -> Iterator[int]:
         """Fail the application; then drop its asks, and stop its allocations in slices."""
         app, partition = self._app, self._partition
-        roll_back_all(partition, app, PairEvent.TOLD, self.now)
+        yield from roll_back_in_steps(self, partition, app)
         self._tell(updates=self._fail())
         yield 1
-        asks = [place.request for place in app.asks_in_order()]
-        rest = iter([*asks, *app.booked()])
-        while some := list(islice(rest, self._rm.slice_size)):
+        had = list(app.requests.values())
+        asks = yield from put_in_order(had, place_of, is_ask)
+        rest = chain(asks, had)
+        while some := list(islice(rest, self.slice_size)):
             releases = (self._end(request) for request in some)
             self._tell(releases=[release for release in releases if release is not None])
             yield len(some)
@@ -206,7 +207,7 @@ class _ApplicationStop(Job):
         if not left:
             self._tell(updates=advance(partition, app, AppEvent.FAIL, self.now))
         rm_id = self._rm.rm_id
-        self.effects.append(ApplicationStopped(rm_id=rm_id, allocations=left, asks=len(asks)))
+        self.effects.append(ApplicationStopped(rm_id=rm_id, allocations=left, asks=self._asks))
 
     def _tell(
         self, updates: Sequence[ApplicationUpdate] = (), releases: Sequence[Release] = ()
@@ -235,6 +236,7 @@ class _ApplicationStop(Job):
         """Drop an ask, or stop an allocation; return the release for the RM, if it is new."""
         app, partition = self._app, self._partition
         if request.is_pending or request.state is RequestState.LINKED:
+            self._asks += 1
             drop_ask(partition, app, request, self.now)
         elif request.state in MAY_GO:
             partition.pairs.stop(app, request)

@@ -1,8 +1,6 @@
 """Outcome of a command or a turn, gathered by kind (spec § 1.6.8)."""
 
-from collections.abc import Iterable
-from itertools import islice
-from typing import TypeVar
+from collections.abc import Callable, Iterator
 
 from licorne_core.messages.commands import TerminationType
 from licorne_core.messages.effects import (
@@ -17,37 +15,11 @@ from licorne_core.messages.effects import (
 )
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
+from licorne_core.partitions.jobs import Job
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import RmId
-
-T = TypeVar("T")
-
-
-class Slice:
-    """Number of applications, requests and nodes that may still end before the rest has to wait."""
-
-    __slots__ = ("left",)
-
-    def __init__(self, most: int) -> None:
-        """Start with that number."""
-        self.left = most
-
-    @property
-    def is_spent(self) -> bool:
-        """True if no more may end in this slice."""
-        return self.left <= 0
-
-    def end(self) -> None:
-        """End the slice: nothing more may end in it."""
-        self.left = 0
-
-    def take(self, items: Iterable[T]) -> list[T]:
-        """The first of these, no more than may end; they are counted."""
-        taken = list(islice(items, max(0, self.left)))
-        self.left -= len(taken)
-        return taken
-
+from licorne_core.values.timers import Timer
 
 KEEPING_ON_TIMEOUT = "releasing allocated placeholders on placeholder timeout"
 PENDING_ON_TIMEOUT = "releasing pending placeholders on placeholder timeout"
@@ -118,3 +90,26 @@ class Outcome:
         if self.last_updates:
             effects.append(ApplicationsUpdated(rm_id=rm_id, updates=self.last_updates))
         return effects
+
+
+class TimerJob(Job):
+    """The work of a deadline of a partition, for which more than one tick may be needed."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        timer: Timer,
+        work: "Callable[[TimerJob], Iterator[int]]",
+        now: float,
+    ) -> None:
+        """Begin the `work` of a deadline that has come."""
+        self.partition = partition
+        self.timer = timer
+        self.outcome = Outcome()
+        """Outcome of the present tick."""
+        self._work = work
+        super().__init__(now)
+
+    def steps(self) -> Iterator[int]:
+        """Do the work, see `Job`."""
+        return self._work(self)

@@ -8,7 +8,7 @@ from licorne_core.events.nodes import NodeRemoved
 from licorne_core.handlers.apps import drop_asks
 from licorne_core.handlers.lifecycle import advance, end_placeholder_time, note_freed
 from licorne_core.handlers.nodes import forget_foreign_on
-from licorne_core.handlers.outcome import Outcome, Slice
+from licorne_core.handlers.outcome import Outcome
 from licorne_core.handlers.settling import PARTITION
 from licorne_core.messages.commands import TerminationType
 from licorne_core.messages.effects import ApplicationUpdate, Release
@@ -16,7 +16,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.states import AppEvent, AppState
 from licorne_core.model.queues.changes import facts, snapshot
 from licorne_core.model.queues.tree import stop
-from licorne_core.partitions.jobs import Job
+from licorne_core.partitions.jobs import CommandJob, Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.values.ids import PartitionName
@@ -28,7 +28,9 @@ _LAST_EVENT = {
 }
 
 
-def remove_partition(job: Job, registry: Registry, rm: Rm, name: PartitionName) -> Iterator[int]:
+def remove_partition(
+    job: CommandJob, registry: Registry, rm: Rm, name: PartitionName
+) -> Iterator[int]:
     """Stop and empty the partition: its applications fail, and its allocations are released.
 
     It is there until the last step.

@@ -1,6 +1,6 @@
 """Assumed allocations, and the RM's answers about them (spec § 8.4)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from licorne_core.handlers.lifecycle import allocation_made
@@ -10,11 +10,13 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang_rules import PairEvent
 from licorne_core.model.apps.requests import Request, RequestState
 from licorne_core.model.nodes.node import NO_ANSWER, Node
+from licorne_core.partitions.jobs import Job
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.cycle import Candidate
 from licorne_core.scheduling.measures import ToReserve
 from licorne_core.scheduling.predicates.checks import Assumed, PredicateCheck
 from licorne_core.values.ids import NodeId
+from licorne_core.values.runs import PART
 
 WAITS_FOR_ANSWER = frozenset({RequestState.ASSUMED, RequestState.MATCHED})
 """States of a request with an open check of its node."""
@@ -68,6 +70,23 @@ def roll_back_all(partition: Partition, app: Application, event: PairEvent, now:
         for request in list(app.requests.values()):
             if request.state in WAITS_FOR_ANSWER:
                 roll_back(partition, app, request, event, now)
+
+
+def roll_back_in_steps(
+    job: Job,
+    partition: Partition,
+    app: Application,
+    fits: Callable[[Request], bool] | None = None,
+) -> Iterator[int]:
+    """Let all asks that wait for answers, or those that fit, be pending again: they are stopped."""
+    if not (app.assumed_count or app.replacing_count):
+        return
+    for number, request in enumerate(list(app.requests.values()), 1):
+        if request.state in WAITS_FOR_ANSWER and (fits is None or fits(request)):
+            roll_back(partition, app, request, PairEvent.TOLD, job.now)
+            yield 1
+        elif not number % PART:
+            yield 1
 
 
 def roll_back_on(partition: Partition, node: Node, now: float, *, gone: bool) -> None:

@@ -1,11 +1,11 @@
 """Stops of victims: for asks below a guarantee, or bound to a node (spec §§ 9.4, 9.5)."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from licorne_core.events.preemption import QuotaPreempted, VictimOfQuota, VictimPreempted
-from licorne_core.handlers.outcome import Outcome
+from licorne_core.handlers.outcome import Outcome, TimerJob
 from licorne_core.handlers.predicates import roll_back
 from licorne_core.messages.commands import FailMode, TerminationType
 from licorne_core.messages.effects import Release
@@ -25,7 +25,7 @@ from licorne_core.scheduling.preemption import Plan, Victim, loss_of
 from licorne_core.scheduling.preemption.hosts import is_free_for
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule, QueueNumbers
 from licorne_core.scheduling.preemption.plans import Score
-from licorne_core.scheduling.preemption.quota_change import CHECK_INTERVAL, Enforcement, victims_of
+from licorne_core.scheduling.preemption.quota_change import Enforcement
 from licorne_core.scheduling.preemption.ranks import seconds_run
 from licorne_core.values.ids import NodeId
 from licorne_core.values.resources import EMPTY
@@ -50,34 +50,55 @@ def note_growth(partition: Partition, leaf: Queue, now: float) -> None:
         watch_quotas(partition, now)
 
 
-def enforce_quotas(partition: Partition, now: float, outcome: Outcome) -> None:
-    """Stop allocations beyond maxima of queues, where it is time; later while all is on hold."""
-    if partition.holds:
-        partition.timers.set(_TIMER, now + CHECK_INTERVAL)
-        return
-    for queue in partition.quota_clock.due(now):
-        found = victims_of(queue, partition.nodes.by_id, now, partition.losses)
-        if found.selected:
-            _enforce(partition, queue, found, now, outcome)
-    watch_quotas(partition, now)
+def enforce_quotas(job: TimerJob) -> Iterator[int]:
+    """Stop allocations beyond maxima of queues, where it is time."""
+    partition = job.partition
+    clock = partition.quota_clock
+    due = yield from clock.due(job.now)
+    for queue in due:
+        if clock.take(queue, job.now):
+            yield from _enforce(job, queue)
+        yield 1
+    watch_quotas(partition, job.now)
 
 
-def _enforce(
-    partition: Partition, queue: Queue, found: Enforcement, now: float, outcome: Outcome
-) -> None:
-    numbers = QueueNumbers.of(queue)
-    records = [
-        replace(record_of(victim, PreemptionRule.QUOTA, now), beneficiary_queue=numbers)
-        for victim in found.victims
-    ]
-    for victim, record in zip(found.victims, records, strict=True):
-        stop_victim(partition, victim, record, FOR_QUOTA.format(queue.path), now, outcome)
-        partition.journal.note(VictimOfQuota(now, victim.request.ask, queue.path))
-    count = len(found.victims)
-    fact = QuotaPreempted(
-        now, queue.path, queue.max or EMPTY, found.amount, found.claimed, found.selected, count
-    )
-    partition.journal.note(fact)
+def _enforce(job: TimerJob, queue: Queue) -> Iterator[int]:
+    """Enforce one maximum, as long as the settings want it."""
+    partition = job.partition
+    before = {queue: QueueNumbers.of(queue)}
+    found = Enforcement(queue, partition.losses, job.now)
+
+    def stop(app: Application, request: Request) -> None:
+        leaf, allocation = partition.leaf_of(app), request.allocation
+        assert allocation is not None, f"{request!r} runs"
+        if leaf not in before:
+            before[leaf] = QueueNumbers.of(leaf)
+        victim = Victim(app, request, partition.nodes.by_id[allocation.node_id])
+        record = replace(
+            record_of(victim, PreemptionRule.QUOTA, job.now),
+            victim_queue=before[leaf],
+            beneficiary_queue=before[queue],
+        )
+        text = FOR_QUOTA.format(queue.path)
+        stop_victim(partition, victim, record, text, job.now, job.outcome)
+        partition.journal.note(VictimOfQuota(job.now, request.ask, queue.path))
+
+    for cost in found.steps(stop):
+        yield cost
+        if not partition.quota_clock.enforces(queue):
+            break
+    if found.selected:
+        partition.journal.note(
+            QuotaPreempted(
+                job.now,
+                queue.path,
+                queue.max or EMPTY,
+                found.amount,
+                found.claimed,
+                found.selected,
+                found.victims,
+            )
+        )
 
 
 FOR_ASK = "preempting allocations to free up resources to run ask: {}"

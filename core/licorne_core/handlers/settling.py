@@ -12,7 +12,7 @@ from licorne_core.model.apps.requests import RequestState
 from licorne_core.model.limits.rules import group_kept_or_found
 from licorne_core.model.placement.chain import Placer
 from licorne_core.model.queues.changes import Change, limit_facts, queue_facts, snapshot
-from licorne_core.partitions.jobs import Job
+from licorne_core.partitions.jobs import CommandJob
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm, follow
 from licorne_core.scheduling.preemption.quota_change import terms_of
@@ -22,7 +22,7 @@ PARTITION = 16
 """Making an empty partition counts for so many queues."""
 
 
-def build(job: Job, rm: Rm, config: PartitionConfig, options: Options) -> Iterator[int]:
+def build(job: CommandJob, rm: Rm, config: PartitionConfig, options: Options) -> Iterator[int]:
     """Make a partition, and add it to its RM with the last step."""
     partition = Partition(rm.name_of(config.name), rm.context, config, job.now, options)
     follow(partition, rm.extra)
@@ -38,7 +38,7 @@ def build(job: Job, rm: Rm, config: PartitionConfig, options: Options) -> Iterat
     rm.partitions[partition.name] = partition
 
 
-def reload(job: Job, partition: Partition, config: PartitionConfig) -> Iterator[int]:
+def reload(job: CommandJob, partition: Partition, config: PartitionConfig) -> Iterator[int]:
     """Follow another configuration: rules, node order, queues, as in spec § 2.7.2."""
     # From here on a pass has to look at everything, and there is none before the last step.
     partition.wakeups.waiting.runnable = True
@@ -50,15 +50,13 @@ def reload(job: Job, partition: Partition, config: PartitionConfig) -> Iterator[
     yield from _settle_queues(job, partition, config)
     partition.config = config
     watch_quotas(partition, job.now)
-    for _ in partition.limits.limit_anew(partition.tree.get):
-        yield 1
+    yield from partition.limits.limit_anew(partition.tree.get)
     for app in list(partition.applications.values()):
         yield from _follow_limits(job, partition, app)
         for request in list(app.reserved.values()):
             partition.reservations.follow_settings(app, request)
             yield 1
-    for _ in partition.changes.change_everything():
-        yield 1
+    yield from partition.changes.change_everything()
     for app in list(partition.applications.values()):
         for group in list(app.groups.values()):
             partition.escalation.start_afresh(group)
@@ -66,7 +64,7 @@ def reload(job: Job, partition: Partition, config: PartitionConfig) -> Iterator[
     partition.wakeups.kept_nodes.clear()
 
 
-def _settle_queues(job: Job, partition: Partition, config: PartitionConfig) -> Iterator[int]:
+def _settle_queues(job: CommandJob, partition: Partition, config: PartitionConfig) -> Iterator[int]:
     """Settle queues and the enforcement of their maxima, and publish the changes."""
     clock, watched = partition.quota_clock, partition.journal.on
     was_enabled, clock.enabled = clock.enabled, config.quota_preemption_enabled
@@ -85,7 +83,7 @@ def _settle_queues(job: Job, partition: Partition, config: PartitionConfig) -> I
     yield from _note_limits(job, partition, limited)
 
 
-def _note(job: Job, partition: Partition, change: Change, limited: list[Change]) -> None:
+def _note(job: CommandJob, partition: Partition, change: Change, limited: list[Change]) -> None:
     """Publish changes of a queue at once, and of its limits behind all queues (§ 12.1.4)."""
     for fact in queue_facts(change, job.now):
         partition.journal.note(fact)
@@ -94,14 +92,14 @@ def _note(job: Job, partition: Partition, change: Change, limited: list[Change])
         limited.append(change)
 
 
-def _note_limits(job: Job, partition: Partition, limited: list[Change]) -> Iterator[int]:
+def _note_limits(job: CommandJob, partition: Partition, limited: list[Change]) -> Iterator[int]:
     for change in limited:
         for fact in limit_facts(change, job.now):
             partition.journal.note(fact)
             yield 1
 
 
-def _follow_limits(job: Job, partition: Partition, app: Application) -> Iterator[int]:
+def _follow_limits(job: CommandJob, partition: Partition, app: Application) -> Iterator[int]:
     """An application is bound by other limits, maybe those of another group (spec § 10.7).
 
     It changes its group only if that is not limited any more.

@@ -1,50 +1,51 @@
 """A turn: due timers, then decisions for one partition (DESIGN § 2, fairness between RMs)."""
 
 import dataclasses
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Final
 
 from licorne_core.handlers.calls import answers_overdue
-from licorne_core.handlers.gangs import (
-    cancel,
-    go_on,
-    placeholders_overdue,
-    replace,
-    time_to_complete,
-)
+from licorne_core.handlers.gangs import cancel, placeholders_overdue, replace, time_to_complete
 from licorne_core.handlers.lifecycle import allocation_made, on_time
-from licorne_core.handlers.outcome import Outcome, Slice
+from licorne_core.handlers.outcome import Outcome, TimerJob
 from licorne_core.handlers.predicates import ask_again, assume, reserve
 from licorne_core.handlers.preemption import clear, enforce_quotas, preempt
 from licorne_core.messages.effects import ContainerStatesChanged, Effect
 from licorne_core.model.queues.changes import Change, facts, snapshot
 from licorne_core.model.queues.queue import Queue
+from licorne_core.partitions.agenda import AT_ONCE
+from licorne_core.partitions.jobs import Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.measures import ToReserve
 from licorne_core.scheduling.preempting import ToClear, ToPreempt
 from licorne_core.scheduling.replacing import Cancellation, Replacement
 from licorne_core.scheduling.reservations.review import ToGiveUp
 from licorne_core.values.asks import Allocation
+from licorne_core.values.runs import PART
 from licorne_core.values.timers import Due, Timer
-from licorne_core.views.outstanding_scan import scan, unreported
+from licorne_core.views import outstanding_scan
+from licorne_core.views.outstanding_scan import Inspection
 
-MOST = 1_000
-"""Queues that are removed at a time."""
+MOST = 500
+"""Queues that are looked at, and removed, at a time."""
 
 
-def clean_queues(partition: Partition, now: float, part: Slice) -> None:
-    """Remove empty queues. Of very many some are removed, and the others in the next turn."""
-    removed = partition.tree.clean(MOST)
-    for queue in removed:
-        partition.changes.leave(queue)
-    if partition.journal.on:
-        for fact in facts(_changes(removed), now):
-            partition.journal.note(fact)
-    for queue in removed:
-        queue.let_go()
-    if len(removed) == MOST:
-        partition.timers.set(Timer(Due.CLEAN_QUEUES), now)
-        part.end()
+def clean_queues(job: TimerJob) -> Iterator[int]:
+    """Remove empty queues (spec § 4.3)."""
+    partition = job.partition
+    # Children first: a parent was added before them.
+    rest = reversed(list(partition.tree.all()))
+    while some := list(islice(rest, MOST)):
+        removed = partition.tree.clean(some)
+        for queue in removed:
+            partition.changes.leave(queue)
+        if partition.journal.on:
+            for fact in facts(_changes(removed), job.now):
+                partition.journal.note(fact)
+        for queue in removed:
+            queue.let_go()
+        yield len(removed) + len(some) // PART
 
 
 def _changes(removed: list[Queue]) -> list[Change]:
@@ -63,17 +64,26 @@ INSPECTION_TIME = 1.0
 HOLD_TIME = 1.0
 """Seconds for which a timer that must not fire on hold is put off, until the hold ends."""
 
-_NOT_ON_HOLD = frozenset({Due.PLACEHOLDERS, Due.COMPLETE})
-"""In the middle of a replay an application has not all that it had: it must not fail or end then.
-
-The scan for asks that no node takes, and the enforcing of quotas, put themselves off.
-"""
 
 TRIES = 16
 """Tries that a turn has for each decision: asks that fit nowhere must not make it longer."""
 
+_WORK: Final[dict[Due, Callable[[TimerJob], Iterator[int]]]] = {
+    Due.CLEAN_QUEUES: clean_queues,
+    Due.COMPLETE: time_to_complete,
+    Due.PLACEHOLDERS: placeholders_overdue,
+    Due.QUOTA: enforce_quotas,
+}
+"""The work of deadlines for which very much may have to be done."""
+
+_NOT_ON_HOLD = frozenset({Due.COMPLETE, Due.PLACEHOLDERS, Due.QUOTA})
+"""In the middle of a replay an application has not all that it had: it must not fail or end then.
+
+What has begun is done to the end. The scan for asks that no node takes puts itself off.
+"""
+
 STOPS = 8
-"""Stopping so many placeholders costs as much as another deadline."""
+"""Stopping so many requests costs as much as another deadline."""
 
 MOST_TRIES = 512
 """Tries that a turn has at the most: so many take 10 to 20 ms where no node is found for any."""
@@ -97,35 +107,34 @@ def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
             ask_again(partition, due.check)
         elif due.due is Due.INSPECT:
             told += _inspect(partition, now)
-        elif due.due is Due.CLEAN_QUEUES:
-            clean_queues(partition, now, part)
-        elif due.due is Due.QUOTA:
-            enforce_quotas(partition, now, outcome)
-        elif due.due is Due.COMPLETE:
-            app = partition.applications[due.app_id]
-            _in_slices(partition, part, partial(time_to_complete, partition, app, now, outcome))
-        elif due.due is Due.PLACEHOLDERS:
-            app = partition.applications[due.app_id]
-            _in_slices(partition, part, partial(placeholders_overdue, partition, app, now, outcome))
-        elif due.due is Due.GO_ON:
-            _in_slices(partition, part, partial(go_on, partition, now, outcome))
+        elif due.due is Due.GO_ON or due.due in _WORK:
+            _work(partition, due, now, outcome, part)
         else:
             outcome.updates += on_time(partition, due, now)
     told += partition.predicates.take_unsaid()
-    if partition.outstanding_scan is not None:
+    if partition.inspection is not None:
         partition.timers.set(Timer(Due.INSPECT), now)
     return outcome.effects(partition.rm_id) + told
 
 
-def _in_slices(partition: Partition, part: Slice, act: Callable[[Slice], None]) -> None:
-    """Carry out an act that may stop very many placeholders, as far as the slices go."""
-    stops = Slice(min(partition.stopping.at_once, STOPS * (part.left + 1)))
-    most = stops.left
-    act(stops)
-    if partition.stopping.end is not None:
-        part.left = 0
-    else:
+def _work(partition: Partition, timer: Timer, now: float, outcome: Outcome, part: Slice) -> None:
+    """Do the work of a deadline, or go on with it, as far as the slice goes.
+
+    Then the partition has a deadline that comes before all others, and decides nothing until then.
+    """
+    job = partition.job
+    if not isinstance(job, TimerJob):
+        job = TimerJob(partition, timer, _WORK[timer.due], now)
+    job.outcome = outcome
+    most = min(partition.timeout_size, STOPS * (part.left + 1))
+    stops = Slice(most)
+    if job.go_on(now, stops):
+        partition.job = None
         part.left -= (most - stops.left) // STOPS
+    else:
+        partition.job = job
+        partition.timers.set(Timer(Due.GO_ON, timer.app_id), AT_ONCE)
+        part.end()
 
 
 def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
@@ -199,13 +208,16 @@ def _inspect(partition: Partition, now: float) -> list[Effect]:
     views show it.
     """
     if partition.holds:
-        partition.outstanding_scan = None
+        partition.inspection = None
         _inspect_later(partition, now)
         return []
-    if partition.outstanding_scan is None:
+    if partition.inspection is None:
         partition.changes.settle()
-        partition.outstanding_scan = scan(partition)
-    states, partition.outstanding_scan = unreported(partition.outstanding_scan)
+        partition.inspection = Inspection(partition, now)
+    scan: Inspection = partition.inspection
+    if scan.go_on(now, Slice(outstanding_scan.PART)):
+        partition.inspection = None
+    states, scan.states = scan.states, []
     if not (states and partition.rm.container_states):
         return []
     return [ContainerStatesChanged(rm_id=partition.rm_id, partition=partition.name, states=states)]

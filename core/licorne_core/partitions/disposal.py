@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from licorne_core.model.apps.application import Application
+from licorne_core.partitions.jobs import Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 
@@ -36,17 +37,15 @@ class Disposal:
 
     def take_apart(self) -> None:
         """Release a slice of the oldest partition; there has to be one."""
-        left = MOST
-        for count in self.gone[0]:
-            left -= count
-            if left <= 0:
-                return
-        self.gone.popleft()
+        if Slice(MOST).spend(self.gone[0]):
+            self.gone.popleft()
 
 
 def _take_apart(partition: Partition) -> Iterator[int]:
     """Release all things, step by step; each step yields the number of things released."""
     wakeups, applications = partition.wakeups, partition.applications
+    # They know the partition.
+    partition.job = partition.inspection = None
     for reservation in list(wakeups.reserved):
         wakeups.reserved.remove(reservation)
         yield 1
@@ -63,8 +62,7 @@ def _take_apart(partition: Partition) -> Iterator[int]:
         yield 1
     yield from _empty(partition.foreign)
     # The last things that know applications, groups of asks and nodes.
-    for _ in partition.tree.take_apart():
-        yield 1
+    yield from partition.tree.take_apart()
     yield from _empty(partition.completed)
     yield from _empty(partition.rejected)
     partition.wakeups.clear()

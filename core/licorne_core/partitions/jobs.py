@@ -1,12 +1,15 @@
-"""Jobs: large commands carried out in steps, so that no other RM waits for one (DESIGN § 2).
+"""Jobs: large work done in steps, so that no other RM waits for it (DESIGN § 2).
 
 A slice is a number of steps, bounded by their cost. The books are consistent after each step.
-Between two slices nothing is scheduled for the RM, no deadline of it comes, and no other command of
-it is handled but answers to checks.
+Between two slices of a command nothing is scheduled for the RM, no deadline of it comes, and no
+other command of it is handled but answers to checks. Between two slices of the work of a deadline
+nothing is scheduled in the partition.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
 
 from licorne_core.messages.commands import (
     RegisterRm,
@@ -19,34 +22,71 @@ from licorne_core.values.ids import RmId
 
 LargeCommand = RegisterRm | UpdateConfiguration | SetQueueStopped | StopApplication
 
+T = TypeVar("T")
+
+
+class Slice:
+    """Cost of the steps that may still be done before the rest has to wait."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, most: int) -> None:
+        """Start with that cost."""
+        self.left = most
+
+    @property
+    def is_spent(self) -> bool:
+        """True if no more may be done in this slice."""
+        return self.left <= 0
+
+    def end(self) -> None:
+        """End the slice: nothing more may be done in it."""
+        self.left = 0
+
+    def spend(self, steps: Iterator[int]) -> bool:
+        """Do steps, which yield their costs; True if the last one was done."""
+        for cost in steps:
+            self.left -= cost
+            if self.is_spent:
+                return False
+        return True
+
+    def take(self, items: Iterable[T]) -> list[T]:
+        """The first of these, each a step of cost 1, as many as may be done."""
+        taken = list(islice(items, max(0, self.left)))
+        self.left -= len(taken)
+        return taken
+
 
 class Job(ABC):
-    """A started command, and its progress."""
+    """Work that was begun, and its progress."""
 
-    def __init__(self, command: LargeCommand, slice_size: int, now: float) -> None:
-        """Start a job. `slice_size` is the cost of the steps of a slice."""
-        self.command = command
+    def __init__(self, now: float) -> None:
+        """Begin, without doing anything yet."""
         self.now = now
         """The time of the present slice, in unix seconds."""
-        self.effects: list[Effect] = []
-        """Effects of the present slice."""
-        self._slice_size = slice_size
         self._rest = self.steps()
 
     @abstractmethod
     def steps(self) -> Iterator[int]:
         """Do everything; yield the cost of each step, where a queue is 1."""
 
-    def go_on(self, now: float) -> bool:
+    def go_on(self, now: float, part: Slice) -> bool:
         """Do one slice; True if it was the last."""
         self.now = now
-        self.effects = []
-        left = self._slice_size
-        for cost in self._rest:
-            left -= cost
-            if left <= 0:
-                return False
-        return True
+        return part.spend(self._rest)
+
+
+class CommandJob(Job):
+    """A large command."""
+
+    def __init__(self, command: LargeCommand, slice_size: int, now: float) -> None:
+        """Begin a command. `slice_size` is the cost of the steps of a slice."""
+        self.command = command
+        self.slice_size = slice_size
+        self.effects: list[Effect] = []
+        """Effects of the present slice."""
+        super().__init__(now)
 
 
 class Jobs:
@@ -56,18 +96,19 @@ class Jobs:
 
     def __init__(self) -> None:
         """Start empty."""
-        self._begun: dict[RmId, Job] = {}
+        self._begun: dict[RmId, CommandJob] = {}
 
-    def find(self, command: LargeCommand) -> Job | None:
+    def find(self, command: LargeCommand) -> CommandJob | None:
         """Return the job of the command, if it has begun."""
         job = self._begun.get(command.rm_id)
         return job if job is not None and job.command is command else None
 
-    def carry_on(self, job: Job, now: float) -> list[Effect]:
+    def carry_on(self, job: CommandJob, now: float) -> list[Effect]:
         """Do one slice of the job; return its effects, and the rest if there is one."""
         rm_id = job.command.rm_id
         self.forget(rm_id)
-        if job.go_on(now):
+        job.effects = []
+        if job.go_on(now, Slice(job.slice_size)):
             return job.effects
         self._begun[rm_id] = job
         return [*job.effects, Unfinished(rm_id=rm_id, rest=job.command)]

@@ -1,6 +1,5 @@
 """One partition: its queues, applications and nodes, and the modules that book them together."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from licorne_core.config.schema import PartitionConfig
@@ -11,7 +10,6 @@ from licorne_core.ledger.pending import PendingAsks
 from licorne_core.ledger.placeholders import Placeholders
 from licorne_core.messages.options import Options
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.gang import Stopping
 from licorne_core.model.limits.book import LimitBook
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
@@ -20,6 +18,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.model.rm_context import RmContext
 from licorne_core.model.tally import Tally
+from licorne_core.partitions.jobs import Job
 from licorne_core.scheduling.checks import CheckContext
 from licorne_core.scheduling.cycle import Cycle
 from licorne_core.scheduling.escalation import Escalation
@@ -65,8 +64,10 @@ class Partition:
         self.rm = rm
         """Common parts of the partitions of its RM."""
         self.holds, self.journal = rm.holds, rm.journal
-        self.outstanding_scan: Iterator[Any] | None = None
-        """The present scan for asks that wait for a larger cluster, if any (spec § 8.12)."""
+        self.inspection: Any = None
+        self.job: Job | None = None
+        """The present scan for asks that wait for a larger cluster (spec § 8.12), if any, and the
+        work of a deadline that has begun and not ended: `Due.GO_ON` goes with it."""
         self.tree = QueueTree(config.root, rm.holdings)
         self.tree.root.max = {}
         self.placer = Placer(config.placement_rules)
@@ -81,7 +82,7 @@ class Partition:
         self.types: dict[str, None] = {}
         """The resource types heard of."""
         self.timers: Timers[Timer] = Timers()
-        self.stopping, self.ask_backoff = Stopping(options.tuning.timeout_size), options.ask_backoff
+        self.timeout_size, self.ask_backoff = options.tuning.timeout_size, options.ask_backoff
         self.counters = Counters()
         self.index = NodeIndex(self.nodes, options.tuning)
         self.wakeups = Wakeups(self.index, self.nodes)
@@ -100,9 +101,8 @@ class Partition:
         self.allocations = Allocations(ground, self.asks, keeping, self.reservations, self.counters)
         self.pairs = Pairs(ground, self.asks, keeping, self.reservations, self.allocations)
         self.cluster = Cluster(self.tree, self.nodes, self.index, self.wakeups, self.reservations)
-        self.losses = Losses()
-        self.ledger = Ledger()
-        """Records of preempted allocations, with beneficiary and reason."""
+        self.losses, self.ledger = Losses(), Ledger()
+        """The latter has records of preempted allocations, with beneficiary and reason."""
         self.quota_clock = QuotaClock(enabled=config.quota_preemption_enabled)
         search = PreemptionSearch(
             self.tree.root, self.nodes, self.applications, self.wakeups.reserved, self.losses
@@ -132,8 +132,8 @@ class Partition:
 
     @property
     def is_runnable(self) -> bool:
-        """True if a turn could decide anything; in the middle of a timeout none does."""
-        may_decide = not self.holds and self.stopping.end is None
+        """True if a turn could decide anything; in the middle of a job none does."""
+        may_decide = not self.holds and self.job is None
         return self.wakeups.waiting.runnable and may_decide and bool(self.nodes.by_id)
 
     def leaf_of(self, app: Application) -> Queue:

@@ -17,7 +17,7 @@ class Due(StrEnum):
 
     COMPLETE = "complete"
     PLACEHOLDERS = "stop placeholders"
-    GO_ON = "go on stopping placeholders"
+    GO_ON = "go on with the work of a deadline"
     STARTED = "count as started"
     ESCALATE = "escalate"
     EXPIRE = "expire"

@@ -17,6 +17,6 @@ class Tuning:
     slice_size: int = 500
     """Applications, requests and nodes that may end at once: a few milliseconds of work."""
     timeout_size: int = 500
-    """Most requests that a timeout of placeholders may stop or drop at once. The turns of others
-    come between, so the order of turns depends on it. So worlds are not played with another one.
+    """Most requests that a deadline may stop or drop at once. The turns of others come between, so
+    the order of turns depends on it. So worlds are not played with another one.
     """

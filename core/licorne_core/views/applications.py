@@ -11,7 +11,13 @@ from itertools import islice
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import TaskGroup
 from licorne_core.model.apps.groups import AskGroup, group_key
-from licorne_core.model.apps.requests import SHOWN_AS_ASKS, Place, Request, RequestState
+from licorne_core.model.apps.requests import (
+    SHOWN_AS_ASKS,
+    Request,
+    RequestState,
+    is_ask,
+    place_of,
+)
 from licorne_core.model.apps.usage import most_allocated
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.asks import Allocation, Ask
@@ -192,17 +198,8 @@ def asks_of(app: Application) -> Iterator[AskReport | None]:
     There is a None wherever the reader may pause: very many are put in order part by part.
     """
     logs = _Logs(app)
-    for request in in_runs(list(app.requests.values()), key=_place, fits=_is_ask):
-        yield logs.report(request) if request is not None and _is_ask(request) else None
-
-
-def _place(request: Request) -> Place:
-    return request.place
-
-
-def _is_ask(request: Request) -> bool:
-    """True if the RM knows it as an ask."""
-    return request.is_pending or request.state in SHOWN_AS_ASKS
+    for request in in_runs(list(app.requests.values()), key=place_of, fits=is_ask):
+        yield logs.report(request) if request is not None and is_ask(request) else None
 
 
 def allocations_of(app: Application) -> Iterator[tuple[Allocation, str] | None]:

@@ -7,7 +7,6 @@ is to change that. An ask that waits for its turn or for an answer of the RM is 
 
 from collections.abc import Iterable, Iterator
 from heapq import heappop
-from itertools import chain
 from typing import NamedTuple
 
 from licorne_core.messages.effects import ContainerState
@@ -15,6 +14,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota, headroom
+from licorne_core.partitions.jobs import Job
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.predicates.results import PredicateResults
 from licorne_core.values.resources import Items
@@ -57,39 +57,33 @@ def scan(partition: Partition) -> Scan:
                     yield Outstanding(leaf, app, group, asks)
 
 
-def unreported(scanning: Scan) -> tuple[list[ContainerState], Scan | None]:
-    """Return the unreported asks in the next part of a scan, and the rest of the scan.
+class Inspection(Job):
+    """A scan for the asks that were not reported yet; they count as reported once it finds them."""
 
-    They count as reported from now on.
-    """
-    states: list[ContainerState] = []
-    looks = PART
-    for found in scanning:
-        looks -= 1
-        if found is not None:
-            looks = _report(found, looks, states)
-            if looks <= 0:
-                return states, chain((found,), scanning)
-        elif looks <= 0:
-            return states, scanning
-    return states, None
+    def __init__(self, partition: Partition, now: float) -> None:
+        """Begin a scan."""
+        self.states: list[ContainerState] = []
+        """Asks that were found, until they are taken away."""
+        self._partition = partition
+        super().__init__(now)
 
+    def steps(self) -> Iterator[int]:
+        """Report the first asks of each group; see `Job`."""
+        for found in scan(self._partition):
+            yield 1
+            if found is not None:
+                yield from self._report(found)
 
-def _report(found: Outstanding, looks: int, states: list[ContainerState]) -> int:
-    """Report the first unreported asks of a group; return the looks left."""
-    group, app_id = found.group, found.app.app_id
-    if group.reported >= found.asks:
-        return looks
-    heap = group.unreported()
-    while heap and looks > 0 and group.reported < found.asks:
-        looks -= 1
-        place = heappop(heap)
-        request = place.request
-        if waits(place) and not request.reported:
-            request.reported = True
-            group.reported += 1
-            states.append(ContainerState(app_id=app_id, key=request.key, reason=REASON))
-    return looks
+    def _report(self, found: Outstanding) -> Iterator[int]:
+        group, app_id = found.group, found.app.app_id
+        while group.reported < found.asks and (heap := group.unreported()):
+            place = heappop(heap)
+            request = place.request
+            if waits(place) and not request.reported:
+                request.reported = True
+                group.reported += 1
+                self.states.append(ContainerState(app_id=app_id, key=request.key, reason=REASON))
+            yield 1
 
 
 class _Rooms:

@@ -34,6 +34,8 @@ from support.core.builders import (
 )
 from support.core.driver import START, Driver, asked, keys, released, states
 
+DEFAULT = PartitionName("[rm1]default")
+
 
 def test_a_replacement_counts_from_its_placeholder() -> None:
     """The allocation that takes a placeholder's place was requested when that was."""
@@ -235,6 +237,47 @@ def test_nothing_is_decided_in_the_middle_of_a_timeout() -> None:
     driver.send(asks(ask("job", "r", group="g", memory=1)))
     told = released(driver.run())
     assert [(key, why) for _, key, why, _ in told] == [(f"p{n}", "TIMEOUT") for n in (2, 3, 4)]
+
+
+def asked_about(style: str = "Hard") -> Driver:
+    """A gang of which one placeholder keeps room, and the RM is asked about three.
+
+    Its time is up, and the first of these waits again; a step is done at once.
+    """
+    driver = Driver(tuning=Tuning(timeout_size=1))
+    driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=100)))
+    driver.do(nodes(node("n1", memory=9)))
+    driver.do(apps(app("job", "root.a", gang={"memory": 8}, style=style, timeout=10)))
+    driver.do(asks(ask("job", "p", placeholder=True, group="g", memory=1)))
+    doubtful = [
+        ask("job", f"q{number}", placeholder=True, group="g", memory=1, predicate="x")
+        for number in range(3)
+    ]
+    driver.do(asks(*doubtful))
+    driver.now += 10
+    (job,) = driver.scheduler.partitions[DEFAULT].applications.values()
+    assert job.assumed_count == 3
+    assert driver.send(Tick()) == []
+    assert job.assumed_count == 2
+    return driver
+
+
+def test_an_application_may_go_before_its_timeout_has_stopped_anything() -> None:
+    """Nothing is told to stop then."""
+    driver = asked_about()
+    assert states(driver.send(remove_apps("job")), "job") == ["Completing"]
+    assert driver.run() == []
+    assert driver.scheduler.partitions[DEFAULT].job is None
+
+
+def test_an_application_that_runs_by_then_loses_its_placeholders_only() -> None:
+    """The state decides that the application has when the first is to stop."""
+    driver = asked_about()
+    driver.send(asks(ask("job", "r", memory=1, on_node="n1"), ask("job", "x", memory=20)))
+    effects = driver.run()
+    assert states(effects, "job") == []
+    assert [key for _, key, *_ in released(effects)] == ["p", "q0", "q1", "q2"]
+    assert {*driver.scheduler.partitions[DEFAULT].applications[AppId("job")].requests} >= {"r", "x"}
 
 
 def test_what_came_in_the_middle_of_a_timeout_stays() -> None:

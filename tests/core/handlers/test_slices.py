@@ -17,8 +17,8 @@ from licorne_core.messages.commands import (
     Tick,
 )
 from licorne_core.messages.effects import Happened, NotRegistered, Registered, Unfinished
-from licorne_core.scheduling.node_search.walking import PART
 from licorne_core.values.ids import PartitionName, RmId
+from licorne_core.values.runs import PART
 from licorne_core.values.tuning import Tuning
 from support.core.builders import (
     answering,
@@ -129,7 +129,7 @@ def test_foreign_allocations_of_a_node_that_goes_are_forgotten_in_slices(ends: C
 
 
 def test_queues_are_cleaned_some_at_a_time() -> None:
-    """However many queues are empty at one deadline, a turn removes no more than `MOST`."""
+    """However many queues are empty at one deadline, a tick removes no more than `MOST`."""
     driver = Driver()
     driver.do(register(wide(MOST + 1)))
     driver.do(reload(wide(0)))

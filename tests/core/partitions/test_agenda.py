@@ -9,7 +9,6 @@ from types import FrameType
 import pytest
 
 from licorne_core import scheduler
-from licorne_core.handlers.outcome import Slice
 from licorne_core.handlers.turn import fire_timers
 from licorne_core.messages.commands import (
     AnswerPredicates,
@@ -24,6 +23,7 @@ from licorne_core.messages.commands import (
 )
 from licorne_core.messages.effects import AllocationsMade, ApplicationsUpdated, Effect, TickFailed
 from licorne_core.partitions import agenda
+from licorne_core.partitions.jobs import Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.ids import RmId
 from support.core.builders import (

@@ -5,12 +5,10 @@ real allocations take their places one by one.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple
 
 from licorne_core.model.apps.requests import Request
-from licorne_core.model.apps.states import AppState
 from licorne_core.values.asks import Ask
 from licorne_core.values.resources import EMPTY, Resources, is_zero
 from licorne_core.values.tags import tag_value
@@ -77,35 +75,6 @@ class TaskGroup:
 
 def _arrival(placeholder: Request) -> int:
     return placeholder.arrival
-
-
-class GangEnd(NamedTuple):
-    """Rest of the work on an application whose placeholders have to go."""
-
-    app: Any
-    """The application; untyped, as this module must not import it."""
-    state: AppState
-    """Its state when this began."""
-    drops_asks: bool
-    """True if all its asks go too; if not, only those for placeholders do."""
-    message: str
-    """Message to the RM about placeholders that keep room."""
-    rest: Iterator[Request]
-    """The requests that it had then, as far as they were not looked at yet."""
-
-
-class Stopping:
-    """The one timeout of placeholders of a partition that is under way; `Due.GO_ON` goes with it.
-
-    So many requests may be stopped `at_once`.
-    """
-
-    __slots__ = ("at_once", "end")
-
-    def __init__(self, at_once: int) -> None:
-        """Start without an end."""
-        self.at_once = at_once
-        self.end: GangEnd | None = None
 
 
 class Gang:

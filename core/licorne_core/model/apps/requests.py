@@ -236,3 +236,13 @@ class Request:
     def follow(self, event: RequestEvent) -> None:
         """Let the event happen; raises KeyError where it leads nowhere from the present state."""
         self.state = TRANSITIONS[self.state, event]
+
+
+def place_of(request: Request) -> Place:
+    """The place of a request among those of its application."""
+    return request.place
+
+
+def is_ask(request: Request) -> bool:
+    """True if the RM knows it as an ask."""
+    return request.is_pending or request.state in SHOWN_AS_ASKS

@@ -92,14 +92,14 @@ class LimitBook:
                 if not book[tracker.name]:
                     del book[tracker.name]
 
-    def limit_anew(self, queue_at: Callable[[QueuePath], Queue | None]) -> Iterator[None]:
-        """Give each tracker the limit that its queue has by now (spec § 10.7); step by step."""
+    def limit_anew(self, queue_at: Callable[[QueuePath], Queue | None]) -> Iterator[int]:
+        """Give each tracker the limit that its queue has by now (spec § 10.7), in steps of a job."""
         for book, limit_of in ((self.users, user_limit), (self.groups, group_limit)):
             for tracker in [found for trackers in book.values() for found in trackers.values()]:
                 queue = queue_at(tracker.path)
                 assert queue is not None, f"{tracker!r} is for a queue that is gone"
                 _limit(tracker, limit_of(queue, tracker.name))
-                yield
+                yield 1
 
     def is_booked_right(self, app: Application, leaf: Queue, group: str) -> bool:
         """True if the application counts for that group, and is booked in all that bounds it."""

@@ -197,17 +197,15 @@ class QueueTree:
         if queue.state is QueueState.DRAINING:
             queue.state = QueueState.ACTIVE
 
-    def clean(self, most: int | None = None) -> list[Queue]:
+    def clean(self, some: Iterable[Queue] | None = None) -> list[Queue]:
         """Remove and return empty queues, draining or dynamic, children first (spec § 4.3).
 
-        No more than `most` are removed; None for all. A parent that was to become a leaf is one as
-        soon as its last child is gone.
+        Only `some` are looked at, children first; None for all. A parent that was to become a leaf
+        is one as soon as its last child is gone.
         """
         removed: list[Queue] = []
         # A parent was added before its children, so this goes from the bottom up.
-        for queue in reversed(list(self._queues.values())):
-            if len(removed) == most:
-                break
+        for queue in reversed(list(self._queues.values())) if some is None else some:
             if queue.may_be_removed and queue.is_empty:
                 self._remove(queue)
                 removed.append(queue)
@@ -217,15 +215,15 @@ class QueueTree:
                 self._retype(above, is_leaf=True)
         return removed
 
-    def take_apart(self) -> Iterator[Queue]:
-        """Release all queues, one after the other, as the tree is gone."""
+    def take_apart(self) -> Iterator[int]:
+        """Release all queues, one with each step of a job, as the tree is gone."""
         while self._queues:
             # Children were added behind their parents, so they go first.
             _, queue = self._queues.popitem()
             if queue.parent is not None:
                 del queue.parent.children[queue.name]
             queue.let_go()
-            yield queue
+            yield 1
 
     def _retype(self, queue: Queue, *, is_leaf: bool) -> None:
         """Make a queue a leaf or a parent; one with children becomes a leaf once they are gone."""

@@ -8,11 +8,11 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import NO_ANSWER, Node
 from licorne_core.model.nodes.sorting import NodeOrder
 from licorne_core.scheduling.node_search.heaps import NodeHeaps
-from licorne_core.scheduling.node_search.walking import parts_of
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.supplies import Supplies
 from licorne_core.scheduling.waiting.supply import MAX_ROOMS, Supply
 from licorne_core.values.asks import AskClass, Shape
+from licorne_core.values.runs import parts_of
 from licorne_core.values.tuning import Tuning
 
 WORK_OF_A_TRY = 10

@@ -22,8 +22,8 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.node_search.greatest import Greatest
 from licorne_core.scheduling.node_search.heap_room import HeapRoom
 from licorne_core.scheduling.node_search.node_heap import Entry, NodeHeap
-from licorne_core.scheduling.node_search.walking import parts_of
 from licorne_core.scheduling.waiting.supply import ReservableSupply, Supply, SupplyHeap
+from licorne_core.values.runs import parts_of
 
 LOG_SLACK = 256
 """Most changes in the log, in addition to two for each node, before all heaps catch up."""

@@ -9,17 +9,17 @@ Usage is allocated amounts. For the choice of victims, present victims do not co
 count either, as they will be placed only below the maximum.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator
+from math import inf
 from typing import NamedTuple
 
+from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import MAY_GO, Request
-from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.preemption.losses import UNIT, Losses, loss_of
 from licorne_core.scheduling.preemption.ranks import kind_of, seconds_run
-from licorne_core.scheduling.preemption.whatif import Victim
-from licorne_core.values.ids import NodeId
-from licorne_core.values.resources import EMPTY, Items, Resources, charge, sum_of, without_zeros
+from licorne_core.values.resources import EMPTY, Items, Resources, charge, without_zeros
+from licorne_core.values.runs import PART, in_runs, put_in_order
 
 CHECK_INTERVAL = 1.0
 """Seconds between two looks at the queues that have a start time."""
@@ -121,21 +121,43 @@ class QuotaClock:
         """Time of the next call of `due`; None while no queue has a start time."""
         return now + CHECK_INTERVAL if self._starts else None
 
-    def due(self, now: float) -> list[Queue]:
-        """The queues to enforce now, parents before children; each is due once.
+    def due(self, now: float) -> Generator[int, None, list[Queue]]:
+        """Find the queues to enforce now, parents before children; yield the costs of the steps.
 
         A queue that is within its maximum again loses its start time. Whatever is below a queue
         that is due has to wait until the next look, as the victims of the one are those of the
         other as well.
         """
-        self._starts = {queue: at for queue, at in self._starts.items() if is_above_max(queue)}
-        due: list[Queue] = []
-        for queue in sorted(self._starts, key=lambda queue: queue.path.split(".")):
-            if self._starts[queue] <= now and not any(above in due for above in queue.lineage):
-                due.append(queue)
-        for queue in due:
-            del self._starts[queue]
-        return due
+        found = []
+        for number, queue in enumerate(list(self._starts), 1):
+            if not is_above_max(queue):
+                self._starts.pop(queue, None)
+            elif self._starts.get(queue, inf) <= now:
+                found.append(queue)
+            if not number % PART:
+                yield 1
+        due: dict[Queue, None] = {}
+        for number, queue in enumerate((yield from put_in_order(found, key=_names)), 1):
+            if not any(above in due for above in queue.lineage):
+                due[queue] = None
+            if not number % PART:
+                yield 1
+        return list(due)
+
+    def take(self, queue: Queue, now: float) -> bool:
+        """True if the queue, which was due, is still to be enforced. It is not due again."""
+        if self._starts.get(queue, inf) > now:
+            return False
+        del self._starts[queue]
+        return is_above_max(queue)
+
+    def enforces(self, queue: Queue) -> bool:
+        """True if the settings have the queue's maximum enforced at some time."""
+        return bool(terms_of(queue, enabled=self.enabled).delay)
+
+
+def _names(queue: Queue) -> list[str]:
+    return queue.path.split(".")
 
 
 # How much
@@ -155,11 +177,12 @@ def amount_of(queue: Queue) -> dict[str, int]:
     return amount
 
 
-def split(queue: Queue, amount: Resources) -> Iterator[tuple[Queue, Resources]]:
+def split(queue: Queue, amount: Resources) -> Iterator[tuple[Queue, Resources] | None]:
     """The leaves in the queue, by name, each with its part of an amount to be taken.
 
     The children of a queue divide its part in proportion to their excess over their guarantees,
-    rounded down. A type of which a leaf is to lose nothing is zero in its part.
+    rounded down. A type of which a leaf is to lose nothing is zero in its part. There is a None
+    wherever the reader may pause.
     """
     waiting = [(queue, amount)]
     while waiting:
@@ -167,18 +190,31 @@ def split(queue: Queue, amount: Resources) -> Iterator[tuple[Queue, Resources]]:
         if parent.is_leaf:
             yield parent, part
             continue
-        children = [parent.children[name] for name in sorted(parent.children, reverse=True)]
-        totals = {name: sum(_spare(child, name) for child in children) for name in part}
-        for child in children:
-            waiting.append((child, _part(child, part, totals)))
+        totals = dict.fromkeys(part, 0)
+        spares: list[tuple[Queue, dict[str, int]]] = []
+        for child in in_runs(list(parent.children.values()), key=_name):
+            if child is not None:
+                spare = {name: _spare(child, name) for name in part}
+                spares.append((child, spare))
+                for name, value in spare.items():
+                    totals[name] += value
+            yield None
+        while spares:
+            child, spare = spares.pop()
+            waiting.append((child, _part(spare, part, totals)))
+            yield None
 
 
-def _part(child: Queue, amount: Resources, totals: Resources) -> dict[str, int]:
+def _name(queue: Queue) -> str:
+    return queue.name
+
+
+def _part(spare: Resources, amount: Resources, totals: Resources) -> dict[str, int]:
     """A child's part: never more than it has above its guarantee."""
     part = {}
     for name, value in amount.items():
-        spare = _spare(child, name)
-        part[name] = min(value * spare // totals[name], spare) if spare else 0
+        most = spare[name]
+        part[name] = min(value * most // totals[name], most) if most else 0
     return part
 
 
@@ -195,64 +231,88 @@ def _spare(queue: Queue, name: str) -> int:
 # Which
 
 
-class Enforcement(NamedTuple):
-    """Enforcement of a queue's maximum: its victims.
+class Enforcement:
+    """The enforcement of one queue's maximum, step by step.
 
-    `amount` is to be taken, and the victims have `claimed`. They were chosen among `selected` many
-    allocations; without any of those, there are no victims.
+    Victims fit into the amount that is too much, each by itself and all together, so the queue may
+    keep more than its maximum but never loses more than it has above it. No queue loses what it is
+    guaranteed. Each victim is stopped as soon as it is chosen, by the books of that moment: they
+    may change between two steps.
     """
 
-    queue: Queue
-    amount: Resources
-    selected: int
-    victims: tuple[Victim, ...]
-    claimed: Resources
+    __slots__ = ("_losses", "_now", "_parts", "_queue", "amount", "claimed", "selected", "victims")
 
+    def __init__(self, queue: Queue, losses: Losses, now: float) -> None:
+        """Begin to enforce the maximum of a queue, with no victim yet."""
+        amount = amount_of(queue)
+        self.amount: Resources = without_zeros(amount)
+        """Amount to be taken, by type."""
+        self.selected = 0
+        """Number of allocations that could be victims."""
+        self.victims = 0
+        """Number of victims."""
+        self.claimed: dict[str, int] = {}
+        """Amounts of the victims."""
+        self._queue, self._losses, self._now = queue, losses, now
+        self._parts = split(queue, amount)
 
-def victims_of(
-    queue: Queue, nodes: Mapping[NodeId, Node], now: float, losses: Losses
-) -> Enforcement:
-    """Choose the victims for one enforcement of a queue's maximum; nothing is changed.
-
-    They fit into the amount, each by itself and all together, so the queue may keep more than its
-    maximum but never loses more than it has above it. No queue loses what it is guaranteed.
-    """
-    amount = amount_of(queue)
-    selected = 0
-    victims: list[Victim] = []
-    taken: dict[Queue, dict[str, int]] = {}
-    for leaf, part in split(queue, amount):
-        candidates = _candidates(leaf, part, nodes, now)
-        selected += len(candidates)
-        victims += _taken(leaf, part, candidates, taken, now, losses)
-    return Enforcement(
-        queue=queue,
-        amount=without_zeros(amount),
-        selected=selected,
-        victims=tuple(victims),
-        claimed=sum_of(dict(victim.request.ask.ask_class.items) for victim in victims),
-    )
-
-
-def _candidates(
-    leaf: Queue, part: Resources, nodes: Mapping[NodeId, Node], now: float
-) -> list[Victim]:
-    """The allocations of a leaf that could be victims, in the order in which they are taken."""
-    wanted = {name for name, value in part.items() if value > 0}
-    if not wanted:
-        return []
-    minimum = leaf.settings.preemption_minimum_runtime
-    found = []
-    for app in leaf.applications.values():
-        for request in app.booked():
-            allocation, ask_class = request.allocation, request.ask.ask_class
-            if allocation is None or request.state not in MAY_GO:
+    def steps(self, stop: Callable[[Application, Request], None]) -> Iterator[int]:
+        """Have all victims stopped by `stop`, which books it; yield the costs of the steps."""
+        for found in self._parts:
+            yield 1
+            if found is None:
                 continue
-            if ask_class.required_node is not None or seconds_run(request, now) < minimum:
-                continue
-            if any(name in wanted for name, _ in ask_class.items):
-                found.append(Victim(app, request, nodes[allocation.node_id]))
-    return sorted(found, key=lambda victim: _rank(victim.request, wanted, now))
+            leaf, part = found
+            candidates = yield from self._candidates(leaf, part)
+            rest = dict(part)
+            for number, request in enumerate(candidates, 1):
+                app = leaf.applications.get(request.ask.app_id)
+                if app is not None and self._may_go(leaf, app, request, rest):
+                    items = request.ask.ask_class.items
+                    _take_off(items, rest)
+                    charge(self.claimed, items)
+                    self.victims += 1
+                    stop(app, request)
+                    yield 1
+                elif not number % PART:
+                    yield 1
+
+    def _candidates(self, leaf: Queue, part: Resources) -> Generator[int, None, Iterator[Request]]:
+        """Find the allocations of a leaf that could be victims, in the order of taking them."""
+        now, minimum = self._now, leaf.settings.preemption_minimum_runtime
+        wanted = {name for name, value in part.items() if value > 0}
+        found: list[Request] = []
+        looks = 0
+        for app in list(leaf.applications.values()) if wanted else ():
+            for request in (None, *app.requests.values()):
+                if request is not None and _is_candidate(request, wanted, now, minimum):
+                    found.append(request)
+                looks += 1
+                if not looks % PART:
+                    yield 1
+        self.selected += len(found)
+        return (yield from put_in_order(found, key=lambda request: _rank(request, wanted, now)))
+
+    def _may_go(self, leaf: Queue, app: Application, request: Request, rest: Resources) -> bool:
+        """True if the candidate is a victim, if it is still there."""
+        if request.state not in MAY_GO or app.requests.get(request.key) is not request:
+            return False
+        items = request.ask.ask_class.items
+        if not (_fits(items, rest) and _exceeds_max(self._queue, items, rest)):
+            return False
+        allowed = _may_lose(leaf, self._now, self._losses)
+        if allowed and not _fits(loss_of(items, seconds_run(request, self._now)), allowed):
+            return False
+        return all(_keeps_guarantee(queue, items) for queue in leaf.lineage)
+
+
+def _is_candidate(request: Request, wanted: set[str], now: float, minimum: float) -> bool:
+    """True if the request has a wanted type, and has run for the seconds that its leaf demands."""
+    ask_class = request.ask.ask_class
+    if request.state not in MAY_GO or ask_class.required_node is not None:
+        return False
+    has_run = seconds_run(request, now) >= minimum
+    return has_run and any(name in wanted for name, _ in ask_class.items)
 
 
 def _rank(request: Request, wanted: set[str], now: float) -> tuple[object, ...]:
@@ -274,35 +334,6 @@ def _rank(request: Request, wanted: set[str], now: float) -> tuple[object, ...]:
     )
 
 
-def _taken(
-    leaf: Queue,
-    part: Resources,
-    candidates: Iterable[Victim],
-    taken: dict[Queue, dict[str, int]],
-    now: float,
-    losses: Losses,
-) -> Iterator[Victim]:
-    """Victims among a leaf's candidates; `taken` are each queue's losses so far.
-
-    Only queues that guarantee something are among `taken`.
-    """
-    allowed = _may_lose(leaf, now, losses)
-    guaranteeing = [queue for queue in leaf.lineage if queue.guaranteed]
-    rest = dict(part)
-    for victim in candidates:
-        items = victim.request.ask.ask_class.items
-        loss = loss_of(items, seconds_run(victim.request, now)) if allowed else ()
-        if not (_fits(items, rest) and _fits(loss, allowed)):
-            continue
-        if not all(_keeps_guarantee(queue, items, taken) for queue in guaranteeing):
-            continue
-        _take_off(items, rest)
-        _take_off(loss, allowed)
-        for queue in guaranteeing:
-            charge(taken.setdefault(queue, {}), items)
-        yield victim
-
-
 def _may_lose(leaf: Queue, now: float, losses: Losses) -> dict[str, int]:
     """Amounts that a leaf may still lose in this hour, of the types that its settings limit."""
     limit = leaf.settings.preemption_loss_limit
@@ -322,12 +353,21 @@ def _take_off(items: Items, rest: dict[str, int]) -> None:
             rest[name] -= value
 
 
-def _keeps_guarantee(queue: Queue, items: Items, taken: Mapping[Queue, Mapping[str, int]]) -> bool:
+def _exceeds_max(queue: Queue, items: Items, wanted: Resources) -> bool:
+    """True if the queue has as much as its maximum without the items, of each wanted type."""
+    bounds = queue.max or EMPTY
+    return all(
+        name in bounds and _staying(queue, name) - value >= bounds[name]
+        for name, value in items
+        if name in wanted
+    )
+
+
+def _keeps_guarantee(queue: Queue, items: Items) -> bool:
     """True if the queue keeps its guarantee of each type of which it loses more (law 2)."""
     guaranteed = queue.guaranteed or EMPTY
-    gone = taken.get(queue, EMPTY)
     return all(
-        _staying(queue, name) - gone.get(name, 0) - value >= guaranteed[name]
+        _staying(queue, name) - value >= guaranteed[name]
         for name, value in items
         if name in guaranteed
     )

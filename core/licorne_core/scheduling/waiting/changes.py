@@ -93,8 +93,8 @@ class Changes:
         for _ in self.change_everything():
             pass
 
-    def change_everything(self) -> Iterator[None]:
-        """The same step by step, with no pass and no new application in between."""
+    def change_everything(self) -> Iterator[int]:
+        """The same in steps of a job, with no pass and no new application in between."""
         apps = [app for queue in self._tree.all() for app in queue.applications.values()]
         for app in apps:
             yield from self._wakeups.waiting.unpark_all(app)
@@ -106,7 +106,7 @@ class Changes:
         for app in apps:
             if app.leaf is not None:
                 self.app_changed(app)
-            yield
+            yield 1
         self._wakeups.reserved.wake_all()
         self._wakeups.waiting.runnable = True
 

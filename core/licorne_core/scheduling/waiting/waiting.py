@@ -143,13 +143,13 @@ class Waiting:
             if not blocked:
                 del self._blocked[ranking]
 
-    def unpark_all(self, app: Application) -> Iterator[None]:
-        """Unpark the application, and its parked items, step by step."""
+    def unpark_all(self, app: Application) -> Iterator[int]:
+        """Unpark the application, and its parked items, in steps of a job."""
         self.unpark(app)
-        yield
+        yield 1
         for item in app.ranking.ordered():
             self.unpark(item)
-            yield
+            yield 1
 
     def unpark_inside(self, app: Application) -> None:
         """Unpark all items of the application; it is not searched for a while."""

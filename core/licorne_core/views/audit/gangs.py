@@ -27,8 +27,7 @@ def check_gang(partition: Partition, app: Application) -> None:
     )
     has_time = Timer(Due.PLACEHOLDERS, app.app_id) in partition.timers
     if any(request.state is RequestState.PLACEHOLDER for request in kept):
-        end = partition.stopping.end
-        is_stopping = end is not None and end.app is app
+        is_stopping = Timer(Due.GO_ON, app.app_id) in partition.timers
         _require(has_time or is_stopping, f"{app!r} keeps room without an end")
     if any(group.cancelled for group in app.gang.groups.values()):
         _require(has_time, f"{app!r} waits for what was cancelled without an end")

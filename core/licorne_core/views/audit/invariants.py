@@ -139,8 +139,8 @@ def _check_deadlines(partition: Partition) -> None:
             request = partition.applications[name].requests.get(key)
             stands = request is not None and request.reservation is not None
             _require("L2", stands, f"{at}, which has no reservation")
-    goes_on = Timer(Due.GO_ON) in partition.timers
-    _require("L1", goes_on == (partition.stopping.end is not None), f"{partition.name}: {goes_on}")
+    goes_on = any(timer.due is Due.GO_ON for timer in partition.timers.names())
+    _require("L1", goes_on == (partition.job is not None), f"{partition.name}: {goes_on}")
     for queue in partition.tree.walk():
         starting = queue.admission.starting
         if starting is not None and Timer(Due.STARTED, starting.app_id) not in partition.timers:

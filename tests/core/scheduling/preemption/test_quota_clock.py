@@ -14,6 +14,7 @@ from licorne_core.scheduling.preemption.quota_change import (
 )
 from licorne_core.values.resources import Resources
 from support.core.trees import queue_at, reload_tree, root_config, tree_of
+from support.preemption.enforcing import result_of
 
 NOW = 1000.0
 SET = 990.0
@@ -133,7 +134,8 @@ class Partition:
             self.now += 1.0
             if deadline is not None:
                 assert deadline == self.now
-                found = [str(queue.path) for queue in self.clock.due(self.now)]
+                queues = result_of(self.clock.due(self.now))
+                found = [str(q.path) for q in queues if self.clock.take(q, self.now)]
                 due += [(second, found)] if found else []
         return due
 

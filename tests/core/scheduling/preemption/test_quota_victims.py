@@ -8,16 +8,12 @@ from licorne_core.messages.commands import PredicatePolicy
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.preemption.losses import Losses
-from licorne_core.scheduling.preemption.quota_change import (
-    Enforcement,
-    amount_of,
-    split,
-    victims_of,
-)
+from licorne_core.scheduling.preemption.quota_change import amount_of
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload
 from support.core.driver import START, Driver
+from support.preemption.enforcing import Enforced, enforced, parts_of
 
 HOUR = 3600.0
 
@@ -59,10 +55,9 @@ class Scene:
         app = self.partition.applications[AppId(app_id)]
         self.partition.allocations.preempt(app, app.requests[AllocationKey(key)])
 
-    def enforce(self, path: str, after: float = 0.0) -> Enforcement:
+    def enforce(self, path: str, after: float = 0.0) -> Enforced:
         """The victims if the queue's maximum is enforced, so many seconds from now."""
-        now = self.driver.now + after
-        return victims_of(self.queue(path), self.partition.nodes.by_id, now, self.losses)
+        return enforced(self.queue(path), self.losses, self.driver.now + after)
 
     def keys(self, path: str, after: float = 0.0) -> list[str]:
         """The keys of the victims."""
@@ -135,7 +130,7 @@ def test_children_give_in_proportion_to_what_they_have_above_their_guarantees() 
     parent = scene.queue("root.p")
     assert amount_of(parent) == {"memory": 12}
     # Above their guarantees are 10 in a, 5 in b, and 8 in c, of which 4 in d and 1 in e.
-    parts = {leaf.path: part["memory"] for leaf, part in split(parent, amount_of(parent))}
+    parts = {leaf.path: part["memory"] for leaf, part in parts_of(parent, amount_of(parent))}
     assert parts == {"root.p.a": 5, "root.p.b": 2, "root.p.c.d": 3, "root.p.c.e": 0}
 
 
@@ -161,7 +156,7 @@ def test_a_child_gives_no_more_than_it_has_above_its_guarantee() -> None:
     scene.run("root.p.b", ask("in-b", "b", memory=5))
     parent, leaf = scene.queue("root.p"), scene.queue("root.p.a")
     parent.max, leaf.guaranteed = {"memory": 2}, {"memory": 5}
-    parts = [part for _, part in split(parent, amount_of(parent))]
+    parts = [part for _, part in parts_of(parent, amount_of(parent))]
     assert parts == [{"memory": 0}, {"memory": 5}]
 
 
@@ -178,7 +173,6 @@ def test_victims_fit_into_the_amount() -> None:
     assert found.amount == {"memory": 8}
     assert found.claimed == {"memory": 5}
     assert found.selected == 4
-    assert found.victims[0].node is scene.partition.nodes.by_id[NodeId("n")]
     assert found.victims[0].app.app_id == "app"
 
 
@@ -186,7 +180,7 @@ def test_a_queue_within_its_maximum_has_no_victims() -> None:
     """There is nobody to choose from either, so nobody needs to hear of it."""
     scene = Scene(a_leaf("memory: 20"))
     scene.run("root.a", ask("app", "k", memory=20))
-    assert scene.enforce("root.a") == Enforcement(scene.queue("root.a"), {}, 0, (), {})
+    assert scene.enforce("root.a") == Enforced({}, 0, (), {})
 
 
 def test_types_that_are_not_too_much_do_not_bind_but_for_guarantees() -> None:

@@ -1,0 +1,204 @@
+"""A maximum is enforced piece by piece, and the world may change in between (spec § 9.6)."""
+
+import pytest
+
+from licorne_core.messages.commands import (
+    BeginReplay,
+    Command,
+    EndReplay,
+    RemoveRm,
+    TerminationType,
+    Tick,
+)
+from licorne_core.messages.effects import Effect
+from licorne_core.partitions.partition import Partition
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath, RmId
+from licorne_core.values.tuning import Tuning
+from support.core.builders import (
+    RM,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+    remove_apps,
+)
+from support.core.driver import Driver, keys, released
+
+DEFAULT = PartitionName("[rm1]default")
+PREEMPTED = TerminationType.PREEMPTED_BY_SCHEDULER
+DELAY = 5.0
+ENFORCED = "preemption: {quotapreemptionenabled: %s}"
+ONLY_Q = config("[{name: q}]", rest=ENFORCED % "true")
+
+
+def queues(most: int, *, on: bool = True, delay: str = "5s", name: str = "default") -> str:
+    """Queues of which root.p may have so much; root.q has what is left."""
+    properties = f"properties: {{quota.preemption.delay: {delay}}}, " if delay else ""
+    p = (
+        f"{{name: p, resources: {{max: {{memory: {most}}}}}, {properties}"
+        "queues: [{name: a, resources: {guaranteed: {memory: 3}}}, {name: b}, {name: c}]}"
+    )
+    switch = "true" if on else "false"
+    return config(f"[{p}, {{name: q}}]", rest=ENFORCED % switch, name=name)
+
+
+def crowded(size: int = 1) -> Driver:
+    """Eighteen allocations in the leaves of root.p, whose maximum of four has to be enforced now.
+
+    So many steps are done at once.
+    """
+    driver = Driver(tuning=Tuning(timeout_size=size))
+    driver.do(register(queues(18)), nodes(node("n1", memory=18)))
+    for leaf, count in (("a", 8), ("b", 6), ("c", 4)):
+        driver.do(apps(app(f"in-{leaf}", f"root.p.{leaf}")))
+        driver.do(asks(*(ask(f"in-{leaf}", f"{leaf}{n}", memory=1) for n in range(count))))
+    driver.do(reload(queues(4)))
+    driver.wait(DELAY - 1)
+    driver.now += 1
+    return driver
+
+
+def partition_of(driver: Driver) -> Partition:
+    """The only partition."""
+    return driver.scheduler.partitions[DEFAULT]
+
+
+def stopped(effects: list[Effect]) -> list[str]:
+    """The victims, in their order."""
+    return [key for _, key, why, _ in released(effects) if why == PREEMPTED.name]
+
+
+def begun(driver: Driver, victims: int = 3) -> list[str]:
+    """Go on until so many were told to stop."""
+    told: list[str] = []
+    for _ in range(100):
+        if len(told) >= victims:
+            return told
+        told += stopped(driver.send(Tick()))
+    raise AssertionError(f"only {told} were told to stop")
+
+
+def ended(driver: Driver) -> list[str]:
+    """The other victims; the work has an end."""
+    told = stopped(driver.run())
+    if DEFAULT in driver.scheduler.partitions:
+        assert partition_of(driver).job is None
+    return told
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_the_victims_are_those_of_one_step(size: int) -> None:
+    """As long as nothing else happens the pieces have the same ones, in the same order."""
+    whole, pieces = crowded(500), crowded(size)
+    at_once = stopped(whole.send(Tick()))
+    assert len(at_once) > 10
+    told = begun(pieces, 1)
+    assert len(told) < len(at_once)
+    assert told + ended(pieces) == at_once
+    for path in ("root.p", "root.p.a", "root.p.b"):
+        ours, theirs = (partition_of(d).tree.get(QueuePath(path)) for d in (pieces, whole))
+        assert ours is not None
+        assert theirs is not None
+        assert ours.preempting == theirs.preempting
+
+
+def test_records_have_the_numbers_of_the_choice() -> None:
+    """A victim's record shows its leaf as it was when the first of the leaf was chosen."""
+    driver = crowded()
+    first, *_, last = begun(driver, 1) + ended(driver)
+    assert (first[0], last[0]) == ("a", "c")
+    for key, allocated in ((first, 8), (last, 4)):
+        ledger = partition_of(driver).ledger
+        record = ledger.find(AppId(f"in-{key[0]}"), AllocationKey(key))
+        assert record is not None
+        assert record.victim_queue.allocated == {"memory": allocated}
+        assert record.victim_queue.preempting == {}
+
+
+def test_nothing_is_decided_in_the_middle() -> None:
+    """Whoever asks meanwhile is served after the last piece."""
+    driver = crowded()
+    begun(driver)
+    driver.send(nodes(node("n2", memory=1)))
+    driver.send(apps(app("other", "root.q")))
+    driver.send(asks(ask("other", "o", memory=1)))
+    decided: list[str] = []
+    while partition_of(driver).job is not None:
+        assert (decided, partition_of(driver).is_runnable) == ([], False)
+        decided = keys(driver.send(Tick()))
+    assert decided + keys(driver.run()) == ["o"]
+
+
+def test_a_raised_maximum_ends_it() -> None:
+    """No victim goes that the new maximum leaves room for."""
+    driver = crowded()
+    told = begun(driver)
+    driver.begin(reload(queues(14)))
+    assert len(told + ended(driver)) == 4
+
+
+@pytest.mark.parametrize(
+    "follows", [queues(4, on=False), queues(4, delay=""), queues(100)], ids=["off", "no", "high"]
+)
+def test_other_settings_end_it(follows: str) -> None:
+    """Nobody goes for a maximum that is not enforced any more, or is not exceeded."""
+    driver = crowded()
+    begun(driver)
+    driver.begin(reload(follows))
+    assert ended(driver) == []
+
+
+def test_what_the_rm_frees_counts() -> None:
+    """So much fewer go, and those that are gone are not told to stop."""
+    driver = crowded()
+    told = begun(driver)
+    gone = [f"c{number}" for number in range(4)]
+    driver.send(releases(*(release("in-c", key) for key in gone)))
+    more = ended(driver)
+    assert not {*more} & {*gone}
+    queue = partition_of(driver).tree.get(QueuePath("root.p"))
+    assert queue is not None
+    assert queue.allocated["memory"] - queue.preempting["memory"] >= 4
+    assert len(told + more) <= 10
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        (remove_apps("in-a", "in-b", "in-c"),),
+        (reload(ONLY_Q),),
+        (remove_apps("in-a", "in-b", "in-c"), reload(ONLY_Q)),
+        (reload(queues(4, name="another")),),
+        (register(queues(4)),),
+        (RemoveRm(rm_id=RmId(RM)),),
+    ],
+    ids=["applications", "queue", "both", "partition", "registration", "RM"],
+)
+def test_what_is_gone_has_no_victims(commands: tuple[Command, ...]) -> None:
+    """Its applications, the queue, the partition or the RM may go: the work ends all the same."""
+    driver = crowded()
+    told = begun(driver)
+    for command in commands:
+        driver.send(command)
+    assert not {*told} & {*ended(driver)}
+    driver.wait(60)
+    assert ended(driver) == []
+
+
+def test_on_hold_it_does_not_begin() -> None:
+    """In a replay usage is not complete; what has begun is done to the end."""
+    driver = crowded()
+    driver.send(BeginReplay(rm_id=RmId(RM)))
+    assert stopped(driver.run()) == []
+    driver.send(EndReplay(rm_id=RmId(RM), nodes=0, applications=0, allocations=0))
+    driver.now += 1
+    told = begun(driver, 1)
+    driver.send(BeginReplay(rm_id=RmId(RM)))
+    assert len(told + ended(driver)) > 10
