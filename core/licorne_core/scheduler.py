@@ -222,11 +222,11 @@ class Scheduler:
     def _handle_for(self, rm: Rm, command: _OfRm, now: float) -> list[Effect]:
         match command:
             case UpdateAllocations():
-                return update_allocations(rm, command, now)
+                return update_allocations(self._registry.jobs, rm, command, now)
             case UpdateApplications():
-                return update_applications(rm, command, now)
+                return update_applications(self._registry.jobs, rm, command, now)
             case UpdateNodes():
-                return update_nodes(rm, command, now)
+                return update_nodes(self._registry.jobs, rm, command, now)
             case UpdateConfiguration():
                 return update_configuration(self._registry, rm, command, self._options, now)
             case AnswerPredicates():

@@ -1,15 +1,17 @@
 """Asks, existing allocations and releases (spec §§ 1.6.11, 5.3, 11)."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 from licorne_core.events.allocations import Asked, FailedOnRm, Resized
 from licorne_core.events.journal import EventDetail
+from licorne_core.handlers.apps import drop_asks
 from licorne_core.handlers.bounds import check_growth, check_new, check_task_group
 from licorne_core.handlers.ending import end
 from licorne_core.handlers.lifecycle import advance, after_gone, drop_ask, note_freed, placed
 from licorne_core.handlers.nodes import is_foreign, release_foreign, take_foreign
-from licorne_core.handlers.outcome import Outcome
+from licorne_core.handlers.outcome import Outcome, OutcomeJob
 from licorne_core.handlers.predicates import (
     WAITS_FOR_ANSWER,
     roll_back,
@@ -18,19 +20,19 @@ from licorne_core.handlers.predicates import (
 )
 from licorne_core.handlers.preemption import note_growth
 from licorne_core.messages.commands import ReleaseRequest, TerminationType, UpdateAllocations
-from licorne_core.messages.effects import AllocationRejection, Effect, Release, Unfinished
+from licorne_core.messages.effects import AllocationRejection, Effect, Release
 from licorne_core.messages.options import AskBackoff
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang_rules import Gone, PairEvent
 from licorne_core.model.apps.requests import BOOKED, Request, RequestState, Setback
 from licorne_core.model.apps.states import SCHEDULABLE, AppEvent, AppState
-from licorne_core.partitions.jobs import Slice
+from licorne_core.partitions.jobs import Jobs
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.errors import Refusal, Rejected
-from licorne_core.values.ids import AllocationKey
 from licorne_core.values.resources import subtract
+from licorne_core.values.runs import PART
 
 RELEASED_BY_RM = "allocation remove as per RM request"
 
@@ -48,8 +50,11 @@ _ENDS = {
 """Published kinds of releases; any other one is an ALLOC_CANCEL (§ 12.1.4)."""
 
 
-def update_allocations(rm: Rm, command: UpdateAllocations, now: float) -> list[Effect]:
+def update_allocations(jobs: Jobs, rm: Rm, command: UpdateAllocations, now: float) -> list[Effect]:
     """Asks and existing allocations in order, rejections, then releases (spec § 1.6.6)."""
+    job = jobs.find(command) if command.releases else None
+    if job is not None:
+        return jobs.carry_on(job, now)
     outcome = Outcome()
     for ask in command.asks:
         try:
@@ -64,19 +69,10 @@ def update_allocations(rm: Rm, command: UpdateAllocations, now: float) -> list[E
                     item="ask" if ask.node_id is None else "allocation",
                 )
             )
-    releases = _release_all(rm, command, now) if command.releases else []
-    return outcome.effects(rm.rm_id) + releases
-
-
-def _release_all(rm: Rm, command: UpdateAllocations, now: float) -> list[Effect]:
-    """Carry out the releases of a command in order; leave the rest for the next slice."""
-    freed, part = Outcome(), Slice(rm.slice_size)
-    for number, release in enumerate(command.releases, start=1):
-        left = _release(rm, release, now, freed, part)
-        if left is not None:
-            later = replace(command, asks=(), releases=[left, *command.releases[number:]])
-            return [*freed.effects(rm.rm_id), Unfinished(rm_id=rm.rm_id, rest=later)]
-    return freed.effects(rm.rm_id)
+    effects = outcome.effects(rm.rm_id)
+    if command.releases:
+        effects += jobs.carry_on(_Releases(rm, command, now), now)
+    return effects
 
 
 def _take_ask(rm: Rm, ask: Ask, now: float, outcome: Outcome) -> None:
@@ -287,67 +283,68 @@ def _book(
     roll_back_unfitting(partition, node, now)
 
 
-def _release(
-    rm: Rm, request: ReleaseRequest, now: float, outcome: Outcome, part: Slice
-) -> ReleaseRequest | None:
-    """Release asks or allocations for the RM (spec § 1.6.11); unknown ones are ignored.
+class _Releases(OutcomeJob):
+    """The releases of a command."""
 
-    Return the rest of the release, if it exceeds the slice.
-    """
-    partition = rm.find(request.partition)
-    if partition is None:
-        return None
-    if not request.app_id:
-        release_foreign(partition, request.key, now)
-        return None
-    app = partition.applications.get(request.app_id)
-    if app is None:
-        return None
-    if not request.keys:
-        _roll_back(partition, app, request.key, now)
-    if request.termination is TerminationType.SCHEDULING_FAILED_ON_RM:
-        _ask_back(partition, app, request.key, now)
-        return None
-    keeps_asks = request.termination is TerminationType.TIMEOUT
-    meant, left = _meant(app, request, part)
-    booked = [known for known in meant if known.state in BOOKED]
-    if not keeps_asks and len(booked) < len(meant):
-        for known in meant:
-            if known.state not in BOOKED:
-                drop_ask(partition, app, known, now)
-        outcome.updates += after_gone(partition, app, Gone.ASK, now)
-    for known in booked:
-        _free(partition, app, known, request.termination, now, outcome)
-    return left
+    def __init__(self, rm: Rm, command: UpdateAllocations, now: float) -> None:
+        """Begin with the first release."""
+        self._rm = rm
+        self._releases = command.releases
+        super().__init__(command, rm.slice_size, now)
 
+    def steps(self) -> Iterator[int]:
+        """Carry the releases out in order (spec § 1.6.11); unknown ones are ignored."""
+        for release in self._releases:
+            partition = self._rm.find(release.partition)
+            if partition is None:
+                continue
+            if not release.app_id:
+                release_foreign(partition, release.key, self.now)
+                continue
+            app = partition.applications.get(release.app_id)
+            if app is None:
+                continue
+            if release.key:
+                self._release_one(partition, app, release)
+            else:
+                yield from self._release_all(partition, app, release.termination)
 
-def _meant(
-    app: Application, release: ReleaseRequest, part: Slice
-) -> tuple[list[Request], ReleaseRequest | None]:
-    """Requests of a release: one key, or all for an empty one, those the RM sees as asks first.
-
-    Beyond the slice, return the rest of the release; it names the keys of its start.
-    """
-    if release.key:
+    def _release_one(self, partition: Partition, app: Application, release: ReleaseRequest) -> None:
+        """Release the request of the key. To the RM an assumed one is a pending ask."""
         request = app.requests.get(release.key)
-        return ([] if request is None else [request]), None
-    keys = release.keys
-    if not keys:
-        keys = [known.key for known in [*app.pending(), *app.replacing(), *app.booked()]]
-    taken = part.take(keys)
-    later = keys[len(taken) :]
-    meant = [app.requests[key] for key in taken if key in app.requests]
-    return meant, replace(release, keys=later) if later else None
+        if request is None:
+            return
+        now, termination = self.now, release.termination
+        if request.state in WAITS_FOR_ANSWER:
+            roll_back(partition, app, request, PairEvent.DROPPED, now)
+        if termination is TerminationType.SCHEDULING_FAILED_ON_RM:
+            _ask_back(partition, app, request, now)
+        elif request.state in BOOKED:
+            _free(partition, app, request, termination, now, self.outcome)
+        elif termination is not TerminationType.TIMEOUT:
+            drop_ask(partition, app, request, now)
+            self.outcome.updates += after_gone(partition, app, Gone.ASK, now)
 
-
-def _roll_back(partition: Partition, app: Application, key: AllocationKey, now: float) -> None:
-    """Roll back an assumed request of the key: to the RM it is a pending ask."""
-    if not key:
-        roll_back_all(partition, app, PairEvent.DROPPED, now)
-        return
-    request = app.requests.get(key)
-    if request is not None and request.state in WAITS_FOR_ANSWER:
-        roll_back(partition, app, request, PairEvent.DROPPED, now)
+    def _release_all(
+        self, partition: Partition, app: Application, termination: TerminationType
+    ) -> Iterator[int]:
+        """Release everything of the application, those first that the RM sees as asks."""
+        yield from roll_back_all(self, partition, app, PairEvent.DROPPED)
+        if termination is TerminationType.SCHEDULING_FAILED_ON_RM:
+            return
+        booked: list[Request] = []
+        for number, request in enumerate(list(app.requests.values()), 1):
+            if request.state in BOOKED:
+                booked.append(request)
+            if not number % PART:
+                yield 1
+        if termination is not TerminationType.TIMEOUT and len(booked) < len(app.requests):
+            yield from drop_asks(self, partition, app)
+            self.outcome.updates += after_gone(partition, app, Gone.ASK, self.now)
+        for request in booked:
+            if app.requests.get(request.key) is request:
+                _free(partition, app, request, termination, self.now, self.outcome)
+            yield 1
 
 
 def _free(
@@ -373,14 +370,13 @@ def _free(
         outcome.release(partition, release)
 
 
-def _ask_back(partition: Partition, app: Application, key: AllocationKey, now: float) -> None:
+def _ask_back(partition: Partition, app: Application, request: Request, now: float) -> None:
     """An allocation that the RM could not run is a pending ask again, after a while (spec § 1.4).
 
     It comes last among the asks of its priority and age. An allocation of an application that is
     neither accepted nor running stays as it is.
     """
-    request = app.requests.get(key)
-    if request is None or request.state not in _MAY_WAIT_AGAIN or app.state not in SCHEDULABLE:
+    if request.state not in _MAY_WAIT_AGAIN or app.state not in SCHEDULABLE:
         return
     if request.partner is not None:
         roll_back(partition, app, request.partner, PairEvent.ENDED, now)

@@ -1,7 +1,7 @@
 """Applications that come and go (spec §§ 3, 5.1)."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,44 +17,44 @@ from licorne_core.handlers.lifecycle import (
     note_freed,
     unlink,
 )
+from licorne_core.handlers.outcome import OutcomeJob
 from licorne_core.handlers.predicates import roll_back_all
 from licorne_core.messages.commands import (
     NewApplication,
-    RemoveApplication,
     TerminationType,
     UpdateApplications,
 )
 from licorne_core.messages.effects import (
-    AllocationsReleased,
     ApplicationRejection,
     ApplicationsAnswered,
-    ApplicationsUpdated,
-    ApplicationUpdate,
     Effect,
     Release,
-    Unfinished,
 )
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import Gang
 from licorne_core.model.apps.gang_rules import PairEvent
+from licorne_core.model.apps.requests import TO_REPLACE, RequestState
 from licorne_core.model.apps.states import AppEvent, AppState
 from licorne_core.model.placement.identity_check import checked_user, is_forced
 from licorne_core.model.queues.access import RECOVERY_PATH
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.template import apply_sizes, max_with
 from licorne_core.partitions.ended import forget_rejected, remember_rejected
-from licorne_core.partitions.jobs import Slice
+from licorne_core.partitions.jobs import Job, Jobs
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
 from licorne_core.values.errors import Refusal, Rejected
 from licorne_core.values.ids import AppId, QueuePath
 from licorne_core.values.resources import EMPTY, INT64_MAX, Resources, is_strictly_greater_than_zero
 from licorne_core.values.rm_caps import footprint_of, footprint_of_names
+from licorne_core.values.runs import PART
 from licorne_core.values.tags import IndexedTags, tag_value
 
 QUOTA = "namespace.resourcequota"
 GUARANTEED = "namespace.resourceguaranteed"
 MAX_APPLICATIONS = "namespace.resourcemaxapps"
+
+_PENDING = frozenset({RequestState.PENDING})
 
 _MAX_TEXT = 16_384
 _UINT64_MAX = 2**64 - 1
@@ -126,8 +126,20 @@ def _count(text: str) -> int:
     return value if value <= _UINT64_MAX else 0
 
 
-def update_applications(rm: Rm, command: UpdateApplications, now: float) -> list[Effect]:
+def update_applications(
+    jobs: Jobs, rm: Rm, command: UpdateApplications, now: float
+) -> list[Effect]:
     """All adds, one answer for them, then the removals (spec § 1.6.6)."""
+    job = jobs.find(command)
+    if job is not None:
+        return jobs.carry_on(job, now)
+    effects = _add_all(rm, command, now)
+    if command.remove:
+        effects += jobs.carry_on(_Removals(rm, command, now), now)
+    return effects
+
+
+def _add_all(rm: Rm, command: UpdateApplications, now: float) -> list[Effect]:
     accepted: list[AppId] = []
     rejected: list[ApplicationRejection] = []
     for new in command.new:
@@ -142,16 +154,9 @@ def update_applications(rm: Rm, command: UpdateApplications, now: float) -> list
             _keep_rejected(rm, new, str(refusal), now)
         else:
             accepted.append(app.app_id)
-    effects: list[Effect] = []
-    if accepted or rejected:
-        effects.append(ApplicationsAnswered(rm_id=rm.rm_id, accepted=accepted, rejected=rejected))
-    part = Slice(rm.slice_size)
-    for number, removal in enumerate(command.remove):
-        effects += _remove(rm, removal, now, part)
-        if part.is_spent and _is_there(rm, removal):
-            rest = replace(command, new=(), remove=command.remove[number:])
-            return [*effects, Unfinished(rm_id=rm.rm_id, rest=rest)]
-    return effects
+    if not (accepted or rejected):
+        return []
+    return [ApplicationsAnswered(rm_id=rm.rm_id, accepted=accepted, rejected=rejected)]
 
 
 def _add(rm: Rm, new: NewApplication, now: float) -> Application:
@@ -279,58 +284,63 @@ def _keep_rejected(rm: Rm, new: NewApplication, reason: str, now: float) -> None
     remember_rejected(partition, app, now)
 
 
-def _is_there(rm: Rm, removal: RemoveApplication) -> bool:
-    partition = rm.find(removal.partition)
-    return partition is not None and removal.app_id in partition.applications
+class _Removals(OutcomeJob):
+    """The removal of applications."""
+
+    def __init__(self, rm: Rm, command: UpdateApplications, now: float) -> None:
+        """Begin to remove those that the command names."""
+        self._rm = rm
+        self._removals = command.remove
+        super().__init__(command, rm.slice_size, now)
+
+    def steps(self) -> Iterator[int]:
+        """Remove one after the other; see `Job`."""
+        for removal in self._removals:
+            partition = self._rm.find(removal.partition)
+            app = partition.applications.get(removal.app_id) if partition else None
+            if partition is not None and app is not None:
+                yield from self._remove(partition, app)
+                self.tell()
+
+    def _remove(self, partition: Partition, app: Application) -> Iterator[int]:
+        """Release everything of the application; then its id is free again (spec § 5.1.3)."""
+        yield from drop_asks(self, partition, app)
+        if app.allocation_count and app.state is not AppState.COMPLETING:
+            # One that is completing already would be completed, before what it has is freed.
+            self.outcome.updates += advance(partition, app, AppEvent.COMPLETE, self.now)
+        yield from release_all(self, partition, app, f"Application {app.app_id} Removed")
+        unlink(partition, app, self.now)
 
 
-def _remove(rm: Rm, removal: RemoveApplication, now: float, part: Slice) -> list[Effect]:
-    """Release everything of the application at once; its id is free again (spec § 5.1.3).
+def drop_asks(job: Job, partition: Partition, app: Application) -> Iterator[int]:
+    """Drop all asks of the application, the pending ones first; yield the costs of the steps."""
+    yield from roll_back_all(job, partition, app, PairEvent.DROPPED)
+    if app.allocation_count == len(app.requests):
+        return
+    had = list(app.requests.values())
+    for states in (_PENDING, TO_REPLACE):
+        for number, request in enumerate(had, 1):
+            if request.state in states:
+                drop_ask(partition, app, request, job.now)
+                yield 1
+            elif not number % PART:
+                yield 1
+    end_placeholder_time(partition, app)
 
-    It is still there if it has more than the slice may end.
-    """
-    partition = rm.find(removal.partition)
-    app = partition.applications.get(removal.app_id) if partition else None
-    if partition is None or app is None:
-        return []
-    drop_asks(partition, app, now, part)
-    if app.allocation_count < len(app.requests):
-        return []
-    updates: list[ApplicationUpdate] = []
-    goes = 0 < app.allocation_count <= part.left
-    if goes and app.state is not AppState.COMPLETING:
-        # One that is completing already would be completed, before what it has is freed.
-        updates = advance(partition, app, AppEvent.COMPLETE, now)
-    released = []
-    for request in part.take(app.booked()):
+
+def release_all(
+    job: OutcomeJob, partition: Partition, app: Application, message: str
+) -> Iterator[int]:
+    """Free all allocations of an application without asks; yield the costs of the steps."""
+    for request in list(app.requests.values()):
         allocation = partition.allocations.release(app, request)
-        note_freed(partition, app, allocation, EventDetail.ALLOC_CANCEL, now)
-        released.append(
-            Release(
-                app_id=app.app_id,
-                key=request.key,
-                termination=TerminationType.STOPPED_BY_RM,
-                message=f"Application {app.app_id} Removed",
-            )
+        note_freed(partition, app, allocation, EventDetail.ALLOC_CANCEL, job.now)
+        release = Release(
+            app_id=app.app_id,
+            key=request.key,
+            termination=TerminationType.STOPPED_BY_RM,
+            message=message,
         )
-    if app.requests:
+        job.outcome.release(partition, release)
         end_placeholder_time(partition, app)
-    else:
-        unlink(partition, app, now)
-    effects: list[Effect] = []
-    if updates:
-        effects.append(ApplicationsUpdated(rm_id=rm.rm_id, updates=updates))
-    if released:
-        effects.append(
-            AllocationsReleased(rm_id=rm.rm_id, partition=partition.name, releases=released)
-        )
-    return effects
-
-
-def drop_asks(partition: Partition, app: Application, now: float, part: Slice) -> None:
-    """Drop all asks of the application, or as many as the slice may end."""
-    roll_back_all(partition, app, PairEvent.DROPPED, now)
-    if app.allocation_count < len(app.requests):
-        for request in part.take([*app.pending(), *app.replacing()]):
-            drop_ask(partition, app, request, now)
-        end_placeholder_time(partition, app)
+        yield 1

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from licorne_core.config import InvalidConfiguration, SubmittedConfig, built_in
 from licorne_core.config.schema import Configuration, PartitionConfig
 from licorne_core.handlers.bounds import check_size
+from licorne_core.handlers.outcome import OutcomeJob
 from licorne_core.handlers.partition_removal import remove_partition
 from licorne_core.handlers.settling import build, reload
 from licorne_core.messages.commands import Hold, RegisterRm, UpdateConfiguration
@@ -161,7 +162,7 @@ def _check(rm: Rm | None, config: PartitionConfig) -> list[Problem]:
     return check_reload(partition.tree, config.root) if partition else []
 
 
-class _Update(CommandJob):
+class _Update(OutcomeJob):
     """A configuration update that can be put in force."""
 
     def __init__(

@@ -16,11 +16,11 @@ from licorne_core.handlers.outcome import (
     make_way,
     time_out,
 )
-from licorne_core.handlers.predicates import roll_back_in_steps
+from licorne_core.handlers.predicates import roll_back_all
 from licorne_core.messages.commands import NewApplication
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import Gang, GangStyle, placeholder_timeout
-from licorne_core.model.apps.gang_rules import ON_TIMEOUT, Gone
+from licorne_core.model.apps.gang_rules import ON_TIMEOUT, Gone, PairEvent
 from licorne_core.model.apps.requests import Request, RequestState, is_ask, place_of
 from licorne_core.model.apps.states import AppEvent, AppState
 from licorne_core.model.queues.queue import Queue
@@ -117,7 +117,7 @@ def placeholders_overdue(job: TimerJob) -> Iterator[int]:
         matched = request.state is RequestState.MATCHED
         return matched or drops_asks or request.ask.placeholder
 
-    yield from roll_back_in_steps(job, partition, app, goes)
+    yield from roll_back_all(job, partition, app, PairEvent.TOLD, goes)
     # The RM may have changed or removed the application meanwhile.
     rule = ON_TIMEOUT.get((app.state, app.gang.style))
     if rule is None or app.leaf is None:
@@ -136,7 +136,7 @@ def time_to_complete(job: TimerJob) -> Iterator[int]:
     app = partition.applications[job.timer.app_id]
     state = app.state
     if app.placeholder_count:
-        yield from roll_back_in_steps(job, partition, app)
+        yield from roll_back_all(job, partition, app, PairEvent.TOLD)
         if app.state is not state or app.leaf is None:
             return
         partition.pairs.end_cancelled(app)

@@ -1,7 +1,7 @@
 """Nodes that come, change and go (spec § 7)."""
 
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 
 from licorne_core.events.journal import EventDetail
 from licorne_core.events.nodes import (
@@ -14,23 +14,25 @@ from licorne_core.events.nodes import (
 from licorne_core.handlers.bounds import check_capacity, check_node_growth, check_types
 from licorne_core.handlers.ending import free, what_went
 from licorne_core.handlers.lifecycle import after_gone
-from licorne_core.handlers.outcome import Outcome
+from licorne_core.handlers.outcome import OutcomeJob
 from licorne_core.handlers.predicates import roll_back_on, roll_back_unfitting
 from licorne_core.messages.commands import NodeAction, NodeUpdate, TerminationType, UpdateNodes
-from licorne_core.messages.effects import Effect, NodeRejection, NodesAnswered, Release, Unfinished
+from licorne_core.messages.effects import Effect, NodeRejection, NodesAnswered, Release
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang_rules import Gone, PairEvent
 from licorne_core.model.apps.requests import RequestState
 from licorne_core.model.nodes.node import Node
-from licorne_core.partitions.jobs import Slice
+from licorne_core.partitions.jobs import Job, Jobs
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import MAX_FAILED_NODES, Rm
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.errors import Refusal, Rejected
 from licorne_core.values.ids import AllocationKey, NodeId
-from licorne_core.values.resources import Resources, charge, equals
+from licorne_core.values.resources import Resources, equals
 
 FOREIGN_TAG = "foreign"
+
+_CREATES = frozenset({NodeAction.CREATE, NodeAction.CREATE_DRAIN})
 
 
 def is_foreign(ask: Ask) -> bool:
@@ -73,16 +75,11 @@ def release_foreign(partition: Partition, key: AllocationKey, now: float) -> Non
         _note(partition, node, now)
 
 
-def forget_foreign_on(partition: Partition, node: Node, part: Slice) -> None:
-    """Forget foreign allocations of a node that is about to go, as many as the slice may end."""
-    freed: dict[str, int] = {}
-    for key, allocation in part.take(node.foreign.items()):
-        del partition.foreign[key]
-        del node.foreign[key]
-        partition.rm.holdings.ask_went(allocation.ask.footprint)
-        charge(freed, allocation.ask.ask_class.items)
-    if freed:
-        partition.cluster.occupy(node, tuple(freed.items()), ())
+def forget_foreign_on(job: Job, partition: Partition, node: Node) -> Iterator[int]:
+    """Forget foreign allocations of a node that is about to go; yield the costs of the steps."""
+    for key in list(node.foreign):
+        _drop(partition, key)
+        yield 1
 
 
 def _drop(partition: Partition, key: AllocationKey) -> Node | None:
@@ -99,34 +96,61 @@ def _note(partition: Partition, node: Node, now: float) -> None:
     partition.journal.note(OccupiedChanged(now, node.node_id, dict(node.occupied)))
 
 
-def update_nodes(rm: Rm, command: UpdateNodes, now: float) -> list[Effect]:
+def update_nodes(jobs: Jobs, rm: Rm, command: UpdateNodes, now: float) -> list[Effect]:
     """Take the nodes in order; those created are answered in one effect (spec § 1.6.6)."""
-    accepted: list[NodeId] = []
-    rejected: list[NodeRejection] = []
-    effects: list[Effect] = []
-    rest: list[Effect] = []
-    part = Slice(rm.slice_size)
-    for number, update in enumerate(command.nodes):
-        if update.action in (NodeAction.CREATE, NodeAction.CREATE_DRAIN):
+    return jobs.carry_on(jobs.find(command) or _Update(rm, command, now), now)
+
+
+class _Update(OutcomeJob):
+    """Nodes that come, change and go."""
+
+    def __init__(self, rm: Rm, command: UpdateNodes, now: float) -> None:
+        """Begin with the first node of the command."""
+        self._rm = rm
+        self._nodes = command.nodes
+        super().__init__(command, rm.slice_size, now)
+
+    def steps(self) -> Iterator[int]:
+        """Take the nodes in order; see `Job`."""
+        rm_id = self._rm.rm_id
+        accepted: list[NodeId] = []
+        rejected: list[NodeRejection] = []
+        for update in self._nodes:
+            if update.action not in _CREATES:
+                yield from self._change(update)
+                continue
             try:
-                _create(rm, update, now)
+                _create(self._rm, update, self.now)
             except Rejected as refusal:
                 rejected.append(
                     NodeRejection(node_id=update.node_id, reason=str(refusal), code=refusal.code)
                 )
             else:
                 accepted.append(update.node_id)
-        else:
-            effects += _change(rm, update, now, part)
-            decommissions = update.action is NodeAction.DECOMISSION
-            if decommissions and part.is_spent and _find(rm, update) is not None:
-                left = replace(command, nodes=command.nodes[number:])
-                rest = [Unfinished(rm_id=rm.rm_id, rest=left)]
-                break
-    if accepted or rejected:
-        answer = NodesAnswered(rm_id=rm.rm_id, accepted=accepted, rejected=rejected)
-        effects.append(answer)
-    return effects + rest
+        if accepted or rejected:
+            answer = NodesAnswered(rm_id=rm_id, accepted=accepted, rejected=rejected)
+            self.effects.append(answer)
+
+    def _change(self, update: NodeUpdate) -> Iterator[int]:
+        """Anything but a creation: never answered, unknown nodes are ignored (spec § 7)."""
+        found = _find(self._rm, update)
+        if update.action is NodeAction.DECOMISSION:
+            self._rm.failed_nodes.pop(update.node_id, None)
+        if found is None:
+            return
+        partition, node = found
+        if update.action is NodeAction.DECOMISSION:
+            yield from _decommission(self, partition, node)
+            self.tell()
+        elif update.action in (NodeAction.DRAIN_NODE, NodeAction.DRAIN_TO_SCHEDULABLE):
+            schedulable = update.action is NodeAction.DRAIN_TO_SCHEDULABLE
+            _set_schedulable(partition, node, schedulable=schedulable, now=self.now)
+        elif update.capacity is not None and update.capacity != node.capacity:
+            # What is said again changes nothing, least of all what the RM said of the node (§ 8.4).
+            # An update is never answered, so one that cannot be is ignored as a whole.
+            with suppress(Rejected):
+                check_capacity(partition, node.node_id, node.capacity, update.capacity)
+                _resize(partition, node, update.capacity, self.now)
 
 
 def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
@@ -163,28 +187,6 @@ def _find(rm: Rm, update: NodeUpdate) -> tuple[Partition, Node] | None:
     return None if partition is None or node is None else (partition, node)
 
 
-def _change(rm: Rm, update: NodeUpdate, now: float, part: Slice) -> list[Effect]:
-    """Anything but a creation: never answered, unknown nodes are ignored (spec § 7)."""
-    found = _find(rm, update)
-    if update.action is NodeAction.DECOMISSION:
-        rm.failed_nodes.pop(update.node_id, None)
-    if found is None:
-        return []
-    partition, node = found
-    if update.action is NodeAction.DECOMISSION:
-        return _decommission(rm, partition, node, now, part)
-    if update.action in (NodeAction.DRAIN_NODE, NodeAction.DRAIN_TO_SCHEDULABLE):
-        schedulable = update.action is NodeAction.DRAIN_TO_SCHEDULABLE
-        _set_schedulable(partition, node, schedulable=schedulable, now=now)
-    elif update.capacity is not None and update.capacity != node.capacity:
-        # What is said again changes nothing, least of all what the RM said of the node (§ 8.4). An
-        # update is never answered, so one that cannot be is ignored as a whole.
-        with suppress(Rejected):
-            check_capacity(partition, node.node_id, node.capacity, update.capacity)
-            _resize(partition, node, update.capacity, now)
-    return []
-
-
 def _set_schedulable(partition: Partition, node: Node, *, schedulable: bool, now: float) -> None:
     if partition.cluster.set_schedulable(node, schedulable=schedulable):
         partition.journal.note(SchedulableChanged(now, node.node_id, node.schedulable))
@@ -201,47 +203,45 @@ def _resize(partition: Partition, node: Node, capacity: Resources, now: float) -
     roll_back_unfitting(partition, node, now)
 
 
-def _decommission(
-    rm: Rm, partition: Partition, node: Node, now: float, part: Slice
-) -> list[Effect]:
-    """Free all that is on the node, then let it go (spec § 7).
-
-    It is still there if it has more on it than the slice may end.
-    """
-    message = f"Node {node.node_id} Removed"
-    _set_schedulable(partition, node, schedulable=False, now=now)
-    roll_back_on(partition, node, now, gone=True)
-    outcome = Outcome()
+def _decommission(job: OutcomeJob, partition: Partition, node: Node) -> Iterator[int]:
+    """Free all that is on the node, then let it go (spec § 7); yield the costs of the steps."""
+    _set_schedulable(partition, node, schedulable=False, now=job.now)
+    roll_back_on(partition, node, job.now, gone=True)
     went: dict[Application, Gone] = {}
-    for allocation in part.take(node.allocations):
+    for allocation in list(node.allocations):
+        gone = _free(job, partition, allocation)
         app = partition.applications[allocation.ask.app_id]
-        request = app.requests.get(allocation.key)
-        if request is None or request.allocation is not allocation:
-            # It has gone together with its partner.
-            continue
-        if request.state is RequestState.LINKED:
-            partition.pairs.part(app, request, PairEvent.NODE_LOST, now)
-            continue
-        detail = EventDetail.ALLOC_NODEREMOVED
-        freed = free(partition, app, request, detail, now, outcome, with_node=True)
-        if freed is not None:
-            partition.journal.note(freed)
-        if went.get(app) is not Gone.REAL:
-            went[app] = what_went(request)
-        release = Release(
-            app_id=app.app_id,
-            key=allocation.key,
-            termination=TerminationType.STOPPED_BY_RM,
-            message=message,
-        )
-        outcome.release(partition, release)
-    if not node.allocations:
-        forget_foreign_on(partition, node, part)
-    if not node.allocations and not node.foreign:
-        partition.cluster.remove(node, now)
-        partition.counters.nodes_decommissioned += 1
-        partition.journal.note(NodeRemoved(now, node.node_id, partition.nodes.total))
+        if gone is not None and went.get(app) is not Gone.REAL:
+            went[app] = gone
+        yield 1
+    yield from forget_foreign_on(job, partition, node)
+    partition.cluster.remove(node, job.now)
+    partition.counters.nodes_decommissioned += 1
+    partition.journal.note(NodeRemoved(job.now, node.node_id, partition.nodes.total))
     # Once for each: what a timeout has begun ends with the last placeholder, and nothing follows.
     for app, gone in went.items():
-        outcome.updates += after_gone(partition, app, gone, now)
-    return outcome.effects(rm.rm_id)
+        job.outcome.updates += after_gone(partition, app, gone, job.now)
+
+
+def _free(job: OutcomeJob, partition: Partition, allocation: Allocation) -> Gone | None:
+    """Free an allocation of a node that goes; what went, if it was there by itself."""
+    app = partition.applications[allocation.ask.app_id]
+    request = app.requests.get(allocation.key)
+    if request is None or request.allocation is not allocation:
+        # It has gone together with its partner.
+        return None
+    if request.state is RequestState.LINKED:
+        partition.pairs.part(app, request, PairEvent.NODE_LOST, job.now)
+        return None
+    detail = EventDetail.ALLOC_NODEREMOVED
+    freed = free(partition, app, request, detail, job.now, job.outcome, with_node=True)
+    if freed is not None:
+        partition.journal.note(freed)
+    release = Release(
+        app_id=app.app_id,
+        key=allocation.key,
+        termination=TerminationType.STOPPED_BY_RM,
+        message=f"Node {allocation.node_id} Removed",
+    )
+    job.outcome.release(partition, release)
+    return what_went(request)

@@ -1,18 +1,16 @@
 """Commands of operators to a running partition, all refused in one form."""
 
-from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Iterator
+from itertools import chain
 from typing import assert_never
 
 from licorne_core.events.nodes import SchedulableChanged
 from licorne_core.handlers.lifecycle import advance, drop_ask, end_placeholder_time
-from licorne_core.handlers.outcome import time_out
-from licorne_core.handlers.predicates import roll_back_in_steps, roll_back_on
+from licorne_core.handlers.outcome import OutcomeJob, time_out
+from licorne_core.handlers.predicates import roll_back_all, roll_back_on
 from licorne_core.messages.commands import SetNodeSchedulable, SetQueueStopped, StopApplication
 from licorne_core.messages.effects import (
-    AllocationsReleased,
     ApplicationStopped,
-    ApplicationsUpdated,
     ApplicationUpdate,
     Effect,
     NodeSchedulableSet,
@@ -22,6 +20,7 @@ from licorne_core.messages.effects import (
     Release,
 )
 from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.gang_rules import PairEvent
 from licorne_core.model.apps.requests import MAY_GO, Request, RequestState, is_ask, place_of
 from licorne_core.model.apps.states import AppEvent, AppState
 from licorne_core.model.queues.queue import Queue
@@ -31,7 +30,7 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.values.errors import LicorneError, shown
 from licorne_core.values.ids import AppId, NodeId
-from licorne_core.values.runs import put_in_order
+from licorne_core.values.runs import PART, put_in_order
 
 
 class Refused(LicorneError):
@@ -134,7 +133,7 @@ class _QueueStop(CommandJob):
         partition = self._partition
         if app.leaf is None:
             return
-        yield from roll_back_in_steps(self, partition, app)
+        yield from roll_back_all(self, partition, app, PairEvent.TOLD)
         for request in list(app.reserved.values()):
             if request.reservation is not None:
                 partition.reservations.end(request.reservation, self.now)
@@ -175,14 +174,13 @@ def _not_there(partition: Partition, app_id: str) -> Refused:
     return Refused(OperatorRefusal.NOT_FOUND, what)
 
 
-class _ApplicationStop(CommandJob):
+class _ApplicationStop(OutcomeJob):
     """The end of one application."""
 
     def __init__(
         self, command: StopApplication, rm: Rm, partition: Partition, app: Application, now: float
     ) -> None:
         """Start to stop a present application."""
-        self._rm = rm
         self._partition = partition
         self._app = app
         self._reason = command.reason or STOPPED_BY_OPERATOR
@@ -192,33 +190,25 @@ class _ApplicationStop(CommandJob):
     def steps(self) -> Iterator[int]:
         """Fail the application; then drop its asks, and stop its allocations in slices."""
         app, partition = self._app, self._partition
-        yield from roll_back_in_steps(self, partition, app)
-        self._tell(updates=self._fail())
+        yield from roll_back_all(self, partition, app, PairEvent.TOLD)
+        self.outcome.updates += self._fail()
         yield 1
         had = list(app.requests.values())
         asks = yield from put_in_order(had, place_of, is_ask)
-        rest = chain(asks, had)
-        while some := list(islice(rest, self.slice_size)):
-            releases = (self._end(request) for request in some)
-            self._tell(releases=[release for release in releases if release is not None])
-            yield len(some)
+        for number, request in enumerate(chain(asks, had), 1):
+            release = self._end(request)
+            if release is not None:
+                self.outcome.release(partition, release)
+                yield 1
+            elif not number % PART:
+                yield 1
         end_placeholder_time(partition, app)
         left = app.allocation_count
         if not left:
-            self._tell(updates=advance(partition, app, AppEvent.FAIL, self.now))
-        rm_id = self._rm.rm_id
+            self.outcome.last_updates += advance(partition, app, AppEvent.FAIL, self.now)
+        self.tell()
+        rm_id = self.command.rm_id
         self.effects.append(ApplicationStopped(rm_id=rm_id, allocations=left, asks=self._asks))
-
-    def _tell(
-        self, updates: Sequence[ApplicationUpdate] = (), releases: Sequence[Release] = ()
-    ) -> None:
-        """The RM hears of these."""
-        rm_id = self._rm.rm_id
-        if updates:
-            self.effects.append(ApplicationsUpdated(rm_id=rm_id, updates=updates))
-        if releases:
-            name = self._partition.name
-            self.effects.append(AllocationsReleased(rm_id=rm_id, partition=name, releases=releases))
 
     def _fail(self) -> list[ApplicationUpdate]:
         """The application is failing from now on, unless it was before."""

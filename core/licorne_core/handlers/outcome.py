@@ -15,7 +15,7 @@ from licorne_core.messages.effects import (
 )
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
-from licorne_core.partitions.jobs import Job
+from licorne_core.partitions.jobs import CommandJob, Job, LargeCommand, Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import RmId
@@ -113,3 +113,23 @@ class TimerJob(Job):
     def steps(self) -> Iterator[int]:
         """Do the work, see `Job`."""
         return self._work(self)
+
+
+class OutcomeJob(CommandJob):
+    """A large command, with an outcome that is told with each slice."""
+
+    def __init__(self, command: LargeCommand, slice_size: int, now: float) -> None:
+        """Begin a command, see `CommandJob`."""
+        self.outcome = Outcome()
+        super().__init__(command, slice_size, now)
+
+    def tell(self) -> None:
+        """Turn the outcome so far into effects."""
+        self.effects += self.outcome.effects(self.command.rm_id)
+        self.outcome = Outcome()
+
+    def go_on(self, now: float, part: Slice) -> bool:
+        """Do one slice, and tell its outcome; True if it was the last."""
+        is_over = super().go_on(now, part)
+        self.tell()
+        return is_over

@@ -64,26 +64,19 @@ def roll_back(
         partition.allocations.roll_back(app, request, now)
 
 
-def roll_back_all(partition: Partition, app: Application, event: PairEvent, now: float) -> None:
-    """All of the application's asks that wait for answers are pending again."""
-    if app.assumed_count or app.replacing_count:
-        for request in list(app.requests.values()):
-            if request.state in WAITS_FOR_ANSWER:
-                roll_back(partition, app, request, event, now)
-
-
-def roll_back_in_steps(
+def roll_back_all(
     job: Job,
     partition: Partition,
     app: Application,
+    event: PairEvent,
     fits: Callable[[Request], bool] | None = None,
 ) -> Iterator[int]:
-    """Let all asks that wait for answers, or those that fit, be pending again: they are stopped."""
+    """Let all asks that wait for answers be pending again, or those that fit; yield the costs."""
     if not (app.assumed_count or app.replacing_count):
         return
     for number, request in enumerate(list(app.requests.values()), 1):
         if request.state in WAITS_FOR_ANSWER and (fits is None or fits(request)):
-            roll_back(partition, app, request, PairEvent.TOLD, job.now)
+            roll_back(partition, app, request, event, job.now)
             yield 1
         elif not number % PART:
             yield 1

@@ -98,7 +98,7 @@ def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
     outcome = Outcome()
     told: list[Effect] = []
     while not part.is_spent and (due := partition.timers.take_due(now)) is not None:
-        part.take((due,))
+        part.left -= 1
         if partition.holds and due.due in _NOT_ON_HOLD:
             partition.timers.set(due, now + HOLD_TIME)
         elif due.due is Due.ANSWER:

@@ -187,17 +187,13 @@ class TerminationType(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseRequest:
-    """One release by the RM; an empty key means everything of the application (spec § 1.6.11).
-
-    `keys` are the remaining ones, in the rest of a command that was too large for one slice.
-    """
+    """One release by the RM; an empty key means everything of the application (spec § 1.6.11)."""
 
     app_id: AppId
     key: AllocationKey
     termination: TerminationType = TerminationType.STOPPED_BY_RM
     partition: str = ""
     message: str = ""
-    keys: Sequence[AllocationKey] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

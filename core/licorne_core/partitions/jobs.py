@@ -7,22 +7,29 @@ nothing is scheduled in the partition.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import TypeVar
+from collections.abc import Iterator
 
 from licorne_core.messages.commands import (
     RegisterRm,
     SetQueueStopped,
     StopApplication,
+    UpdateAllocations,
+    UpdateApplications,
     UpdateConfiguration,
+    UpdateNodes,
 )
 from licorne_core.messages.effects import Effect, Unfinished
 from licorne_core.values.ids import RmId
 
-LargeCommand = RegisterRm | UpdateConfiguration | SetQueueStopped | StopApplication
-
-T = TypeVar("T")
+LargeCommand = (
+    RegisterRm
+    | UpdateConfiguration
+    | SetQueueStopped
+    | StopApplication
+    | UpdateNodes
+    | UpdateApplications
+    | UpdateAllocations
+)
 
 
 class Slice:
@@ -50,12 +57,6 @@ class Slice:
             if self.is_spent:
                 return False
         return True
-
-    def take(self, items: Iterable[T]) -> list[T]:
-        """The first of these, each a step of cost 1, as many as may be done."""
-        taken = list(islice(items, max(0, self.left)))
-        self.left -= len(taken)
-        return taken
 
 
 class Job(ABC):
