@@ -4,6 +4,8 @@ import json
 from dataclasses import replace
 
 import pytest
+from licorne_server.cli.local.bench import utilisation as bench_utilisation
+from licorne_server.cli.local.bench.utilisation import Played
 
 from licorne_cli.commands import main
 from licorne_core.messages.commands import RegisterRm
@@ -121,11 +123,33 @@ def test_the_table_has_each_load_twice(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_json_has_all_figures(capsys: pytest.CaptureFixture[str]) -> None:
     """With what they follow from."""
-    show([(MIXED, True, short(MIXED, seed=3))], 3, 1, as_data=True)
+    show([Played(MIXED, True, {3: short(MIXED, seed=3)})], 1, as_data=True)
     [found] = json.loads(capsys.readouterr().out)
     assert (found["name"], found["reservations"]) == ("mixed", True)
     assert (found["seed"], found["minutes"]) == (3, 1)
     assert set(COLUMNS.values()) < set(found)
+
+
+def test_several_seeds_have_their_spread(capsys: pytest.CaptureFixture[str]) -> None:
+    """A cell has the median, the least and the greatest; JSON has the figures of each seed."""
+    runs = {seed: replace(short(MIXED), backlog_asks=seed * 10) for seed in (4, 5, 6)}
+    show([Played(MIXED, False, runs)], 1, as_data=False)
+    title, _, row = capsys.readouterr().out.splitlines()
+    assert title.endswith("(1 minutes, seeds 4 to 6)")
+    assert "50 (40 to 60)" in row
+    show([Played(MIXED, False, runs)], 1, as_data=True)
+    found = json.loads(capsys.readouterr().out)
+    assert [(each["seed"], each["backlog_asks"]) for each in found] == [(4, 40), (5, 50), (6, 60)]
+
+
+def test_seeds_are_counted_from_the_first_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--seeds` says how many are played, and `--seed` where they begin."""
+    monkeypatch.setattr(bench_utilisation, "loads", lambda: (MIXED,))
+    assert main(["bench", "utilisation", "--minutes", "1", "--seed", "3", "--seeds", "2"]) == 0
+    title, *_ = capsys.readouterr().out.splitlines()
+    assert title.endswith("(1 minutes, seeds 3 to 4)")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 import argparse
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
+
+from licorne_server.bench.spread import Spread
 
 from licorne_cli.connection.failures import UsageError
 from licorne_cli.output.text import print_json, print_table, say, while_read
@@ -40,18 +42,24 @@ COLUMNS = {
 OF_LARGE = ("large_p50_seconds", "large_max_seconds")
 ALONE = Alone(
     UTILISATION,
-    own=("seed", "minutes"),
+    own=("seed", "seeds", "minutes"),
     refused=("nodes", "pods", "batch", "sort", "wire", "profile", "against", "report"),
 )
 
-Played = tuple[Load, bool, Figures]
-"""A load, whether nodes were reserved, and what came of it."""
+
+class Played(NamedTuple):
+    """A load, whether nodes were reserved, and what came of it by seed."""
+
+    load: Load
+    reservations: bool
+    figures: dict[int, Figures]
 
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:
     """The arguments of this one alone."""
     add = group.add_argument
     add("--seed", type=int, metavar="N", help=f"how long allocations run ({SEED})")
+    add("--seeds", type=positive, metavar="N", help="so many, from --seed on (1)")
     add("--minutes", type=positive, metavar="N", help=f"on a clock of its own ({MINUTES})")
 
 
@@ -62,8 +70,9 @@ def run(args: argparse.Namespace) -> int:
         UsageError: the arguments make no sense together.
     """
     if args.runs > 1:
-        raise UsageError(f"--runs cannot be used with {NAME}: the same seed has the same figures")
-    seed = SEED if args.seed is None else args.seed
+        raise UsageError(f"--runs cannot be used with {NAME}: --seeds draws other runs")
+    first = SEED if args.seed is None else args.seed
+    seeds = range(first, first + (args.seeds or 1))
     minutes = args.minutes or MINUTES
     outcome, progress = Outcome(), Progress()
     found: list[Played] = []
@@ -72,36 +81,44 @@ def run(args: argparse.Namespace) -> int:
         for load in loads():
             progress.begin(f"{NAME} {load.name}")
             for reservations in (True, False):
-                figures = played(load, seed=seed, seconds=minutes * 60, reservations=reservations)
-                found.append((load, reservations, figures))
+                figures = {
+                    seed: played(load, seed=seed, seconds=minutes * 60, reservations=reservations)
+                    for seed in seeds
+                }
+                found.append(Played(load, reservations, figures))
     if found:
         with while_read():
-            show(found, seed, minutes, as_data=args.json)
+            show(found, minutes, as_data=args.json)
     return outcome.code
 
 
-def show(found: list[Played], seed: int, minutes: int, *, as_data: bool) -> None:
-    """Everything that was played: a table, or an array of objects."""
+def show(found: list[Played], minutes: int, *, as_data: bool) -> None:
+    """Everything that was played: a table, or an array with an object for each seed."""
     if as_data:
-        print_json([as_json(each, seed, minutes) for each in found])
+        print_json([as_json(each, seed, minutes) for each in found for seed in each.figures])
         return
-    print(f"{NAME}: {UTILISATION[NAME]} ({minutes} minutes, seed {seed})")
+    first, *others = found[0].figures
+    seeds = f"seeds {first} to {others[-1]}" if others else f"seed {first}"
+    print(f"{NAME}: {UTILISATION[NAME]} ({minutes} minutes, {seeds})")
     print_table(("LOAD", "RESERVATIONS", *COLUMNS), [line(each) for each in found])
 
 
 def line(played_: Played) -> list[str]:
-    """The cells of a load."""
+    """The cells of a load; of several seeds the median, the least and the greatest."""
     load, reservations, figures = played_
-    hidden = () if figures.large_asks else OF_LARGE
+    runs = list(figures.values())
+    hidden = () if any(run.large_asks for run in runs) else OF_LARGE
     cells = [
-        NOTHING if measure in hidden else readable(getattr(figures, measure))
+        NOTHING
+        if measure in hidden
+        else Spread.of(getattr(run, measure) for run in runs).quoted(readable)
         for measure in COLUMNS.values()
     ]
     return [load.name, "yes" if reservations else "no", *cells]
 
 
 def as_json(played_: Played, seed: int, minutes: int) -> dict[str, Any]:
-    """Everything about a load, rounded as other scenarios are."""
+    """Everything about a load with one seed, rounded as other scenarios are."""
     load, reservations, figures = played_
     return {
         "scenario": NAME,
@@ -110,6 +127,6 @@ def as_json(played_: Played, seed: int, minutes: int) -> dict[str, Any]:
         "reservations": reservations,
         "seed": seed,
         "minutes": minutes,
-        **{name: rounded(value) for name, value in asdict(figures).items()},
+        **{name: rounded(value) for name, value in asdict(figures[seed]).items()},
         "environment": environment(),
     }
