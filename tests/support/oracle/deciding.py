@@ -130,9 +130,9 @@ def _decide_for_reserved(
     if within_maxima(look, app, ask, reserved=True):
         if not may_be_asked_about(look, ask):
             return None
-        claim = claim_to(look, ask, look.claims)
         gives_way = ask.reservation is not None and ask.reservation.gives_way
-        if gives_way and not ask.is_promised and claim is not None:
+        claim = claim_to(look, ask) if gives_way and not ask.is_promised else None
+        if claim is not None:
             return GiveUp([], [ask], [], [one for one in look.claims if one is not claim], False)
         if own is not None and fits(look, look.nodes[own], ask):
             return Decision(app.app_id, ask.key, own)

@@ -9,6 +9,7 @@ from support.oracle.books import (
     AppRecord,
     AskClass,
     AskRecord,
+    Kind,
     NodeOrder,
     NodeRecord,
     QueueRecord,
@@ -28,6 +29,13 @@ class MustAsk(Protocol):
         ...
 
 
+class ClaimRecord(NamedTuple):
+    """Reservations give way to an ask like `ask`, for asks of these kinds of applications."""
+
+    ask: AskRecord
+    kinds: list[tuple[AppRecord, Kind]]
+
+
 class Look(NamedTuple):
     """All that a decision depends on.
 
@@ -35,7 +43,7 @@ class Look(NamedTuple):
     many asks are assumed that no more should be. `is_silent_about`: nodes are passed over for a
     class because the RM did not answer. `must_ask` is whether the RM has to agree to a node first.
     `preemption` is what is known of preemption. `review_due` is since when reservations are to be
-    reviewed. `claims` are asks to which reservations give way.
+    reviewed. `claims` are those to which reservations give way.
     """
 
     queues: dict[str, QueueRecord]
@@ -51,7 +59,7 @@ class Look(NamedTuple):
     must_ask: MustAsk
     preemption: PreemptionRecord
     review_due: float | None
-    claims: list[AskRecord]
+    claims: list[ClaimRecord]
 
 
 def apps_in_order(

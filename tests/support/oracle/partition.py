@@ -24,6 +24,7 @@ from support.oracle.config import (
 from support.oracle.gangs import fits_below, seconds_left
 from support.oracle.judging import Judging, VictimCheck
 from support.oracle.limits import group_of, is_limited
+from support.oracle.order import ClaimRecord
 from support.oracle.predicates import PredicateCheck, PredicateChecks, put_back
 from support.oracle.terms import PreemptionRecord
 from support.oracle.timers import Timers
@@ -74,7 +75,7 @@ class PartitionOracle:
         self.policy = policy
         self.unheard = False
         self.review_due: float | None = None
-        self.claims: list[AskRecord] = []
+        self.claims: list[ClaimRecord] = []
         self.reservations = 0
         self.was_full = False
         self.bookings = 0

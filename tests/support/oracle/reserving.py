@@ -16,7 +16,7 @@ from support.oracle.checks import (
     within_maxima,
 )
 from support.oracle.gangs import is_replaceable
-from support.oracle.order import SCHEDULABLE, Look, apps_in_order
+from support.oracle.order import SCHEDULABLE, ClaimRecord, Look, apps_in_order
 from support.oracle.partition import PartitionOracle
 from support.oracle.terms import ReservationRecord
 
@@ -28,13 +28,13 @@ REVIEW = ("review", "")
 class GiveUp(NamedTuple):
     """These reservations end; since when others are idle, and whether they give way.
 
-    `claims` are asks to which they give way once there is room, and `giving_way` those that do so.
+    `claims` are those to which they give way once there is room, and `giving_way` those that do so.
     """
 
     idle: list[AskRecord]
     giving_way: list[AskRecord]
     found: list[tuple[ReservationRecord, float | None, bool]]
-    claims: list[AskRecord]
+    claims: list[ClaimRecord]
     is_review: bool = True
 
 
@@ -96,23 +96,41 @@ def review(look: Look, backing_off: Sequence[str] | None) -> GiveUp:
                 yielding.append((kept.serial, ask))
     waiting = _due_and_waiting(look, backing_off) if yielding else {}
     claims = [
-        replace(waiting[key]) for key in sorted(waiting, key=lambda one: (one[0], one[2] or ""))
+        ClaimRecord(replace(waiting[key][0][1]), [(app, ask.kind) for app, ask in waiting[key]])
+        for key in sorted(waiting, key=lambda one: (one[0], one[2] or ""))
     ]
     for _, ask in sorted(yielding, key=lambda one: one[0]):
-        claim = claim_to(look, ask, claims)
+        claim = _room_for(look, ask, claims)
         if claim is not None:
             claims.remove(claim)
             found.giving_way.append(ask)
     return found._replace(claims=claims)
 
 
-def claim_to(look: Look, ask: AskRecord, claims: list[AskRecord]) -> AskRecord | None:
-    """The first claim that has room on the node that is reserved for the ask."""
+def claim_to(look: Look, ask: AskRecord) -> ClaimRecord | None:
+    """The first claim that has room on the node that is reserved for the ask.
+
+    It counts for nothing if those that it was found for have gone, or are due nothing any more.
+    """
+    if not look.claims:
+        return None
+    now = {
+        (id(app), one.kind)
+        for waiting in _due_and_waiting(look, None).values()
+        for app, one in waiting
+    }
+    standing = [
+        claim for claim in look.claims if any((id(app), kind) in now for app, kind in claim.kinds)
+    ]
+    return _room_for(look, ask, standing)
+
+
+def _room_for(look: Look, ask: AskRecord, claims: list[ClaimRecord]) -> ClaimRecord | None:
     kept = ask.reservation
     node = None if kept is None or kept.node_id is None else look.nodes[kept.node_id]
     if node is None or not node.schedulable:
         return None
-    return next((claim for claim in claims if fits(look, node, claim)), None)
+    return next((claim for claim in claims if fits(look, node, claim.ask)), None)
 
 
 def victims_on(apps: dict[str, AppRecord], kept: ReservationRecord) -> list[AllocationRecord]:
@@ -140,9 +158,11 @@ def _could_go(look: Look, app: AppRecord, ask: AskRecord) -> bool:
     return within or exceeds_cluster_only(look, app, ask, reserved=True)
 
 
-def _due_and_waiting(look: Look, backing_off: Sequence[str] | None) -> dict[AskClass, AskRecord]:
-    """One ask of each class that nothing but the nodes stops and whose queue is guaranteed it."""
-    found: dict[AskClass, AskRecord] = {}
+def _due_and_waiting(
+    look: Look, backing_off: Sequence[str] | None
+) -> dict[AskClass, list[tuple[AppRecord, AskRecord]]]:
+    """The asks that nothing but the nodes stops and whose queue is guaranteed them, by class."""
+    found: dict[AskClass, list[tuple[AppRecord, AskRecord]]] = {}
     for app in apps_in_order(look):
         backs_off = app.backs_off_until > look.now or app.app_id in (backing_off or ())
         if backs_off or (app.state == "Accepted" and not may_start(look, app)):
@@ -161,7 +181,7 @@ def _due_and_waiting(look: Look, backing_off: Sequence[str] | None) -> dict[AskC
             if backing_off is None:
                 waits = waits and ask.kind in app.nowhere
             if waits and is_due(look, app, ask):
-                found.setdefault(ask.ask_class, ask)
+                found.setdefault(ask.ask_class, []).append((app, ask))
     return found
 
 

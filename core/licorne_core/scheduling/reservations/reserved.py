@@ -1,6 +1,8 @@
 """Asks with a reservation: they come before all others (spec § 8.6)."""
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from licorne_core.model.apps.application import Application
@@ -24,7 +26,8 @@ class Holder(NamedTuple):
 class ReservedAsks(PriorityPass[Reservation]):
     """All reservations of a partition; after a failed try, one waits for its node as well.
 
-    Only pending asks are tried: while the RM is asked about an ask its promise rests.
+    Only pending asks are tried: while the RM is asked about an ask its promise rests. For reviews
+    they form a ring, in the order in which they were made; a new one comes last.
     """
 
     __slots__ = ("_holders",)
@@ -32,15 +35,22 @@ class ReservedAsks(PriorityPass[Reservation]):
     def __init__(self) -> None:
         """Start empty."""
         super().__init__()
-        self._holders: dict[Reservation, Holder] = {}
+        self._holders: OrderedDict[Reservation, Holder] = OrderedDict()
 
     def __len__(self) -> int:
         """Number of reservations."""
         return len(self._holders)
 
     def __iter__(self) -> Iterator[Reservation]:
-        """All of them, in the order in which they were made."""
+        """All of them, those first whose next turn comes first."""
         return iter(self._holders)
+
+    def next_ones(self, most: int) -> list[Reservation]:
+        """So many at most, behind those of the last call; whatever was added or removed since."""
+        part = list(islice(self._holders, most))
+        for reservation in part:
+            self._holders.move_to_end(reservation)
+        return part
 
     def add(self, reservation: Reservation, holder: Holder) -> None:
         """Add a reservation. It is tried once, to find its blockers."""

@@ -8,7 +8,8 @@ partition that is never done with its passes, a turn begins with the review that
   application or a refusal of the RM is in the way, and has been so for `reservation.idle.timeout`;
 * *gives way*: it would take its queue above its guarantee, and the node has room for a *claim*: an
   ask that stays within its own queue's guarantee and that nothing but the nodes stops. A claim that
-  finds no room stands until the next review, and ends the first such reservation that has room.
+  finds no room stands until the next review, as long as that is so, and ends the first such
+  reservation that has room.
   No ask has that node reserved before the next review: the claim may come later in the order than
   asks that would.
 
@@ -17,12 +18,12 @@ reserved as soon as nothing but the nodes stops it. Victims were stopped for a p
 (spec § 9.4.8), so a reservation with a promise never gives way.
 
 A review looks at so many reservations and hears so many groups of the backlog, and the next review
-goes on behind them. So each group is heard after a number of reviews that follows from how many
-wait, whatever leaf and application they are in.
+goes on behind them. So each reservation is reviewed, and each group heard, after a number of reviews
+that follows from how many there are: whatever reservations begin and end, and whatever leaf and
+application the groups are in.
 """
 
 from collections.abc import Mapping
-from itertools import islice
 from typing import NamedTuple
 
 from licorne_core.model.apps.application import Application
@@ -39,6 +40,7 @@ from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import NodeId
 from licorne_core.values.reservations import Reservation
+from licorne_core.values.resources import Items
 
 REVIEW_TIME = 1.0
 """Seconds from one review to the next."""
@@ -87,7 +89,6 @@ class Review:
         "_due_since",
         "_looks",
         "_nodes",
-        "_reservation_cursor",
         "_tries",
     )
 
@@ -95,8 +96,7 @@ class Review:
         """Review these nodes; no review is due yet."""
         self._nodes = nodes
         self._context = context
-        self._reservation_cursor = 0
-        self._claims: dict[AskClass, None] = {}
+        self._claims: dict[AskClass, list[AskGroup]] = {}
         self._due_since: float | None = None
         self._looks = self._tries = 0
 
@@ -128,7 +128,8 @@ class Review:
         findings: dict[Reservation, Finding] = {}
         idle: list[Reservation] = []
         yielding: list[Reservation] = []
-        for reservation in self._next_reservations():
+        for reservation in reserved.next_ones(MOST_REVIEWED):
+            self._tries += 1
             holder = reserved.holder(reservation)
             if reservation.node_id is None or not holder.request.is_pending:
                 continue
@@ -151,24 +152,19 @@ class Review:
         return promise is None and self._take_claim(reservation)
 
     def _take_claim(self, reservation: Reservation) -> bool:
-        """Give the node to the first claim that has room on it; True if there is one."""
+        """Give the node to the first claim that has room on it; True if there is one.
+
+        The asks of a claim may be gone by now, or their queue has got its guarantee.
+        """
         node = None if reservation.node_id is None else self._nodes[reservation.node_id]
         if node is None or not node.schedulable:
             return False
-        for ask_class in self._claims:
+        for ask_class, groups in self._claims.items():
             self._looks += 1
-            if node.takes(ask_class, reserved=True):
+            if node.takes(ask_class, reserved=True) and any(map(self._is_claim, groups)):
                 del self._claims[ask_class]
                 return True
         return False
-
-    def _next_reservations(self) -> list[Reservation]:
-        reserved = self._context.wakeups.reserved
-        start = self._reservation_cursor
-        part = list(islice(reserved, start, start + MOST_REVIEWED))
-        self._reservation_cursor = start + len(part) if len(part) == MOST_REVIEWED else 0
-        self._tries += len(part)
-        return part
 
     def _idle_since(self, reservation: Reservation, holder: Holder, now: float) -> float | None:
         blocker = holder_blocker(self._context, holder)
@@ -190,22 +186,28 @@ class Review:
             return False
         return not is_within_guarantee(holder.leaf, holder.request.ask.ask_class.items)
 
-    def _next_claims(self) -> dict[AskClass, None]:
-        """The classes of asks that only nodes stop and that stay within their queue's guarantee."""
-        found: dict[AskClass, None] = {}
+    def _next_claims(self) -> dict[AskClass, list[AskGroup]]:
+        """The groups with a claim, by class."""
+        found: dict[AskClass, list[AskGroup]] = {}
         for group in self._context.wakeups.backlog.next_groups(MOST_GROUPS):
-            self._tries += 1
-            if group is None or group.ask_class in found:
-                continue
-            if is_within_guarantee(group.app.leaf, group.ask_class.items) and self._is_free(group):
-                found[group.ask_class] = None
+            if group is not None and self._is_claim(group):
+                found.setdefault(group.ask_class, []).append(group)
                 if len(found) == MOST_CLASSES:
                     break
-        in_order = sorted(found, key=lambda item: (item.items, item.predicate or ""))
-        return dict.fromkeys(in_order)
+        return dict(sorted(found.items(), key=lambda item: _class_key(item[0])))
+
+    def _is_claim(self, group: AskGroup) -> bool:
+        """True if asks of the group wait that only nodes stop, within their queue's guarantee.
+
+        The group may have been tried long ago, but then it found no node.
+        """
+        self._tries += 1
+        if not (group.waiting and group.nowhere):
+            return False
+        return is_within_guarantee(group.app.leaf, group.ask_class.items) and self._is_free(group)
 
     def _is_free(self, group: AskGroup) -> bool:
-        """True if nothing but the nodes stops the group now; it may have been tried long ago."""
+        """True if nothing but the nodes stops the group now."""
         app: Application = group.app
         if app not in app.leaf.ranking:
             return False
@@ -215,6 +217,11 @@ class Review:
         if blocker is not None:
             blocker.retire_if_unused()
         return blocker is None or _is_cluster(blocker, app.leaf)
+
+
+def _class_key(ask_class: AskClass) -> tuple[Items, str]:
+    """Sort key of a claim among others."""
+    return ask_class.items, ask_class.predicate or ""
 
 
 def _is_cluster(blocker: Blocker, leaf: Queue) -> bool:

@@ -192,6 +192,29 @@ def test_it_gives_way_as_soon_as_there_is_room() -> None:
     assert placed(core.do(releases(release("base", "base1")))) == [("due", "d", "n1")]
 
 
+@pytest.mark.parametrize("end", ["stays", "is cancelled", "is due nothing more"])
+def test_a_claim_counts_only_as_long_as_somebody_has_it(end: str) -> None:
+    """Room for an ask that has gone, or whose queue has its guarantee, ends no reservation."""
+    core = cluster(DUE)
+    core.do(
+        nodes(node("n3", NodeAction.CREATE_DRAIN, vcore=20)), asks(ask("other", "big", vcore=9))
+    )
+    core.wait(3)
+    core.do(
+        asks(ask("base", "fills", vcore=6, on_node="n2"), ask("base", "f1", vcore=5, on_node="n1"))
+    )
+    core.do(asks(ask("due", "d", vcore=5)))
+    core.wait(1.5)
+    assert reserved(core) == {"big": "n1"}
+    if end == "is cancelled":
+        core.do(releases(release("due", "d")))
+    elif end == "is due nothing more":
+        core.do(asks(ask("due", "more", vcore=9, on_node="n3")))
+    made = placed(core.do(releases(release("base", "f1"))))
+    assert made == ([("due", "d", "n1")] if end == "stays" else [])
+    assert reserved(core)["big"] == ("n2" if end == "stays" else "n1")
+
+
 @pytest.mark.parametrize("guaranteed", [2, 12])
 def test_nobody_gives_way_to_what_a_queue_is_not_guaranteed(guaranteed: int) -> None:
     """The ask goes beyond its queue's guarantee, or the reserved one stays within its own."""
@@ -301,19 +324,6 @@ def test_a_raised_bound_counts_at_once() -> None:
     assert len(reserved(core)) == 1
     core.do(reload(config("[{name: base}, {name: a}]", properties=MANY_RESERVED)))
     assert len(reserved(core)) == 2
-
-
-def test_all_reservations_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A review looks at a bounded number; the next one goes on behind them."""
-    monkeypatch.setattr(review, "MOST_REVIEWED", 2)
-    queues = "[{name: base}, {name: a, resources: {max: {vcore: 48m}}}]"
-    core = cluster(queues, 5)
-    core.do(asks(*(ask("a", f"k{number}", vcore=8) for number in range(5))))
-    core.wait(3)
-    assert len(reserved(core)) == 5
-    core.do(nodes(node("n9", vcore=45)), asks(ask("a", "full", vcore=45, on_node="n9")))
-    core.wait(12)
-    assert reserved(core) == {}
 
 
 def busy(core: Driver, seconds: float) -> list[tuple[str, str, str]]:
