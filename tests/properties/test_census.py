@@ -9,6 +9,7 @@ from licorne_core.messages.reports import Census
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
 from licorne_core.views.census import REASONS, WAITS_FOR_TURN, stops, stops_all
+from licorne_core.views.explain import checks_before_nodes, first_failing, subject_of
 from properties.test_preemption_rules import Play
 from support.core.driver import Driver
 from support.core.steps import last
@@ -29,7 +30,8 @@ def census_of(views: Views, partition: PartitionName) -> Census:
 def what_stops(driver: Driver, partition: PartitionName) -> Counter[str]:
     """How many asks the census has of each code, once each of them was looked at.
 
-    What is known to stop an ask must be among the checks that its explanation shows as failed.
+    What is known to stop an ask must be among the checks that its explanation shows as failed. The
+    first rule that is broken must be the first whose report fails.
     """
     found = census_of(driver.views, partition)
     owner = driver.scheduler.partitions[partition]
@@ -43,6 +45,10 @@ def what_stops(driver: Driver, partition: PartitionName) -> Counter[str]:
                 continue
             told = last(driver.views.explain(partition, app.app_id, request.key))
             failed = [check.code for check in told.checks if not check.passed]
+            asking = subject_of(app, request)
+            checks = checks_before_nodes(owner.check_context, asking)
+            stop = first_failing(owner.check_context, asking)
+            assert stop == next((check for check in checks if not check.passed), None), request
             rests = request.key in app.backing_off
             code = stops_all(owner, app) or (
                 "ASK_BACKS_OFF" if rests else stops(app, request.group)

@@ -6,13 +6,13 @@ from random import Random
 import pytest
 
 from licorne_core.messages.effects import Effect
-from licorne_core.messages.reasons import AnswersCheck, Check, NodesCheck, QueueCheck
+from licorne_core.messages.reasons import AnswersCheck, QueueCheck
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.reservations.review import REVIEW_TIME
 from licorne_core.values.reservations import Reservation
-from licorne_core.views.explain import first_failing
+from licorne_core.views.explain import first_failing, subject_of
 from support.core.builders import (
     MANY_RESERVED,
     app,
@@ -72,13 +72,9 @@ def _in_vain(partition: Partition) -> Iterator[tuple[Reservation, float]]:
 
 def _could_go(partition: Partition, owner: Application, request: Request) -> bool:
     """Whether the ask would be placed if the room on its node were free."""
-    stop = first_failing(partition, owner, request, _any_node)
+    stop = first_failing(partition.check_context, subject_of(owner, request))
     by_cluster = isinstance(stop, QueueCheck) and stop.is_root
     return stop is None or by_cluster or isinstance(stop, AnswersCheck)
-
-
-def _any_node(_: Partition, request: Request) -> Check:
-    return NodesCheck(total=1, fitting=1, required_node=None, reserved_node=None, causes={})
 
 
 def play(seed: int) -> int:

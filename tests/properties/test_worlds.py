@@ -41,7 +41,9 @@ def test_worlds_have_every_order() -> None:
             "licorne_core.scheduling.waiting.changes.largest_quotient", lambda *_: 0.0
         ),
         lambda patch: patch.setattr(order, "fair_usage", lambda app, leaf: []),
-        lambda patch: patch.setattr("licorne_core.scheduling.checks.excess", lambda *_: {}),
+        lambda patch: patch.setattr(
+            "licorne_core.scheduling.checks.first_exceeded", lambda *_: None
+        ),
         lambda patch: patch.setattr("licorne_core.model.limits.book.group_of", lambda *_: ""),
         lambda patch: patch.setattr(cycle, "backs_off", lambda *_, **__: False),
         lambda patch: patch.setattr("licorne_core.model.apps.groups.RESERVATION_AGE", 5.0),

@@ -1,16 +1,28 @@
 """Reasons that can stop an ask, as values with their operands (DESIGN § 2).
 
-Explain, logs and metrics are made from these; none of them is ever made into text on the way to a
-decision. Each kind names the change after which the ask is looked at again.
+The rules of `scheduling/checks.py` make them for explanations and metrics, and compare: here is how
+they read. None of them is made on the way to a decision.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar, Final
 
 from licorne_core.messages.commands import Hold
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
 from licorne_core.values.reservations import QueueReservations, ReservationBound
 from licorne_core.values.resources import Resources, describe
+
+KINDS: Final = ("queue", "user", "group")
+"""The kinds of quotas."""
+RUNNING_CODES: Final = {kind: f"{kind.upper()}_MAX_APPLICATIONS" for kind in KINDS}
+"""Codes of `RunningCheck`, by kind of quota."""
+QUOTA_CODES: Final = {
+    "queue": "QUEUE_MAX_EXCEEDED",
+    "user": "USER_QUOTA_EXCEEDED",
+    "group": "GROUP_QUOTA_EXCEEDED",
+}
+"""Codes of `QueueCheck` and `LimitCheck`, by kind of quota."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,15 +30,11 @@ class PartitionCheck:
     """Scheduling in the partition is on hold, or the partition has no nodes."""
 
     partition: str
-    holds: tuple[Hold, ...] = ()
-    nodes: int = 0
+    holds: tuple[Hold, ...]
+    nodes: int
+    passed: bool
 
-    code = "PARTITION_NOT_SCHEDULING"
-
-    @property
-    def passed(self) -> bool:
-        """True if asks of the partition are looked at."""
-        return not self.holds and self.nodes > 0
+    code: ClassVar[str] = "PARTITION_NOT_SCHEDULING"
 
     def message(self) -> str:
         """The reason in one sentence."""
@@ -43,7 +51,7 @@ class StateCheck:
     state: str
     passed: bool
 
-    code = "APPLICATION_NOT_RUNNABLE"
+    code: ClassVar[str] = "APPLICATION_NOT_RUNNABLE"
 
     def message(self) -> str:
         """The reason in one sentence."""
@@ -60,7 +68,7 @@ class StartingCheck:
     queue: QueuePath
     ahead: str
 
-    code = "ANOTHER_APPLICATION_STARTS"
+    code: ClassVar[str] = "ANOTHER_APPLICATION_STARTS"
 
     @property
     def passed(self) -> bool:
@@ -80,7 +88,7 @@ class StoppedQueueCheck:
 
     queue: QueuePath
 
-    code = "QUEUE_STOPPED"
+    code: ClassVar[str] = "QUEUE_STOPPED"
     passed = False
 
     def message(self) -> str:
@@ -96,7 +104,7 @@ class BackOffCheck:
     until: float
     threshold: int
 
-    code = "APPLICATION_BACKS_OFF"
+    code: ClassVar[str] = "APPLICATION_BACKS_OFF"
     passed = False
 
     def message(self) -> str:
@@ -116,7 +124,7 @@ class AskBackOffCheck:
     failures: int
     until: float
 
-    code = "ASK_BACKS_OFF"
+    code: ClassVar[str] = "ASK_BACKS_OFF"
     passed = False
 
     def message(self) -> str:
@@ -129,23 +137,26 @@ class AskBackOffCheck:
 class RunningCheck:
     """An application that does not run yet must be let in by every queue and limit (§§ 4.12, 10.5).
 
-    `subject` is a queue's path, or a user or group and a queue's path.
+    It passes if one more application may start.
     """
 
     kind: str
-    subject: str
+    name: str
+    queue: QueuePath
     running: int
     max_applications: int
+    passed: bool
 
     @property
     def code(self) -> str:
         """``QUEUE_MAX_APPLICATIONS``, ``USER_MAX_APPLICATIONS`` or ``GROUP_MAX_APPLICATIONS``."""
-        return f"{self.kind.upper()}_MAX_APPLICATIONS"
+        return RUNNING_CODES[self.kind]
 
     @property
-    def passed(self) -> bool:
-        """True if one more application may start."""
-        return self.running < self.max_applications
+    def subject(self) -> str:
+        """The queue, or the user or group and the queue."""
+        queue = f"queue {self.queue}"
+        return queue if self.kind == "queue" else f"{self.kind} {self.name} in {queue}"
 
     def message(self) -> str:
         """The reason in one sentence."""
@@ -170,7 +181,7 @@ class LimitCheck:
     @property
     def code(self) -> str:
         """``USER_QUOTA_EXCEEDED`` or ``GROUP_QUOTA_EXCEEDED``."""
-        return f"{self.kind.upper()}_QUOTA_EXCEEDED"
+        return QUOTA_CODES[self.kind]
 
     @property
     def passed(self) -> bool:
@@ -199,7 +210,7 @@ class QueueCheck:
     short: Resources
     is_root: bool = False
 
-    code = "QUEUE_MAX_EXCEEDED"
+    code: ClassVar[str] = QUOTA_CODES["queue"]
 
     @property
     def passed(self) -> bool:
@@ -232,13 +243,9 @@ class GangCheck:
     keeping: int
     cancelled: int
     until: float
+    passed: bool
 
-    code = "WAITS_FOR_PLACEHOLDER"
-
-    @property
-    def passed(self) -> bool:
-        """True if no placeholder is open: then it is an ask like any other."""
-        return self.count == self.replaced + self.timed_out
+    code: ClassVar[str] = "WAITS_FOR_PLACEHOLDER"
 
     def message(self) -> str:
         """The reason in one sentence."""
@@ -264,13 +271,9 @@ class AnswersCheck:
 
     waiting: int
     most: int
+    passed: bool
 
-    code = "TOO_MANY_ANSWERS_OWED"
-
-    @property
-    def passed(self) -> bool:
-        """True if the RM may be asked once more."""
-        return self.waiting < self.most
+    code: ClassVar[str] = "TOO_MANY_ANSWERS_OWED"
 
     def message(self) -> str:
         """The reason in one sentence."""
@@ -323,7 +326,7 @@ class NodesCheck:
     more_queues: int = 0
     bound: ReservationBound | None = None
 
-    code = "NO_NODE_FITS"
+    code: ClassVar[str] = "NO_NODE_FITS"
 
     @property
     def passed(self) -> bool:

@@ -7,7 +7,7 @@ the first exceeded quota: no other code compares them.
 
 from collections.abc import Iterable
 
-from licorne_core.values.ids import AppId
+from licorne_core.values.ids import AppId, QueuePath
 from licorne_core.values.resources import EMPTY, Items, Resources
 
 
@@ -17,13 +17,22 @@ class Quota:
     __slots__ = (
         "allocated",
         "kept",
+        "kind",
         "max",
         "max_applications",
+        "name",
+        "path",
         "preempting",
         "promised",
         "strict",
     )
 
+    kind: str
+    """``queue``, ``user`` or ``group``."""
+    name: str
+    """Name of the queue, the user or the group."""
+    path: QueuePath
+    """The queue, or the queue in which the user or group has a limit."""
     allocated: dict[str, int]
     """Booked amounts, by resource name."""
     preempting: dict[str, int]
@@ -39,8 +48,11 @@ class Quota:
     strict: bool
     """True if a type that the maximum does not name is not to be had at all."""
 
-    def __init__(self, *, strict: bool) -> None:
+    def __init__(self, kind: str, name: str, path: QueuePath, *, strict: bool) -> None:
         """Start unbooked and unbounded."""
+        self.kind = kind
+        self.name = name
+        self.path = path
         self.allocated = {}
         self.preempting = {}
         self.promised = {}

@@ -23,15 +23,12 @@ class Tracker(Quota):
     is right everywhere.
     """
 
-    __slots__ = ("applications", "kind", "members", "name", "path")
+    __slots__ = ("applications", "members")
 
     def __init__(self, kind: str, name: str, path: QueuePath) -> None:
         """Start without usage and without a limit; `kind` is ``user`` or ``group``."""
         # A type that a limit does not name is not limited.
-        super().__init__(strict=False)
-        self.kind = kind
-        self.name = name
-        self.path = path
+        super().__init__(kind, name, path, strict=False)
         self.applications: dict[AppId, None] = {}
         self.members: dict[AppId, Member] = {}
 

@@ -108,7 +108,14 @@ class Partition:
             self.tree.root, self.nodes, self.applications, self.wakeups.reserved, self.losses
         )
         self.preemption = Preemption(search, rm, enabled=config.preemption_enabled)
-        self.check_context = CheckContext(
+        self.check_context = self._check_context()
+        self.cycle = self._cycle(options)
+
+    def _check_context(self) -> CheckContext:
+        return CheckContext(
+            self.name,
+            self.holds,
+            self.nodes.by_id,
             self.changes,
             self.wakeups,
             self.escalation,
@@ -116,7 +123,6 @@ class Partition:
             self.timers,
             self.preemption,
         )
-        self.cycle = self._cycle(options)
 
     def _cycle(self, options: Options) -> Cycle:
         return Cycle(

@@ -1,44 +1,50 @@
-"""Checks that can stop an ask, in the order of the pass (spec §§ 8.2-8.4).
+"""Rules that can stop an ask, in the order of the pass (spec §§ 8.2-8.4).
 
-The tables at the end are the contents: one line for each check, with the reason for its place. The
-pass asks `blocker` and stops at the first that answers; `explain` asks them all for their `report`.
+A rule is stated once: its comparison (`obstacle`), the blocker that the ask is parked with
+(`blocker`), and its reports (`reports`). The pass asks for the first obstacle and its blocker.
+Explanations, the census and plans ask for reports, which are made only then. The tables at the end
+are the contents: one line for each rule, with the reason for its place.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from itertools import product
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from licorne_core.messages.reasons import (
-    AnswersCheck,
-    BackOffCheck,
-    Check,
-    GangCheck,
-    LimitCheck,
-    QueueCheck,
-    RunningCheck,
-    StoppedQueueCheck,
-)
+from licorne_core.messages import reasons
+from licorne_core.messages.commands import Hold
+from licorne_core.model import quotas
 from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.gang import TaskGroup
 from licorne_core.model.apps.groups import AskGroup
-from licorne_core.model.apps.states import AppState
+from licorne_core.model.apps.requests import Request, Setback
+from licorne_core.model.apps.states import SCHEDULABLE, AppState
+from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.access import stopped_above
 from licorne_core.model.queues.queue import Queue
-from licorne_core.model.quotas import Quota, claimed, excess, first_exceeded, may_start
+from licorne_core.model.quotas import Quota, excess, first_exceeded
 from licorne_core.model.trackers import Tracker
 from licorne_core.scheduling.escalation import Escalation
-from licorne_core.scheduling.predicates.checks import PredicateChecks
+from licorne_core.scheduling.predicates.checks import AnswersOwed, PredicateChecks
 from licorne_core.scheduling.preempting import Preemption
 from licorne_core.scheduling.reservations.promises import Promise
+from licorne_core.scheduling.waiting import blockers
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.changes import Changes
+from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.scheduling.waiting.wakeups import Wakeups
+from licorne_core.values.ids import NodeId, PartitionName
 from licorne_core.values.resources import Items
 from licorne_core.values.timers import Due, Timer, Timers
 
+Checks = Iterable[reasons.Check]
+
 
 class CheckContext(NamedTuple):
-    """Parts of a partition that checks read, in addition to the application and the ask."""
+    """Parts of a partition that rules read, in addition to the application and the ask."""
 
+    partition: PartitionName
+    holds: Mapping[Hold, None]
+    nodes: Mapping[NodeId, Node]
     changes: Changes
     wakeups: Wakeups
     escalation: Escalation
@@ -47,220 +53,346 @@ class CheckContext(NamedTuple):
     preemption: Preemption
 
 
-class ApplicationCheck(NamedTuple):
-    """A check of all asks of an application."""
-
-    blocker: Callable[[CheckContext, Application], Blocker | None]
-    report: Callable[[CheckContext, Application], Iterable[Check]]
-    spares_reserved: bool = False
-    """True if asks that have a node reserved are tried all the same (spec § 8.6)."""
-
-
 class Asking:
-    """Subject of a check: a group of an application, or one of its asks that has a promise.
+    """Subject of ask rules: the asks of a group, or one of them with its own reservation.
 
     A class of its own: compiled, it is made faster than a tuple, and its method called.
     """
 
-    __slots__ = ("app", "group", "items", "promise")
+    __slots__ = ("app", "group", "is_reserved", "items", "promise", "request")
 
-    def __init__(self, app: Application, group: AskGroup, promise: Promise | None = None) -> None:
-        """Create a subject; `promise` has the amounts reserved for this ask (spec § 9.4)."""
+    def __init__(self, app: Application, group: AskGroup, request: Request | None = None) -> None:
+        """Create a subject; `request` is one ask that may have a reservation or a back-off."""
         self.app = app
         self.group = group
         self.items: Items = group.ask_class.items
-        self.promise = promise
+        self.request = request
+        self.is_reserved = request is not None and request.reservation is not None
+        # The amounts reserved for this ask (spec § 9.4).
+        self.promise: Promise | None = None if request is None else request.promise
 
     def needs(self, quota: Quota) -> Items:
         """Amounts needed in a quota, in addition to those reserved there for this ask."""
         return self.items if self.promise is None else self.promise.lacks(quota)
 
 
-class AskCheck(NamedTuple):
-    """A check of the asks of one group in an application."""
+class Rule:
+    """A rule for asks. `who` is an `Application` if it is for all its asks, or else an `Asking`."""
 
-    blocker: Callable[[CheckContext, Asking], Blocker | None]
-    report: Callable[[CheckContext, Asking], Iterable[Check]]
-    only_with_predicate: bool = False
-    """True if it stops only asks with a predicate, which the RM has to accept on a node."""
-    only_in_gangs: bool = False
-    """True if it stops only asks of applications that have had placeholders."""
-    spares_reserved: bool = False
-    """True if asks that have a node reserved are tried all the same."""
+    def __init__(
+        self,
+        codes: tuple[str, ...],
+        parks: type[Blocker] | None = None,
+        *,
+        spares_reserved: bool = False,
+        only_with_predicate: bool = False,
+        only_in_gangs: bool = False,
+    ) -> None:
+        """State which asks the rule is for."""
+        self.codes = codes
+        """The codes of its reports."""
+        self.parks = parks
+        """Kind of its blockers; None if no pass comes to asks that break the rule."""
+        self.spares_reserved = spares_reserved
+        """True if asks that have a node reserved are tried all the same (spec § 8.6)."""
+        self.only_with_predicate = only_with_predicate
+        """True if it stops only asks with a predicate, which the RM has to accept on a node."""
+        self.only_in_gangs = only_in_gangs
+        """True if it stops only asks of applications that have had placeholders."""
 
+    def obstacle(self, context: CheckContext, who: Any) -> Any:
+        """The first thing that breaks the rule; None if it is met."""
+        raise NotImplementedError
 
-def stopped_queue(context: CheckContext, app: Application) -> Blocker | None:
-    """The stopped queue that the application is in or below; nothing is replaced there."""
-    queue = stopped_above(app.leaf)
-    return None if queue is None else context.wakeups.stopped_queues.get(queue)
+    def blocker(self, context: CheckContext, who: Any, obstacle: Any) -> Blocker | None:
+        """The blocker that asks with this obstacle are parked with."""
+        raise NotImplementedError
 
-
-def _report_stopped(context: CheckContext, app: Application) -> Iterable[Check]:
-    queue = stopped_above(app.leaf)
-    if queue is not None:
-        yield StoppedQueueCheck(queue=queue.path)
-
-
-def _back_off(context: CheckContext, app: Application) -> Blocker | None:
-    return context.escalation.back_off(app) if app.backoff_until else None
-
-
-def _report_back_off(context: CheckContext, app: Application) -> Iterable[Check]:
-    if app.backoff_until:
-        threshold = app.leaf.settings.backoff_threshold
-        yield BackOffCheck(app_id=app.app_id, until=app.backoff_until, threshold=threshold)
-
-
-def _may_start(context: CheckContext, app: Application) -> Blocker | None:
-    if app.state is AppState.ACCEPTED:
-        for quota in app.quotas:
-            if quota.max_applications and not may_start(quota, app.app_id):
-                return context.wakeups.running_limits.get(quota)
-    return None
+    def reports(self, context: CheckContext, who: Any, obstacle: Any) -> Checks:
+        """All comparisons of the rule with their operands; if there is an obstacle, one fails."""
+        raise NotImplementedError
 
 
-def _report_may_start(context: CheckContext, app: Application) -> Iterable[Check]:
-    if app.state is AppState.ACCEPTED:
-        for quota in app.quotas:
-            if quota.max_applications and not quota.counts(app.app_id):
-                yield _running_check(quota)
+class _PartitionSchedules(Rule):
+    """Scheduling in the partition is not on hold, and the partition has nodes."""
 
+    def obstacle(self, context: CheckContext, app: Application) -> str | None:
+        return None if context.nodes and not context.holds else context.partition
 
-def _running_check(quota: Quota) -> RunningCheck:
-    kind, subject = "queue", ""
-    if isinstance(quota, Tracker):
-        kind, subject = quota.kind, f"{quota.kind} {quota.name} in queue {quota.path}"
-    elif isinstance(quota, Queue):
-        subject = f"queue {quota.path}"
-    return RunningCheck(
-        kind=kind,
-        subject=subject,
-        running=quota.started_applications,
-        max_applications=quota.max_applications,
-    )
-
-
-def _gang(context: CheckContext, asking: Asking) -> Blocker | None:
-    _, task_group, is_placeholder = asking.group.key
-    waits_for = asking.app.gang.open_group(task_group, placeholder=is_placeholder)
-    return None if waits_for is None else context.wakeups.gang_waits.get(waits_for)
-
-
-def _report_gang(context: CheckContext, asking: Asking) -> Iterable[Check]:
-    app = asking.app
-    _, name, is_placeholder = asking.group.key
-    task_group = None if is_placeholder else app.gang.groups.get(name)
-    if task_group is not None:
-        yield GangCheck(
-            app_id=app.app_id,
-            task_group=name,
-            count=task_group.count,
-            replaced=task_group.replaced,
-            timed_out=task_group.timed_out,
-            keeping=len(task_group.free),
-            cancelled=len(task_group.cancelled),
-            until=context.timers.deadline(Timer(Due.PLACEHOLDERS, app.app_id)) or 0.0,
+    def reports(self, context: CheckContext, app: Application, obstacle: str | None) -> Checks:
+        yield reasons.PartitionCheck(
+            partition=context.partition,
+            holds=tuple(context.holds),
+            nodes=len(context.nodes),
+            passed=obstacle is None,
         )
 
 
-def _quota(context: CheckContext, asking: Asking) -> Blocker | None:
-    if asking.promise is None:
-        over = first_exceeded(asking.app.quotas, asking.items)
-        return None if over is None else context.wakeups.shortages.get(over, asking.items)
-    for quota in asking.app.quotas:
-        items = asking.needs(quota)
-        if quota.max is not None and excess(quota, items):
-            return context.wakeups.shortages.get(quota, items)
-    return None
+class _ApplicationRuns(Rule):
+    """The application is in a state in which asks are looked at."""
+
+    def obstacle(self, context: CheckContext, app: Application) -> AppState | None:
+        return None if app.state in SCHEDULABLE else app.state
+
+    def reports(self, context: CheckContext, app: Application, obstacle: AppState | None) -> Checks:
+        yield reasons.StateCheck(app_id=app.app_id, state=app.state.value, passed=obstacle is None)
 
 
-def _report_quota(context: CheckContext, asking: Asking) -> Iterable[Check]:
-    ask_class = asking.group.ask_class
-    for quota in asking.app.quotas:
-        short = excess(quota, asking.needs(quota))
-        limit = None if quota.max is None else dict(quota.max)
-        if isinstance(quota, Queue):
-            yield QueueCheck(
-                queue=quota.path,
-                requested=ask_class.resources,
-                allocated=dict(claimed(quota)),
-                max=limit,
-                is_root=quota.parent is None,
-                short=short,
+class _StartsNext(Rule):
+    """A state-aware leaf lets its applications start one by one (spec § 5.2)."""
+
+    def obstacle(self, context: CheckContext, app: Application) -> Application | None:
+        if not _starts_in_turn(context, app):
+            return None
+        admission = app.leaf.admission
+        first: Application | None = admission.starting or admission.next_accepted()
+        return None if first is app else first
+
+    def reports(
+        self, context: CheckContext, app: Application, obstacle: Application | None
+    ) -> Checks:
+        if _starts_in_turn(context, app):
+            ahead = "" if obstacle is None else obstacle.app_id
+            yield reasons.StartingCheck(queue=app.leaf.path, ahead=ahead)
+
+
+def _starts_in_turn(context: CheckContext, app: Application) -> bool:
+    return app.state is AppState.ACCEPTED and context.changes.is_state_aware(app.leaf)
+
+
+class _QueueRuns(Rule):
+    """No operator has stopped the queue, or one above it (spec § 4.2)."""
+
+    def obstacle(self, context: CheckContext, app: Application) -> Queue | None:
+        return stopped_above(app.leaf)
+
+    def blocker(self, context: CheckContext, app: Application, obstacle: Queue) -> Blocker:
+        return context.wakeups.stopped_queues.get(obstacle)
+
+    def reports(self, context: CheckContext, app: Application, obstacle: Queue | None) -> Checks:
+        if obstacle is not None:
+            yield reasons.StoppedQueueCheck(queue=obstacle.path)
+
+
+class _NoBackOff(Rule):
+    """The application does not back off (spec § 8.3a)."""
+
+    def obstacle(self, context: CheckContext, app: Application) -> Application | None:
+        return app if app.backoff_until else None
+
+    def blocker(
+        self, context: CheckContext, app: Application, obstacle: Application
+    ) -> Blocker | None:
+        return context.escalation.back_off(app)
+
+    def reports(
+        self, context: CheckContext, app: Application, obstacle: Application | None
+    ) -> Checks:
+        if obstacle is not None:
+            threshold = app.leaf.settings.backoff_threshold
+            yield reasons.BackOffCheck(
+                app_id=app.app_id, until=app.backoff_until, threshold=threshold
             )
-        elif isinstance(quota, Tracker) and limit is not None:
-            yield LimitCheck(
-                kind=quota.kind,
-                name=quota.name,
-                queue=quota.path,
-                requested=ask_class.resources,
-                allocated=dict(claimed(quota)),
-                max=limit,
-                short=short,
+
+
+class _MayStart(Rule):
+    """Every queue and limit lets an accepted application start (spec §§ 4.12, 10.5)."""
+
+    def obstacle(self, context: CheckContext, app: Application) -> Quota | None:
+        if app.state is AppState.ACCEPTED:
+            for quota in app.quotas:
+                if quota.max_applications and not quotas.may_start(quota, app.app_id):
+                    return quota
+        return None
+
+    def blocker(self, context: CheckContext, app: Application, obstacle: Quota) -> Blocker:
+        return context.wakeups.running_limits.get(obstacle)
+
+    def reports(self, context: CheckContext, app: Application, obstacle: Quota | None) -> Checks:
+        if app.state is AppState.ACCEPTED:
+            for quota in app.quotas:
+                if quota.max_applications and not quota.counts(app.app_id):
+                    yield reasons.RunningCheck(
+                        kind=quota.kind,
+                        name=quota.name,
+                        queue=quota.path,
+                        running=quota.started_applications,
+                        max_applications=quota.max_applications,
+                        passed=quotas.may_run_one_more(quota),
+                    )
+
+
+class _AskIsDue(Rule):
+    """The ask does not back off, as its RM has failed to run it (spec § 1.4)."""
+
+    def obstacle(self, context: CheckContext, asking: Asking) -> Setback | None:
+        request = asking.request
+        if request is None or request.key not in asking.app.backing_off:
+            return None
+        return request.setback
+
+    def reports(self, context: CheckContext, asking: Asking, obstacle: Setback | None) -> Checks:
+        if asking.request is not None and obstacle is not None:
+            failures, until = obstacle
+            yield reasons.AskBackOffCheck(key=asking.request.key, failures=failures, until=until)
+
+
+class _NoPlaceholderOpen(Rule):
+    """No placeholder of the task group of a real ask is open (spec § 6.4)."""
+
+    def obstacle(self, context: CheckContext, asking: Asking) -> TaskGroup | None:
+        _, task_group, is_placeholder = asking.group.key
+        return asking.app.gang.open_group(task_group, placeholder=is_placeholder)
+
+    def blocker(self, context: CheckContext, asking: Asking, obstacle: TaskGroup) -> Blocker:
+        return context.wakeups.gang_waits.get(obstacle)
+
+    def reports(self, context: CheckContext, asking: Asking, obstacle: TaskGroup | None) -> Checks:
+        app = asking.app
+        _, name, is_placeholder = asking.group.key
+        task_group = None if is_placeholder else app.gang.groups.get(name)
+        if task_group is not None:
+            yield reasons.GangCheck(
+                app_id=app.app_id,
+                task_group=name,
+                count=task_group.count,
+                replaced=task_group.replaced,
+                timed_out=task_group.timed_out,
+                keeping=len(task_group.free),
+                cancelled=len(task_group.cancelled),
+                until=context.timers.deadline(Timer(Due.PLACEHOLDERS, app.app_id)) or 0.0,
+                passed=obstacle is None,
             )
 
 
-def _answers(context: CheckContext, asking: Asking) -> Blocker | None:
-    return context.predicates.owed if context.predicates.full else None
+class _WithinMaxima(Rule):
+    """With the ask, every queue, user and group stays within its maximum (spec § 8.3c, e)."""
+
+    def obstacle(self, context: CheckContext, asking: Asking) -> Quota | None:
+        if asking.promise is None:
+            return first_exceeded(asking.app.quotas, asking.items)
+        for quota in asking.app.quotas:
+            if excess(quota, asking.needs(quota)):
+                return quota
+        return None
+
+    def blocker(self, context: CheckContext, asking: Asking, obstacle: Quota) -> Blocker:
+        return context.wakeups.shortages.get(obstacle, asking.needs(obstacle))
+
+    def reports(self, context: CheckContext, asking: Asking, obstacle: Quota | None) -> Checks:
+        requested = asking.group.ask_class.resources
+        for quota in asking.app.quotas:
+            short = excess(quota, asking.needs(quota))
+            allocated = dict(quotas.claimed(quota))
+            limit = None if quota.max is None else dict(quota.max)
+            if isinstance(quota, Queue):
+                yield reasons.QueueCheck(
+                    queue=quota.path,
+                    requested=requested,
+                    allocated=allocated,
+                    max=limit,
+                    is_root=quota.parent is None,
+                    short=short,
+                )
+            elif isinstance(quota, Tracker) and limit is not None:
+                yield reasons.LimitCheck(
+                    kind=quota.kind,
+                    name=quota.name,
+                    queue=quota.path,
+                    requested=requested,
+                    allocated=allocated,
+                    max=limit,
+                    short=short,
+                )
 
 
-def _report_answers(context: CheckContext, asking: Asking) -> Iterable[Check]:
-    yield AnswersCheck(waiting=context.predicates.waiting, most=context.predicates.owed.most)
+class _MayBeAsked(Rule):
+    """The RM may be asked about another ask, as it does not owe too many answers (spec § 8.4)."""
+
+    def obstacle(self, context: CheckContext, asking: Asking) -> AnswersOwed | None:
+        return context.predicates.owed if context.predicates.full else None
+
+    def blocker(self, context: CheckContext, asking: Asking, obstacle: AnswersOwed) -> Blocker:
+        return obstacle
+
+    def reports(
+        self, context: CheckContext, asking: Asking, obstacle: AnswersOwed | None
+    ) -> Checks:
+        predicates = context.predicates
+        yield reasons.AnswersCheck(
+            waiting=predicates.waiting, most=predicates.owed.most, passed=obstacle is None
+        )
 
 
-APPLICATION_CHECKS = (
+QUEUE_RUNS: Final = _QueueRuns((reasons.StoppedQueueCheck.code,), blockers.StoppedQueue)
+
+APPLICATION_RULES: Final[tuple[Rule, ...]] = (
+    # No turn comes to such partitions, and no pass to such applications.
+    _PartitionSchedules((reasons.PartitionCheck.code,)),
+    _ApplicationRuns((reasons.StateCheck.code,)),
+    _StartsNext((reasons.StartingCheck.code,), spares_reserved=True),
     # An operator has said so, and nothing else helps.
-    ApplicationCheck(stopped_queue, _report_stopped),
+    QUEUE_RUNS,
     # It needs a look at the application only.
-    ApplicationCheck(_back_off, _report_back_off, spares_reserved=True),
+    _NoBackOff((reasons.BackOffCheck.code,), blockers.BackOff, spares_reserved=True),
     # Before any ask, as it stops all of them; behind the back-off, which is over at a known time.
-    ApplicationCheck(_may_start, _report_may_start),
+    _MayStart(tuple(reasons.RUNNING_CODES.values()), blockers.RunningLimit),
 )
+"""Rules for all asks of an application."""
 
-ASK_CHECKS = (
+ASK_RULES: Final[tuple[Rule, ...]] = (
+    # No pass comes to the ask before its back-off is over.
+    _AskIsDue((reasons.AskBackOffCheck.code,)),
     # Placeholders keep room for the ask already, or have to be gone before it is placed elsewhere.
     # It is a look at numbers of the application.
-    AskCheck(_gang, _report_gang, only_in_gangs=True, spares_reserved=True),
+    _NoPlaceholderOpen(
+        (reasons.GangCheck.code,),
+        blockers.OpenPlaceholders,
+        only_in_gangs=True,
+        spares_reserved=True,
+    ),
     # Users and groups come before queues: where a limit is in the way, preemption does not help
     # (spec § 8.3c). Both come before the nodes, as they are fewer.
-    AskCheck(_quota, _report_quota),
+    _WithinMaxima(tuple(reasons.QUOTA_CODES.values()), QuotaShortage),
     # A node that is found could not be asked about.
-    AskCheck(_answers, _report_answers, only_with_predicate=True),
+    _MayBeAsked((reasons.AnswersCheck.code,), AnswersOwed, only_with_predicate=True),
 )
-"""Checks that come before the nodes. Nodes cost most, so they come last: `NodeIndex.best`."""
+"""Rules that come before the nodes. Nodes cost most, so they come last: `NodeIndex.best`."""
 
-_BLOCKERS: Final = {
+_FOR_APPLICATIONS: Final = tuple(rule for rule in APPLICATION_RULES if rule.parks)
+_FOR_ASKS: Final = {
     (in_gang, has_predicate, reserved): tuple(
-        check.blocker
-        for check in ASK_CHECKS
-        if (in_gang or not check.only_in_gangs)
-        and (has_predicate or not check.only_with_predicate)
-        and not (reserved and check.spares_reserved)
+        rule
+        for rule in ASK_RULES
+        if rule.parks
+        and (in_gang or not rule.only_in_gangs)
+        and (has_predicate or not rule.only_with_predicate)
+        and not (reserved and rule.spares_reserved)
     )
     for in_gang, has_predicate, reserved in product((False, True), repeat=3)
 }
-"""Checks by the properties of an ask: a check that it cannot fail costs it nothing."""
+"""Rules by the properties of an ask: a rule that it cannot break costs it nothing."""
 
 
 def application_blocker(
     context: CheckContext, app: Application, *, reserved: bool = False
 ) -> Blocker | None:
     """The first thing that stops all asks of the application, or those that have a node."""
-    for check in APPLICATION_CHECKS:
-        if reserved and check.spares_reserved:
+    for rule in _FOR_APPLICATIONS:
+        if reserved and rule.spares_reserved:
             continue
-        blocker = check.blocker(context, app)
-        if blocker is not None:
-            return blocker
+        obstacle = rule.obstacle(context, app)
+        if obstacle is not None:
+            return rule.blocker(context, app, obstacle)
     return None
 
 
-def ask_blocker(context: CheckContext, asking: Asking, *, reserved: bool = False) -> Blocker | None:
-    """The first thing before the nodes that stops asks of the group, or those that have a node."""
+def ask_blocker(context: CheckContext, asking: Asking) -> Blocker | None:
+    """The first thing before the nodes that stops asks of the group, or the ask with a node."""
     in_gang = len(asking.app.gang.groups) > 0
     has_predicate = asking.group.ask_class.predicate is not None
-    for find in _BLOCKERS[in_gang, has_predicate, reserved]:
-        blocker = find(context, asking)
-        if blocker is not None:
-            return blocker
+    for rule in _FOR_ASKS[in_gang, has_predicate, asking.is_reserved]:
+        obstacle = rule.obstacle(context, asking)
+        if obstacle is not None:
+            return rule.blocker(context, asking, obstacle)
     return None

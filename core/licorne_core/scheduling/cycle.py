@@ -16,11 +16,11 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import (
+    QUEUE_RUNS,
     Asking,
     CheckContext,
     application_blocker,
     ask_blocker,
-    stopped_queue,
 )
 from licorne_core.scheduling.measures import REFUSAL_TIME, Measures, ToReserve
 from licorne_core.scheduling.node_search.candidates import WORK_OF_A_TRY, NodeIndex, refusals
@@ -223,9 +223,7 @@ class Cycle:
         ask_class = request.ask.ask_class
         blocker = application_blocker(self._context, app, reserved=True)
         if blocker is None:
-            blocker = ask_blocker(
-                self._context, Asking(app, request.group, request.promise), reserved=True
-            )
+            blocker = ask_blocker(self._context, Asking(app, request.group, request))
         if blocker is not None:
             return blocker
         if self.review.gives_way(reservation):
@@ -244,9 +242,10 @@ class Cycle:
             if self._is_spent():
                 return None
             app = replacing.first(self._root, self._context.changes.types)
-            stopped = stopped_queue(self._context, app)
+            stopped = QUEUE_RUNS.obstacle(self._context, app)
             if stopped is not None:
-                replacing.watch(app, InTheWay((stopped,), ()))
+                blocker = QUEUE_RUNS.blocker(self._context, app, stopped)
+                replacing.watch(app, InTheWay((blocker,), ()))
                 continue
             found = self._replacements.find(app)
             if not isinstance(found, InTheWay):

@@ -1,26 +1,26 @@
 """Census of a partition: applications by state, and their asks by obstacle.
 
-Nothing is tried anew. An ask that was tried in vain has its blocker, which names the failed check;
-an ask without one waits for its turn.
+The rules for whole applications are asked anew, which is a look at each. An ask that was tried in
+vain has its blocker, which names the broken rule; an ask without one waits for its turn.
 """
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
+from licorne_core.messages.reasons import KINDS, AskBackOffCheck, NodesCheck
 from licorne_core.messages.reports import Census
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
-from licorne_core.model.apps.states import SCHEDULABLE
-from licorne_core.model.queues.access import stopped_above
-from licorne_core.model.quotas import Quota
-from licorne_core.model.trackers import Tracker
+from licorne_core.model.apps.requests import TO_REPLACE, RequestState
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.predicates.checks import AnswersOwed
-from licorne_core.scheduling.waiting.blockers import Blocker, OpenPlaceholders, RunningLimit
+from licorne_core.partitions.registry import Rm
+from licorne_core.scheduling.checks import APPLICATION_RULES, ASK_RULES
+from licorne_core.scheduling.waiting.blockers import Blocker, RunningLimit
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
-from licorne_core.values.ids import QueuePath
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath
 from licorne_core.values.resources import charge
-from licorne_core.views.explain import starting_checks
+from licorne_core.views.explain import first_failing_of_all
 
 WAITS_FOR_TURN = "WAITS_FOR_TURN"
 """No check is known to stop the ask."""
@@ -31,33 +31,28 @@ WAITS_FOR_ANSWER = "WAITS_FOR_ANSWER"
 REPLACES_PLACEHOLDER = "REPLACES_PLACEHOLDER"
 """The ask is to take the place of a placeholder once that is gone (spec § 6.5)."""
 
-ASK_BACKS_OFF = "ASK_BACKS_OFF"
-"""The ask backs off, as its RM failed to run its allocation (spec § 1.4)."""
-
-KINDS = ("queue", "user", "group")
-# The codes of the checks stand here as texts: a compiled class does not give its objects' values.
 REASONS = (
-    "PARTITION_NOT_SCHEDULING",
-    "APPLICATION_NOT_RUNNABLE",
-    "ANOTHER_APPLICATION_STARTS",
-    "QUEUE_STOPPED",
-    "APPLICATION_BACKS_OFF",
-    *(f"{kind.upper()}_MAX_APPLICATIONS" for kind in KINDS),
-    ASK_BACKS_OFF,
-    "WAITS_FOR_PLACEHOLDER",
-    "QUEUE_MAX_EXCEEDED",
-    "USER_QUOTA_EXCEEDED",
-    "GROUP_QUOTA_EXCEEDED",
-    "TOO_MANY_ANSWERS_OWED",
-    "NO_NODE_FITS",
+    *(code for rule in (*APPLICATION_RULES, *ASK_RULES) for code in rule.codes),
+    NodesCheck.code,
     WAITS_FOR_TURN,
     WAITS_FOR_ANSWER,
     REPLACES_PLACEHOLDER,
 )
 """Every code that a census may have, in the order of the checks."""
 
+_RULES = {rule.parks: rule for rule in (*APPLICATION_RULES, *ASK_RULES) if rule.parks is not None}
+
 PART = 500
 """Groups of one application that are looked at before others have their turn."""
+
+
+class Standing(NamedTuple):
+    """Queue and obstacle of an ask."""
+
+    partition: PartitionName
+    queue: QueuePath
+    reason: str
+    """A code of a census; empty for an ask that waits for nothing more."""
 
 
 def census(partition: Partition) -> Iterator[Census | None]:
@@ -91,7 +86,7 @@ def census(partition: Partition) -> Iterator[Census | None]:
             pending[app.queue_path, REPLACES_PLACEHOLDER] += app.replacing_count
         stopped = stops_all(partition, app)
         if app.backing_off:
-            pending[app.queue_path, stopped or ASK_BACKS_OFF] += len(app.backing_off)
+            pending[app.queue_path, stopped or AskBackOffCheck.code] += len(app.backing_off)
             waiting += sum(one.ask.placeholder for one in app.backing_off.values())
         for number, group in enumerate(list(app.groups.values()), 1):
             if group.waiting:
@@ -146,7 +141,7 @@ def waiting_by_code(partition: Partition, most: int) -> tuple[dict[str, int], bo
             found[REPLACES_PLACEHOLDER] += app.replacing_count
         stopped = stops_all(partition, app) if app.groups or app.backing_off else ""
         if app.backing_off:
-            found[stopped or ASK_BACKS_OFF] += len(app.backing_off)
+            found[stopped or AskBackOffCheck.code] += len(app.backing_off)
         for group in app.groups.values():
             if group.waiting:
                 found[stopped or stops(app, group)] += group.waiting
@@ -159,40 +154,41 @@ def _counted_for(app: Application) -> list[tuple[str, str]]:
     return [user, ("group", app.group)] if app.group else [user]
 
 
+def standing(rm: Rm, partition: str, app_id: str, key: str) -> Standing | None:
+    """The ask's standing; None if there is no such ask. `partition` is the name as the RM says.
+
+    It is the census of one ask, at a cost that depends on no other waiting ask.
+    """
+    owner = rm.named(partition)
+    app = None if owner is None else owner.applications.get(AppId(app_id))
+    request = None if app is None else app.requests.get(AllocationKey(key))
+    if owner is None or app is None or request is None:
+        return None
+    if request.is_pending:
+        reason = stops_all(owner, app) or stops(app, request.group)
+    elif request.state is RequestState.ASSUMED:
+        reason = WAITS_FOR_ANSWER
+    elif request.state in TO_REPLACE:
+        reason = REPLACES_PLACEHOLDER
+    else:
+        reason = ""
+    return Standing(owner.name, app.queue_path, reason)
+
+
 def stops_all(partition: Partition, app: Application) -> str:
     """Code of the obstacle to all asks of an application; empty for none."""
-    if partition.holds or not partition.nodes.by_id:
-        return "PARTITION_NOT_SCHEDULING"
-    if app.state not in SCHEDULABLE:
-        return "APPLICATION_NOT_RUNNABLE"
-    if any(not check.passed for check in starting_checks(partition, app)):
-        return "ANOTHER_APPLICATION_STARTS"
-    if stopped_above(app.leaf) is not None:
-        return "QUEUE_STOPPED"
-    if app.backoff_until:
-        return "APPLICATION_BACKS_OFF"
-    if isinstance(app.blocker, RunningLimit):
-        return f"{_kind(app.blocker.quota).upper()}_MAX_APPLICATIONS"
-    return ""
+    check = first_failing_of_all(partition.check_context, app)
+    return "" if check is None else check.code
 
 
 def stops(app: Application, group: AskGroup) -> str:
     """Code of the obstacle to the asks of a group, or of their wait for a turn."""
     blocker: Blocker | None = group.blocker or app.blocker
-    match blocker:
-        case None:
-            return WAITS_FOR_TURN
-        case OpenPlaceholders():
-            return "WAITS_FOR_PLACEHOLDER"
-        case QuotaShortage():
-            kind = _kind(blocker.quota)
-            return "QUEUE_MAX_EXCEEDED" if kind == "queue" else f"{kind.upper()}_QUOTA_EXCEEDED"
-        case AnswersOwed():
-            return "TOO_MANY_ANSWERS_OWED"
-        case _:
-            return "NO_NODE_FITS"
-
-
-def _kind(quota: Quota) -> str:
-    """Kind of the quota: ``queue``, ``user`` or ``group``."""
-    return quota.kind if isinstance(quota, Tracker) else "queue"
+    if blocker is None:
+        return WAITS_FOR_TURN
+    rule = _RULES.get(type(blocker))
+    if rule is None:
+        return NodesCheck.code
+    if isinstance(blocker, RunningLimit | QuotaShortage):
+        return rule.codes[KINDS.index(blocker.quota.kind)]
+    return rule.codes[0]

@@ -1,21 +1,13 @@
 """Explanation of an ask: every check made afresh, with its operands (DESIGN § 2).
 
-The checks are those of the pass in its order (`scheduling/checks.py`); here none is skipped because
+The rules are those of the pass in its order (`scheduling/checks.py`); here none is skipped because
 an earlier one stops the ask, so that all that stands in the way can be seen at once.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import replace
 
-from licorne_core.messages.reasons import (
-    AskBackOffCheck,
-    Check,
-    NodesCheck,
-    PartitionCheck,
-    QueueCheck,
-    StartingCheck,
-    StateCheck,
-)
+from licorne_core.messages.reasons import Check, NodesCheck, QueueCheck
 from licorne_core.messages.reports import Explanation
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup, group_key, waits
@@ -31,7 +23,13 @@ from licorne_core.model.apps.requests import (
 from licorne_core.model.apps.states import SCHEDULABLE, AppState
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.checks import APPLICATION_CHECKS, ASK_CHECKS, Asking
+from licorne_core.scheduling.checks import (
+    APPLICATION_RULES,
+    ASK_RULES,
+    Asking,
+    CheckContext,
+    Rule,
+)
 from licorne_core.scheduling.order import app_key
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule
 from licorne_core.values.errors import NotFound, shown
@@ -42,7 +40,6 @@ from licorne_core.views.explain_nodes import (
     Holders,
     bound_of,
     nodes_asked,
-    nodes_check,
     why_not_there,
 )
 from licorne_core.views.explain_preemption import UNDER_WAY, preemption_check
@@ -221,7 +218,8 @@ def _explain_pending(
     ahead: tuple[int, int],
 ) -> Explanation:
     """The situation of a pending ask, with so many asks and applications ahead of it."""
-    checks: tuple[Check, ...] = (*_checks_before_nodes(partition, app, request), nodes)
+    asking = subject_of(app, request)
+    checks: tuple[Check, ...] = (*checks_before_nodes(partition.check_context, asking), nodes)
     blocking = next((check for check in checks if not check.passed), None)
     summary = "schedulable, waiting for its turn" if blocking is None else blocking.message()
     if isinstance(blocking, QueueCheck | NodesCheck):
@@ -284,61 +282,49 @@ def _applications_ahead(app: Application) -> Generator[None, None, int]:
     return count
 
 
-def checks_of(partition: Partition, app: Application, request: Request) -> tuple[Check, ...]:
-    """All checks of a pending ask, in the order of the pass."""
-    return (*_checks_before_nodes(partition, app, request), nodes_check(partition, request))
+def subject_of(app: Application, request: Request) -> Asking:
+    """The subject of the rules for one pending ask."""
+    return Asking(app, request.group or AskGroup(app, group_key(request.ask)), request)
 
 
-def first_failing(
-    partition: Partition,
-    app: Application,
-    request: Request,
-    of_nodes: Callable[[Partition, Request], Check],
-) -> Check | None:
-    """Check that stops a pending ask; None for none. Later checks are not made.
-
-    `of_nodes` is `nodes_check`, or returns its earlier result for such an ask: it asks every node,
-    and takes as long as all other checks of a thousand asks.
-    """
-    for check in _checks_before_nodes(partition, app, request):
-        if not check.passed:
-            return check
-    last = of_nodes(partition, request)
-    return None if last.passed else last
+def checks_before_nodes(context: CheckContext, asking: Asking) -> Iterator[Check]:
+    """All checks of a pending ask but that of the nodes, in the order of the pass."""
+    for rule, who in _rules_for(asking):
+        yield from rule.reports(context, who, rule.obstacle(context, who))
 
 
-def _checks_before_nodes(
-    partition: Partition, app: Application, request: Request
-) -> Iterator[Check]:
-    yield PartitionCheck(
-        partition=partition.name, holds=tuple(partition.holds), nodes=len(partition.nodes.by_id)
-    )
-    yield StateCheck(app_id=app.app_id, state=app.state.value, passed=app.state in SCHEDULABLE)
-    reserved = request.reservation is not None
-    if not reserved:
-        yield from starting_checks(partition, app)
-    context, ask_class = partition.check_context, request.ask.ask_class
-    for check in APPLICATION_CHECKS:
-        if not (reserved and check.spares_reserved):
-            yield from check.report(context, app)
-    if request.key in app.backing_off and request.setback is not None:
-        # No pass looks at it before then.
-        failures, until = request.setback
-        yield AskBackOffCheck(key=request.key, failures=failures, until=until)
-    group = request.group or AskGroup(app, group_key(request.ask))
-    for ask_check in ASK_CHECKS:
-        spared = reserved and ask_check.spares_reserved
-        if not spared and (ask_class.predicate is not None or not ask_check.only_with_predicate):
-            yield from ask_check.report(context, Asking(app, group, request.promise))
+def first_failing(context: CheckContext, asking: Asking) -> Check | None:
+    """The first of these checks that fails; None for none. No other is made."""
+    for rule, who in _rules_for(asking):
+        obstacle = rule.obstacle(context, who)
+        if obstacle is not None:
+            return _failing(rule.reports(context, who, obstacle))
+    return None
 
 
-def starting_checks(partition: Partition, app: Application) -> Iterator[Check]:
-    """Check the application's turn to start in a state-aware leaf (spec § 5.2)."""
-    leaf = partition.leaf_of(app)
-    if app.state is AppState.ACCEPTED and partition.changes.is_state_aware(leaf):
-        first = leaf.admission.starting or leaf.admission.next_accepted()
-        ahead = "" if first is None or first is app else first.app_id
-        yield StartingCheck(queue=leaf.path, ahead=ahead)
+def first_failing_of_all(context: CheckContext, app: Application) -> Check | None:
+    """The first check that fails for all asks of an application; None for none."""
+    for rule in APPLICATION_RULES:
+        obstacle = rule.obstacle(context, app)
+        if obstacle is not None:
+            return _failing(rule.reports(context, app, obstacle))
+    return None
+
+
+def _rules_for(asking: Asking) -> Iterator[tuple[Rule, Application | Asking]]:
+    """Rules that the ask has to meet, each with its subject."""
+    for rule in APPLICATION_RULES:
+        if not (asking.is_reserved and rule.spares_reserved):
+            yield rule, asking.app
+    has_predicate = asking.group.ask_class.predicate is not None
+    for rule in ASK_RULES:
+        spared = asking.is_reserved and rule.spares_reserved
+        if not spared and (has_predicate or not rule.only_with_predicate):
+            yield rule, asking
+
+
+def _failing(checks: Iterable[Check]) -> Check:
+    return next(check for check in checks if not check.passed)
 
 
 def why_waits(partition: Partition, reservation: Reservation) -> HolderReason:
@@ -352,7 +338,7 @@ def why_waits(partition: Partition, reservation: Reservation) -> HolderReason:
     _, app, request = partition.wakeups.reserved.holder(reservation)
     if not request.is_pending:
         return HolderReason("WAITS_FOR_ANSWER", _whereabouts(partition, request)[1], {})
-    for check in _checks_before_nodes(partition, app, request):
+    for check in checks_before_nodes(partition.check_context, subject_of(app, request)):
         if not check.passed and not (isinstance(check, QueueCheck) and check.is_root):
             return HolderReason(check.code, check.message(), {})
     return why_not_there(partition.nodes.by_id[node_id], request.ask.ask_class)

@@ -25,7 +25,7 @@ from licorne_core.views.applications import (
     reservations_of,
 )
 from licorne_core.views.audit.steps import Finding, audit
-from licorne_core.views.census import census, waiting_by_code
+from licorne_core.views.census import Standing, census, standing, waiting_by_code
 from licorne_core.views.explain import explain, explain_preempted
 from licorne_core.views.in_order import InOrder
 from licorne_core.views.nodes import (
@@ -55,7 +55,6 @@ from licorne_core.views.queues import (
     queue_report,
     queue_subtree,
 )
-from licorne_core.views.standing import Standing, standing
 from licorne_core.views.usage import UsageReport, usage_report
 
 

@@ -7,8 +7,9 @@ from licorne_core.messages.reasons import Check, NodesCheck, QueueCheck
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.checks import Asking
 from licorne_core.values.asks import AskClass
-from licorne_core.views.explain import first_failing
+from licorne_core.views.explain import first_failing, subject_of
 from licorne_core.views.explain_nodes import nodes_check
 from licorne_core.views.explain_preemption import UNDER_WAY, preemption_check
 
@@ -68,21 +69,26 @@ class Looker:
         """Start empty."""
         self._partition = partition
         self._by_group: dict[object, Check | None] = {}
-        self._by_class: dict[AskClass, Check] = {}
+        self._by_class: dict[AskClass, NodesCheck] = {}
 
     def look(self, app: Application, request: Request) -> Check | None:
         """The first check that fails; None for none."""
-        alone = request.reservation is not None or request.promise is not None
-        if alone or request.group is None:
-            return first_failing(self._partition, app, request, nodes_check)
-        if request.group not in self._by_group:
-            found = first_failing(self._partition, app, request, self._nodes)
-            self._by_group[request.group] = found
-        return self._by_group[request.group]
+        asking, group = subject_of(app, request), request.group
+        if asking.is_reserved or asking.promise is not None or group is None:
+            return self._first_failing(asking, request, {})
+        if group not in self._by_group:
+            self._by_group[group] = self._first_failing(asking, request, self._by_class)
+        return self._by_group[group]
 
-    def _nodes(self, partition: Partition, request: Request) -> Check:
+    def _first_failing(
+        self, asking: Asking, request: Request, kept: dict[AskClass, NodesCheck]
+    ) -> Check | None:
+        """The same; the check of the nodes takes as long as a thousand others, so it is kept."""
+        found = first_failing(self._partition.check_context, asking)
+        if found is not None:
+            return found
         ask_class = request.ask.ask_class
-        found = self._by_class.get(ask_class)
-        if found is None:
-            found = self._by_class[ask_class] = nodes_check(partition, request)
-        return found
+        nodes = kept.get(ask_class)
+        if nodes is None:
+            nodes = kept[ask_class] = nodes_check(self._partition, request)
+        return None if nodes.passed else nodes

@@ -45,9 +45,7 @@ class Queue(Quota):
         "limits",
         "lineage",
         "managed",
-        "name",
         "parent",
-        "path",
         "pending",
         "priorities",
         "properties",
@@ -62,11 +60,10 @@ class Queue(Quota):
 
     def __init__(self, name: str, parent: "Queue | None", *, is_leaf: bool, managed: bool) -> None:
         """Create a queue without settings of its own, not yet among its parent's children."""
-        super().__init__(strict=parent is None)
+        path = QueuePath(f"{parent.path}.{name}" if parent else name)
+        super().__init__("queue", name, path, strict=parent is None)
         # What the queue is. Names and paths are lower-case.
-        self.name = name
         self.parent = parent
-        self.path: QueuePath = QueuePath(f"{parent.path}.{name}" if parent else name)
         # The queue itself, its parent and so on up to root.
         self.lineage: tuple[Queue, ...] = (self, *parent.lineage) if parent else (self,)
         self.is_leaf = is_leaf  # whether it holds applications

@@ -238,7 +238,7 @@ def holder_blocker(context: CheckContext, holder: Holder) -> Blocker | None:
     _, app, request = holder
     blocker = application_blocker(context, app, reserved=True)
     if blocker is None:
-        blocker = ask_blocker(context, Asking(app, request.group, request.promise), reserved=True)
+        blocker = ask_blocker(context, Asking(app, request.group, request))
     if blocker is None or blocker is context.predicates.owed:
         return None
     if _is_cluster(blocker, holder.leaf):

@@ -11,7 +11,8 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.waiting import Parked, way_up
 from licorne_core.values.errors import InvariantBroken
-from licorne_core.views.explain import checks_of
+from licorne_core.views.explain import first_failing, subject_of
+from licorne_core.views.explain_nodes import nodes_check
 
 
 def check_waiting(partition: Partition) -> None:
@@ -74,7 +75,8 @@ def _check_at_rest(partition: Partition) -> None:
     """W1: no waiting ask could be served."""
     for app in partition.applications.values():
         for request in _first_of_each_group(app):
-            if all(check.passed for check in checks_of(partition, app, request)):
+            stopped = first_failing(partition.check_context, subject_of(app, request))
+            if stopped is None and nodes_check(partition, request).passed:
                 raise InvariantBroken(f"W1: {request!r} waits for nothing")
 
 
