@@ -155,7 +155,7 @@ PREEMPTION = (
     ),
     Defect(
         "daemon-takes-daemons",
-        "required_node:_candidates",
+        "covering:_on_required",
         without("required_node"),
         "one daemon has another one stopped",
         ("scenarios/test_scenarios::test_scenario[required_node]",),

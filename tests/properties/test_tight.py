@@ -8,7 +8,7 @@ from licorne_core.handlers import turn
 from licorne_core.model.apps import groups
 from licorne_core.scheduling.node_search import heap_room, heaps, node_heap
 from licorne_core.scheduling.predicates import checks as predicate_checks
-from licorne_core.scheduling.preemption import node_contents
+from licorne_core.scheduling.preemption import victims
 from licorne_core.scheduling.waiting import waiting_line
 from licorne_core.values import priorities, ranking
 from properties.test_decisions import agree
@@ -22,7 +22,7 @@ def _no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "_SLACK", -1000)
     monkeypatch.setattr(groups, "SLACK", -1000)
     monkeypatch.setattr(heaps, "LOG_SLACK", -1000)
-    monkeypatch.setattr(node_contents, "MOST_ENDED", -1)
+    monkeypatch.setattr(victims, "MOST_ENDED", -1)
     monkeypatch.setattr(heap_room, "MAX_HEAPS", 2)
     monkeypatch.setattr(heaps, "PROBES", 1)
 

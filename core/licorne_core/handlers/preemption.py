@@ -24,9 +24,9 @@ from licorne_core.scheduling.preempting import Proposal, ToClear, ToPreempt
 from licorne_core.scheduling.preemption import Plan, Victim, loss_of
 from licorne_core.scheduling.preemption.hosts import is_free_for
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule, QueueNumbers
-from licorne_core.scheduling.preemption.plans import Score
+from licorne_core.scheduling.preemption.planning import Score
 from licorne_core.scheduling.preemption.quota_change import Enforcement
-from licorne_core.scheduling.preemption.ranks import seconds_run
+from licorne_core.scheduling.preemption.victims import seconds_run
 from licorne_core.values.ids import NodeId
 from licorne_core.values.resources import EMPTY
 from licorne_core.values.timers import Due, Timer

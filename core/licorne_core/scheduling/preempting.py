@@ -18,7 +18,7 @@ from licorne_core.model.rm_context import RmContext
 from licorne_core.scheduling.escalation import SEARCH_INTERVAL
 from licorne_core.scheduling.predicates.open_calls import Call, OpenCalls
 from licorne_core.scheduling.preemption import Law, Plan, PreemptionSearch, Refusal
-from licorne_core.scheduling.preemption.whatif import Victim
+from licorne_core.scheduling.preemption.victims import Victim
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.values.ids import PartitionName, rm_of
 

@@ -1,17 +1,19 @@
-"""Records of the last victims, for explanations of preemption (spec § 9).
+"""Records of preemption: the last victims, for explanations, and the losses of leaves (spec § 9).
 
 A record holds the numbers of the moment at which the victim was chosen. Nothing in it changes later
-but the time at which the victim was gone.
+but the time at which the victim was gone. Losses are amounts times the seconds run, of the last hour;
+`preemption.loss.limit` bounds them. Sums are whole numbers, of amounts times milliseconds, so that
+what expires takes off exactly what was added.
 """
 
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from licorne_core.model.queues.queue import Queue
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
-from licorne_core.values.resources import EMPTY, Resources
+from licorne_core.values.resources import EMPTY, Items, Resources, charge, refund
 
 KEPT = 10_000
 """Records that a ledger keeps."""
@@ -140,3 +142,55 @@ class Ledger:
                 return
             if (not app_id or record.app_id == app_id) and (not key or record.key == key):
                 yield record
+
+
+WINDOW = 3600.0
+"""Seconds for which a loss counts."""
+UNIT = 1000
+"""Parts of a second in which losses are counted."""
+
+
+def loss_of(items: Items, seconds: float) -> Items:
+    """Loss of an allocation of that size after that run time."""
+    run = round(max(0.0, seconds) * UNIT)
+    return tuple((name, value * run) for name, value in items)
+
+
+class Losses:
+    """The losses of all leaves of a partition. Times are in unix seconds and never go back."""
+
+    __slots__ = ("_entries", "_order", "_sums")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._entries: dict[QueuePath, deque[tuple[float, Items]]] = {}
+        self._sums: dict[QueuePath, dict[str, int]] = {}
+        # Of all leaves, oldest first: a removed one is not looked up.
+        self._order: deque[tuple[float, QueuePath]] = deque()
+
+    def add(self, leaf: QueuePath, lost: Items, now: float) -> None:
+        """Add the loss of a victim of the leaf; `lost` is that of `loss_of`."""
+        self._expire(now)
+        self._order.append((now, leaf))
+        self._entries.setdefault(leaf, deque()).append((now, lost))
+        charge(self._sums.setdefault(leaf, {}), lost)
+
+    def lost(self, leaf: QueuePath, now: float) -> Mapping[str, int]:
+        """Losses of the leaf in the last hour, in the unit of `loss_of`."""
+        self._expire(now)
+        return self._sums.get(leaf, EMPTY)
+
+    def next_change(self, leaf: QueuePath, now: float) -> float | None:
+        """Time at which the oldest loss of the leaf stops to count; None if nothing counts."""
+        self._expire(now)
+        entries = self._entries.get(leaf)
+        return entries[0][0] + WINDOW if entries else None
+
+    def _expire(self, now: float) -> None:
+        order = self._order
+        while order and order[0][0] + WINDOW <= now:
+            leaf = order.popleft()[1]
+            entries = self._entries[leaf]
+            refund(self._sums[leaf], entries.popleft()[1])
+            if not entries:
+                del self._entries[leaf], self._sums[leaf]

@@ -1,16 +1,75 @@
-"""The best victims for each node, and the best nodes (spec § 9.4)."""
+"""Plans: the best victims for each node, and the best nodes (spec § 9.4)."""
 
 from bisect import insort
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.preemption.covering import Covering, covers, less
-from licorne_core.scheduling.preemption.other_nodes import Kinds, OtherNodes
-from licorne_core.scheduling.preemption.plans import Plan, Score
-from licorne_core.scheduling.preemption.ranks import OPTED_OUT, ORIGINATOR
-from licorne_core.scheduling.preemption.victims import Candidates
-from licorne_core.scheduling.preemption.whatif import Candidate, Vector, WhatIf
+from licorne_core.scheduling.preemption.candidates import Candidates
+from licorne_core.scheduling.preemption.covering import Covering, Kinds, OtherNodes
+from licorne_core.scheduling.preemption.hosts import AskHosts
+from licorne_core.scheduling.preemption.victims import (
+    OPTED_OUT,
+    ORIGINATOR,
+    Candidate,
+    Vector,
+    Victim,
+    WhatIf,
+    covers,
+    kind_of,
+    less,
+)
+from licorne_core.values.ids import NodeId
+
+Score = tuple[int, int, NodeId]
+"""Kind of victims, their number, node: the smallest is the best."""
+
+
+class Plan(NamedTuple):
+    """A node for an ask, and the victims for it."""
+
+    node: Node
+    on_node: tuple[Victim, ...]
+    """Victims on the node, in rank order."""
+    other_nodes: tuple[Victim, ...]
+    """Victims on other nodes, in rank order; without them a queue would exceed its maximum."""
+    spare: tuple[Victim, ...] = ()
+    """More on the node that could go as well, in rank order, should the RM want them to."""
+
+    @property
+    def victims(self) -> tuple[Victim, ...]:
+        """All that have to go."""
+        return self.on_node + self.other_nodes
+
+    @property
+    def offered(self) -> tuple[Victim, ...]:
+        """Victims on the node offered to the RM: it may want the spare ones to go as well."""
+        return self.on_node + self.spare
+
+    def victims_upto(self, upto: int) -> tuple[Victim, ...]:
+        """All that have to go if, of those on the node, the RM wants them up to this index to.
+
+        -1 is for none on the node. Those elsewhere go in any case.
+        """
+        return self.offered[: upto + 1] + self.other_nodes
+
+    @property
+    def start(self) -> int:
+        """Index of the last victim on the node, as sent to the RM; -1 for none."""
+        return len(self.on_node) - 1
+
+    @property
+    def score(self) -> Score:
+        """Sort key of plans."""
+        return self.score_upto(self.start)
+
+    def score_upto(self, upto: int) -> Score:
+        """The same for `victims_upto`; opted-out victims weigh more than originators."""
+        kind, victims = 0, self.victims_upto(upto)
+        for victim in victims:
+            kind |= kind_of(victim.request)
+        return (kind, len(victims), self.node.node_id)
+
 
 SPARE = 32
 """Further victims on a node that an RM is offered."""
@@ -32,34 +91,6 @@ the sum of the kinds that it adds, which is the first part of a plan's score."""
 
 Chosen = tuple[Sequence[Candidate], Sequence[Candidate]]
 """Victims on a node, and elsewhere."""
-
-
-class Hosts(Protocol):
-    """Nodes that could be reserved for the ask, and the room that they lack by type."""
-
-    def first(self) -> Iterator[tuple[int, Node, Vector]]:
-        """The first few, by id, with the number of victims that they take at least."""
-        ...
-
-    def others(self) -> Iterator[tuple[int, Node]]:
-        """All others that may be of use, by the number of victims that they take at least, then id.
-
-        Those may be among them that could not be kept for the ask.
-        """
-        ...
-
-    @property
-    def are_many_new(self) -> bool:
-        """True if to go through the others is costly, as many of them have changed."""
-        ...
-
-    def may_lack(self, most: Vector) -> bool:
-        """True if any node may lack so much of each type at most; if not, none does."""
-        ...
-
-    def lacking(self, node: Node) -> Vector | None:
-        """Room that a node lacks; None if it could not be reserved for the ask."""
-        ...
 
 
 class Found(NamedTuple):
@@ -94,7 +125,7 @@ class Planning:
         self._share = what_if.left
         self._limit = what_if.left
 
-    def best(self, hosts: Hosts, most: int, *, with_spare: bool) -> list[Plan]:
+    def best(self, hosts: AskHosts, most: int, *, with_spare: bool) -> list[Plan]:
         """The best plans for at most so many nodes, best first; empty if there is none.
 
         No node may have room for the ask while its queues have, too.
@@ -106,7 +137,7 @@ class Planning:
             self._look(hosts, plans, most)
         return [self._with_spare(one) if with_spare else one.plan for one in plans]
 
-    def _glance(self, hosts: Hosts, plans: list[Found], most: int) -> bool:
+    def _glance(self, hosts: AskHosts, plans: list[Found], most: int) -> bool:
         """Try the first few nodes by id; True if none of the others can be better."""
         for fewest, node, short in hosts.first():
             if fewest > self._least():
@@ -117,9 +148,9 @@ class Planning:
                 return True
         return False
 
-    def _look(self, hosts: Hosts, plans: list[Found], most: int) -> None:
+    def _look(self, hosts: AskHosts, plans: list[Found], most: int) -> None:
         """Try the other nodes, those first that take the fewest victims."""
-        if (self._failed or hosts.are_many_new) and self._is_hopeless(hosts):
+        if self._failed and self._is_hopeless(hosts):
             return
         for fewest, node in hosts.others():
             worst = _worst(plans, most)
@@ -135,7 +166,7 @@ class Planning:
             if self._failed and self._is_hopeless(hosts):
                 return
 
-    def _is_hopeless(self, hosts: Hosts) -> bool:
+    def _is_hopeless(self, hosts: AskHosts) -> bool:
         """True if each node lacks more than all candidates together have."""
         return not hosts.may_lack(self._other_nodes.most)
 

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption.losses import UNIT, Losses, loss_of
-from licorne_core.scheduling.preemption.ranks import kind_of, seconds_run
+from licorne_core.scheduling.preemption.ledger import UNIT, Losses, loss_of
+from licorne_core.scheduling.preemption.victims import kind_of, seconds_run
 from licorne_core.values.resources import EMPTY, Items, Resources, charge, without_zeros
 from licorne_core.values.runs import PART, in_runs, put_in_order
 

@@ -15,44 +15,81 @@ each candidate that helps is taken in rank order, and a spare one is put back. O
 steps, the best so far wins; with none so far, the other nodes are tried greedily.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import Request
+from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.nodes.book import NodeBook
-from licorne_core.model.nodes.node import NO_ANSWER, Node
+from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption.covering import covers, less
-from licorne_core.scheduling.preemption.hosts import is_free_for, next_to_yield, room_lacking
+from licorne_core.scheduling.preemption.candidates import Candidates, Giver, Place
+from licorne_core.scheduling.preemption.hosts import (
+    GLANCE,
+    AskHosts,
+    next_to_yield,
+    room_lacking,
+)
 from licorne_core.scheduling.preemption.laws import (
+    Comparison,
     Law,
+    Out,
     entitled_queue,
     fence_of,
-    keeps_all,
+    guaranteed,
     quota_shortage,
+    settled,
     stays_within_guarantee,
 )
-from licorne_core.scheduling.preemption.losses import Losses
-from licorne_core.scheduling.preemption.node_contents import Leaves, NodeContents
-from licorne_core.scheduling.preemption.planning import Planning
-from licorne_core.scheduling.preemption.plans import Plan, Refusal
-from licorne_core.scheduling.preemption.refusing import refusal, why_no_candidates
-from licorne_core.scheduling.preemption.victim_counts import OfSize, VictimCounts
-from licorne_core.scheduling.preemption.victims import Candidates, Giver, Place
-from licorne_core.scheduling.preemption.whatif import Candidate, Vector, Victim, WhatIf
-from licorne_core.values.ids import AppId
+from licorne_core.scheduling.preemption.ledger import Losses
+from licorne_core.scheduling.preemption.planning import Plan, Planning
+from licorne_core.scheduling.preemption.victim_index import Contents, VictimCounts
+from licorne_core.scheduling.preemption.victims import (
+    Candidate,
+    Leaves,
+    Victim,
+    WhatIf,
+    less,
+    seconds_run,
+)
+from licorne_core.values.ids import AppId, QueuePath
 from licorne_core.values.reservations import Reservation
+from licorne_core.values.resources import Resources
 
 STEPS = 20_000
 """What-if steps of one search."""
 NODES = 10
 """Plans for different nodes that a search answers with, as so many are shown to an RM."""
-GLANCE = 32
-"""Nodes that are tried by id first: most searches end there."""
-MANY = 32
-"""Number of changed nodes at which it pays to see first if any node is of use."""
-WALK = 8
-"""Most nodes looked at to find those, as a multiple of `GLANCE`."""
+
+
+class Refusal(NamedTuple):
+    """Reason that there is no plan."""
+
+    law: Law
+    queue: QueuePath
+    """Queue whose guarantee counts for the ask; its leaf if it has no guarantee."""
+    requested: Resources
+    settled: Resources
+    """Usage of the queue, of the ask's types, once all decisions are carried out."""
+    guaranteed: Resources
+    """Guarantee of the queue, of the ask's types."""
+    out: Mapping[Out, int] = {}
+    """Number of excluded leaves, or allocations of other leaves, by reason.
+
+    Of very many allocations not all are counted.
+    """
+    spared: tuple[Comparison, ...] = ()
+    """Comparisons by which priority spares candidates: the ask's priority, and their lowest.
+
+    By the queue where their ways meet, the lowest queue first.
+    """
+    until: float | None = None
+    """Time at which the result may change by itself, in unix seconds; None for never.
+
+    Then a candidate is old enough, a loss expires, or a reservation yields. It is the time of the
+    search itself if it did not look at all candidates that may become old enough.
+    """
 
 
 class PreemptionSearch:
@@ -82,10 +119,10 @@ class PreemptionSearch:
         """
         self._root = root
         self._glance = glance
-        node_contents = NodeContents(nodes.by_id, applications, nodes.changed)
-        victim_counts = VictimCounts(node_contents, nodes.changed)
+        contents = Contents(nodes.by_id, applications, nodes.changed)
+        victim_counts = VictimCounts(contents, nodes.changed)
         self._place = Place(
-            nodes.by_id, applications, losses, reserved, node_contents, Leaves(), victim_counts
+            nodes.by_id, applications, losses, reserved, contents, Leaves(), victim_counts
         )
         self.work = 0
 
@@ -128,7 +165,7 @@ class PreemptionSearch:
         return found
 
     def _refusal(
-        self, candidates: Candidates, hosts: "AskHosts", entitled: Queue, request: Request
+        self, candidates: Candidates, hosts: AskHosts, entitled: Queue, request: Request
     ) -> Refusal:
         """Refusal without a plan, with the time at which that may change by itself."""
         if hosts.are_kept():
@@ -179,7 +216,7 @@ class PreemptionSearch:
 
     def check(self) -> None:
         """Compare kept data with nodes and leaves; raises InvariantBroken (rule P5)."""
-        self._place.node_contents.check()
+        self._place.contents.check()
         self._place.victim_counts.check()
         self._place.leaves.check()
 
@@ -206,153 +243,97 @@ class PreemptionSearch:
         return judged if isinstance(judged, Candidate) else None
 
 
-class AskHosts:
-    """The nodes of one search, and the room that they lack by type of the ask."""
+MOST_COUNTED = 2_000
+"""Allocations that are looked at to say why they are no candidates."""
 
-    __slots__ = (
-        "_candidates",
-        "_glance",
-        "_place",
-        "_ranked",
-        "_refused",
-        "_request",
-        "_seen",
-        "_wanted",
-        "looked_at",
+
+def refusal(law: Law, queue: Queue, request: Request) -> Refusal:
+    """Return the refusal of an ask; the queue is the one whose guarantee counts for it."""
+    names = [name for name, _ in request.ask.ask_class.items]
+    return Refusal(
+        law=law,
+        queue=queue.path,
+        requested=request.ask.ask_class.resources,
+        settled={name: settled(queue, name) for name in names},
+        guaranteed={name: due for name in names if (due := guaranteed(queue, name))},
     )
 
-    looked_at: int
-    """Number of looks at nodes."""
 
-    def __init__(
-        self,
-        place: Place,
-        candidates: Candidates,
-        request: Request,
-        glance: int,
-        refused: Collection[Node],
-    ) -> None:
-        """Start for a pending ask. Plans for `refused` nodes are of no use."""
-        self._place = place
+def why_no_candidates(candidates: Candidates, entitled: Queue, wanted: Request) -> Refusal:
+    """Return the refusal of an ask that may trigger: the excluded allocations, and why."""
+    why = _Reasons(candidates)
+    for leaf in candidates.leaves():
+        giver = candidates.giver(leaf)
+        if isinstance(giver, Giver):
+            why.count(giver)
+        else:
+            why.out[giver] += 1
+            if giver is Out.HIGHER_FENCE:
+                # Whatever the priority inside is, the fence's counts.
+                why.note_priority(leaf, 0)
+    law = Law.NOT_ENOUGH if candidates.found else Law.NO_VICTIMS
+    plain = refusal(law, entitled, wanted)
+    return plain._replace(out=dict(why.out), spared=why.spared(), until=why.until())
+
+
+def _running(leaf: Queue) -> Iterator[Request]:
+    """Yield the running allocations of the leaf, in any order."""
+    for app in leaf.applications.values():
+        for request in app.booked():
+            if request.state in MAY_GO:
+                yield request
+
+
+class _Reasons:
+    """Counts why leaves and allocations are no candidates, and notes when that changes."""
+
+    __slots__ = ("_candidates", "_is_cut_off", "_least", "_left", "_times", "out")
+
+    def __init__(self, candidates: Candidates) -> None:
+        """Start empty."""
         self._candidates = candidates
-        self._request = request
-        self._wanted = request.ask.ask_class.items
-        self._glance = glance
-        self._refused = refused
-        self._seen: set[Node] = set()
-        # All nodes by their least number of victims, once that is needed.
-        self._ranked: OfSize | None = None
-        self.looked_at = 0
+        self._left = MOST_COUNTED
+        # True if an allocation that was not looked at may become old enough.
+        self._is_cut_off = False
+        self.out: Counter[Out] = Counter()
+        self._times: list[float] = []
+        self._least: dict[QueuePath, Comparison] = {}
 
-    def will_do(self) -> bool:
-        """True if one of the nodes will have room without victims."""
-        with_room = self._all_ranked().with_room()
-        return any(self.lacking(node) is not None for node in with_room)
+    def spared(self) -> tuple[Comparison, ...]:
+        """Lowest comparisons of spared candidates, by meeting queue, the lowest first."""
+        return tuple(sorted(self._least.values(), key=lambda one: -one.queue.count(".")))
 
-    def exist(self) -> bool:
-        """True if there is one at all."""
-        nodes = self._place.node_contents.nodes()
-        return any(self.lacking(node) is not None for node in nodes)
+    def note_priority(self, leaf: Queue, priority: int) -> None:
+        """An allocation of that priority is spared."""
+        found = self._candidates.compared(leaf, priority)
+        least = self._least.get(found.queue)
+        if least is None or found.other < least.other:
+            self._least[found.queue] = found
 
-    def are_kept(self) -> bool:
-        """True if a node with candidates is closed to the ask by a reservation alone."""
-        now, applications = self._candidates.now, self._place.applications
-        for reservation in self._place.reserved:
-            node = self._reserved_node(reservation)
-            if node is None or is_free_for(node, self._request, applications, now):
-                continue
-            self.looked_at += 1
-            if next(self._candidates.on_node_by_age(node), None) is not None:
-                return True
-        return False
+    def until(self) -> float | None:
+        """Time at which the first one counted becomes a candidate; now if others may any moment."""
+        first = min(self._times, default=None)
+        return self._candidates.now if first is None and self._is_cut_off else first
 
-    def _reserved_node(self, reservation: Reservation) -> Node | None:
-        """Its node, if that would be a place for the ask were it not reserved."""
-        if reservation.node_id is None:
-            return None
-        node = self._place.nodes[reservation.node_id]
-        if node in self._refused or not (node.schedulable and node.holds(self._wanted)):
-            return None
-        return None if node.results.get((self._request.ask.ask_class, False)) else node
-
-    def are_refused(self) -> bool:
-        """True if the RM has refused the nodes; silence is no refusal."""
-        if self._refused:
-            return True
-        if self.exist():
-            return False
-        now, applications = self._candidates.now, self._place.applications
-        return any(
-            _is_refused(node, self._request) and is_free_for(node, self._request, applications, now)
-            for node in self._place.node_contents.nodes()
-        )
-
-    def first(self) -> Iterator[tuple[int, Node, Vector]]:
-        """Yield the first few nodes by id, with the least number of victims of each.
-
-        Yield none if all nodes were compared already: then the best is known at once.
-        """
-        if self._ranked is not None:
-            return
-        node_contents = self._place.node_contents
-        hosts = 0
-        for node in node_contents.nodes():
-            if len(self._seen) >= self._glance or hosts >= self._glance * WALK:
-                return
-            self.looked_at += 1
-            if node.schedulable and node not in self._refused:
-                short = self._lacking(node)
-                if short is not None:
-                    hosts += 1
-                    fewest = node_contents.fewest(node, self._wanted, short, self._is_spared)
-                    if fewest is not None and self._may_do(fewest, node):
-                        yield fewest, node, short
-                        self._seen.add(node)
-
-    def others(self) -> Iterator[tuple[int, Node]]:
-        """The others, by the number of victims that they take at least, then by id."""
-        seen, ranked = self._seen, self._all_ranked()
-        self.looked_at += ranked.number()
-        for fewest, node in ranked.in_order():
-            self.looked_at += 1
-            if node not in seen and node not in self._refused and self._may_do(fewest, node):
-                yield fewest, node
-
-    @property
-    def are_many_new(self) -> bool:
-        """True if to go through the others takes numbers of many nodes that have changed."""
-        return self._all_ranked().due > MANY
-
-    def may_lack(self, most: Vector) -> bool:
-        """True if any node may lack so much of each type at most."""
-        least = self._all_ranked().least_lacking()
-        return least is not None and covers(most, least)
-
-    def lacking(self, node: Node) -> Vector | None:
-        """Room that the node lacks in addition to victims; None if it cannot host the ask."""
-        self.looked_at += 1
-        return self._lacking(node)
-
-    def _lacking(self, node: Node) -> Vector | None:
-        now = self._candidates.now
-        return room_lacking(node, self._request, self._place.applications, now)
-
-    def _all_ranked(self) -> OfSize:
-        if self._ranked is None:
-            self._ranked = self._place.victim_counts.of(self._wanted)
-            self.looked_at += self._ranked.refresh()
-        return self._ranked
-
-    def _is_spared(self, leaf: Queue) -> bool:
-        return keeps_all(leaf, self._wanted)
-
-    def _may_do(self, fewest: int, node: Node) -> bool:
-        """True if there is anything on the node that could go, if anything has to."""
-        return not fewest or self._candidates.any_on(node)
-
-
-def _is_refused(node: Node, request: Request) -> bool:
-    """True if the RM has refused the node to asks of the class."""
-    results, ask_class = node.results, request.ask.ask_class
-    said = (results.get((ask_class, allocate)) for allocate in (True, False))
-    return any(reason and reason is not NO_ANSWER for reason in said)
+    def count(self, giver: Giver) -> None:
+        """Count the allocations of a leaf that may give, as long as there are not too many."""
+        candidates = self._candidates
+        minimum = giver.leaf.settings.preemption_minimum_runtime
+        if self._left > 0:
+            for request in _running(giver.leaf):
+                self._left -= 1
+                judged = candidates.refusal(request, giver)
+                if judged is not None:
+                    self.out[judged] += 1
+                if judged is Out.HIGHER_PRIORITY:
+                    self.note_priority(giver.leaf, request.ask.priority)
+                if judged is Out.TOO_YOUNG:
+                    self._times.append(
+                        candidates.now + minimum - seconds_run(request, candidates.now)
+                    )
+                if self._left <= 0:
+                    break
+        self._is_cut_off |= self._left <= 0 and minimum > 0
+        until = candidates.next_loss_change(giver.leaf) if giver.may_lose else None
+        if until is not None:
+            self._times.append(until)

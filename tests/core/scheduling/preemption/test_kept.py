@@ -5,9 +5,8 @@ from random import Random
 import pytest
 
 from licorne_core.model.apps.requests import MAY_GO
-from licorne_core.scheduling.preemption import Law, PreemptionSearch, Refusal, refusing
-from licorne_core.scheduling.preemption.node_contents import Leaves
-from licorne_core.scheduling.preemption.ranks import age_of
+from licorne_core.scheduling.preemption import Law, PreemptionSearch, Refusal, search
+from licorne_core.scheduling.preemption.victims import Leaves, age_of
 from licorne_core.values.ids import NodeId
 from support.preemption.asking import ENDLESS
 from support.preemption.building import build
@@ -43,7 +42,7 @@ def test_an_old_search_finds_what_a_new_one_finds(part: range, glance: int) -> N
 @pytest.mark.worlds(one_in=4)
 def test_the_order_of_a_leaf_is_kept(part: range, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is booked, grows or ends: what may go stands there once, the youngest first."""
-    monkeypatch.setattr("licorne_core.scheduling.preemption.node_contents.MOST_ENDED", 2)
+    monkeypatch.setattr("licorne_core.scheduling.preemption.victims.MOST_ENDED", 2)
     went = 0
     for seed in part:
         built = build(Drawing(seed, 14).cluster())
@@ -76,7 +75,7 @@ def test_a_search_in_vain_costs_what_has_changed(
     nodes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B may lose one of the two that each node lacks: no node need be looked at to see that."""
-    monkeypatch.setattr(refusing, "MOST_COUNTED", 10)
+    monkeypatch.setattr(search, "MOST_COUNTED", 10)
     built = build(full(nodes, spare=1))
     app, request = built.request(f"{A}-w1")
     built.search.find(app, request, NOW, most=1)

@@ -10,7 +10,7 @@ from licorne_core.config.properties import QueueSettings
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.tree import QueueTree
-from licorne_core.scheduling.preemption.losses import Losses
+from licorne_core.scheduling.preemption.ledger import Losses
 from licorne_core.scheduling.preemption.quota_change import amount_of
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.ids import AllocationKey, NodeId

@@ -7,7 +7,7 @@ import pytest
 from licorne_core.messages.commands import PredicatePolicy
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.preemption.losses import Losses
+from licorne_core.scheduling.preemption.ledger import Losses
 from licorne_core.scheduling.preemption.quota_change import amount_of
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath

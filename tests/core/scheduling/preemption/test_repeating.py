@@ -3,7 +3,7 @@
 import pytest
 
 from licorne_core.messages.reasons import PreemptionCheck
-from licorne_core.scheduling.preemption import refusing
+from licorne_core.scheduling.preemption import search
 from licorne_core.values.ids import PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import START, Driver, released
@@ -65,7 +65,7 @@ def test_for_another_ask_of_the_group_a_search_is_made() -> None:
 
 def test_it_is_made_again_when_not_everybody_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody who was left out may become old enough at any moment."""
-    monkeypatch.setattr(refusing, "MOST_COUNTED", 0)
+    monkeypatch.setattr(search, "MOST_COUNTED", 0)
     driver = crowded("preemption.minimum.runtime: 100s")
     driver.do(asks(ask("poor", "p", policy="o", priority=5, memory=1)))
     assert released(driver.wait(99)) == []

@@ -1,0 +1,338 @@
+"""Candidates: possible victims of one ask (spec § 9.3, laws 3 and 5 to 7)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import merge
+from typing import Any, NamedTuple
+
+from licorne_core.config.properties import PreemptionPolicy, VictimOrder
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import MAY_GO, Request
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
+from licorne_core.scheduling.preemption.laws import (
+    Comparison,
+    Fence,
+    Out,
+    above_guarantee,
+    beside,
+    compared,
+    highest_priority,
+    is_over_guarantee,
+)
+from licorne_core.scheduling.preemption.ledger import UNIT, Losses, loss_of
+from licorne_core.scheduling.preemption.victim_index import Contents, VictimCounts
+from licorne_core.scheduling.preemption.victims import (
+    Age,
+    Allowance,
+    Candidate,
+    Cost,
+    Leaves,
+    Victim,
+    age_of,
+    costs_of,
+    kind_of,
+    seconds_run,
+)
+from licorne_core.values.ids import AppId, NodeId
+from licorne_core.values.reservations import Reservation
+from licorne_core.values.resources import Items
+
+
+class Place(NamedTuple):
+    """The parts of a partition that searches read, and their caches.
+
+    `reserved` has all reservations, whenever it is gone through.
+    """
+
+    nodes: dict[NodeId, Node]
+    applications: Mapping[AppId, Application]
+    losses: Losses
+    reserved: Iterable[Reservation]
+    contents: Contents
+    leaves: Leaves
+    victim_counts: VictimCounts
+
+
+class Giver(NamedTuple):
+    """A leaf with possible victims of the ask."""
+
+    leaf: Queue
+    priority: int | None
+    """The highest priority that victims may have; None for any."""
+    guarantees: tuple[Allowance, ...]
+    """Allowances of the guaranteeing queues from the leaf up to the meeting point."""
+    above: tuple[Mapping[str, int], ...]
+    """Amounts above guarantee of the same queues, regardless of what-if victims."""
+    losses: Allowance
+    """Amounts that the leaf may still lose in this hour, by type of its loss limit."""
+    may_lose: Mapping[str, int]
+    """The same amounts, regardless of what-if victims."""
+
+
+class Candidates:
+    """The candidates of one search, found lazily. Time is in unix seconds."""
+
+    __slots__ = (
+        "_allowances",
+        "_books",
+        "_by_cost",
+        "_fence",
+        "_givers",
+        "_leaf",
+        "_place",
+        "_protected",
+        "_some",
+        "_wanted",
+        "found",
+        "judged",
+        "names",
+        "now",
+    )
+
+    found: bool
+    """True if there was any candidate so far."""
+    judged: int
+    """Number of allocations and leaves looked at."""
+    now: float
+    """The time of the search."""
+    names: tuple[str, ...]
+    """The ask's types, in order."""
+
+    def __init__(
+        self, place: Place, leaf: Queue, protected: Queue, fence: Fence, wanted: Items, now: float
+    ) -> None:
+        """Search for an ask of the leaf; `protected` is the queue whose guarantee it claims."""
+        self._place = place
+        self._leaf = leaf
+        self._protected = protected
+        self._fence = fence
+        self._wanted = wanted
+        self.names = tuple([name for name, _ in wanted])
+        self.now = now
+        self._by_cost = leaf.settings.preemption_victim_order is VictimOrder.COST
+        self._givers: dict[Queue, Giver | Out] = {}
+        self._some: dict[tuple[tuple[AppId, int], ...], bool] = {}
+        self._books: dict[Queue, Mapping[str, int]] = {}
+        self._allowances: dict[Queue, Allowance] = {}
+        self.found = False
+        self.judged = 0
+
+    # Candidates
+
+    def on_node(self, node: Node) -> list[Candidate]:
+        """Candidates on a node, in rank order."""
+        found = list(self.on_node_by_age(node))
+        if self._by_cost:
+            found.sort(key=_rank)
+        return found
+
+    def regular_on(self, node: Node) -> Iterator[Candidate]:
+        """Yield the regular ones on a node, in rank order; by age it looks at no others."""
+        if self._by_cost:
+            return (one for one in self.on_node(node) if not one.kind)
+        return self.on_node_by_age(node, only_regular=True)
+
+    def on_node_by_age(self, node: Node, *, only_regular: bool = False) -> Iterator[Candidate]:
+        """Candidates on a node, in the order of age."""
+        if not self.any_on(node):
+            return
+        applications = self._place.applications
+        tenants = []
+        for allocation in node.allocations:
+            app = applications[allocation.ask.app_id]
+            request = app.requests[allocation.ask.key]
+            tenants.append((age_of(request), app, request))
+        tenants.sort(key=_age)
+        for age, app, request in tenants:
+            if only_regular and age[0]:
+                return
+            giver = self.giver(app.leaf)
+            if isinstance(giver, Giver):
+                candidate = self.judge(app, request, node, giver)
+                if isinstance(candidate, Candidate):
+                    yield candidate
+
+    def any_on(self, node: Node) -> bool:
+        """True if anything on the node may go, as far as its leaf and its priority tell."""
+        apps = self._place.contents.on(node).apps
+        known = self._some.get(apps)
+        if known is None:
+            known = self._some[apps] = any(self._may_give(*lowest) for lowest in apps)
+        return known
+
+    def _may_give(self, app_id: AppId, priority: int) -> bool:
+        giver = self.giver(self._place.applications[app_id].leaf)
+        if not isinstance(giver, Giver):
+            return False
+        return giver.priority is None or priority <= giver.priority
+
+    def in_order(self) -> Iterator[Candidate]:
+        """All of them, in rank order."""
+        if self._by_cost:
+            candidates = [one for giver in self.givers() for one in self.of(giver)]
+            return iter(sorted(candidates, key=_rank))
+        return merge(*[self.of(giver) for giver in self.givers()], key=_rank)
+
+    def of(self, giver: Giver) -> Iterator[Candidate]:
+        """Candidates of a leaf, in the order of age."""
+        place = self._place
+        for running in place.leaves.of(giver.leaf).order:
+            if running.may_go:
+                request, node = running.request, place.nodes[running.allocation.node_id]
+                app = place.applications[request.ask.app_id]
+                judged = self.judge(app, request, node, giver)
+                if isinstance(judged, Candidate):
+                    yield judged
+
+    def largest(self, giver: Giver, name: str) -> int:
+        """The largest amount of a type that one allocation of the leaf has."""
+        return self._place.leaves.of(giver.leaf).largest.get(name, 0)
+
+    def judge(
+        self, app: Application, request: Request, node: Node, giver: Giver
+    ) -> Candidate | Out:
+        """Return the candidate of an allocation of the leaf, or the reason against it."""
+        out = self.refusal(request, giver)
+        if out is not None:
+            return out
+        ask_class = request.ask.ask_class
+        sizes = ask_class.resources
+        gives = tuple([sizes.get(name, 0) for name in self.names])
+        lost: Items = ()
+        rank: Age | Cost = age_of(request)
+        if giver.may_lose or self._by_cost:
+            run = seconds_run(request, self.now)
+            lost = _loss(ask_class.items, run, giver)
+            if self._by_cost:
+                rank = costs_of(request, run)
+        charges = _charges(ask_class.items, lost, giver)
+        return Candidate(Victim(app, request, node), kind_of(request), rank, gives, charges)
+
+    def refusal(self, request: Request, giver: Giver) -> Out | None:
+        """Reason that an allocation of the leaf may not be a victim; None if it may."""
+        self.judged += 1
+        if request.state not in MAY_GO:
+            return Out.NOT_RUNNING
+        ask = request.ask
+        ask_class = ask.ask_class
+        if ask_class.required_node is not None:
+            return Out.REQUIRED_NODE
+        sizes = ask_class.resources
+        if max([sizes.get(name, 0) for name in self.names]) <= 0:
+            return Out.OTHER_TYPES
+        if giver.priority is not None and ask.priority > giver.priority:
+            return Out.HIGHER_PRIORITY
+        minimum = giver.leaf.settings.preemption_minimum_runtime
+        if minimum or giver.may_lose:
+            run = seconds_run(request, self.now)
+            if run < minimum:
+                return Out.TOO_YOUNG
+            lost = _loss(ask_class.items, run, giver)
+            if any(amount > giver.may_lose[name] for name, amount in lost):
+                return Out.LOSS_LIMIT
+        self.found = True
+        return None
+
+    # Leaves
+
+    def givers(self) -> Iterator[Giver]:
+        """The leaves that may give, in the order of their paths."""
+        for leaf in self.leaves():
+            giver = self.giver(leaf)
+            if isinstance(giver, Giver):
+                yield giver
+
+    def any_giver(self) -> bool:
+        """True if any leaf may give; if none may, no node need be looked at."""
+        return next(self.givers(), None) is not None
+
+    def leaves(self) -> Iterator[Queue]:
+        """All leaves of the fence."""
+        waiting = [self._fence.root]
+        while waiting:
+            queue = waiting.pop()
+            if queue.is_leaf:
+                yield queue
+            else:
+                below = queue.children
+                waiting += [below[name] for name in sorted(below, reverse=True)]
+
+    def giver(self, leaf: Queue) -> Giver | Out:
+        """Return the bounds on victims of the leaf, or the reason that it has none."""
+        known = self._givers.get(leaf)
+        if known is None:
+            known = self._givers[leaf] = self._judge_leaf(leaf)
+        return known
+
+    def compared(self, leaf: Queue, priority: int) -> Comparison:
+        """Compare the ask to an allocation of a leaf inside the fence (law 6)."""
+        apart = beside(leaf, self._fence)
+        assert apart, f"{leaf!r} is inside the fence, and not the ask's"
+        return compared(apart, self._fence, priority)
+
+    def next_loss_change(self, leaf: Queue) -> float | None:
+        """Time at which the oldest loss of the leaf stops to count; None if nothing counts."""
+        return self._place.losses.next_change(leaf.path, self.now)
+
+    def _judge_leaf(self, leaf: Queue) -> Giver | Out:
+        self.judged += 1
+        if leaf is self._leaf or self._protected in leaf.lineage:
+            return Out.OWN_QUEUE
+        apart = beside(leaf, self._fence)
+        if apart is None:
+            return Out.OUTSIDE_FENCE
+        if leaf.settings.preemption is PreemptionPolicy.DISABLED:
+            return Out.DISABLED_POLICY
+        priority = highest_priority(apart, self._fence)
+        if isinstance(priority, Out):
+            return priority
+        above = tuple([self._above(queue) for queue in apart if queue.guaranteed])
+        if not is_over_guarantee(above, self._wanted):
+            return Out.BELOW_GUARANTEE
+        guarantees = tuple([self._allowances[queue] for queue in apart if queue.guaranteed])
+        may_lose = self._may_lose(leaf)
+        return Giver(leaf, priority, guarantees, above, dict(may_lose), may_lose)
+
+    def _above(self, queue: Queue) -> Mapping[str, int]:
+        """Amounts of the queue above its guarantee, regardless of what-if victims."""
+        known = self._books.get(queue)
+        if known is None:
+            known = self._books[queue] = above_guarantee(queue)
+            self._allowances[queue] = dict(known)
+        return known
+
+    def _may_lose(self, leaf: Queue) -> Allowance:
+        limit = leaf.settings.preemption_loss_limit
+        if not limit:
+            return {}
+        lost = self._place.losses.lost(leaf.path, self.now)
+        return {name: amount * UNIT - lost.get(name, 0) for name, amount in limit}
+
+
+def _age(tenant: tuple[Age, Application, Request]) -> Age:
+    return tenant[0]
+
+
+def _rank(candidate: Candidate) -> Any:
+    return candidate.rank
+
+
+def _loss(items: Items, run: float, giver: Giver) -> Items:
+    """Loss of the leaf, of the types that its limit names, zeros included."""
+    if not giver.may_lose:
+        return ()
+    lost = dict(loss_of(items, run))
+    return tuple([(name, lost.get(name, 0)) for name in giver.may_lose])
+
+
+def _charges(items: Items, lost: Items, giver: Giver) -> tuple[tuple[Allowance, str, int], ...]:
+    """Charges of a victim by allowance; an allowance that it does not touch is left out."""
+    charges = [
+        (allowance, name, amount)
+        for allowance in giver.guarantees
+        for name, amount in items
+        if name in allowance
+    ]
+    if lost:
+        charges += [(giver.losses, name, amount) for name, amount in lost]
+    return tuple(charges)
