@@ -14,7 +14,7 @@ Rankings and heaps
 * Nodes stand in heaps by score (`node_heap.py`, `heaps.py` and `candidates.py` in `node_search/`). The
   node order says which scores a change of one node voids (`model/nodes/sorting.py`); the node index
   derives those.
-* For each resource type, an amount that no open node exceeds (`node_search/greatest.py`).
+* For each resource type, an amount that no open node exceeds (`Greatest` in `node_search/node_heap.py`).
 
 The pass (`cycle.py`) goes down from root: first queue, first application, first group. It makes the
 checks of `checks.py` and asks the node index for a node. The first ask that passes all is served.

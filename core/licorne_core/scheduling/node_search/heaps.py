@@ -1,7 +1,7 @@
 """Heaps of nodes, kept in order without sorting (spec § 7.6).
 
 One heap holds all open nodes. A supply that fits on none of the first few of them gets a heap of
-its own, unless it wants more of a resource type than any node has (`greatest.py`). Changes of
+its own, unless it wants more of a resource type than any node has (`Greatest`). Changes of
 nodes are written to a log, and a heap reads on in the log when it is asked: a node that became
 better or roomier enters again, one that became worse or full is dealt with when it comes to the
 top. So a decision costs about log(nodes), and a class that fits nowhere costs nothing until a node
@@ -14,14 +14,14 @@ few heaps are filled at a time.
 The number of heaps is bounded, and so is that of their entries (`heap_room.py`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
+from itertools import islice
 
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.node_search.greatest import Greatest
 from licorne_core.scheduling.node_search.heap_room import HeapRoom
-from licorne_core.scheduling.node_search.node_heap import Entry, NodeHeap
+from licorne_core.scheduling.node_search.node_heap import Entry, Greatest, NodeHeap
 from licorne_core.scheduling.waiting.supply import ReservableSupply, Supply, SupplyHeap
 from licorne_core.values.runs import parts_of
 
@@ -30,6 +30,10 @@ LOG_SLACK = 256
 
 PROBES = 8
 """Nodes of the heap of all that are tried before a supply gets a heap of its own."""
+
+
+PART = 8
+"""Nodes that count as much as a queue does (`partitions/jobs.py`)."""
 
 
 class StillLooking(Exception):
@@ -240,3 +244,10 @@ class NodeHeaps:
         self._everything.read = 0
         self._log.clear()
         self._room.check(None)
+
+
+def parts_of(nodes: Iterable[Node]) -> Iterator[list[Node]]:
+    """The nodes in order, `PART` at a time. None may come or go meanwhile."""
+    rest = iter(nodes)
+    while part := list(islice(rest, PART)):
+        yield part

@@ -13,8 +13,7 @@ from operator import attrgetter
 from typing import Any, ClassVar
 
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.node_search.greatest import Greatest
-from licorne_core.scheduling.node_search.node_heap import Entry, NodeHeap, entry_of
+from licorne_core.scheduling.node_search.node_heap import Entry, Greatest, NodeHeap, entry_of
 from licorne_core.scheduling.waiting.blockers import Blocker, Pool, Shortage
 from licorne_core.scheduling.waiting.waiting_line import Amounts
 from licorne_core.values.asks import AskClass, Shape
