@@ -18,7 +18,7 @@ from licorne_core.messages.effects import (
 )
 from licorne_core.messages.options import Options
 from licorne_core.model.placement.chain import Placer
-from licorne_core.model.queues.reload import check_reload
+from licorne_core.model.queues.tree import check_reload
 from licorne_core.partitions.jobs import CommandJob
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.values.errors import ConfigError, Problem

@@ -1,7 +1,7 @@
 """Values that all floors use: amounts, names, identities, timers, and ordered collections.
 
 In: texts and numbers of configurations and requests. Out: checked, immutable values, and small data
-structures that know nothing of a cluster (`ranking.py`, `recent.py`, `timers.py`). Caller: every
+structures that know nothing of a cluster (`ranking.py`, `timers.py`). Caller: every
 module. Imports nothing of the core but its own modules.
 
 Begin with `resources.py` (amounts, saturating at int64), `ids.py`, `asks.py` and `ranking.py`.

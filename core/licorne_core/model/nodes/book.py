@@ -1,10 +1,9 @@
 """The nodes of one partition and their sum."""
 
 from licorne_core.config.schema import NodeSortPolicy
-from licorne_core.model.nodes.node import Node
+from licorne_core.model.nodes.node import Node, Recent
 from licorne_core.model.nodes.sorting import NodeOrder, node_order
 from licorne_core.values.ids import NodeId
-from licorne_core.values.recent import Recent
 from licorne_core.values.resources import Resources, add, subtract, without_zeros
 from licorne_core.values.rm_caps import Holdings
 

@@ -1,13 +1,15 @@
-"""One node: capacity, contents, and available amounts (spec § 7)."""
+"""One node: capacity, contents, and available amounts (spec § 7); and the log of changed nodes."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
 
 from licorne_core.values.asks import Allocation, AskClass, Shape
 from licorne_core.values.ids import AllocationKey, AppId, NodeId
 from licorne_core.values.reservations import Reservation
 from licorne_core.values.resources import Items, Resources, charge, refund
 from licorne_core.values.rm_caps import footprint_of
+
+T = TypeVar("T", bound=Hashable)
 
 NO_ANSWER = "no answer in time"
 """Stands for a result that the RM never gave: the node is passed over for a while."""
@@ -252,3 +254,46 @@ def _first_short(amounts: Mapping[str, int], items: Items) -> str | None:
         if amounts.get(name, 0) < value:
             return name
     return None
+
+
+class Recent(Generic[T]):
+    """Things in the order of their last changes, as a log for any number of readers.
+
+    A reader keeps the `count` up to which it has read. A thing with several changes is read once,
+    so the log is never longer than there are things, and no reader has to be waited for.
+    """
+
+    __slots__ = ("_last", "count")
+
+    count: int
+    """Number of changes noted so far."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.count = 0
+        self._last: dict[T, int] = {}
+
+    def note(self, thing: T) -> None:
+        """The thing has changed just now."""
+        self.count += 1
+        self._last.pop(thing, None)
+        self._last[thing] = self.count
+
+    def number(self, thing: T) -> int:
+        """Number of the thing's last change; 0 if it has not changed."""
+        return self._last.get(thing, 0)
+
+    def forget(self, thing: T) -> None:
+        """The thing is gone: no reader hears of it any more."""
+        self._last.pop(thing, None)
+
+    def clear(self) -> None:
+        """All things are gone."""
+        self._last.clear()
+
+    def since(self, count: int) -> Iterator[T]:
+        """Yield the things changed since that count, the latest first."""
+        for thing, number in reversed(self._last.items()):
+            if number <= count:
+                return
+            yield thing

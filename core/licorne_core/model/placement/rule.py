@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from licorne_core.config.schema import FilterConfig, PlacementRuleConfig
 from licorne_core.messages.commands import NewApplication
-from licorne_core.model.placement.filters import admits
 from licorne_core.model.queues.tree import QueueTree, check_extent
 from licorne_core.values.errors import ConfigError, Problem, Refusal, Rejected, shown
+from licorne_core.values.identity import UserGroup
 from licorne_core.values.ids import QueuePath
 from licorne_core.values.names import INVALID_QUEUE_NAME, ROOT, found, is_queue_name
 from licorne_core.values.rule_kinds import RULES, Part, unknown_rule
@@ -120,3 +120,15 @@ def _illegal(names: str) -> str:
     wrong = next(name for name in names.split(".") if not is_queue_name(name))
     where = "" if wrong == names else f" in '{shown(names)}'"
     return f"{INVALID_QUEUE_NAME}, {found(wrong)}{where}"
+
+
+def admits(only_for: FilterConfig, who: UserGroup) -> bool:
+    """True if a rule with this filter is for this user. Listed users pass; with deny, others do.
+
+    Empty lists admit all users, or with deny none. Lists of nothing but illegal names are not
+    empty: they match no user, so they admit none, or with deny all (spec § 14, row 3.9).
+    """
+    if not (only_for.users or only_for.groups):
+        return only_for.allow
+    listed = only_for.users.contain(who.user) or any(map(only_for.groups.contain, who.groups))
+    return listed is only_for.allow

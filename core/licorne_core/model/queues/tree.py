@@ -10,7 +10,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.quota import derive_denominators
 from licorne_core.model.queues.states import QueueState
 from licorne_core.model.queues.template import apply_template, configure
-from licorne_core.values.errors import Refusal, Rejected
+from licorne_core.values.errors import Problem, Refusal, Rejected
 from licorne_core.values.identity import UserGroup
 from licorne_core.values.ids import QueuePath
 from licorne_core.values.names import ROOT
@@ -287,3 +287,31 @@ def stop(tree: QueueTree) -> None:
     """Stop all queues, as their partition is being removed (spec § 2.7.5)."""
     for queue in tree.all():
         queue.state = QueueState.STOPPED
+
+
+def check_reload(tree: QueueTree, root: QueueConfig) -> list[Problem]:
+    """The problems that make a reload impossible (spec § 2.7.4); nothing is changed.
+
+    A leaf cannot become a parent as long as applications are in it. Every partition has to be
+    checked before the first is reloaded, so that an update is done whole or not at all.
+    """
+    problems = []
+    waiting = [(root, tree.root)]
+    while waiting:
+        config, queue = waiting.pop()
+        if queue.applications and (config.parent or config.queues):
+            problems.append(_cannot_become_parent(queue, config))
+        for child in reversed(config.queues):
+            known = queue.children.get(child.name)
+            if known is not None:
+                waiting.append((child, known))
+    return problems
+
+
+def _cannot_become_parent(queue: Queue, config: QueueConfig) -> Problem:
+    return Problem(
+        message=f"queue {queue.path} has applications and cannot become a parent",
+        path=config.place.path,
+        line=config.place.line,
+        column=config.place.column,
+    )

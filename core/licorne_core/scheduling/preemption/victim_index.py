@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from licorne_core.model.apps.application import Application
-from licorne_core.model.nodes.node import Node
+from licorne_core.model.nodes.node import Node, Recent
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.preemption.laws import keeps_all
 from licorne_core.scheduling.preemption.victims import Vector
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AppId, NodeId
-from licorne_core.values.recent import Recent
 from licorne_core.values.resources import Items
 
 

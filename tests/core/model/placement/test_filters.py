@@ -4,7 +4,7 @@ import pytest
 
 from licorne_core.config.name_list import name_list
 from licorne_core.config.schema import FilterConfig
-from licorne_core.model.placement import filters
+from licorne_core.model.placement import rule as rules
 from licorne_core.values.identity import UserGroup
 from licorne_core.values.names import is_group_name, is_user_name
 from support.core.trees import partition_config
@@ -16,7 +16,7 @@ def admits(
     """Whether a user, groups following, passes these lists as an allow and as a deny filter."""
     user = UserGroup(who[0], who[1:])
     allow, deny = (
-        filters.admits(
+        rules.admits(
             FilterConfig(
                 allow=kind,
                 users=name_list(users, is_user_name),
@@ -117,5 +117,5 @@ def test_deny_in_any_case(spelling: str) -> None:
     )
     (rule,) = config.placement_rules
     assert rule.filter is not None
-    assert not filters.admits(rule.filter, UserGroup("ann"))
-    assert filters.admits(rule.filter, UserGroup("bob"))
+    assert not rules.admits(rule.filter, UserGroup("ann"))
+    assert rules.admits(rule.filter, UserGroup("bob"))

@@ -2,8 +2,7 @@
 
 import pytest
 
-from licorne_core.model.queues.reload import check_reload
-from licorne_core.model.queues.tree import QueueTree, stop
+from licorne_core.model.queues.tree import QueueTree, check_reload, stop
 from licorne_core.values.ids import QueuePath
 from support.core.trees import (
     ANN,

@@ -5,9 +5,8 @@ from hypothesis import strategies as st
 
 from licorne_core.config.schema import QueueConfig, TemplateConfig
 from licorne_core.model.queues.queue import Queue
-from licorne_core.model.queues.reload import check_reload
 from licorne_core.model.queues.states import QueueState
-from licorne_core.model.queues.tree import QueueTree
+from licorne_core.model.queues.tree import QueueTree, check_reload
 from licorne_core.values.acl import Acl
 from licorne_core.values.errors import Rejected
 from licorne_core.values.identity import UserGroup

@@ -5,9 +5,8 @@ from hypothesis import strategies as st
 
 from licorne_core.config.schema import NodeSortPolicy
 from licorne_core.model.nodes.book import NodeBook
-from licorne_core.model.nodes.node import Node
+from licorne_core.model.nodes.node import Node, Recent
 from licorne_core.values.ids import NodeId
-from licorne_core.values.recent import Recent
 
 changes = st.lists(st.tuples(st.sampled_from(["note", "note", "forget"]), st.integers(0, 4)))
 
