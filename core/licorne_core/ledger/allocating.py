@@ -15,7 +15,7 @@ from licorne_core.model.books import book, book_as_real, book_preempting, unbook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.cycle import Candidate
-from licorne_core.scheduling.node_search.ground import Ground
+from licorne_core.scheduling.listeners import Listeners
 from licorne_core.scheduling.predicates.results import forget_results, note_known_change
 from licorne_core.scheduling.reservations.reserving import Reservations, note_allocating
 from licorne_core.values.asks import Allocation, Ask
@@ -41,14 +41,14 @@ class Allocations:
 
     def __init__(
         self,
-        ground: Ground,
+        listeners: Listeners,
         asks: PendingAsks,
         placeholders: Placeholders,
         reservations: Reservations,
         counters: Counters,
     ) -> None:
         """Start empty."""
-        self._nodes, _, self._changes, self._wakeups = ground
+        self._nodes, _, self._changes, self._wakeups = listeners
         self._asks = asks
         self._placeholders = placeholders
         self._reservations = reservations

@@ -13,7 +13,7 @@ from licorne_core.model.apps.gang_rules import PAIRS, Count, PairEvent, PairStep
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
 from licorne_core.model.books import book_on_node, unbook_on_node
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.node_search.ground import Ground
+from licorne_core.scheduling.listeners import Listeners
 from licorne_core.scheduling.predicates.results import forget_results, note_known_change
 from licorne_core.scheduling.replacing import Replacement
 from licorne_core.scheduling.reservations.reserving import Reservations
@@ -38,14 +38,14 @@ class Pairs:
 
     def __init__(
         self,
-        ground: Ground,
+        listeners: Listeners,
         asks: PendingAsks,
         placeholders: Placeholders,
         reservations: Reservations,
         allocations: Allocations,
     ) -> None:
         """Start empty."""
-        self._nodes, _, self._changes, self._wakeups = ground
+        self._nodes, _, self._changes, self._wakeups = listeners
         self._asks = asks
         self._placeholders = placeholders
         self._reservations = reservations

@@ -7,7 +7,7 @@ from licorne_core.model.apps.requests import Request, RequestEvent, Setback
 from licorne_core.model.books import book_demand, unbook_demand
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.escalation import Escalation
-from licorne_core.scheduling.node_search.ground import Ground
+from licorne_core.scheduling.listeners import Listeners
 from licorne_core.scheduling.order import settle_priority
 from licorne_core.scheduling.reservations.reserving import Reservations
 from licorne_core.values.asks import Ask
@@ -27,13 +27,13 @@ class PendingAsks:
 
     def __init__(
         self,
-        ground: Ground,
+        listeners: Listeners,
         placeholders: Placeholders,
         escalation: Escalation,
         reservations: Reservations,
     ) -> None:
         """Book in one partition."""
-        _, self._index, self._changes, self._wakeups = ground
+        _, self._index, self._changes, self._wakeups = listeners
         self._placeholders = placeholders
         self._escalation = escalation
         self._reservations = reservations

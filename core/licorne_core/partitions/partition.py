@@ -22,8 +22,8 @@ from licorne_core.partitions.jobs import Job
 from licorne_core.scheduling.checks import CheckContext
 from licorne_core.scheduling.cycle import Cycle
 from licorne_core.scheduling.escalation import Escalation
+from licorne_core.scheduling.listeners import Listeners
 from licorne_core.scheduling.node_search.candidates import NodeIndex
-from licorne_core.scheduling.node_search.ground import Ground
 from licorne_core.scheduling.predicates.checks import PredicateChecks
 from licorne_core.scheduling.predicates.open_calls import OpenCalls
 from licorne_core.scheduling.predicates.results import PredicateResults
@@ -88,18 +88,20 @@ class Partition:
         self.wakeups = Wakeups(self.index, self.nodes)
         self.changes = Changes(self.tree, self.index, self.wakeups)
         self.escalation = Escalation(self.wakeups.waiting, self.timers)
-        ground = Ground(self.nodes, self.index, self.changes, self.wakeups)
+        listeners = Listeners(self.nodes, self.index, self.changes, self.wakeups)
         self.reservations = Reservations(
-            ground, self.escalation, self.timers, self.journal, self.counters
+            listeners, self.escalation, self.timers, self.journal, self.counters
         )
         self.calls = OpenCalls(name, rm, self.timers)
         """The questions to the RM that are open."""
         self.predicates = PredicateChecks(name, rm, self.index, self.calls)
         self.results = PredicateResults(self.index, self.timers)
         keeping = Placeholders(self.wakeups, self.counters)
-        self.asks = PendingAsks(ground, keeping, self.escalation, self.reservations)
-        self.allocations = Allocations(ground, self.asks, keeping, self.reservations, self.counters)
-        self.pairs = Pairs(ground, self.asks, keeping, self.reservations, self.allocations)
+        self.asks = PendingAsks(listeners, keeping, self.escalation, self.reservations)
+        self.allocations = Allocations(
+            listeners, self.asks, keeping, self.reservations, self.counters
+        )
+        self.pairs = Pairs(listeners, self.asks, keeping, self.reservations, self.allocations)
         self.cluster = Cluster(self.tree, self.nodes, self.index, self.wakeups, self.reservations)
         self.losses, self.ledger = Losses(), Ledger()
         """The latter has records of preempted allocations, with beneficiary and reason."""

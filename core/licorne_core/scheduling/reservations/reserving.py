@@ -9,7 +9,7 @@ from licorne_core.model.apps.requests import ASSUMED, Request
 from licorne_core.model.apps.states import AppState
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.escalation import Escalation
-from licorne_core.scheduling.node_search.ground import Ground
+from licorne_core.scheduling.listeners import Listeners
 from licorne_core.scheduling.reservations.promises import Promise, Promises
 from licorne_core.scheduling.reservations.reserved import Holder
 from licorne_core.scheduling.reservations.review import REVIEW_TIME, ToGiveUp
@@ -44,7 +44,7 @@ class Reservations:
 
     def __init__(
         self,
-        ground: Ground,
+        listeners: Listeners,
         escalation: Escalation,
         timers: Timers[Timer],
         journal: Journal,
@@ -53,10 +53,10 @@ class Reservations:
         """Start empty."""
         self._counters = counters
         self._escalation = escalation
-        self._nodes = ground.nodes
+        self._nodes = listeners.nodes
         self._journal = journal
-        self._changes = ground.changes
-        self._wakeups = ground.wakeups
+        self._changes = listeners.changes
+        self._wakeups = listeners.wakeups
         self._timers = timers
         self._yielded: dict[Node, None] = {}
         self.promises = Promises()

@@ -1,4 +1,4 @@
-"""Shared parts of all modules that change the books."""
+"""Listeners to changes of the books, for every module that changes them."""
 
 from typing import NamedTuple
 
@@ -8,8 +8,8 @@ from licorne_core.scheduling.waiting.changes import Changes
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 
 
-class Ground(NamedTuple):
-    """The nodes of one partition, and the listeners to changes."""
+class Listeners(NamedTuple):
+    """The nodes of one partition with the log of their changes, the index of nodes, keys and wakeups."""
 
     nodes: NodeBook
     node_index: NodeIndex
