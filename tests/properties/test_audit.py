@@ -1,4 +1,4 @@
-"""The checks of a running core find nothing in a sound one, whatever goes on in between."""
+"""The recount of a running core finds nothing in a sound one, whatever goes on in between."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -8,7 +8,7 @@ import pytest
 from licorne_core.messages.commands import Command
 from licorne_core.messages.effects import Effect
 from licorne_core.partitions.partition import Partition
-from licorne_core.views.audit.steps import Concern, Finding, audit
+from licorne_core.views.audit.recount import Concern, Finding, audit
 from support.core.driver import Driver
 from support.worlds import World
 from support.worlds.playing import play_watched
@@ -25,14 +25,13 @@ def _is_doubt(finding: Finding | None) -> bool:
 @pytest.mark.row(165)
 @pytest.mark.worlds(first=9_000_000, one_in=20)
 def test_sound_books_are_never_suspected(part: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An audit that goes on while commands come, and one in between, finds nothing."""
+    """A recount that goes on while commands come finds nothing; the driver makes whole ones."""
     send = Driver.send
     under_way: dict[Partition, Iterator[Finding | None]] = {}
 
     def audited(driver: Driver, command: Command) -> list[Effect]:
         effects = send(driver, command)
         for partition in driver.scheduler.partitions.values():
-            assert [finding for finding in audit(partition) if _is_doubt(finding)] == []
             steps = under_way.setdefault(partition, audit(partition))
             found = list(islice(steps, STEPS))
             assert not any(map(_is_doubt, found))

@@ -24,7 +24,7 @@ from licorne_core.views.applications import (
     find_application,
     reservations_of,
 )
-from licorne_core.views.audit.steps import Finding, audit
+from licorne_core.views.audit.recount import Finding, audit
 from licorne_core.views.census import Standing, census, standing, waiting_by_code
 from licorne_core.views.explain import explain, explain_preempted
 from licorne_core.views.in_order import InOrder

@@ -10,7 +10,7 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
 from licorne_core.views import Concern, Finding
-from licorne_core.views.audit.sums import sums_of_queue
+from licorne_core.views.audit.recount import recount_queue
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload
 from support.core.driver import Driver
 
@@ -69,6 +69,30 @@ def wrong_usage(partition: Partition) -> None:
 
 def wrong_node(partition: Partition) -> None:
     partition.nodes.by_id[NodeId("n0")].available["vcore"] = 3
+
+
+def wrong_occupied(partition: Partition) -> None:
+    partition.nodes.by_id[NodeId("n1")].occupied["vcore"] = 6
+
+
+def wrong_victims(partition: Partition) -> None:
+    partition.nodes.by_id[NodeId("n0")].preempting["vcore"] = 1
+
+
+def wrong_tally(partition: Partition) -> None:
+    partition.tally.states["Running"] = 2
+
+
+def wrong_numbers(partition: Partition) -> None:
+    partition.applications[AppId("one")].pending_count = 2
+
+
+def wrong_running(partition: Partition) -> None:
+    partition.tree.root.running_applications = 2
+
+
+def wrong_started(partition: Partition) -> None:
+    partition.limits.users["ann"][QueuePath("root.a")].applications.clear()
 
 
 def unknown_reservation(partition: Partition) -> None:
@@ -147,6 +171,12 @@ def member_of_the_past(partition: Partition) -> None:
         (wrong_total, Concern.PARTITION_SUM, "partition [rm1]default: capacity"),
         (wrong_usage, Concern.PARTITION_SUM, "partition [rm1]default: allocated"),
         (wrong_node, Concern.NODE_SUM, "node n0: allocated"),
+        (wrong_occupied, Concern.NODE_SUM, "node n1: occupied"),
+        (wrong_victims, Concern.NODE_SUM, "node n0: preempting"),
+        (wrong_tally, Concern.PARTITION_SUM, "partition [rm1]default: applications"),
+        (wrong_numbers, Concern.APPLICATION_SUM, "application one: numbers"),
+        (wrong_running, Concern.QUEUE_SUM, "queue root: numbers"),
+        (wrong_started, Concern.USER_SUM, "user ann in root.a: numbers"),
         (unknown_reservation, Concern.RESERVATION, "node n1 is reserved for waits of application"),
         (orphan_on_node, Concern.ORPHAN_ON_NODE, "node n0 has runs of application one"),
         (orphan_in_application, Concern.ORPHAN_IN_APPLICATION, "application one has runs on node"),
@@ -186,20 +216,20 @@ def test_what_many_have_is_added_up_while_it_changes(
     monkeypatch: pytest.MonkeyPatch, begins: int
 ) -> None:
     """A sum that takes several steps is no fault for what came in between, and finds what stays."""
-    monkeypatch.setattr("licorne_core.views.audit.sums.STEP_MEMBERS", 2)
+    monkeypatch.setattr("licorne_core.views.audit.recount.STEP", 2)
     driver, partition = world()
     driver.do(*(apps(app(f"app-{n}", "root.a")) for n in range(7)))
     driver.do(asks(*(ask(f"app-{n}", "k", vcore=1) for n in range(7))))
     leaf = partition.tree.get(QueuePath("root.a"))
     assert leaf is not None
-    steps = sums_of_queue(leaf)
+    steps = recount_queue(leaf)
     for _ in range(begins):
         assert next(steps) is None
     # Of those that were counted, and of those that were not.
     driver.do(asks(ask("app-0", "more", vcore=1), ask("app-6", "more", vcore=1)))
     assert [doubt for doubt in steps if doubt is not None] == []
     leaf.pending["vcore"] += 5
-    found = [doubt.text for doubt in sums_of_queue(leaf) if doubt is not None]
+    found = [doubt.text for doubt in recount_queue(leaf) if doubt is not None]
     assert len(found) == 1
     assert found[0].startswith("queue root.a: pending ")
 

@@ -103,10 +103,50 @@ TRANSITIONS: dict[tuple[RequestState, RequestEvent], RequestState] = {
 PENDING: Final = RequestState.PENDING
 ASSUMED: Final = RequestState.ASSUMED
 
+
+class Account(StrEnum):
+    """Running totals in which a request counts, with its amounts or as one more."""
+
+    LISTED = "listed"
+    """Requests of its application and partition, and asks that its RM holds."""
+    PENDING = "pending"
+    """Pending amounts and asks of its application, and of the queues from its leaf up to root."""
+    ALLOCATED = "allocated"
+    """Allocated amounts of its queues, user, group and application, and the allocations of that."""
+    ON_NODE = "on node"
+    """Amounts in use on the node of its allocation, if it has one."""
+    ASSUMED = "assumed"
+    """Asks of its application that are booked while the RM is asked about their nodes."""
+    ASKED = "asked"
+    """Asks of its group and on its node about which the RM is asked."""
+    KNOWN = "known"
+    """Allocations that the RM knows, in the partition; placeholders among them, in the application."""
+    LINKED = "linked"
+    """Requests on its node whose placeholders on other nodes are not gone."""
+    PREEMPTING = "preempting"
+    """Amounts of victims on its node, in its queues, and of its user and group."""
+
+
+_A = Account
+
+ACCOUNTS: dict[RequestState, tuple[Account, ...]] = {
+    _S.PENDING: (_A.LISTED, _A.PENDING),
+    _S.ASSUMED: (_A.LISTED, _A.ON_NODE, _A.ALLOCATED, _A.ASSUMED, _A.ASKED),
+    _S.ALLOCATED: (_A.LISTED, _A.ON_NODE, _A.ALLOCATED, _A.KNOWN),
+    _S.PLACEHOLDER: (_A.LISTED, _A.ON_NODE, _A.ALLOCATED, _A.KNOWN),
+    _S.RELEASING: (_A.LISTED, _A.ON_NODE, _A.ALLOCATED, _A.KNOWN),
+    # The placeholder counts in the queues, and on its node if the real one goes there as well.
+    _S.MATCHED: (_A.LISTED, _A.ON_NODE, _A.ASKED),
+    _S.LINKED: (_A.LISTED, _A.ON_NODE, _A.LINKED),
+    _S.PREEMPTING: (_A.LISTED, _A.ON_NODE, _A.ALLOCATED, _A.KNOWN, _A.PREEMPTING),
+    _S.RELEASED: (),
+}
+"""Accounts in which a request counts, by its state; `views/audit/recount.py` sums the table."""
+
 TO_REPLACE = frozenset({RequestState.MATCHED, RequestState.LINKED})
 """States of a real request that waits for the end of its placeholder."""
 
-BOOKED = frozenset(RequestState) - TO_REPLACE - {RequestState.PENDING, RequestState.RELEASED}
+BOOKED = frozenset(state for state, accounts in ACCOUNTS.items() if _A.ALLOCATED in accounts)
 """States in which a request counts in its queues and for its user."""
 
 SHOWN_AS_ASKS = TO_REPLACE | {RequestState.ASSUMED}

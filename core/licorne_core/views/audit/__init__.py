@@ -1,7 +1,8 @@
 """Audit of the books: all sums, recounted.
 
-In: the schedulers' objects. Out: findings, each with the rule that is broken. `steps.py` recounts in
-steps, for a server that runs; `invariants.py` checks all rules at once, one module for each subject.
+In: the schedulers' objects. Out: findings, each with the rule that is broken. `recount.py` recounts
+in steps, for a server that runs; `invariants.py` takes all steps at once, and checks more rules, one
+module for each subject.
 
 Caller: `views/lookup.py`, the server's audits, and tests after every command.
 """

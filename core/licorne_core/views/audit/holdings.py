@@ -1,10 +1,4 @@
-"""Checks of running sums (see `invariants.py`).
-
-H1: the holdings of an RM are the sum over its partitions. H2: a partition's tally is the sum over
-its applications.
-"""
-
-from collections import Counter
+"""Rule H1 of `invariants.py`: the holdings of an RM are the sum over its partitions."""
 
 from licorne_core.messages.commands import Hold
 from licorne_core.partitions.partition import Partition
@@ -28,7 +22,6 @@ def check_holdings(rm: Rm) -> None:
     summed = Holdings()
     for partition in rm.partitions.values():
         _add(summed, partition)
-        _check_tally(partition)
     if Hold.UNFINISHED in rm.holds and rm.holdings.queues > summed.queues:
         summed.queues_changed(rm.holdings.queues - summed.queues)
     known, fresh = rm.holdings.counts(0), summed.counts(0)
@@ -54,17 +47,3 @@ def _add(summed: Holdings, partition: Partition) -> None:
     for over in (*partition.completed.values(), *partition.rejected.values()):
         summed.ended += 1
         summed.ended_memory += APPLICATION_BYTES + over.footprint
-
-
-def _check_tally(partition: Partition) -> None:
-    apps = partition.applications.values()
-    over = (*partition.completed.values(), *partition.rejected.values())
-    fresh = (
-        sum(len(app.requests) for app in apps),
-        sum(app.allocation_count - app.assumed_count for app in apps),
-        dict(Counter(app.state.value for app in (*apps, *over))),
-    )
-    tally = partition.tally
-    known = (tally.requests, tally.allocations, tally.states)
-    if known != fresh:
-        raise InvariantBroken(f"H2: partition {partition.name} has {fresh}, its tally says {known}")

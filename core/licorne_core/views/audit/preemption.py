@@ -2,10 +2,8 @@
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request, RequestState
-from licorne_core.model.nodes.node import Node
 from licorne_core.model.quotas import Quota
 from licorne_core.partitions.partition import Partition
-from licorne_core.values.asks import Allocation
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.resources import Resources, describe, equals, sum_of
 
@@ -25,13 +23,6 @@ def check_preemption(partition: Partition) -> None:
                 if request.promise is not None and request.is_pending:
                     promised.setdefault(quota, []).append(dict(request.promise.items))
                     kept.setdefault(quota, []).append(_kept(request, quota))
-    for node in partition.nodes.by_id.values():
-        going = [
-            held.ask.ask_class.resources
-            for held in node.allocations
-            if _state_of(partition, held) is RequestState.PREEMPTING
-        ]
-        _equal(node, "preempting", node.preempting, sum_of(going))
     quotas: set[Quota] = {*partition.tree.walk()}
     quotas.update(tracker for app in partition.applications.values() for tracker in app.trackers)
     for quota in quotas:
@@ -72,11 +63,7 @@ def _check_promise(partition: Partition, app: Application, request: Request) -> 
             raise InvariantBroken(f"P2: {at} waits for the end of {victim!r}")
 
 
-def _state_of(partition: Partition, held: Allocation) -> RequestState:
-    return partition.applications[held.ask.app_id].requests[held.key].state
-
-
-def _equal(quota: Quota | Node, what: str, booked: Resources, counted: Resources) -> None:
+def _equal(quota: Quota, what: str, booked: Resources, counted: Resources) -> None:
     if not equals(booked, counted):
         figures = f"booked {describe(booked)}, counted {describe(counted)}"
         raise InvariantBroken(f"P2: {quota!r}: {what}: {figures}")

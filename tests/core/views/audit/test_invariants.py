@@ -49,10 +49,22 @@ def user_at_root(partition: Partition) -> Tracker:
     return partition.limits.users["ann"][ROOT]
 
 
+def enter_new(partition: Partition) -> None:
+    """Count the application as new, though it has allocations."""
+    owner = partition.applications[APP]
+    partition.tally.moved(owner.state.value, AppState.NEW.value)
+    owner.state = AppState.NEW
+    for queue in partition.leaf_of(owner).lineage:
+        queue.running_applications -= 1
+
+
 SLIPS: dict[str, tuple[str, Slip]] = {
-    "node available": ("A1: .*available", lambda p: p.nodes.by_id[NODE].available.update(memory=1)),
+    "node available": (
+        "A1: node n1: allocated",
+        lambda p: p.nodes.by_id[NODE].available.update(memory=1),
+    ),
     "node occupied": ("A1: ", lambda p: p.nodes.by_id[NODE].occupied.update(memory=1)),
-    "cluster": ("A2: .*total", lambda p: setattr(p.nodes, "total", {"memory": 2})),
+    "cluster": ("A2: .*capacity", lambda p: setattr(p.nodes, "total", {"memory": 2})),
     "root maximum": ("A2: .*maximum", lambda p: setattr(p.tree.root, "max", {"memory": 2})),
     "root allocated": ("A3: queue root:", lambda p: p.tree.root.allocated.clear()),
     "queue pending": ("A3: .*pending", lambda p: p.tree.root.children["a"].pending.clear()),
@@ -70,7 +82,7 @@ SLIPS: dict[str, tuple[str, Slip]] = {
     ),
     "limit": ("A5: .*booked", lambda p: setattr(user_at_root(p), "max", {})),
     "idle user": ("A5: .*nothing", lambda p: p.limits.users.update(bob={})),
-    "app state": ("A6: ", lambda p: setattr(p.applications[APP], "state", AppState.NEW)),
+    "app state": ("A6: ", enter_new),
     "unknown to the partition": ("A6: ", lambda p: p.applications.clear()),
     "unknown to its queue": ("A", lambda p: p.tree.root.children["a"].applications.clear()),
     "unknown to its node": ("A", lambda p: p.nodes.by_id[NODE].allocations.clear()),

@@ -1,0 +1,352 @@
+"""Recount of the books in small steps (spec § 12.5).
+
+What requests amount to is summed from `ACCOUNTS`. Every step looks at the books as they are then,
+and the core goes on in between. A sum of few members is made in one step. More of them take several
+steps; then a difference is believed only when a second look finds the very same figures.
+`invariants.py` takes all steps at once.
+
+Nodes with more on them than they have are found as well: the books are sound then.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
+from typing import NamedTuple, TypeVar, cast
+
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import ACCOUNTS, Account, Request
+from licorne_core.model.apps.states import AppState
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
+from licorne_core.model.trackers import Member, Tracker
+from licorne_core.partitions.partition import Partition
+from licorne_core.values.asks import Allocation
+from licorne_core.values.resources import INT64_MAX, Resources, describe, equals, has_negative
+
+STEP = 256
+"""Members of a sum, or requests, that are looked at in one step."""
+
+M = TypeVar("M")
+
+Parts = Iterable[tuple[str, Resources]]
+"""Amounts of a member by the name of the total in which they count."""
+
+
+class Concern(Enum):
+    """Subject of an audit rule."""
+
+    NEGATIVE_PARTITION = "negative totals of a partition"
+    NEGATIVE_NODE = "negative totals of a node"
+    OVERFULL = "more on a node, or on all of a partition, than there is"
+    PARTITION_SUM = "a partition is not the sum of its nodes"
+    NODE_SUM = "a node is not the sum of its parts"
+    NEGATIVE_SHARE = "negative totals of an application, a queue, a user or a group"
+    APPLICATION_SUM = "an application is not the sum of its requests"
+    QUEUE_SUM = "a queue is not the sum of what is in it"
+    USER_SUM = "a user or a group is not the sum of its applications"
+    RESERVATION = "a reservation that is nobody's"
+    ORPHAN_ON_NODE = "an allocation on a node that its application has not"
+    ORPHAN_IN_APPLICATION = "an allocation of an application that its node has not"
+
+
+_NEGATIVE = {
+    Concern.PARTITION_SUM: Concern.NEGATIVE_PARTITION,
+    Concern.NODE_SUM: Concern.NEGATIVE_NODE,
+}
+"""The concern of a total below zero or beyond int64, by that of its sum; of shares for others."""
+
+
+class Finding(NamedTuple):
+    """A difference in the books."""
+
+    concern: Concern
+    text: str
+
+
+def audit(partition: Partition) -> Iterator[Finding | None]:
+    """Yield the differences in a partition; a None after each step."""
+    yield from _partition(partition)
+    yield from _overfull(partition)
+    for node in list(partition.nodes.by_id.values()):
+        if partition.nodes.by_id.get(node.node_id) is node:
+            yield from _node(partition, node)
+        yield None
+    for app in list(partition.applications.values()):
+        requests = list(app.requests.values())
+        for begin in range(0, len(requests), STEP):
+            if partition.applications.get(app.app_id) is app:
+                yield from _requests(partition, app, requests[begin : begin + STEP])
+            yield None
+        yield from _application(app)
+    for queue in list(partition.tree.all()):
+        if partition.tree.get(queue.path) is queue:
+            yield from recount_queue(queue)
+    for kind in ("user", "group"):
+        for name in list(partition.limits.of_kind(kind)):
+            # It may have gone meanwhile.
+            for tracker in list(partition.limits.of_kind(kind).get(name, {}).values()):
+                yield from _tracker(partition, tracker)
+
+
+def _partition(partition: Partition) -> Iterator[Finding | None]:
+    def parts(member: Node | Application) -> Parts:
+        if isinstance(member, Node):
+            yield "capacity", member.capacity
+            yield "allocated", member.allocated
+            return
+        known = member.allocation_count - member.assumed_count
+        yield "requests", {"all": len(member.requests), "known": known}
+        yield "applications", {member.state.value: 1}
+        for request in member.requests.values() if member.replacing_count else ():
+            # Replacements of placeholders are on nodes, and count in no queue (spec § 6.5).
+            held = request.allocation
+            if held is not None and Account.ALLOCATED not in ACCOUNTS[request.state]:
+                size = held.ask.ask_class.resources
+                yield "allocated", {name: -value for name, value in size.items()}
+
+    def members() -> list[Node | Application]:
+        ended = (*partition.completed.values(), *partition.rejected.values())
+        return [*partition.nodes.by_id.values(), *partition.applications.values(), *ended]
+
+    def booked() -> Mapping[str, Resources]:
+        tally = partition.tally
+        return {
+            "capacity": partition.nodes.total,
+            "allocated": partition.tree.root.allocated,
+            "requests": {"all": tally.requests, "known": tally.allocations},
+            "applications": tally.states,
+        }
+
+    at = f"partition {partition.name}"
+    yield from _sums(Concern.PARTITION_SUM, at, members, booked, parts)
+
+
+def _overfull(partition: Partition) -> Iterator[Finding | None]:
+    """Find nodes with more on them than they have, in sum."""
+    before: dict[str, int] | None = None
+    while True:
+        nodes = list(partition.nodes.by_id.values())
+        available: dict[str, int] = {}
+        for number, node in enumerate(nodes, 1):
+            for name, value in node.available.items():
+                available[name] = available.get(name, 0) + value
+            if not number % STEP:
+                yield None
+        if not has_negative(available):
+            return
+        if len(nodes) < STEP or available == before:
+            yield _overfilled(f"partition {partition.name}", available)
+            return
+        before = available
+
+
+def _overfilled(at: str, available: Resources) -> Finding:
+    return Finding(Concern.OVERFULL, f"{at}: available {describe(available)}")
+
+
+def _node(partition: Partition, node: Node) -> Iterator[Finding | None]:
+    def parts(held: Allocation) -> Parts:
+        size = held.ask.ask_class.resources
+        if node.foreign.get(held.key) is held:
+            yield "occupied", size
+            return
+        yield "allocated", size
+        request = _request_of(partition, held)
+        accounts = () if request is None else ACCOUNTS[request.state]
+        if Account.PREEMPTING in accounts:
+            yield "preempting", size
+        yield "numbers", {"asked": Account.ASKED in accounts, "linked": Account.LINKED in accounts}
+
+    at = f"node {node.node_id}"
+    for total in (node.capacity, node.allocated, node.occupied):
+        if _is_out_of_range(total):
+            yield Finding(Concern.NEGATIVE_NODE, f"{at}: {describe(total)}")
+    if has_negative(node.available):
+        # It has shrunk, or took what existed already.
+        yield _overfilled(at, node.available)
+    for number, held in enumerate(list(node.allocations), 1):
+        if held in node.allocations and _request_of(partition, held) is None:
+            text = f"{at} has {held.key} of application {held.ask.app_id}, which has it not"
+            yield Finding(Concern.ORPHAN_ON_NODE, text)
+        if not number % STEP:
+            yield None
+    yield from _sums(
+        Concern.NODE_SUM,
+        at,
+        lambda: [*node.allocations, *node.foreign.values()],
+        lambda: {
+            "allocated": node.allocated,
+            "occupied": node.occupied,
+            "preempting": node.preempting,
+            "numbers": {"asked": node.assumed, "linked": node.linked},
+        },
+        parts,
+    )
+    yield from _reservations(partition, node)
+
+
+def _request_of(partition: Partition, held: Allocation) -> Request | None:
+    """Return the request of an allocation on a node; None if its application has it not."""
+    app = partition.applications.get(held.ask.app_id)
+    request = None if app is None else app.requests.get(held.key)
+    return request if request is not None and request.allocation is held else None
+
+
+def _reservations(partition: Partition, node: Node) -> Iterator[Finding | None]:
+    for number, ((app_id, key), reservation) in enumerate(list(node.reservations.items()), 1):
+        app = partition.applications.get(app_id)
+        request = None if app is None else app.requests.get(key)
+        waits = request is not None and (request.is_pending or request.promise is not None)
+        stands = node.reservations.get((app_id, key)) is reservation
+        if stands and (request is None or not waits or request.reservation is not reservation):
+            at = f"node {node.node_id}"
+            text = f"{at} is reserved for {key} of application {app_id}, which does not wait for it"
+            yield Finding(Concern.RESERVATION, text)
+        if not number % STEP:
+            yield None
+
+
+def _requests(partition: Partition, app: Application, requests: list[Request]) -> Iterator[Finding]:
+    for request in requests:
+        if request.allocation is None:
+            continue
+        node = partition.nodes.by_id.get(request.allocation.node_id)
+        if node is None or request.allocation not in node.allocations:
+            key, node_id = request.ask.key, request.allocation.node_id
+            text = f"application {app.app_id} has {key} on node {node_id}, which has it not"
+            yield Finding(Concern.ORPHAN_IN_APPLICATION, text)
+
+
+def _application(app: Application) -> Iterator[Finding | None]:
+    def booked() -> Mapping[str, Resources]:
+        groups = app.groups.values()
+        numbers = {
+            "pending": app.pending_count,
+            "allocated": app.allocation_count,
+            "assumed": app.assumed_count,
+            "asked": sum(group.assumed for group in groups),
+            "waiting in groups": sum(group.waiting for group in groups),
+            "known placeholders": app.placeholder_count,
+        }
+        return {
+            "allocated": app.allocated,
+            "placeholders": app.placeholder_allocated,
+            "pending": app.pending_total,
+            "numbers": numbers,
+        }
+
+    def parts(request: Request) -> Parts:
+        accounts, size = ACCOUNTS[request.state], request.ask.ask_class.resources
+        for account in accounts:
+            if account is Account.PENDING:
+                yield "pending", size
+                yield "numbers", {"pending": 1, "waiting in groups": request.group is not None}
+            elif account is Account.ALLOCATED:
+                yield "placeholders" if request.ask.placeholder else "allocated", size
+                yield "numbers", {account.value: 1}
+            elif account is Account.KNOWN:
+                yield "numbers", {"known placeholders": request.ask.placeholder}
+            elif account in (Account.ASSUMED, Account.ASKED):
+                yield "numbers", {account.value: 1}
+
+    at = f"application {app.app_id}"
+    yield from _sums(Concern.APPLICATION_SUM, at, app.requests.values, booked, parts)
+
+
+def recount_queue(queue: Queue) -> Iterator[Finding | None]:
+    """Recount a queue: its applications, or the queues below it."""
+
+    def parts(member: Application | Queue) -> Parts:
+        yield "allocated", member.allocated
+        if isinstance(member, Queue):
+            yield "pending", member.pending
+            yield "preempting", member.preempting
+            yield "numbers", {"running": member.running_applications}
+        else:
+            yield "allocated", member.placeholder_allocated
+            yield "pending", member.pending_total
+            yield "numbers", {"running": member.state is AppState.RUNNING}
+
+    def booked() -> Mapping[str, Resources]:
+        totals = {
+            "allocated": queue.allocated,
+            "pending": queue.pending,
+            "numbers": {"running": queue.running_applications},
+        }
+        return totals if queue.is_leaf else {**totals, "preempting": queue.preempting}
+
+    def members() -> Iterable[Application | Queue]:
+        return queue.applications.values() if queue.is_leaf else queue.children.values()
+
+    yield from _sums(Concern.QUEUE_SUM, f"queue {queue.path}", members, booked, parts)
+
+
+def _tracker(partition: Partition, tracker: Tracker) -> Iterator[Finding | None]:
+    """Recount a user or a group in a queue. Only limited types are booked there."""
+
+    def parts(member: Member) -> Parts:
+        app = cast(Application, member)
+        if tracker in app.quotas:
+            yield "allocated", app.allocated
+            yield "allocated", app.placeholder_allocated
+        yield "numbers", {"running": app.allocation_count > 0}
+
+    def booked() -> Mapping[str, Resources]:
+        running = {"running": tracker.started_applications}
+        return {"allocated": tracker.allocated, "numbers": running}
+
+    at = f"{tracker.kind} {tracker.name} in {tracker.path}"
+    yield from _sums(Concern.USER_SUM, at, tracker.members.values, booked, parts)
+    for number, app_id in enumerate(list(tracker.members), 1):
+        if app_id not in partition.applications and app_id in tracker.members:
+            yield Finding(Concern.USER_SUM, f"{at}: counts application {app_id}, which is gone")
+            break
+        if not number % STEP:
+            yield None
+
+
+def _sums(
+    concern: Concern,
+    at: str,
+    members: Callable[[], Iterable[M]],
+    booked: Callable[[], Mapping[str, Resources]],
+    parts: Callable[[M], Parts],
+) -> Iterator[Finding | None]:
+    """Compare totals with the sums of their members; a None after each step."""
+    first: list[Finding] | None = None
+    while True:
+        totals, every = booked(), list(members())
+        counted: dict[str, dict[str, int]] = {name: {} for name in totals}
+        for begin in range(0, len(every), STEP):
+            if begin:
+                yield None
+            for member in every[begin : begin + STEP]:
+                for name, amounts in parts(member):
+                    sums = counted[name]
+                    for kind, value in amounts.items():
+                        sums[kind] = sums.get(kind, 0) + value
+        found = list(_compared(concern, at, totals, counted))
+        if len(every) <= STEP or not found:
+            break
+        if first is not None:
+            found = [finding for finding in found if finding in first]
+            break
+        first = found
+        yield None
+    yield from found
+    yield None
+
+
+def _compared(
+    concern: Concern, at: str, totals: Mapping[str, Resources], counted: Mapping[str, Resources]
+) -> Iterator[Finding]:
+    for name, total in totals.items():
+        text = f"{at}: {name} {describe(total)}"
+        if _is_out_of_range(total):
+            yield Finding(_NEGATIVE.get(concern, Concern.NEGATIVE_SHARE), text)
+        if not equals(total, counted[name]):
+            yield Finding(concern, f"{text}, in it {describe(counted[name])}")
+
+
+def _is_out_of_range(total: Resources) -> bool:
+    """True if an amount is below zero or beyond int64."""
+    return any(not 0 <= value <= INT64_MAX for value in total.values())
