@@ -92,10 +92,6 @@ def apply_brought(partition: Partition, leaf: Queue, brought: TemplateConfig) ->
     apply_sizes(leaf)
     if before != (leaf.max, leaf.guaranteed):
         partition.changes.resized(leaf)
-        partition.wakeups.room_in((leaf,))
-        # The fair order of applications is by what they have of the guarantee (spec § 5.2).
-        for app in leaf.applications.values():
-            partition.changes.app_changed(app)
     partition.wakeups.may_run_again((leaf,))
 
 

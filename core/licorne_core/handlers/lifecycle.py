@@ -18,6 +18,7 @@ from licorne_core.model.apps.states import (
 )
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.state_aware import STARTING_TIME
+from licorne_core.model.queues.tree import is_state_aware
 from licorne_core.model.tally import Tally
 from licorne_core.partitions.ended import forget_ended, remember_completed
 from licorne_core.partitions.partition import Partition
@@ -130,7 +131,7 @@ def allocation_made(
     partition.counters.allocations_made += 1
     leaf.counters.allocations_made += 1
     by_state = leaf.settings.app_sort is _STATE_AWARE
-    starts = by_state and partition.changes.is_state_aware(leaf)
+    starts = by_state and is_state_aware(partition.tree, leaf)
     if allocation.ask.placeholder:
         # Until the gang is complete its application goes on as the oldest accepted one.
         starts = starts and app.gang.is_complete(app.placeholder_allocated)

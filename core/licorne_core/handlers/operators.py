@@ -99,7 +99,6 @@ def _start(rm: Rm, partition: Partition, queue: Queue) -> QueueStoppedSet:
     """Everything in it is tried again: nothing was parked there meanwhile."""
     queue.state = QueueState.ACTIVE
     partition.changes.queue_changed(queue)
-    partition.wakeups.queue_started(queue)
     return QueueStoppedSet(rm_id=rm.rm_id, changed=True, state=queue.state.value)
 
 

@@ -50,12 +50,12 @@ def clean_queues(job: TimerJob) -> Iterator[int]:
 
 def _changes(removed: list[Queue]) -> list[Change]:
     """The queues that were removed, and the parents that are leaves without them."""
-    changes: list[Change] = [(queue, snapshot(queue), None) for queue in removed]
+    found: list[Change] = [(queue, snapshot(queue), None) for queue in removed]
     for queue in dict.fromkeys(queue.parent for queue in removed):
         if queue is not None and queue.is_leaf:
-            found = snapshot(queue)
-            changes.append((queue, dataclasses.replace(found, is_leaf=False), found))
-    return changes
+            now = snapshot(queue)
+            found.append((queue, dataclasses.replace(now, is_leaf=False), now))
+    return found
 
 
 INSPECTION_TIME = 1.0

@@ -116,6 +116,7 @@ class Partition:
     def _check_context(self) -> CheckContext:
         return CheckContext(
             self.name,
+            self.tree,
             self.holds,
             self.nodes.by_id,
             self.changes,

@@ -179,8 +179,8 @@ class Rm:
 
 def follow(partition: Partition, extra: ExtraConfig) -> None:
     """Have a partition follow its RM's extra configuration (spec § 2.8)."""
-    if extra.state_aware_as_fifo != partition.changes.state_aware_as_fifo:
-        partition.changes.state_aware_as_fifo = extra.state_aware_as_fifo
+    if extra.state_aware_as_fifo != partition.tree.state_aware_as_fifo:
+        partition.tree.state_aware_as_fifo = extra.state_aware_as_fifo
         partition.changes.everything_changed()
 
 

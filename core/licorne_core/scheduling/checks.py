@@ -21,6 +21,7 @@ from licorne_core.model.apps.states import SCHEDULABLE, AppState
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.access import stopped_above
 from licorne_core.model.queues.queue import Queue
+from licorne_core.model.queues.tree import QueueTree, is_state_aware
 from licorne_core.model.quotas import Quota, excess, first_exceeded
 from licorne_core.model.trackers import Tracker
 from licorne_core.scheduling.escalation import Escalation
@@ -43,6 +44,7 @@ class CheckContext(NamedTuple):
     """Parts of a partition that rules read, in addition to the application and the ask."""
 
     partition: PartitionName
+    tree: QueueTree
     holds: Mapping[Hold, None]
     nodes: Mapping[NodeId, Node]
     changes: Changes
@@ -157,7 +159,7 @@ class _StartsNext(Rule):
 
 
 def _starts_in_turn(context: CheckContext, app: Application) -> bool:
-    return app.state is AppState.ACCEPTED and context.changes.is_state_aware(app.leaf)
+    return app.state is AppState.ACCEPTED and is_state_aware(context.tree, app.leaf)
 
 
 class _QueueRuns(Rule):

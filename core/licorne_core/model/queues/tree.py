@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from licorne_core.config.properties import AppSortPolicy
 from licorne_core.config.schema import QueueConfig
 from licorne_core.model.queues.access import may_submit, stopped_above
 from licorne_core.model.queues.queue import Queue
@@ -48,6 +49,8 @@ class QueueTree:
         Root is a parent whatever its configuration says.
         """
         self.shares_stale = True
+        self.state_aware_as_fifo = False
+        """True if state-aware leaves are sorted as fifo ones (spec § 2.9 row 3)."""
         self._holdings = holdings or Holdings()
         self._queues: dict[str, Queue] = {}
         self._limited: dict[QueuePath, Queue] = {}
@@ -315,3 +318,8 @@ def _cannot_become_parent(queue: Queue, config: QueueConfig) -> Problem:
         line=config.place.line,
         column=config.place.column,
     )
+
+
+def is_state_aware(tree: QueueTree, leaf: Queue) -> bool:
+    """True if the leaf lets in new applications one at a time (spec § 5.2, § 2.9 row 3)."""
+    return leaf.settings.app_sort is AppSortPolicy.STATE_AWARE and not tree.state_aware_as_fifo

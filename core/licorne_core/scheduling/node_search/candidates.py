@@ -7,7 +7,7 @@ from licorne_core.config.schema import NodeSortPolicy
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import NO_ANSWER, Node
 from licorne_core.model.nodes.sorting import NodeOrder
-from licorne_core.scheduling.node_search.heaps import NodeHeaps, parts_of
+from licorne_core.scheduling.node_search.heaps import NodeHeaps
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.supplies import Supplies
 from licorne_core.scheduling.waiting.supply import MAX_ROOMS, Supply

@@ -14,9 +14,8 @@ few heaps are filled at a time.
 The number of heaps is bounded, and so is that of their entries (`heap_room.py`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from heapq import heappop, heappush
-from itertools import islice
 
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
@@ -244,10 +243,3 @@ class NodeHeaps:
         self._everything.read = 0
         self._log.clear()
         self._room.check(None)
-
-
-def parts_of(nodes: Iterable[Node]) -> Iterator[list[Node]]:
-    """The nodes in order, `PART` at a time. None may come or go meanwhile."""
-    rest = iter(nodes)
-    while part := list(islice(rest, PART)):
-        yield part

@@ -12,7 +12,7 @@ from licorne_core.model.apps.states import SCHEDULABLE, AppState
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.quota import derive_denominators, largest_quotient
 from licorne_core.model.queues.states import QueueState
-from licorne_core.model.queues.tree import QueueTree
+from licorne_core.model.queues.tree import QueueTree, is_state_aware
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.order import app_key, queue_key, settle_priority
 from licorne_core.scheduling.waiting.wakeups import Wakeups
@@ -39,7 +39,6 @@ class Changes:
         "_leaves",
         "_tree",
         "_wakeups",
-        "state_aware_as_fifo",
         "types",
         "version",
     )
@@ -56,8 +55,6 @@ class Changes:
         """The resource types that asks were heard of with, sorted: all count in queues' keys."""
         self.version = 0
         """Rises whenever an application or a queue has more or less than before."""
-        self.state_aware_as_fifo = False
-        """True if state-aware leaves are sorted as fifo ones (spec § 2.9 row 3)."""
 
     def app_changed(self, app: Application) -> None:
         """The application's key, state or asks changed, and so did its queues' keys."""
@@ -85,6 +82,7 @@ class Changes:
         self._leaves[queue] = None
         for child in queue.children.values():
             self._leaves[child] = None
+        self._wakeups.queue_started(queue)
         self.version += 1
         self._wakeups.waiting.runnable = True
 
@@ -118,9 +116,15 @@ class Changes:
             self._rank_anew(queue)
 
     def resized(self, leaf: Queue) -> None:
-        """A leaf has another maximum or guarantee: of all shares only its own follows from it."""
+        """A leaf has another maximum or guarantee: of all shares only its own follows from it.
+
+        The fair order of applications is by what they have of the guarantee (spec § 5.2).
+        """
         derive_denominators(leaf)
         self._leaves[leaf] = None
+        self._wakeups.room_in((leaf,))
+        for app in leaf.applications.values():
+            self.app_changed(app)
 
     def forget(self, app: Application) -> None:
         """The application is gone; in a state-aware leaf the next one may be let in."""
@@ -201,7 +205,7 @@ class Changes:
         if self._wakeups.reserved.ready or self._wakeups.replacing.ready:
             self._wakeups.app_key_changed(app)
         by_state = leaf.settings.app_sort is _STATE_AWARE
-        if not (by_state and self.is_state_aware(leaf)):
+        if not (by_state and is_state_aware(self._tree, leaf)):
             self._place(app, leaf, due=True)
             return
         admission = leaf.admission
@@ -213,10 +217,6 @@ class Changes:
         for other in (before, admission.next_accepted()):
             if other is not None and other is not app:
                 self._place(other, leaf, due=other is admission.next_accepted())
-
-    def is_state_aware(self, leaf: Queue) -> bool:
-        """True if new applications are let in one at a time (spec § 5.2, § 2.9 row 3)."""
-        return leaf.settings.app_sort is AppSortPolicy.STATE_AWARE and not self.state_aware_as_fifo
 
     def _place(self, app: Application, leaf: Queue, *, due: bool) -> None:
         present = app.pending_count and app.state in SCHEDULABLE and app.app_id in leaf.applications

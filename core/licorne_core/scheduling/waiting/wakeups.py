@@ -121,9 +121,9 @@ class Wakeups:
             self.waiting.changed(limit)
 
     def queue_started(self, queue: Queue) -> None:
-        """Wake priority-pass items of a queue that was started again."""
+        """Wake priority-pass items of a queue that is not stopped any more."""
         blocker = self.stopped_queues.find(queue)
-        if blocker is not None:
+        if blocker is not None and blocker.lets_through():
             self.waiting.changed(blocker)
 
     def placeholder_went(self, task_group: TaskGroup) -> None:
