@@ -141,7 +141,7 @@ DECIDING = (
     ),
     Defect(
         "queue-room-wakes-nobody",
-        "Allocations._freed",
+        "Settling._freed",
         swap("quotas", "trackers"),
         "who waits for a queue's maximum is not woken",
         ("test_wakeups",),

@@ -43,7 +43,7 @@ GANGS = (
     ),
     Defect(
         "kept-and-not-replaced",
-        "Placeholders.keep",
+        "Settling._keeps_room",
         drop("wake"),
         "a real ask that was there before the placeholder does not replace it",
         ("handlers/test_gangs::test_a_placeholder_that_the_rm_agrees_to_is_replaced_at_once",),

@@ -22,7 +22,6 @@ from licorne_core.model.queues.tree import is_state_aware
 from licorne_core.model.tally import Tally
 from licorne_core.partitions.ended import forget_ended, remember_completed
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.reservations.reserving import note_allocating
 from licorne_core.values.asks import Allocation
 from licorne_core.values.tags import tag_value
 from licorne_core.values.timers import Due, Timer
@@ -62,18 +61,13 @@ def advance(
     if noted:
         partition.journal.note(StateEntered(now, app.app_id, app.state.value, told))
     leaf = partition.leaf_of(app)
-    was_allocating = app.app_id in leaf.allocating
-    _count_running(partition, leaf, app, before, app.state)
-    note_allocating(app)
-    if was_allocating and app.state is not AppState.RUNNING:
-        partition.wakeups.may_run_again(leaf.lineage)
+    partition.settling.state_changed(app, before)
     if before is AppState.COMPLETING:
         partition.timers.cancel(Timer(Due.COMPLETE, app.app_id))
     if app.state is not AppState.RUNNING:
         _end_start(partition, leaf, app)
     if app.state is AppState.COMPLETING:
         partition.timers.set(Timer(Due.COMPLETE, app.app_id), now + COMPLETING_TIME)
-    partition.changes.app_changed(app)
     if app.state in _TERMINAL:
         app.finished_time = now
         if app.state is AppState.FAILED:
@@ -197,7 +191,7 @@ def drop_ask(
 def unlink(partition: Partition, app: Application, now: float) -> None:
     """Take an application without asks and allocations out of its queue and its partition."""
     leaf = partition.leaf_of(app)
-    _count_running(partition, leaf, app, app.state, AppState.COMPLETED)
+    partition.settling.counts_as(app, app.state, AppState.COMPLETED)
     _end_start(partition, leaf, app)
     partition.limits.leave(app)
     partition.changes.forget(app)
@@ -278,16 +272,3 @@ def on_time(partition: Partition, timer: Timer, now: float) -> list[ApplicationU
         assert reservation is not None, f"{app_id} {key} has a deadline for its reservation"
         partition.reservations.end(reservation, now)
     return []
-
-
-def _count_running(
-    partition: Partition, leaf: Queue, app: Application, before: AppState, after: AppState
-) -> None:
-    change = (after is AppState.RUNNING) - (before is AppState.RUNNING)
-    if change:
-        for queue in leaf.lineage:
-            queue.running_applications += change
-        if change < 0:
-            partition.wakeups.may_run_again(leaf.lineage)
-        else:
-            partition.wakeups.app_counts(app)

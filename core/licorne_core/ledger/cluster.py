@@ -5,7 +5,6 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.scheduling.node_search.candidates import NodeIndex
-from licorne_core.scheduling.predicates.results import note_known_change
 from licorne_core.scheduling.reservations.reserving import Reservations
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.resources import Items, Resources
@@ -41,7 +40,7 @@ class Cluster:
     def resize(self, node: Node, capacity: Resources, now: float) -> None:
         """Replace a node's capacity (spec § 7.2: nothing is killed)."""
         self._nodes.resize(node, capacity)
-        note_known_change(node, narrowed=True)
+        node.note_known_change(narrowed=True)
         self._reservations.shrunk(node, now)
         self.resized()
         self.changed(node)
@@ -75,14 +74,14 @@ class Cluster:
         """True if the node was schedulable before and is not, or the other way round."""
         changed = node.schedulable != before
         if changed:
-            note_known_change(node, narrowed=True)
+            node.note_known_change(narrowed=True)
         self.changed(node)
         return changed
 
     def occupy(self, node: Node, before: Items, after: Items) -> None:
         """Replace the amounts of a foreign allocation on a node (spec § 7.3)."""
         book_foreign(before, after, node)
-        note_known_change(node, narrowed=bool(after))
+        node.note_known_change(narrowed=bool(after))
         self.changed(node)
 
     def changed(self, node: Node) -> None:

@@ -7,9 +7,9 @@ from licorne_core.model.apps.requests import Request, RequestEvent, Setback
 from licorne_core.model.books import book_demand, unbook_demand
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.escalation import Escalation
-from licorne_core.scheduling.listeners import Listeners
 from licorne_core.scheduling.order import settle_priority
 from licorne_core.scheduling.reservations.reserving import Reservations
+from licorne_core.scheduling.waiting.changes import Listeners
 from licorne_core.values.asks import Ask
 
 
@@ -42,6 +42,7 @@ class PendingAsks:
         """A new ask waits for a node; `create_time` is in unix seconds."""
         app.arrivals += 1
         request = Request(ask, create_time, app.arrivals)
+        # As `enlist`, which every ask would call.
         app.requests[ask.key] = request
         app.holdings.ask_came(ask.footprint)
         app.tally.requests += 1
@@ -51,23 +52,55 @@ class PendingAsks:
         return request
 
     def set_back(self, app: Application, request: Request, setback: Setback) -> None:
-        """A request is pending again, as its RM could not run it: it is not tried for a while."""
-        leaf: Queue = app.leaf
+        """A request that its RM could not run is not tried for a while."""
         request.setback = setback
         request.group = None
         app.backing_off[request.key] = request
-        app.pending_count += 1
-        app.priorities.add(request.ask.priority)
-        book_demand(request.ask.ask_class.items, app, leaf)
-        if leaf.priorities.add(request.ask.priority):
-            settle_priority(leaf)
         self._escalation.await_retry(request, setback.until)
-        self._changes.app_changed(app)
 
     def try_again(self, app: Application, request: Request, now: float) -> None:
         """Its back-off is over."""
-        self._end_rest(app, request)
+        self.end_rest(app, request)
         self.enter(app, request, now)
+
+    def drop(self, app: Application, request: Request, now: float) -> None:
+        """A pending ask is not wanted any more."""
+        self.withdraw(app, request, now)
+        if request.ask.placeholder:
+            self._placeholders.time_out(app.gang.group_of(request.ask))
+
+    def withdraw(self, app: Application, request: Request, now: float) -> None:
+        """Take a pending ask out, which comes back in another form."""
+        request.follow(RequestEvent.RELEASE)
+        unlist(app, request)
+        if request.key in app.backing_off:
+            self.end_rest(app, request)
+        else:
+            self.leave(app, request)
+        self._changes.app_changed(app)
+        if request.reservation is not None:
+            self._reservations.end(request.reservation, now)
+
+    def replace(self, app: Application, request: Request, ask: Ask, now: float) -> Request:
+        """Replace a pending ask of another size; it keeps its place, age and promise.
+
+        The caller adjusts its reservation.
+        """
+        rests = request.key in app.backing_off
+        self.withdraw(app, request, now)
+        other = Request(ask, request.create_time, request.arrival)
+        other.reported = request.reported
+        other.triggered = request.triggered
+        enlist(app, other)
+        other.setback = request.setback
+        if rests and other.setback is not None:
+            self.set_back(app, other, other.setback)
+            self.rest(app, other)
+        else:
+            self.enter(app, other, now)
+        return other
+
+    # The account of pending asks
 
     def enter(self, app: Application, request: Request, now: float) -> None:
         """A request is pending: a new one, or one that is pending again."""
@@ -82,7 +115,7 @@ class PendingAsks:
         if leaf.priorities.add(ask.priority):
             settle_priority(leaf)
         if was_first:
-            self._rank(group)
+            self._wakeups.waiting.rank(group)
         wants = group.reservation_request or group.preemption_request
         if wants is not None:
             self._escalation.rank_all(group, now)
@@ -105,63 +138,25 @@ class PendingAsks:
         if leaf.priorities.remove(ask.priority):
             settle_priority(leaf)
         if group.waiting:
-            self._rank(group)
+            self._wakeups.waiting.rank(group)
             return
-        if group.blocker is not None:
-            self._wakeups.waiting.unpark(group)
-        app.ranking.discard(group)
+        self._wakeups.waiting.withdraw(group)
         if group.reservation_request is not None or group.preemption_request is not None:
             self._escalation.forget_group(group)
         self._wakeups.backlog.forget(group)
-        if group.is_idle:
-            self.class_went(app, group)
+        self.forget_if_idle(app, group)
 
-    def drop(self, app: Application, request: Request, now: float) -> None:
-        """A pending ask is not wanted any more."""
-        self.withdraw(app, request, now)
-        if request.ask.placeholder:
-            self._placeholders.time_out(app.gang.group_of(request.ask))
-
-    def withdraw(self, app: Application, request: Request, now: float) -> None:
-        """Take a pending ask out, which comes back in another form."""
-        request.follow(RequestEvent.RELEASE)
-        del app.requests[request.key]
-        app.holdings.ask_went(request.ask.footprint)
-        app.tally.requests -= 1
-        if request.key in app.backing_off:
-            self._end_rest(app, request)
-        else:
-            self.leave(app, request)
+    def rest(self, app: Application, request: Request) -> None:
+        """A request is pending, and is one of those that back off."""
+        leaf: Queue = app.leaf
+        app.pending_count += 1
+        app.priorities.add(request.ask.priority)
+        book_demand(request.ask.ask_class.items, app, leaf)
+        if leaf.priorities.add(request.ask.priority):
+            settle_priority(leaf)
         self._changes.app_changed(app)
-        if request.reservation is not None:
-            self._reservations.end(request.reservation, now)
 
-    def replace(self, app: Application, request: Request, ask: Ask, now: float) -> Request:
-        """Replace a pending ask of another size; it keeps its place, age and promise.
-
-        The caller adjusts its reservation.
-        """
-        rests = request.key in app.backing_off
-        self.withdraw(app, request, now)
-        other = Request(ask, request.create_time, request.arrival)
-        other.reported = request.reported
-        other.triggered = request.triggered
-        app.requests[ask.key] = other
-        app.holdings.ask_came(ask.footprint)
-        app.tally.requests += 1
-        other.setback = request.setback
-        if rests and other.setback is not None:
-            self.set_back(app, other, other.setback)
-        else:
-            self.enter(app, other, now)
-        return other
-
-    def class_went(self, app: Application, group: AskGroup) -> None:
-        """Note that the group waits for no node or answer any more."""
-        self._index.class_went(group.ask_class)
-        app.forget_idle(group)
-
-    def _end_rest(self, app: Application, request: Request) -> None:
+    def end_rest(self, app: Application, request: Request) -> None:
         """A request does not back off any more; it may be tried again, or is not wanted."""
         leaf: Queue = app.leaf
         del app.backing_off[request.key]
@@ -172,13 +167,22 @@ class PendingAsks:
         if leaf.priorities.remove(request.ask.priority):
             settle_priority(leaf)
 
-    def _rank(self, group: AskGroup) -> None:
-        """Rank the group by its first ask; a changed key is worth another try."""
-        key = group.heap[0][:3]
-        ranking = group.app.ranking
-        if group.blocker is not None:
-            entry = ranking.entry(group)
-            if entry is not None and entry.key == key:
-                return
-            self._wakeups.waiting.unpark(group)
-        ranking.put(group, key)
+    def forget_if_idle(self, app: Application, group: AskGroup) -> None:
+        """Forget the class of a group that waits for no node or answer any more."""
+        if not (group.waiting or group.assumed):
+            self._index.class_went(group.ask_class)
+            app.forget_idle(group)
+
+
+def enlist(app: Application, request: Request) -> None:
+    """The request counts in its application, and in the holdings of its RM."""
+    app.requests[request.key] = request
+    app.holdings.ask_came(request.ask.footprint)
+    app.tally.requests += 1
+
+
+def unlist(app: Application, request: Request) -> None:
+    """The inverse of `enlist`: nothing is left of the request."""
+    del app.requests[request.key]
+    app.holdings.ask_went(request.ask.footprint)
+    app.tally.requests -= 1

@@ -3,7 +3,6 @@
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import TaskGroup
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
-from licorne_core.scheduling.reservations.reserving import note_allocating
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.counters import Counters
 
@@ -18,14 +17,6 @@ class Placeholders:
         self._wakeups = wakeups
         self._counters = counters
 
-    def keep(self, app: Application, placeholder: Request) -> None:
-        """Note a booked placeholder that the RM knows: a real ask may take its place."""
-        app.placeholder_count += 1
-        app.gang.keep(placeholder)
-        self._wakeups.replacing.wake((app,))
-        self._wakeups.waiting.runnable = True
-        note_allocating(app)
-
     def give_up(self, app: Application, placeholder: Request) -> None:
         """Give up a free placeholder: it keeps its room for no ask any more."""
         app.gang.take(placeholder)
@@ -38,7 +29,6 @@ class Placeholders:
 
     def end(self, app: Application, placeholder: Request, event: RequestEvent) -> None:
         """End a placeholder. One that was stopped in another way was counted already."""
-        app.placeholder_count -= 1
         group = app.gang.group_of(placeholder.ask)
         if placeholder in group.cancelled:
             del group.cancelled[placeholder]

@@ -1,6 +1,6 @@
 """The books: amounts of a booking on a node, in queues, users and groups, and an application.
 
-A booking is arithmetic and nothing else. It can be taken back by `unbook`, in any order, and then
+A booking is arithmetic and nothing else. It can be taken back by its inverse, in any order, and then
 the books are as they were. Nothing here wakes an item, bumps a version or voids a result: the
 caller books first, and then reports the change. So a what-if question books and unbooks on the live
 books without a trace (DESIGN § 2).
@@ -31,21 +31,18 @@ def book(items: Items, node: Node, app: Application, *, placeholder: bool = Fals
             totals[name] = totals.get(name, 0) + value
 
 
-def unbook(items: Items, node: Node, app: Application, *, placeholder: bool = False) -> None:
-    """Take a booking back, or end it: the inverse of `book`."""
-    unbook_on_node(items, node)
+def book_in_quotas(items: Items, app: Application, *, placeholder: bool = False) -> None:
+    """Book the amounts as `book` does, but on no node."""
+    charge(app.placeholder_allocated if placeholder else app.allocated, items)
+    for quota in app.quotas:
+        charge(quota.allocated, items)
+
+
+def unbook_in_quotas(items: Items, app: Application, *, placeholder: bool = False) -> None:
+    """The inverse of `book_in_quotas`."""
     for quota in app.quotas:
         refund(quota.allocated, items)
     refund(app.placeholder_allocated if placeholder else app.allocated, items)
-
-
-def book_as_real(items: Items, app: Application) -> None:
-    """Move a placeholder's amounts to real allocations.
-
-    Only the application keeps the two apart.
-    """
-    refund(app.placeholder_allocated, items)
-    charge(app.allocated, items)
 
 
 def book_on_node(items: Items, node: Node) -> None:

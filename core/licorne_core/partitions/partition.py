@@ -22,7 +22,6 @@ from licorne_core.partitions.jobs import Job
 from licorne_core.scheduling.checks import CheckContext
 from licorne_core.scheduling.cycle import Cycle
 from licorne_core.scheduling.escalation import Escalation
-from licorne_core.scheduling.listeners import Listeners
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.predicates.checks import PredicateChecks
 from licorne_core.scheduling.predicates.open_calls import OpenCalls
@@ -32,7 +31,8 @@ from licorne_core.scheduling.preemption import Losses, PreemptionSearch
 from licorne_core.scheduling.preemption.ledger import Ledger
 from licorne_core.scheduling.preemption.quota_change import QuotaClock
 from licorne_core.scheduling.reservations.reserving import Reservations
-from licorne_core.scheduling.waiting.changes import Changes
+from licorne_core.scheduling.waiting.changes import Changes, Listeners
+from licorne_core.scheduling.waiting.settling import Settling
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.scheduling.waiting.watching import Watch
 from licorne_core.values.counters import Counters
@@ -98,18 +98,16 @@ class Partition:
         self.results = PredicateResults(self.index, self.timers)
         keeping = Placeholders(self.wakeups, self.counters)
         self.asks = PendingAsks(listeners, keeping, self.escalation, self.reservations)
+        self.settling = Settling(listeners)
         self.allocations = Allocations(
-            listeners, self.asks, keeping, self.reservations, self.counters
+            self.nodes, self.settling, self.asks, keeping, self.reservations, self.counters
         )
-        self.pairs = Pairs(listeners, self.asks, keeping, self.reservations, self.allocations)
+        self.pairs = Pairs(self.nodes, keeping, self.reservations, self.allocations)
         self.cluster = Cluster(self.tree, self.nodes, self.index, self.wakeups, self.reservations)
         self.losses, self.ledger = Losses(), Ledger()
         """The latter has records of preempted allocations, with beneficiary and reason."""
         self.quota_clock = QuotaClock(enabled=config.quota_preemption_enabled)
-        search = PreemptionSearch(
-            self.tree.root, self.nodes, self.applications, self.wakeups.reserved, self.losses
-        )
-        self.preemption = Preemption(search, rm, enabled=config.preemption_enabled)
+        self.preemption = self._preemption(enabled=config.preemption_enabled)
         self.check_context = self._check_context()
         self.cycle = self._cycle(options)
 
@@ -126,6 +124,12 @@ class Partition:
             self.timers,
             self.preemption,
         )
+
+    def _preemption(self, *, enabled: bool) -> Preemption:
+        search = PreemptionSearch(
+            self.tree.root, self.nodes, self.applications, self.wakeups.reserved, self.losses
+        )
+        return Preemption(search, self.rm, enabled=enabled)
 
     def _cycle(self, options: Options) -> Cycle:
         return Cycle(

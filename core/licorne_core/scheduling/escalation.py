@@ -81,7 +81,7 @@ class Escalation:
         wants.refused.clear()
         wants.waits_for = None
         wants.paused_until = now + SEARCH_INTERVAL
-        self._withdraw(wants)
+        self._waiting.withdraw(wants)
         self._set_deadline(wants, wants.paused_until)
 
     def wait_for(self, wants: PreemptionRequest, kept: Kept, now: float) -> None:
@@ -95,7 +95,7 @@ class Escalation:
         """The RM is asked which victims have to go; nothing is searched for meanwhile."""
         wants.is_asking = True
         wants.waits_for = None
-        self._withdraw(wants)
+        self._waiting.withdraw(wants)
         self._set_deadline(wants, None)
 
     def rank_all(self, group: AskGroup, now: float) -> None:
@@ -116,7 +116,7 @@ class Escalation:
         wants.mature(now)
         key = wants.key()
         if key is None:
-            self._withdraw(wants)
+            self._waiting.withdraw(wants)
         else:
             entry = ranking.entry(wants)
             if entry is None or entry.key != key:
@@ -128,7 +128,7 @@ class Escalation:
         """Forget a group without pending asks."""
         for wants in (group.reservation_request, group.preemption_request):
             if wants is not None:
-                self._withdraw(wants)
+                self._waiting.withdraw(wants)
                 self._set_deadline(wants, None)
         group.reservation_request = group.preemption_request = None
 
@@ -139,7 +139,7 @@ class Escalation:
         """
         wants = group.preemption_request
         if wants is not None:
-            self._withdraw(wants)
+            self._waiting.withdraw(wants)
             self._set_deadline(wants, None)
             group.preemption_request = None
 
@@ -163,10 +163,6 @@ class Escalation:
             elif what is Awaited.PREEMPTION and group.preemption_request is not None:
                 self.rank(group.preemption_request, now)
         self._set_timer(app)
-
-    def _withdraw(self, wants: ReservationRequest | PreemptionRequest) -> None:
-        self._waiting.unpark(wants)
-        wants.app.ranking.discard(wants)
 
     def _set_deadline(
         self, wants: ReservationRequest | PreemptionRequest, at: float | None

@@ -14,8 +14,8 @@ from licorne_core.model.books import (
     book_demand,
     book_foreign,
     book_on_node,
-    unbook,
     unbook_demand,
+    unbook_in_quotas,
     unbook_on_node,
 )
 from licorne_core.model.nodes.book import NodeBook
@@ -65,7 +65,8 @@ class World(NamedTuple):
         items, node, app = items_of(size), self.nodes[which % 2], self.apps[which // 2]
         match kind:
             case "book":
-                unbook(items, node, app)
+                unbook_on_node(items, node)
+                unbook_in_quotas(items, app)
             case "demand":
                 unbook_demand(items, app, app.leaf)
             case "on node":

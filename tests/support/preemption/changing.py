@@ -7,7 +7,13 @@ from collections.abc import Callable
 from random import Random
 
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
-from licorne_core.model.books import book, book_preempting, unbook, unbook_preempting
+from licorne_core.model.books import (
+    book,
+    book_preempting,
+    unbook_in_quotas,
+    unbook_on_node,
+    unbook_preempting,
+)
 from licorne_core.model.nodes.node import Node
 from licorne_core.values.asks import Allocation, AskClass
 from licorne_core.values.ids import AllocationKey, NodeId
@@ -76,7 +82,8 @@ class Changing:
         items = allocation.ask.ask_class.items
         if request.state is RequestState.PREEMPTING:
             unbook_preempting(items, node, app)
-        unbook(items, node, app)
+        unbook_on_node(items, node)
+        unbook_in_quotas(items, app)
         request.follow(RequestEvent.RELEASE)
         request.allocation = None
         del node.allocations[allocation], app.requests[request.key]
@@ -114,7 +121,8 @@ class Changing:
             return
         app = self._built.applications[request.ask.app_id]
         allocation, node = self._where(request)
-        unbook(allocation.ask.ask_class.items, node, app)
+        unbook_on_node(allocation.ask.ask_class.items, node)
+        unbook_in_quotas(allocation.ask.ask_class.items, app)
         del node.allocations[allocation]
         larger = {name: 2 * value for name, value in allocation.ask.ask_class.items}
         request.ask.ask_class = AskClass.of(larger)

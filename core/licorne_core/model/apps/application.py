@@ -290,20 +290,22 @@ class Application:
         self.deadlines.clear()
 
     def take(self, request: Request, allocation: Allocation) -> None:
-        """A request is booked; the last one booked is the last among its requests."""
-        request.allocation = allocation
+        """Count a booked request; the last one booked is the last among its requests."""
         self.allocation_count += 1
-        if request.state is ASSUMED:
-            self.assumed_count += 1
-        else:
-            self.tally.allocations += 1
         requests, key = self.requests, request.ask.key
-        if requests.pop(key, None) is None:
-            self.holdings.ask_came(request.ask.footprint)
-            self.tally.requests += 1
-        requests[key] = request
+        requests[key] = requests.pop(key)
         if allocation.request_time < self.submission_time:
             self.submission_time = allocation.request_time
+        if self.allocation_count == 1:
+            for tracker in self.trackers:
+                tracker.applications[self.app_id] = None
+
+    def give_back(self) -> None:
+        """Count a booked request less."""
+        self.allocation_count -= 1
+        if not self.allocation_count:
+            for tracker in self.trackers:
+                del tracker.applications[self.app_id]
 
     def pending(self) -> Iterator[Request]:
         """The requests that are pending, in no order that means anything."""

@@ -127,11 +127,6 @@ class AskGroup:
         """``<AskGroup AskClass(Shape(vcore=1)): 3 waiting>``."""
         return f"<AskGroup {self.ask_class!r}: {self.waiting} waiting>"
 
-    @property
-    def is_idle(self) -> bool:
-        """True if nothing of the group waits, neither for a node nor for an answer of the RM."""
-        return not (self.waiting or self.assumed)
-
     def push(self, place: Place) -> None:
         """An ask is pending; if its place is still in the heap it is valid again."""
         self.waiting += 1

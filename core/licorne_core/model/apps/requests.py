@@ -141,7 +141,21 @@ ACCOUNTS: dict[RequestState, tuple[Account, ...]] = {
     _S.PREEMPTING: (_A.LISTED, _A.ON_NODE, _A.ALLOCATED, _A.KNOWN, _A.PREEMPTING),
     _S.RELEASED: (),
 }
-"""Accounts in which a request counts, by its state; `views/audit/recount.py` sums the table."""
+"""Accounts in which a request counts, by its state.
+
+`ledger/moves.py` posts the differences, and every recount (`views/audit/recount.py`) sums the table.
+"""
+
+POSTINGS: dict[
+    tuple[RequestState, RequestEvent], tuple[tuple[Account, ...], tuple[Account, ...]]
+] = {
+    (state, event): (
+        tuple(account for account in reversed(ACCOUNTS[state]) if account not in ACCOUNTS[to]),
+        tuple(account for account in ACCOUNTS[to] if account not in ACCOUNTS[state]),
+    )
+    for (state, event), to in TRANSITIONS.items()
+}
+"""Accounts that a request leaves and enters, by its state and its event."""
 
 TO_REPLACE = frozenset({RequestState.MATCHED, RequestState.LINKED})
 """States of a real request that waits for the end of its placeholder."""

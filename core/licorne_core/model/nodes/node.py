@@ -227,6 +227,26 @@ class Node:
         reason = self.results.get((ask_class, True))
         return bool(reason) and reason is not NO_ANSWER
 
+    def note_known_change(self, *, narrowed: bool) -> bool:
+        """Void results as the RM has changed the node; True if it had refused any class here.
+
+        With `narrowed`, acceptances in open answers are void too: the RM may have judged before the
+        change. A removal only makes room.
+        """
+        self.known_version += 1
+        if narrowed:
+            self.narrowed_version += 1
+        return bool(self.results) and self.forget_results()
+
+    def forget_results(self) -> bool:
+        """Void the results of a changed node; True if the RM had refused any class here.
+
+        Open answers still count: the RM gives them knowing its earlier acceptances.
+        """
+        refused = any(self.results.values())
+        self.results.clear()
+        return refused
+
     def may_be_reserved(self, wanted: AskClass | Shape) -> bool:
         """True if it may be reserved for an ask that fits nowhere now (spec §§ 8.5, 8.7).
 

@@ -31,10 +31,6 @@ PROBES = 8
 """Nodes of the heap of all that are tried before a supply gets a heap of its own."""
 
 
-PART = 8
-"""Nodes that count as much as a queue does (`partitions/jobs.py`)."""
-
-
 class StillLooking(Exception):
     """Not all nodes have been searched yet; the next call continues there."""
 

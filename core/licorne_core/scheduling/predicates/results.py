@@ -95,28 +95,3 @@ class PredicateResults:
                 del results[known]
         if len(results) >= MAX_RESULTS:
             del results[next(iter(results))]
-
-
-def note_known_change(node: Node, *, narrowed: bool) -> bool:
-    """Void results as the RM has changed the node; True if it had refused any class there.
-
-    With `narrowed`, acceptances in open answers are void too: the RM may have judged before the
-    change. A removal only makes room.
-    """
-    node.known_version += 1
-    if narrowed:
-        node.narrowed_version += 1
-    return bool(node.results) and forget_results(node)
-
-
-def forget_results(node: Node) -> bool:
-    """Void the results of a changed node; True if the RM had refused any class there.
-
-    Open answers still count: the RM gives them knowing its earlier acceptances.
-    """
-    results = node.results
-    if not results:
-        return False
-    refused = any(results.values())
-    results.clear()
-    return refused

@@ -4,11 +4,12 @@ Applications and queues whose key may have changed are ranked again before the n
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from licorne_core.config.properties import AppSortPolicy
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.states import SCHEDULABLE, AppState
+from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.quota import derive_denominators, largest_quotient
 from licorne_core.model.queues.states import QueueState
@@ -264,3 +265,12 @@ class Changes:
             settle_priority(queue)
             if queue.is_leaf:
                 self._leaves[queue] = None
+
+
+class Listeners(NamedTuple):
+    """The nodes of one partition, and the listeners to changes."""
+
+    nodes: NodeBook
+    node_index: NodeIndex
+    changes: Changes
+    wakeups: Wakeups

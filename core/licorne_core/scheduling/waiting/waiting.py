@@ -16,6 +16,7 @@ from heapq import heapify, heappop, heapreplace
 from typing import Any
 
 from licorne_core.model.apps.application import Application, GroupItem
+from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.waiting_line import WaitingLine
@@ -142,6 +143,23 @@ class Waiting:
             del blocked[member]
             if not blocked:
                 del self._blocked[ranking]
+
+    def rank(self, group: AskGroup) -> None:
+        """Rank the group by its first ask; a changed key is worth another try."""
+        key = group.heap[0][:3]
+        ranking = group.app.ranking
+        if group.blocker is not None:
+            entry = ranking.entry(group)
+            if entry is not None and entry.key == key:
+                return
+            self.unpark(group)
+        ranking.put(group, key)
+
+    def withdraw(self, item: GroupItem) -> None:
+        """The item is neither parked nor ranked any more."""
+        if item.blocker is not None:
+            self.unpark(item)
+        item.app.ranking.discard(item)
 
     def unpark_all(self, app: Application) -> Iterator[int]:
         """Unpark the application, and its parked items, in steps of a job."""

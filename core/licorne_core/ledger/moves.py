@@ -1,0 +1,197 @@
+"""Moves requests from state to state, and posts the difference of their accounts.
+
+`ACCOUNTS` of `model/apps/requests.py` says in which totals a request counts. A move takes it out of
+those of the state before, and puts it into those of the state after. The placing of a pending ask
+is written by hand for speed (`Allocations.allocate`), and a property holds it equal to the table.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from licorne_core.ledger.pending import PendingAsks, enlist, unlist
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import ACCOUNTS, POSTINGS, Account, Request, RequestEvent
+from licorne_core.model.apps.usage import note_highest
+from licorne_core.model.books import (
+    book_in_quotas,
+    book_on_node,
+    book_preempting,
+    unbook_in_quotas,
+    unbook_on_node,
+    unbook_preempting,
+)
+from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.node import Node
+from licorne_core.scheduling.waiting.settling import Accounts, Settling
+from licorne_core.values.asks import Allocation, Ask
+
+# Read from the enumeration once: that costs as much as two calls.
+_PENDING: Final = Account.PENDING
+_ON_NODE: Final = Account.ON_NODE
+_ALLOCATED: Final = Account.ALLOCATED
+_KNOWN: Final = Account.KNOWN
+_ASSUMED: Final = Account.ASSUMED
+_ASKED: Final = Account.ASKED
+_LINKED: Final = Account.LINKED
+_PREEMPTING: Final = Account.PREEMPTING
+_LISTED: Final = Account.LISTED
+
+
+class Moves:
+    """Moves the requests of one partition, and settles what that changes for others."""
+
+    __slots__ = ("_nodes", "_pending", "settling")
+
+    def __init__(self, nodes: NodeBook, settling: Settling, pending: PendingAsks) -> None:
+        """Book in one partition."""
+        self._nodes = nodes.by_id
+        self._pending = pending
+        self.settling = settling
+
+    def move(
+        self,
+        app: Application,
+        request: Request,
+        event: RequestEvent,
+        *,
+        place: Allocation | None = None,
+        now: float = 0.0,
+    ) -> None:
+        """Let the event happen.
+
+        `place` is the request's allocation from now on, if it is given one. `now`, in unix seconds,
+        counts for one that is pending again.
+        """
+        node = self._node_of(request, place)
+        left, entered = self._post(app, request, event, place, now)
+        self.settling.moved(app, request, left, entered, node)
+
+    def arrive(
+        self, app: Application, request: Request, event: RequestEvent, place: Allocation
+    ) -> None:
+        """Post a new request that is allocated from its beginning."""
+        request.follow(event)
+        self._enter_node(request, place)
+        entered = ACCOUNTS[request.state]
+        self._enter(entered, app, request, 0.0)
+        self.settling.moved(app, request, (), entered, self._node_of(request, place))
+
+    def hand_over(
+        self, app: Application, placeholder: Request, request: Request, place: Allocation
+    ) -> None:
+        """End a placeholder, and give its room to a real request of the same size.
+
+        No other item can have any of it, so that none is woken.
+        """
+        self._post(app, placeholder, RequestEvent.RELEASE, None, 0.0)
+        _, entered = self._post(app, request, RequestEvent.CONFIRM, place, 0.0)
+        self.settling.moved(app, request, (), entered, self._node_of(request, place))
+
+    def resize(self, app: Application, request: Request, ask: Ask) -> None:
+        """Post the request with another size in its place; the caller settles that."""
+        place = request.allocation
+        kept = tuple(a for a in (_PREEMPTING, _ALLOCATED) if a in ACCOUNTS[request.state])
+        self._leave(kept, app, request)
+        self._leave_node(request)
+        app.holdings.memory += ask.footprint - request.ask.footprint
+        request.ask = ask
+        if place is not None:
+            self._enter_node(request, replace(place, ask=ask))
+        self._enter(kept, app, request, 0.0)
+
+    def _post(
+        self,
+        app: Application,
+        request: Request,
+        event: RequestEvent,
+        place: Allocation | None,
+        now: float,
+    ) -> tuple[Accounts, Accounts]:
+        """Follow the event and post the difference, which is returned."""
+        posting = left, entered = POSTINGS[request.state, event]
+        request.follow(event)
+        group = request.group if _PENDING in left or _ASKED in left else None
+        if group is not None:
+            # It may be pending again, or asked about: its class is known all the time.
+            group.assumed += 1
+        self._leave(left, app, request)
+        if place is not None:
+            self._leave_node(request)
+            self._enter_node(request, place)
+        self._enter(entered, app, request, now)
+        if group is not None:
+            group.assumed -= 1
+            self._pending.forget_if_idle(app, group)
+        return posting
+
+    def _enter_node(self, request: Request, place: Allocation) -> None:
+        """The request takes room on the node of the allocation."""
+        node = self._nodes[place.node_id]
+        book_on_node(place.ask.ask_class.items, node)
+        node.allocations[place] = None
+        request.allocation = place
+
+    def _leave_node(self, request: Request) -> None:
+        """Free the room that the request takes on a node, if any."""
+        allocation = request.allocation
+        if allocation is not None:
+            node = self._nodes[allocation.node_id]
+            unbook_on_node(allocation.ask.ask_class.items, node)
+            del node.allocations[allocation]
+            request.allocation = None
+
+    def _enter(self, accounts: Accounts, app: Application, request: Request, now: float) -> None:
+        ask = request.ask
+        for account in accounts:
+            if account is _ALLOCATED:
+                assert request.allocation is not None, f"{request!r} is on no node"
+                book_in_quotas(ask.ask_class.items, app, placeholder=ask.placeholder)
+                app.take(request, request.allocation)
+            elif account is _LISTED:
+                enlist(app, request)
+            elif account is not _PENDING:
+                self._count(account, app, request, 1)
+            elif request.key in app.backing_off:
+                self._pending.rest(app, request)
+            else:
+                self._pending.enter(app, request, now)
+
+    def _leave(self, accounts: Accounts, app: Application, request: Request) -> None:
+        ask = request.ask
+        for account in accounts:
+            if account is _ALLOCATED:
+                note_highest(app, ask.ask_class.items, placeholder=ask.placeholder)
+                unbook_in_quotas(ask.ask_class.items, app, placeholder=ask.placeholder)
+                app.give_back()
+            elif account is _ON_NODE:
+                self._leave_node(request)
+            elif account is _LISTED:
+                unlist(app, request)
+            elif account is not _PENDING:
+                self._count(account, app, request, -1)
+            elif request.key in app.backing_off:
+                self._pending.end_rest(app, request)
+            else:
+                self._pending.leave(app, request)
+
+    def _count(self, account: Account, app: Application, request: Request, by: int) -> None:
+        """Count the request in an account, or (`by` -1) do so no more."""
+        if account is _KNOWN:
+            app.tally.allocations += by
+            app.placeholder_count += by * request.ask.placeholder
+        elif account is _ASSUMED:
+            app.assumed_count += by
+        elif account is _ASKED:
+            request.group.assumed += by
+        elif account is not _ON_NODE:
+            node = self._node_of(request)
+            if node is not None and account is _LINKED:
+                node.linked += by
+            elif node is not None:
+                post = book_preempting if by > 0 else unbook_preempting
+                post(request.ask.ask_class.items, node, app)
+
+    def _node_of(self, request: Request, place: Allocation | None = None) -> Node | None:
+        """The node of its allocation, or of the place that it is given."""
+        allocation = request.allocation or place
+        return None if allocation is None else self._nodes[allocation.node_id]
