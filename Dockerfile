@@ -38,7 +38,8 @@ ENV PATH=/opt/licorne/bin:$PATH \
     PYTHONUNBUFFERED=1
 COPY --from=build /opt/licorne /opt/licorne
 # A volume that is mounted here for the first time takes over whose the folder is.
-RUN install -d -o 10001 -g 10001 -m 0700 /var/lib/licorne /etc/licorne/tls
+RUN install -d -o 10001 -g 10001 -m 0700 /var/lib/licorne /etc/licorne/tls \
+ && install -d -o 10001 -g 10001 -m 0755 /etc/grafana/dashboards
 # A number, so that an orchestrator can see that it is not root.
 USER 10001:10001
 WORKDIR /tmp

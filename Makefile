@@ -13,6 +13,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.0
 HELM := $(BIN)/helm
 CHECK := build/tools/check
 CHART := deploy/helm/licorne
+DASHBOARD := $(CHART)/files/licorne.json
 NATIVE_WORLDS ?= 60
 NATIVE_PROPERTIES := $(addprefix tests/properties/test_,decisions.py determinism.py isolation.py repeats.py tight.py worlds.py)
 SERVE_FLAGS ?= --listen 127.0.0.1:7070 --http 127.0.0.1:9080
@@ -34,7 +35,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help gate native pure dist test-dist test-native image sbom install demo run bench test smoke test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust picture reference format constraints clean
+.PHONY: help gate native pure dist test-dist test-native chart image sbom install demo run bench test smoke test-browser test-deploy lint-deploy manifests test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust picture reference format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -87,10 +88,17 @@ test-deploy: install ## alert rules, dashboard and metrics; needs promtool
 	@command -v promtool > /dev/null || { echo 'test-deploy: promtool is not installed; it is in the package prometheus' >&2; exit 1; }
 	@$(BIN)/pytest -m promtool tests/deploy
 
-lint-deploy: install $(HELM) $(CHECK) ## the chart, the manifests and the composition, by Helm and by Kubernetes' types; needs Go
+lint-deploy: install $(HELM) $(CHECK) $(DASHBOARD) ## the chart, the manifests and the composition, by Helm and by Kubernetes' types; needs Go
 	@unformatted=$$(gofmt -l deploy/check); test -z "$$unformatted" || { echo "lint-deploy: gofmt would change $$unformatted" >&2; exit 1; }
 	@cd deploy/check && go vet ./...
 	@LICORNE_HELM=$(CURDIR)/$(HELM) LICORNE_CHECK=$(CURDIR)/$(CHECK) $(BIN)/pytest -m helm tests/deploy
+
+chart: $(HELM) $(DASHBOARD) ## into dist/: the chart as one file, with the dashboard drawn
+	@$(HELM) package $(CHART) --destination dist
+
+# For Grafana. The chart and the composition are the only ones that need it as a file.
+$(DASHBOARD): deploy/grafana/dashboard.py deploy/grafana/panels.yml | $(RUNTIME)
+	@$(BIN)/python $< $@
 
 manifests: $(HELM) ## write deploy/kubernetes/licorne.yaml from the chart
 	@$(HELM) template licorne $(CHART) --namespace licorne > deploy/kubernetes/licorne.yaml

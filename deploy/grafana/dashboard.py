@@ -1,11 +1,11 @@
-"""Draws `dashboards/licorne.json`, the dashboard for Grafana, from `panels.yml`.
+"""Draws the dashboard for Grafana from `panels.yml`: ``python deploy/grafana/dashboard.py FILE``.
 
-Run it after a change: ``python deploy/grafana/dashboard.py``. Tests compare the file with what this
-draws, ask Prometheus' own tool about every expression, and look for every metric on a running
-server.
+The file is not kept in the repository. `make chart` draws it into the chart, and the composition at its
+start. Tests ask Prometheus' own tool about every expression, and look for every metric on a running server.
 """
 
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import Any
 import yaml
 
 HERE = Path(__file__).parent
-FILE = HERE / "dashboards/licorne.json"
 WIDTH = 24
 """Columns of Grafana's grid."""
 
@@ -193,4 +192,4 @@ def dashboard() -> str:
 
 
 if __name__ == "__main__":
-    FILE.write_text(dashboard(), encoding="utf-8")
+    Path(sys.argv[1]).write_text(dashboard(), encoding="utf-8")

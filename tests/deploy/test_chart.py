@@ -1,6 +1,7 @@
 """The chart, as Helm sees it: linted, rendered for every example, and read by Kubernetes' types."""
 
 import json
+import shutil
 import tarfile
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -178,10 +179,24 @@ def test_a_package_is_whole(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     [package] = tmp_path.glob("*.tgz")
     with tarfile.open(package) as archive:
-        files = {member.name for member in archive if member.isfile()}
-    assert {"licorne/files/alerts.yml", "licorne/files/licorne.json"} <= files
+        shown = archive.extractfile("licorne/files/licorne.json")
+        rules = archive.extractfile("licorne/files/alerts.yml")
+        assert shown is not None
+        assert rules is not None
+        assert json.load(shown) == dashboard()
+        assert rules.read() == (PROMETHEUS / "alerts.yml").read_bytes()
     made = helm("template", "licorne", package, "--namespace", "licorne")
     assert made.stdout == template()
+
+
+def test_a_chart_without_its_dashboard_says_so(tmp_path: Path) -> None:
+    """Where it was not drawn it cannot be enabled, and all else works."""
+    chart = shutil.copytree(CHART, tmp_path / "licorne")
+    (chart / "files/licorne.json").unlink()
+    done = helm("template", "licorne", chart, "--set", "dashboard.enabled=true")
+    assert done.returncode != 0
+    assert "make chart draws it" in done.stderr
+    assert helm("template", "licorne", chart).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from support.deploy.composition import OURS, composition, mounts, ours, services
 from support.docs.pages import ROOT
 
 SERVICES = services()
-ONCE = "certificates"
-"""The service that ends by itself."""
+ONCE, DASHBOARD = "certificates", "dashboard"
+"""The services that end by themselves. The first one builds the image."""
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -25,7 +25,7 @@ def test_every_service_is_hardened(name: str) -> None:
     assert hardened["cap_drop"] == ["ALL"]
     assert hardened["security_opt"] == ["no-new-privileges:true"]
     assert hardened["pids_limit"] > 0
-    expected = hardened | ({"restart": "no"} if name == ONCE else {})
+    expected = hardened | ({"restart": "no"} if name in (ONCE, DASHBOARD) else {})
     assert expected.items() <= SERVICES[name].items()
     assert not SERVICES[name].keys() & {"privileged", "cap_add", "user", "network_mode", "pid"}
 
@@ -48,11 +48,11 @@ def test_images_of_others_have_a_version() -> None:
 def test_the_image_is_built_once() -> None:
     """One service builds it, the others take that and ask no registry, and all wait for it."""
     policies = {name: it["pull_policy"] for name, it in SERVICES.items() if it["image"] == OURS}
-    assert policies == {ONCE: "build"} | dict.fromkeys(ours(), "never")
+    assert policies == {ONCE: "build"} | dict.fromkeys([DASHBOARD, *ours()], "never")
     assert [name for name, service in SERVICES.items() if "build" in service] == [ONCE]
     [base] = SERVICES[ONCE]["build"]["args"]
     assert f"ARG {base}=" in (ROOT / "Dockerfile").read_text("utf-8")
-    assert all(ONCE in needed(name) for name in ours())
+    assert all(ONCE in needed(name) for name in [DASHBOARD, *ours()])
 
 
 def needed(name: str) -> set[str]:
@@ -91,6 +91,7 @@ def test_what_is_mounted_is_there() -> None:
     ("name", "written"),
     [
         ("certificates", ["/etc/licorne/tls", "/tmp"]),
+        ("dashboard", ["/etc/grafana/dashboards", "/tmp"]),
         ("core", ["/tmp", "/var/lib/licorne"]),
         ("prometheus", ["/prometheus"]),
         ("grafana", ["/tmp", "/var/lib/grafana"]),
@@ -156,7 +157,13 @@ def test_grafana_finds_what_it_shows() -> None:
     [provider] = yaml.safe_load((provisioning / "dashboards/licorne.yml").read_text())["providers"]
     home = Path(grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
     assert str(home.parent) == provider["options"]["path"]
-    assert (folders[str(home.parent)] / home.name).is_file()
+    assert SERVICES[DASHBOARD]["command"] == [str(home)]
+    written, shown = (
+        next(mount.source for mount in mounts(service) if mount.path == str(home.parent))
+        for service in (SERVICES[DASHBOARD], grafana)
+    )
+    assert written == shown
+    assert DASHBOARD in needed("grafana")
     sources = yaml.safe_load((provisioning / "datasources/prometheus.yml").read_text())
     [source] = sources["datasources"]
     assert source["url"] == "http://prometheus:9090"

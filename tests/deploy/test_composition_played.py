@@ -13,7 +13,7 @@ import pytest_asyncio
 import yaml
 
 from support.deploy.composition import LICORNE, PATIENCE, Play, mounts, services
-from support.deploy.monitoring import targets, without_variables
+from support.deploy.monitoring import dashboard, targets, without_variables
 
 LOG = logging.getLogger(__name__)
 
@@ -94,6 +94,13 @@ async def test_certificates_fit_together(damage: str, tmp_path: Path) -> None:
         for name in made["command"][1:]:
             file = f"{folder}/{name}.pem"
             assert await play.run(made, "openssl", "verify", "-CAfile", f"{folder}/ca.pem", file)
+
+
+async def test_the_dashboard_is_drawn(play: Play) -> None:
+    """It lies on the volume that Grafana reads."""
+    await play.finish("dashboard")
+    drawn = play.folder / "dashboards/licorne.json"
+    assert json.loads(drawn.read_text("utf-8")) == dashboard()
 
 
 async def test_operator_sees_all(play: Play) -> None:

@@ -1,11 +1,13 @@
-"""The dashboard is drawn from its panels, and Grafana can show it."""
+"""The dashboard that is drawn from its panels can be shown by Grafana, and comes with the chart."""
 
 import json
 import re
+import subprocess
 from itertools import combinations, pairwise
 from typing import Any
 
-from support.deploy.monitoring import GRAFANA, dashboard, drawing, queries, targets
+from support.deploy.monitoring import dashboard, queries, targets
+from support.docs.pages import ROOT
 
 UNITS = {"bool_yes_no", "bytes", "ops", "percentunit", "s", "short"}
 """Units that Grafana knows, as far as they are used."""
@@ -19,12 +21,6 @@ ROWS = [
 def panels() -> list[dict[str, Any]]:
     """All panels but the headings of rows."""
     return [panel for panel in dashboard()["panels"] if panel["type"] != "row"]
-
-
-def test_the_file_is_what_the_program_draws() -> None:
-    """Nobody has changed the dashboard by hand, or its panels without drawing it anew."""
-    text = (GRAFANA / "dashboards/licorne.json").read_text(encoding="utf-8")
-    assert text == drawing().dashboard()
 
 
 def test_rows_are_all_there() -> None:
@@ -90,3 +86,15 @@ def test_every_panel_can_be_narrowed_down() -> None:
         selectors = re.findall(r"\{([^{}]*)\}", target["expr"])
         assert selectors, title
         assert all('instance=~"$instance"' in selector for selector in selectors), title
+
+
+def test_a_chart_is_packed_with_it() -> None:
+    """`make chart` draws the file where the template reads it, before Helm packs the chart."""
+    panels = "deploy/grafana/panels.yml"
+    done = subprocess.run(
+        ["make", "--dry-run", f"--what-if={panels}", "chart"],
+        cwd=ROOT, text=True, capture_output=True, check=True,
+    )  # fmt: skip
+    file = "deploy/helm/licorne/files/licorne.json"
+    drawn = done.stdout.index(f"python deploy/grafana/dashboard.py {file}\n")
+    assert drawn < done.stdout.index("helm package deploy/helm/licorne ")

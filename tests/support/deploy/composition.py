@@ -149,8 +149,15 @@ class Play:
 
     async def certificates(self) -> str:
         """Run the service that makes certificates; what it says."""
-        service = services()["certificates"]
-        return await self.run(service, *service["entrypoint"], *service["command"])
+        return await self.finish("certificates")
+
+    async def finish(self, name: str) -> str:
+        """Run a service that ends by itself; what it prints."""
+        service = services()[name]
+        program, *words = service["entrypoint"]
+        # The image's Python has our packages, as that of the tests has.
+        program = sys.executable if program == "python" else program
+        return await self.run(service, program, *words, *service["command"])
 
     async def core(self) -> None:
         """Start the core, on free ports of loopback, and wait until it is ready."""

@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import Iterator
 from functools import cache
-from types import ModuleType
 from typing import Any
 
 import yaml
@@ -30,21 +29,14 @@ def alerts() -> dict[str, dict[str, Any]]:
 
 @cache
 def dashboard() -> dict[str, Any]:
-    """The dashboard."""
-    text = (GRAFANA / "dashboards/licorne.json").read_text(encoding="utf-8")
-    document: dict[str, Any] = json.loads(text)
-    return document
-
-
-@cache
-def drawing() -> ModuleType:
-    """The program that draws the dashboard."""
+    """The dashboard, as its program draws it."""
     spec = importlib.util.spec_from_file_location("dashboard", GRAFANA / "dashboard.py")
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    document: dict[str, Any] = json.loads(program.dashboard())
+    return document
 
 
 def targets() -> Iterator[tuple[str, dict[str, Any]]]:
