@@ -51,7 +51,8 @@ def test_a_report_is_written_beside_what_is_printed(
     assert f"written: {folder / 'performance.md'}\n" in shown.err
     command = f"licorne bench core1 shim --nodes 5 --pods 50 --runs 3 --report {folder}"
     assert command in (folder / "performance.md").read_text()
-    assert {path.suffix for path in folder.iterdir()} == {".md", ".svg"}
+    assert [path.name for path in folder.iterdir()] == ["performance.md"]
+    assert ".svg" not in (folder / "performance.md").read_text()
 
 
 def test_a_report_is_written_only_if_all_was_measured(
@@ -102,19 +103,27 @@ def test_a_page_that_cannot_be_written_in_the_end_is_said(
 @pytest.mark.bench
 def test_a_report_of_two_servers_has_their_ratios(tmp_path: Path) -> None:
     """Pictures of both, and of the pairs."""
-    options = ("--runs", "1", "--against", sys.executable, "--report", str(tmp_path))
+    options = ("--runs", "1", "--against", sys.executable, "--report", str(tmp_path), "--pictures")
     assert main(["bench", "core", *TINY, *options]) == 0
     assert "### Ratios of the pairs, this by other" in (tmp_path / "performance.md").read_text()
     assert len([*tmp_path.glob("*.svg")]) == 3
 
 
-def test_a_report_needs_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_need_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says how to get it, before anything is measured."""
     need_matplotlib()
     monkeypatch.setattr("licorne_tools.commands.report.find_spec", lambda _: None)
     with pytest.raises(UsageError, match=r"which `make install` installs"):
         need_matplotlib()
-    assert main(["bench", "core", "--report", "nowhere"]) == 1
+    assert main(["bench", "core", "--report", "nowhere", "--pictures"]) == 1
+
+
+def test_pictures_need_a_page(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without one they are refused before anything is measured, as are those of attacks."""
+    assert main(["bench", "core", "--pictures"]) == 1
+    assert "--pictures needs --report" in capsys.readouterr().err
+    assert main(["bench", "neighbour", "--pictures"]) == 1
+    assert "--pictures cannot be used with neighbour" in capsys.readouterr().err
 
 
 def test_attacks_have_no_report(capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,8 +63,8 @@ def test_it_says_what_was_measured_where_and_how() -> None:
 
 
 def test_every_picture_is_shown() -> None:
-    """Each is an SVG with texts, and its name is in the text."""
-    found = section(results(), [THIS, OTHER], COMMAND)
+    """Each that is wanted is an SVG with texts, and its name is in the text."""
+    found = section(results(), [THIS, OTHER], COMMAND, drawn=True)
     assert set(re.findall(r"\]\((.+\.svg)\)", found.text)) == set(found.pictures)
     assert len(found.pictures) == 3
     for picture in found.pictures.values():
@@ -74,7 +74,7 @@ def test_every_picture_is_shown() -> None:
 
 def test_the_same_figures_give_the_same_section() -> None:
     """Neither the day nor chance is in it."""
-    first, again = (section(results(), [THIS, OTHER], COMMAND) for _ in range(2))
+    first, again = (section(results(), [THIS, OTHER], COMMAND, drawn=True) for _ in range(2))
     assert first == again
     assert not [picture for picture in first.pictures.values() if "date" in picture]
 
@@ -82,7 +82,7 @@ def test_the_same_figures_give_the_same_section() -> None:
 def test_one_server_has_figures_without_ratios() -> None:
     """Its column has the name of its form where there is no other."""
     alone = [Measured(each.scenario, each.sides[:1]) for each in results()]
-    found = section(alone, [THIS], COMMAND)
+    found = section(alone, [THIS], COMMAND, drawn=True)
     assert "| core | 85,000 (80,000 to 90,000) |" in found.text
     assert "| Scenario | compiled |" in found.text
     assert "| ratio |" not in found.text

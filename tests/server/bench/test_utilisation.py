@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from licorne_server.cli.local.bench import utilisation as bench_utilisation
-from licorne_server.cli.local.bench.utilisation import Played
+from licorne_tools.commands import utilisation as bench_utilisation
+from licorne_tools.commands.utilisation import Played
 
 from licorne_cli.commands import main
 from licorne_core.messages.commands import RegisterRm

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from licorne_server.cli.connection.contexts import MAX_LISTED, MAX_SHOWN
+from licorne_cli.connection.contexts import MAX_LISTED, MAX_SHOWN
 
 from licorne_cli.commands import main, parser_for
 from licorne_cli.connection import target

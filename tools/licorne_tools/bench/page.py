@@ -1,4 +1,4 @@
-"""What was measured as a section of a page: where, how to do it again, tables and pictures."""
+"""What was measured as a section of a page: where, how to do it again, tables, and pictures if wanted."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +9,6 @@ from licorne_tools.bench.installation import Build
 from licorne_tools.bench.machine import measured_on
 from licorne_tools.bench.markdown import Section, plain_table, table
 from licorne_tools.bench.pairs import Pairs
-from licorne_tools.bench.pictures import by_scenario, pair_ratios
 from licorne_tools.bench.report import NOTHING, Run, setting_texts
 from licorne_tools.bench.scenarios import Kind, Scenario
 from licorne_tools.bench.spread import Spread, brief, times
@@ -65,8 +64,13 @@ class Measured:
         return Pairs([*this], [*other]).ratios(measure)
 
 
-def section(results: Sequence[Measured], builds: Sequence[Build], command: str) -> Section:
-    """All that was measured of one server or of two. The command is the one to do it again with."""
+def section(
+    results: Sequence[Measured], builds: Sequence[Build], command: str, *, drawn: bool = False
+) -> Section:
+    """All that was measured of one server or of two. The command is the one to do it again with.
+
+    `drawn` adds pictures, for which matplotlib is needed.
+    """
     sides = labels(builds)
     named = dict(zip(names([found.scenario for found in results]), results, strict=True))
     pictures: dict[str, str] = {}
@@ -77,8 +81,8 @@ def section(results: Sequence[Measured], builds: Sequence[Build], command: str) 
         HOW if len(sides) == 1 else f"{HOW} {HOW_RATIOS}",
     ]
     for measure in MEASURES:
-        parts += part(measure, sides, named, pictures)
-    if len(sides) > 1:
+        parts += part(measure, sides, named, pictures if drawn else None)
+    if drawn and len(sides) > 1:
         pictures[RATIOS_PICTURE] = ratio_picture(sides, named)
         parts += [
             f"### Ratios of the pairs, {sides[0]} by {sides[1]}",
@@ -138,15 +142,20 @@ def part(
     measure: Measure,
     sides: Sequence[str],
     named: Mapping[str, Measured],
-    pictures: dict[str, str],
+    pictures: dict[str, str] | None,
 ) -> list[str]:
-    """One measure: its heading, its picture and its table; nothing if no scenario has it."""
+    """One measure: its heading, its picture and its table; nothing if no scenario has it.
+
+    The picture is put among `pictures`; without these none is drawn.
+    """
     spreads = {name: found.spreads(measure.name) for name, found in named.items()}
     shown = {name: each for name, each in spreads.items() if each}
     if not shown:
         return []
     parts = [f"### {measure.heading}"]
-    if measure.picture:
+    if measure.picture and pictures is not None:
+        from licorne_tools.bench.pictures import by_scenario
+
         series = {
             side: {name: each[place] for name, each in shown.items()}
             for place, side in enumerate(sides)
@@ -166,6 +175,8 @@ def part(
 
 def ratio_picture(sides: Sequence[str], named: Mapping[str, Measured]) -> str:
     """The ratios of all pairs in the rate and in the cost."""
+    from licorne_tools.bench.pictures import pair_ratios
+
     series = {
         label: {name: ratios for name, found in named.items() if (ratios := found.ratios(measure))}
         for measure, label in (

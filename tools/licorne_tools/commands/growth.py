@@ -9,6 +9,7 @@ from licorne_tools.bench.growth.catalogue import DIMENSIONS
 from licorne_tools.bench.growth.dimension import Dimension
 from licorne_tools.bench.growth.measure import Growth, Point, grown
 from licorne_tools.bench.growth.report import HEADERS, as_json, table
+from licorne_tools.bench.growth.section import section
 from licorne_tools.bench.installation import this_build
 from licorne_tools.bench.progress import Progress
 from licorne_tools.commands.alone import Alone
@@ -108,11 +109,9 @@ def show(growths: list[Growth], *, as_data: bool) -> None:
 
 
 def write(report: Report, growths: list[Growth]) -> None:
-    """Write the section of the page, and its picture.
+    """Write the section of the page.
 
     Raises:
         BenchError: they cannot be written.
     """
-    from licorne_tools.bench.growth.section import section
-
-    report.put(section(growths, this_build(), report.command))
+    report.put(section(growths, this_build(), report.command, drawn=report.drawn))

@@ -60,7 +60,7 @@ COLUMNS = {
 ALONE = Alone(
     ISOLATION,
     own=("attack", "rms", "percent", "rate"),
-    refused=("pods", "batch", "sort", "wire", "against", "report"),
+    refused=("pods", "batch", "sort", "wire", "against", "report", "pictures"),
 )
 
 

@@ -1,4 +1,4 @@
-"""`licorne bench --report`: what was measured, as a page with pictures."""
+"""`licorne bench --report`: what was measured, as a page, with pictures if wanted."""
 
 import argparse
 import shlex
@@ -13,11 +13,12 @@ from licorne_cli.output.text import say
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.installation import Build
 from licorne_tools.bench.markdown import Section, put_section
+from licorne_tools.bench.page import Measured, section
 from licorne_tools.bench.report import Run
 from licorne_tools.bench.scenarios import Scenario
 
 VALUES = ("nodes", "pods", "batch", "sort", "wire", "refuse", "answer_after", "runs", "against")
-FLAGS = ("untagged", "table")
+FLAGS = ("untagged", "table", "pictures")
 """The arguments that say what is measured, by their names there."""
 
 
@@ -27,6 +28,8 @@ class Report:
 
     folder: Path
     command: str
+    drawn: bool = False
+    """True with pictures."""
 
     def write(
         self, results: Iterable[tuple[Scenario, Sequence[Sequence[Run]]]], builds: Sequence[Build]
@@ -36,10 +39,8 @@ class Report:
         Raises:
             BenchError: they cannot be written.
         """
-        from licorne_tools.bench.page import Measured, section
-
         measured = [Measured(scenario, sides) for scenario, sides in results]
-        self.put(section(measured, builds, self.command))
+        self.put(section(measured, builds, self.command, drawn=self.drawn))
 
     def put(self, section: Section) -> None:
         """Write a section, and say where it is.
@@ -55,12 +56,15 @@ class Report:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The argument that names the folder."""
+    """The folder, and whether there are pictures."""
     parser.add_argument(
-        "--report",
-        type=Path,
-        metavar="DIR",
-        help="write tables into DIR/performance.md, and pictures beside it; needs matplotlib",
+        "--report", type=Path, metavar="DIR", help="write tables into DIR/performance.md"
+    )
+    parser.add_argument(
+        "--pictures",
+        action="store_true",
+        default=None,
+        help="with --report: draw pictures beside the page; needs matplotlib",
     )
 
 
@@ -71,10 +75,13 @@ def wanted(args: argparse.Namespace) -> Report | None:
         UsageError: pictures cannot be drawn, or the folder cannot be written into.
     """
     if args.report is None:
+        if args.pictures:
+            raise UsageError("--pictures needs --report")
         return None
-    need_matplotlib()
+    if args.pictures:
+        need_matplotlib()
     need_folder(args.report)
-    return Report(args.report, shlex.join(command(args)))
+    return Report(args.report, shlex.join(command(args)), drawn=bool(args.pictures))
 
 
 def need_matplotlib() -> None:
@@ -84,7 +91,7 @@ def need_matplotlib() -> None:
         UsageError: matplotlib is not installed.
     """
     if find_spec("matplotlib") is None:
-        raise UsageError("--report needs matplotlib, which `make install` installs")
+        raise UsageError("--pictures needs matplotlib, which `make install` installs")
 
 
 def need_folder(folder: Path) -> None:

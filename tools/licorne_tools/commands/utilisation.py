@@ -4,7 +4,7 @@ import argparse
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from licorne_server.bench.spread import Spread
+from licorne_tools.bench.spread import Spread
 
 from licorne_cli.connection.failures import UsageError
 from licorne_cli.output.text import print_json, print_table, say, while_read
@@ -43,7 +43,7 @@ OF_LARGE = ("large_p50_seconds", "large_max_seconds")
 ALONE = Alone(
     UTILISATION,
     own=("seed", "seeds", "minutes"),
-    refused=("nodes", "pods", "batch", "sort", "wire", "profile", "against", "report"),
+    refused=("nodes", "pods", "batch", "sort", "wire", "profile", "against", "report", "pictures"),
 )
 
 

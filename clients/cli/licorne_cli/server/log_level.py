@@ -3,7 +3,7 @@
 import argparse
 
 import grpc
-from licorne_server.cli.connection.pages import pages
+from licorne_cli.connection.pages import pages
 
 from licorne.v1.admin_pb2 import GetLogLevelsRequest, GetLogLevelsResponse, SetLogLevelRequest
 from licorne.v1.admin_pb2_grpc import AdminStub

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from licorne_tools.bench.growth.measure import Growth
-from licorne_tools.bench.growth.picture import drawing
 from licorne_tools.bench.growth.report import HEADERS, table
 from licorne_tools.bench.installation import Build
 from licorne_tools.bench.machine import measured_on
@@ -22,13 +21,26 @@ one of the sizes: by more than half of the first cost with each tenfold, which i
 from 100 on."""
 
 
-def section(growths: Sequence[Growth], build: Build, command: str) -> Section:
-    """The table, its picture, and a note on what grows. The command is the one to do it again."""
+def section(
+    growths: Sequence[Growth], build: Build, command: str, *, drawn: bool = False
+) -> Section:
+    """The table, and a note on what grows. The command is the one to do it again.
+
+    `drawn` adds a picture, for which matplotlib is needed.
+    """
+    pictures = {}
+    if drawn:
+        from licorne_tools.bench.growth.picture import drawing
+
+        pictures[PICTURE] = drawing(growths)
     parts = [
         measured_on({build.form: build}),
         again(build, command),
         INTRODUCTION,
-        f"![The cost of an allocation against the size of each dimension]({PICTURE})",
+        *(
+            f"![The cost of an allocation against the size of each dimension]({name})"
+            for name in pictures
+        ),
         markdown_table(HEADERS, table(growths)),
         "\n".join(f"- `{each.dimension.name}`: {each.dimension.about}." for each in growths),
     ]
@@ -39,4 +51,4 @@ def section(growths: Sequence[Growth], build: Build, command: str) -> Section:
     ]
     if notes:
         parts += ["### What grows faster, and why", "\n".join(notes)]
-    return Section(title=TITLE, text="\n\n".join(parts), pictures={PICTURE: drawing(growths)})
+    return Section(title=TITLE, text="\n\n".join(parts), pictures=pictures)
