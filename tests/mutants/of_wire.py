@@ -9,10 +9,7 @@ WIRE = (
         "_ACTIONS",
         swap("CREATE_DRAIN", "CREATE"),
         "a node that comes drained takes allocations",
-        (
-            "rows/test_nodes",
-            "client/test_recovery",
-        ),
+        ("client/test_recovery",),
         nth=2,
     ),
     Defect(

@@ -14,7 +14,7 @@ from licorne_server.events.log import EventLog
 from licorne_server.http import events
 from support.core.builders import RM, register, reload
 from support.core.facts import START, happened
-from support.peers.shim import PATIENCE, eventually
+from support.peers.shim import LOOPBACK, PATIENCE, Shim, connected, eventually, serving
 from support.server.http_site import Site
 
 BATCH = "/ws/v1/events/batch"
@@ -274,6 +274,26 @@ async def test_a_stream_ends_with_the_registration(site: Site) -> None:
             assert subjects(await lines.take(1)) == [0]
             assert (await lines.next())["status_code"] == status
             assert await lines.next() is None
+
+
+@pytest.mark.row(19)
+async def test_a_stream_is_told_that_the_server_stops() -> None:
+    """Its last line has the status 503, and then nobody answers any more."""
+    async with (
+        serving(http=LOOPBACK) as server,
+        connected(server) as channel,
+        aiohttp.ClientSession() as client,
+    ):
+        await Shim(channel).register()
+        url = f"http://{server.http_address}{STREAM}"
+        async with client.get(url) as lines:
+            assert b"InstanceUUID" in await lines.content.readline()
+            stopping = asyncio.ensure_future(server.stop())
+            *_, last = [line async for line in lines.content]
+            assert b'"status_code":503' in last
+        await stopping
+        with pytest.raises(aiohttp.ClientError):
+            await client.get(url)
 
 
 async def test_looking_at_the_head_opens_no_stream(site: Site) -> None:
