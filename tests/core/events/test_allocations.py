@@ -41,34 +41,6 @@ def driver() -> Driver:
     return driver
 
 
-def test_the_first_ask_lets_its_application_in(driver: Driver) -> None:
-    """APP_ACCEPTED comes before the first APP_REQUEST, and not before another."""
-    driver.send(asks(ask("app", "k1", memory=1), ask("app", "k2", memory=2)))
-    assert heard(driver) == [
-        "APP app SET APP_ACCEPTED: runApplication",
-        "APP app ADD APP_REQUEST k1 memory=1",
-        "APP app ADD APP_REQUEST k2 memory=2",
-    ]
-
-
-def test_an_allocation_is_told_from_its_node_to_its_application(driver: Driver) -> None:
-    """Node, state with the first one, user, group, application."""
-    driver.send(asks(ask("app", "k1", memory=1), ask("app", "k2", memory=1)))
-    driver.facts.clear()
-    driver.run()
-    assert heard(driver) == [
-        "NODE n1 ADD NODE_ALLOC k1 memory=1",
-        "APP app SET APP_RUNNING: runApplication",
-        "USERGROUP ann ADD UG_USER_RESOURCE root.a memory=1",
-        "USERGROUP ops ADD UG_GROUP_RESOURCE root.a memory=1",
-        "APP app ADD APP_ALLOC k1 memory=1",
-        "NODE n1 ADD NODE_ALLOC k2 memory=1",
-        "USERGROUP ann ADD UG_USER_RESOURCE root.a memory=1",
-        "USERGROUP ops ADD UG_GROUP_RESOURCE root.a memory=1",
-        "APP app ADD APP_ALLOC k2 memory=1",
-    ]
-
-
 def test_an_existing_allocation_is_told_like_one_that_was_made(driver: Driver) -> None:
     """It was never asked for, and its application passes through Accepted."""
     driver.send(asks(ask("app", "k1", on_node="n1", memory=1)))

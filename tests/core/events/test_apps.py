@@ -42,26 +42,6 @@ def told(effects: list[Effect]) -> list[str]:
     ]
 
 
-def test_an_application_is_new_and_joins_its_queue() -> None:
-    """APP_NEW, then QUEUE_APP; without a group there is no UG_APP_LINK."""
-    driver = started()
-    driver.send(apps(app("app", "root.a")))
-    assert heard(driver) == ["APP app ADD APP_NEW", "QUEUE root.a ADD QUEUE_APP app"]
-
-
-def test_an_application_is_linked_to_the_group_that_it_counts_for() -> None:
-    """UG_APP_LINK is set when it comes and removed when it goes."""
-    driver = started(OPS % "ops")
-    driver.send(apps(app("app", "root.a", groups=["dev", "ops"])))
-    assert heard(driver)[-1] == "USERGROUP ops SET UG_APP_LINK app"
-    driver.send(remove_apps("app"))
-    assert heard(driver) == [
-        "USERGROUP ops REMOVE UG_APP_LINK app",
-        "QUEUE root.a REMOVE QUEUE_APP app",
-        "APP app REMOVE DETAILS_NONE",
-    ]
-
-
 def test_a_reload_that_moves_an_application_to_another_group_says_so() -> None:
     """The link changes, and what the application has goes along; a kept group is not told."""
     driver = started(OPS % "ops")
@@ -107,20 +87,6 @@ def test_every_state_is_heard_of_with_the_message_that_the_rm_reads() -> None:
         "APP_COMPLETING:",
         "APP_COMPLETED:",
         "APP_EXPIRED:",
-    ]
-
-
-def test_a_completed_application_leaves_its_queue() -> None:
-    """APP_COMPLETED, then QUEUE_APP remove and APP remove (spec § 12.1.5)."""
-    driver = started()
-    driver.do(apps(app("app", "root.a")), asks(ask("app", "k", memory=1)))
-    driver.do(releases(release("app")))
-    driver.facts.clear()
-    driver.wait(30.0)
-    assert heard(driver) == [
-        "APP app SET APP_COMPLETED: completeApplication",
-        "QUEUE root.a REMOVE QUEUE_APP app",
-        "APP app REMOVE DETAILS_NONE",
     ]
 
 

@@ -5,8 +5,6 @@ import pytest
 from licorne_core.messages.commands import NodeAction
 from licorne_core.values.asks import Ask
 from support.core.builders import (
-    app,
-    apps,
     ask,
     asks,
     config,
@@ -34,16 +32,6 @@ def driver() -> Driver:
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=4), node("n2", memory=8)))
     driver.facts.clear()
     return driver
-
-
-def test_a_node_is_schedulable_counts_and_is_added(driver: Driver) -> None:
-    """In this order, and root's maximum is the new size of the cluster."""
-    driver.send(nodes(node("n3", memory=1, vcore=2)))
-    assert heard(driver) == [
-        "NODE n3 SET NODE_SCHEDULABLE: schedulable: true",
-        "QUEUE root SET QUEUE_MAX memory=13 vcore=2",
-        "NODE n3 ADD DETAILS_NONE memory=1 vcore=2: Node added to the scheduler",
-    ]
 
 
 def test_a_node_created_drained_is_not_schedulable(driver: Driver) -> None:
@@ -100,23 +88,4 @@ def test_what_others_have_of_a_node_is_its_occupied_sum(driver: Driver) -> None:
         "NODE n1 SET NODE_OCCUPIED memory=2",
         "NODE n2 SET NODE_OCCUPIED memory=3",
         "NODE n2 SET NODE_OCCUPIED",
-    ]
-
-
-def test_a_decommissioned_node_takes_its_allocations_with_it(driver: Driver) -> None:
-    """Not schedulable, allocations removed as ALLOC_NODEREMOVED, a smaller cluster, gone."""
-    driver.do(
-        apps(app("app", "root.a")),
-        asks(ask("app", "k1", on_node="n1", memory=1), ask("app", "k2", on_node="n2", memory=1)),
-    )
-    driver.facts.clear()
-    driver.send(nodes(node("n1", NodeAction.DECOMISSION)))
-    assert heard(driver) == [
-        "NODE n1 SET NODE_SCHEDULABLE: schedulable: false",
-        "USERGROUP ann REMOVE UG_USER_RESOURCE root.a memory=1",
-        "APP app REMOVE ALLOC_NODEREMOVED k1 memory=1",
-        "NODE n1 REMOVE NODE_ALLOC k1 memory=1",
-        "APP app REMOVE REQUEST_CANCEL k1 memory=1",
-        "QUEUE root SET QUEUE_MAX memory=8",
-        "NODE n1 REMOVE NODE_DECOMISSION: Node removed from the scheduler",
     ]

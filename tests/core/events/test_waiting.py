@@ -3,7 +3,6 @@
 import pytest
 
 from licorne_core.events.journal import EventRecord, EventType
-from licorne_core.values.ids import AppId, PartitionName
 from support.core.builders import (
     app,
     apps,
@@ -16,12 +15,10 @@ from support.core.builders import (
     release,
     releases,
     reload,
-    remove_apps,
 )
-from support.core.driver import Driver, placed
+from support.core.driver import Driver
 from support.core.watching import heard, records
 
-DEFAULT = PartitionName("[rm1]default")
 BOUNDS = ("APP_CANNOTRUN_QUEUE", "APP_RUNNABLE_QUEUE", "APP_CANNOTRUN_QUOTA", "APP_RUNNABLE_QUOTA")
 USER_LIMIT = "[{name: a, limits: [{limit: l, users: ['*'], %s}]}]"
 QUEUE_MAX = "[{name: a, resources: {max: {memory: 3}}}]"
@@ -46,24 +43,6 @@ def requests(driver: Driver) -> list[EventRecord]:
 
 
 @pytest.mark.row(91)
-@pytest.mark.parametrize("end", ["remove", "complete"])
-def test_an_application_too_many_for_its_queue_waits_until_one_ends(end: str) -> None:
-    """It stays Accepted with APP_CANNOTRUN_QUEUE, and starts with APP_RUNNABLE_QUEUE."""
-    driver = started("[{name: a, maxapplications: 1}]")
-    submit(driver, "one")
-    assert heard(driver, *BOUNDS) == []
-    submit(driver, "two")
-    assert heard(driver, *BOUNDS) == ["APP two NONE APP_CANNOTRUN_QUEUE"]
-    assert driver.views.application(DEFAULT, AppId("two")).state == "Accepted"
-    if end == "remove":
-        effects = driver.do(remove_apps("one"))
-    else:
-        effects = driver.do(releases(release("one")))
-    assert placed(effects) == [("two", "two", "n1")]
-    assert heard(driver, *BOUNDS) == ["APP two NONE APP_RUNNABLE_QUEUE"]
-
-
-@pytest.mark.row(91)
 def test_what_is_known_of_a_waiting_application_is_not_told_again() -> None:
     """More asks, more nodes and more waiting change nothing for those who watch."""
     driver = started("[{name: a, maxapplications: 1}]")
@@ -73,20 +52,6 @@ def test_what_is_known_of_a_waiting_application_is_not_told_again() -> None:
     driver.do(asks(ask("two", "more", memory=1)), nodes(node("n2", memory=1)))
     driver.wait(60.0)
     assert heard(driver, *BOUNDS) == []
-
-
-@pytest.mark.row(159)
-def test_an_application_too_many_for_its_user_waits_until_one_ends() -> None:
-    """The third of a user with a limit of two has APP_CANNOTRUN_QUOTA; other users do not."""
-    driver = started(USER_LIMIT % "maxapplications: 2")
-    for app_id in ("one", "two", "three"):
-        submit(driver, app_id)
-    submit(driver, "other", user="bob")
-    assert heard(driver, *BOUNDS) == ["APP three NONE APP_CANNOTRUN_QUOTA"]
-    assert driver.views.application(DEFAULT, AppId("three")).state == "Accepted"
-    effects = driver.do(remove_apps("one"))
-    assert placed(effects) == [("three", "three", "n1")]
-    assert heard(driver, *BOUNDS) == ["APP three NONE APP_RUNNABLE_QUOTA"]
 
 
 def test_queue_and_quota_are_told_apart() -> None:
@@ -101,26 +66,6 @@ def test_queue_and_quota_are_told_apart() -> None:
     ]
     driver.do(reload(config(f"[{{name: a, maxapplications: 2, {limit}}}]")))
     assert heard(driver, *BOUNDS) == ["APP two NONE APP_RUNNABLE_QUEUE"]
-
-
-def test_an_ask_too_large_for_its_queue_is_told_once_until_it_fits() -> None:
-    """What it wants and what is available, once; then that it has become schedulable."""
-    driver = started(QUEUE_MAX)
-    driver.do(apps(app("app", "root.a")), asks(ask("app", "k1", memory=2)))
-    driver.do(asks(ask("app", "k2", memory=2)))
-    [refused] = requests(driver)
-    assert refused.message == (
-        "Request 'k2' does not fit in queue 'root.a' "
-        "(requested map[memory:2], available map[memory:1])"
-    )
-    assert (refused.object_id, refused.reference_id, refused.resource) == (
-        ("k2", "app", {"memory": 2})
-    )
-    driver.do(nodes(node("n2", memory=1)), asks(ask("app", "k3", memory=2)))
-    assert requests(driver) == []
-    driver.do(releases(release("app", "k1")))
-    message = "Request 'k2' has become schedulable in queue 'root.a'"
-    assert requests(driver)[0].message == message
 
 
 def test_a_full_cluster_is_a_lack_of_room_in_the_queue() -> None:

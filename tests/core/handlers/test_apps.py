@@ -25,7 +25,6 @@ from support.core.driver import (
     Driver,
     keys,
     placed,
-    refused,
     refused_apps,
     released,
     states,
@@ -58,15 +57,6 @@ def served(driver: Driver) -> list[str]:
 
 
 # Order of applications
-
-
-@pytest.mark.row(92)
-def test_fifo_serves_the_oldest_application_first() -> None:
-    """The younger application waits while the older has asks that fit, and runs after."""
-    driver = leaf(memory=5)
-    driver.send(asks(*wave("app-1", 9)))
-    driver.send(asks(*wave("app-0", 3)))
-    assert served(driver) == ["app-0"] * 3 + ["app-1"] * 2
 
 
 @pytest.mark.row(93, 95)
@@ -109,16 +99,6 @@ def test_priority_goes_first_unless_disabled(properties: tuple[str, ...], order:
 
 
 @pytest.mark.row(113)
-def test_the_creation_time_tells_the_age() -> None:
-    """An application whose ask was created earlier is older, whenever it arrived."""
-    driver = leaf(memory=1)
-    driver.send(asks(*wave("app-0", 1)))
-    driver.send(asks(ask("app-1", "early", created=START - 100, memory=1)))
-    assert keys(driver.run()) == ["early"]
-    assert driver.views.application(DEFAULT, AppId("app-1")).submission_time == START - 100
-
-
-@pytest.mark.row(113)
 def test_an_older_ask_behind_others_makes_its_application_older() -> None:
     """The creation time of any ask counts, also of one that is not first in its application."""
     driver = leaf(NO_PRIORITY, memory=1)
@@ -128,35 +108,6 @@ def test_an_older_ask_behind_others_makes_its_application_older() -> None:
 
 
 # Order of asks
-
-
-@pytest.mark.row(100)
-def test_the_higher_priority_ask_goes_first() -> None:
-    """Within an application asks are served by priority, whatever the order of arrival."""
-    driver = leaf()
-    order = [0, 7, -2, 7, 1]
-    driver.send(asks(*(ask("app-0", f"k{i}", priority=p, memory=1) for i, p in enumerate(order))))
-    assert keys(driver.run()) == ["k1", "k3", "k4", "k0", "k2"]
-
-
-@pytest.mark.row(101)
-def test_equal_priorities_go_by_age_then_by_arrival() -> None:
-    """Asks of one priority are served by creation time, and equal ones as they came."""
-    driver = leaf()
-    times = [START - 1, START - 5, START - 1, START - 9]
-    driver.send(asks(*(ask("app-0", f"k{i}", created=t, memory=1) for i, t in enumerate(times))))
-    driver.send(asks(ask("app-0", "last", created=START - 1, priority=-1, memory=1)))
-    driver.send(asks(ask("app-0", "k4", created=START - 1, memory=1)))
-    assert keys(driver.run()) == ["k3", "k1", "k0", "k2", "k4", "last"]
-
-
-@pytest.mark.row(127)
-def test_an_ask_that_fits_nowhere_does_not_hold_up_those_behind_it() -> None:
-    """An ask that no node can take is passed over, and served once a node can."""
-    driver = leaf(memory=2)
-    driver.send(asks(ask("app-0", "big", priority=9, memory=50), *wave("app-0", 1)))
-    assert keys(driver.run()) == ["app-0-0"]
-    assert keys(driver.do(nodes(node("n2", memory=50)))) == ["big"]
 
 
 # States
@@ -179,25 +130,6 @@ def test_states_are_told_as_they_are_entered() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.row(106)
-def test_a_new_ask_wakes_a_completing_application() -> None:
-    """Within the thirty seconds a new ask makes it Running again, and the timer is off."""
-    driver = leaf()
-    driver.do(asks(*wave("app-0", 1)), releases(release("app-0")))
-    driver.wait(29.0)
-    assert states(driver.do(asks(ask("app-0", "again", memory=1))), "app-0") == ["Running"]
-    assert states(driver.wait(60.0), "app-0") == []
-
-
-@pytest.mark.row(14)
-def test_an_application_whose_last_ask_is_withdrawn_completes() -> None:
-    """An accepted application without asks and allocations has nothing left to do."""
-    driver = leaf(memory=0)
-    driver.do(asks(*wave("app-0", 1)))
-    effects = driver.do(releases(release("app-0", "app-0-0")))
-    assert states(effects, "app-0") == ["Completing"]
-
-
 @pytest.mark.row(107)
 def test_removing_an_application_frees_all_it_has() -> None:
     """Its asks vanish, its allocations are all told released in one message, its id is free."""
@@ -214,59 +146,7 @@ def test_removing_an_application_frees_all_it_has() -> None:
     assert refused_apps(driver.do(apps(app("app-0", "root.a")))) == {}
 
 
-@pytest.mark.row(108)
-def test_an_id_is_free_after_completion() -> None:
-    """The id of a living application is taken; that of a completed one is accepted again."""
-    driver = leaf()
-    driver.do(asks(*wave("app-0", 1)))
-    again = apps(app("app-0", "root.a"))
-    assert "already existed" in refused_apps(driver.do(again))["app-0"]
-    driver.do(releases(release("app-0")))
-    driver.wait(31.0)
-    assert refused_apps(driver.do(again)) == {}
-    assert len(driver.views.applications(DEFAULT, state="completed")) == 1
-
-
-@pytest.mark.row(84)
-def test_a_forced_application_is_taken_even_where_no_rule_places_it() -> None:
-    """With application.create.force an impossible placement ends in the recovery queue."""
-    driver = leaf()
-    forced = app("forced", "root.no.such.queue", tags={"application.create.force": "true"})
-    assert refused_apps(driver.do(apps(forced, app("plain", "root.no.such.queue")))).keys() == {
-        "plain"
-    }
-    assert driver.views.application(DEFAULT, AppId("forced")).queue == "root.@recovery@"
-    assert keys(driver.do(asks(*wave("forced", 1)))) == ["forced-0"]
-
-
 # What is refused
-
-
-@pytest.mark.row(110)
-def test_invalid_asks_are_refused_with_their_reason() -> None:
-    """Each bad ask is answered by its own text, and the good one beside them is served."""
-    driver = leaf()
-    effects = driver.do(
-        asks(
-            ask("nobody", "no app", memory=1),
-            ask("app-0", "no node", on_node="n9", memory=1),
-            ask("app-0", "nothing"),
-            ask("app-0", "zero", memory=0),
-            ask("app-0", "negative", memory=-1),
-            ask("app-0", "no partition", partition="other", memory=1),
-            ask("app-0", "good", memory=1),
-        )
-    )
-    assert refused(effects) == {
-        "no app": "failed to find application nobody",
-        "no node": "failed to find node n9",
-        "nothing": "allocation contains no resources",
-        "zero": "allocation contains no resources",
-        "negative": "allocation contains negative resources",
-        "no partition": "Failed to find partition [rm1]other, for application app-0 "
-        "and allocation no partition",
-    }
-    assert keys(effects) == ["good"]
 
 
 @pytest.mark.row(110)

@@ -66,16 +66,6 @@ def test_no_way_leads_into_a_draining_queue(rule: str, new: NewApplication) -> N
     assert followed.views.application(DEFAULT, AppId("new")).queue == "root.stays"
 
 
-@pytest.mark.row(50)
-def test_nothing_is_created_below_a_draining_queue() -> None:
-    """A rule that would create a queue there rejects the application."""
-    driver = draining("name: provided, create: true")
-    assert refused_apps(driver.do(apps(app("new", "root.up.more")))) == {
-        "new": "failed to create rule based queue root.up.more for application new\n"
-        "cannot add a child queue when queue is marked for deletion: root.up"
-    }
-
-
 @pytest.mark.row(50, 61)
 def test_a_draining_default_queue_is_no_way_out() -> None:
     """What no rule places is not put into root.default while that drains."""

@@ -5,7 +5,7 @@
 
 import pytest
 
-from licorne_core.messages.commands import NodeAction, TerminationType
+from licorne_core.messages.commands import TerminationType
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import AppId, PartitionName
 from support.core.builders import (
@@ -22,7 +22,7 @@ from support.core.builders import (
     reload,
     remove_apps,
 )
-from support.core.driver import Driver, keys, placed, refused, refused_apps, released, states
+from support.core.driver import Driver, keys, placed, refused, released, states
 from support.core.steps import last, listed
 
 DEFAULT = PartitionName("[rm1]default")
@@ -226,34 +226,6 @@ def test_no_allocation_is_without_a_key() -> None:
     assert used(driver, "root.a") == 1
 
 
-@pytest.mark.parametrize("gone", ["ask", "application", "node"])
-def test_a_reservation_ends_with_its_ask_its_application_and_its_node(gone: str) -> None:
-    """Nobody waits for a node that is reserved for somebody who is not there any more."""
-    driver = started("[{name: a}]", 4, 4)
-    driver.do(apps(*(app(name, "root.a") for name in ("small", "big", "next"))))
-    driver.do(asks(*(ask("small", f"s{i}", memory=2) for i in (1, 2))))
-    driver.do(asks(ask("big", "b", memory=4)))
-    driver.wait(5)
-    (reserved,) = listed(driver.views.reservations(DEFAULT))
-    if gone == "ask":
-        driver.do(releases(release("big", "b")))
-    elif gone == "application":
-        driver.do(remove_apps("big"))
-    else:
-        driver.do(nodes(node(reserved.node_id, NodeAction.DECOMISSION)))
-        assert driver.views.partitions()[0].nodes == 1
-    assert [found.node_id for found in listed(driver.views.reservations(DEFAULT))] in (
-        [],
-        ["n1"],
-        ["n2"],
-    )
-    left = [found.node_id for found in listed(driver.views.reservations(DEFAULT))]
-    assert reserved.node_id not in left
-    if gone != "node":
-        effects = driver.do(asks(*(ask("next", f"k{i}", memory=2) for i in (1, 2))))
-        assert {where for *_, where in placed(effects)} == {"n1", "n2"}
-
-
 def test_a_promise_ends_with_its_ask() -> None:
     """Once the preemptor is gone, what its victim leaves belongs to whoever comes first."""
     driver = crowded()
@@ -262,24 +234,6 @@ def test_a_promise_ends_with_its_ask() -> None:
     assert not driver.views.queue(DEFAULT, "root.poor").pending
     driver.do(asks(ask("rich", "r3", memory=1)))
     assert keys(driver.do(releases(release("rich", victim, why=PREEMPTED)))) == ["r3"]
-
-
-def test_a_draining_queue_takes_no_application() -> None:
-    """A queue that the configuration does not have any more runs out, and takes nothing new."""
-    driver = started("[{name: a}, {name: b}]", 3)
-    driver.do(apps(app("old", "root.a")))
-    driver.do(reload(config("[{name: b}]")))
-    assert "new" in refused_apps(driver.do(apps(app("new", "root.a"))))
-    assert keys(driver.do(asks(ask("old", "k1", memory=1)))) == ["k1"]
-
-
-def test_what_runs_is_recovered_whatever_the_limits_say() -> None:
-    """After a restart everything that runs is counted, far beyond the maximum of its queue."""
-    driver = started("[{name: a, resources: {max: {memory: 1}}}]", 2)
-    driver.do(apps(app("job", "root.a")))
-    effects = driver.do(asks(*(ask("job", f"k{i}", on_node="n1", memory=2) for i in (1, 2))))
-    assert (keys(effects), refused(effects)) == (["k1", "k2"], {})
-    assert used(driver, "root.a") == 4
 
 
 def test_equal_asks_are_served_as_they_came() -> None:

@@ -19,7 +19,6 @@ from support.core.builders import (
     nodes,
     register,
     reload,
-    remove_apps,
 )
 from support.core.driver import Driver, keys
 
@@ -49,31 +48,6 @@ def started(*submitted: tuple[str, dict[str, str]]) -> Driver:
 
 
 @pytest.mark.row(83)
-def test_tags_size_a_dynamic_queue() -> None:
-    """Quota, guarantee and number of applications of a namespace's queue come from the tags."""
-    given = tags("ns", vcore=2)
-    given["namespace.resourceguaranteed"] = '{"resources":{"vcore":{"value":"1"}}}'
-    given["namespace.resourcemaxapps"] = "3"
-    driver = started(("one", given))
-    found = queue(driver, "root.ns")
-    assert (found.max, found.guaranteed, found.max_applications) == ({"vcore": 2}, {"vcore": 1}, 3)
-    assert keys(driver.do(asks(*(ask("one", f"k{n}", vcore=1) for n in range(4))))) == ["k0", "k1"]
-
-
-@pytest.mark.row(83)
-def test_tags_leave_a_managed_queue_alone() -> None:
-    """What the configuration has is not changed by an application."""
-    assert queue(started(("one", tags("fixed", vcore=2))), "root.fixed").max == {}
-
-
-def test_a_later_application_brings_other_sizes() -> None:
-    """The last tags count, and what waited below the old maximum goes on."""
-    driver = started(("one", tags("ns", vcore=1)))
-    driver.do(asks(ask("one", "k1", vcore=1), ask("one", "k2", vcore=1)))
-    assert keys(driver.do(apps(app("two", tags=tags("ns", vcore=2))))) == ["k2"]
-
-
-@pytest.mark.row(83)
 def test_more_applications_by_tag_start_at_once() -> None:
     """One that waits for a place in the namespace has it when another one brings more places."""
     few = {**tags("ns", vcore=9), "namespace.resourcemaxapps": "1"}
@@ -84,21 +58,6 @@ def test_more_applications_by_tag_start_at_once() -> None:
 
 
 @pytest.mark.row(83)
-def test_a_reload_keeps_what_the_tags_said() -> None:
-    """A template is applied again below the last tags, even if who brought them has gone."""
-    later = {**tags("ns", vcore=2), "namespace.resourcemaxapps": "4"}
-    driver = started(("one", tags("ns", vcore=1)), ("two", later))
-    driver.do(remove_apps("two"), reload(BY_NAMESPACE.replace("fixed", "other")))
-    found = queue(driver, "root.ns")
-    assert (found.max, found.max_applications) == ({"vcore": 2}, 4)
-    text = "partitions: [{name: default, queues: [{name: root, submitacl: '*', childtemplate: "
-    text += "{maxapplications: 9, resources: {max: {vcore: 9}, guaranteed: {vcore: 1m}}}}]}]"
-    driver.do(reload(text))
-    found = queue(driver, "root.ns")
-    assert (found.max, found.guaranteed, found.max_applications) == ({"vcore": 2}, {"vcore": 1}, 4)
-
-
-@pytest.mark.row(83)
 def test_a_configured_queue_forgets_the_tags() -> None:
     """A dynamic queue that a reload configures has the configured maximum, or none."""
     driver = started(("one", tags("ns", vcore=1)))
@@ -106,15 +65,6 @@ def test_a_configured_queue_forgets_the_tags() -> None:
     assert queue(driver, "root.ns").max == {}
     driver.do(apps(app("two", tags=tags("ns", vcore=3))))
     assert queue(driver, "root.ns").max == {}
-
-
-@pytest.mark.row(83)
-def test_a_zero_beside_an_amount_forbids_the_type() -> None:
-    """A quota of two cores and no graphics card at all is in force as it stands."""
-    driver = started(("one", tags("ns", vcore=2, gpu=0)))
-    driver.do(nodes(node("n2", vcore=9, gpu=9)))
-    wanted = [ask("one", "card", vcore=1, gpu=1), ask("one", "none", vcore=1)]
-    assert keys(driver.do(asks(*wanted))) == ["none"]
 
 
 @pytest.mark.row(84)

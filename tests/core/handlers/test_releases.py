@@ -19,7 +19,6 @@ from support.core.builders import (
 from support.core.driver import Driver, keys, released
 
 DEFAULT = PartitionName("[rm1]default")
-ACKNOWLEDGED = ("STOPPED_BY_RM", "allocation remove as per RM request")
 
 
 @pytest.fixture
@@ -37,32 +36,6 @@ def books(driver: Driver) -> tuple[object, ...]:
     """What the application has and waits for."""
     report = driver.views.application(DEFAULT, AppId("app"))
     return report.allocated, report.pending, report.allocation_count, report.pending_count
-
-
-@pytest.mark.row(13)
-def test_a_released_allocation_is_acknowledged(driver: Driver) -> None:
-    """STOPPED_BY_RM frees an allocation and is told back; what waits takes the room."""
-    effects = driver.do(releases(release("app", "k0")))
-    assert released(effects) == [("app", "k0", *ACKNOWLEDGED)]
-    assert keys(effects) == ["k2"]
-
-
-@pytest.mark.row(14)
-def test_a_released_ask_vanishes_silently(driver: Driver) -> None:
-    """A pending ask that the RM releases is gone, and nothing is said about it."""
-    assert driver.do(releases(release("app", "k2"))) == []
-    assert books(driver) == ({"memory": 2}, {}, 2, 0)
-
-
-@pytest.mark.row(15)
-def test_a_release_without_key_frees_everything(driver: Driver) -> None:
-    """An empty key frees all allocations and all asks of that application, and of no other."""
-    driver.do(apps(app("other", "root.a")))
-    driver.do(asks(ask("other", "mine", memory=1)))
-    effects = driver.do(releases(release("app")))
-    assert released(effects) == [("app", "k0", *ACKNOWLEDGED), ("app", "k1", *ACKNOWLEDGED)]
-    assert books(driver) == ({}, {}, 0, 0)
-    assert keys(effects) == ["mine"]
 
 
 @pytest.mark.row(15)
@@ -84,27 +57,6 @@ def test_a_repeated_release_is_harmless(driver: Driver, why: TerminationType) ->
     before = books(driver)
     assert driver.do(releases(release("app", "k0", why=why))) == []
     assert books(driver) == before
-
-
-@pytest.mark.row(12)
-@pytest.mark.parametrize("why", [TerminationType.TIMEOUT, TerminationType.PREEMPTED_BY_SCHEDULER])
-def test_a_confirmation_frees_and_is_not_acknowledged(driver: Driver, why: TerminationType) -> None:
-    """What confirms a request of the core's frees the allocation, and the core says nothing."""
-    effects = driver.do(releases(release("app", "k0", why=why)))
-    assert released(effects) == []
-    assert keys(effects) == ["k2"]
-
-
-@pytest.mark.row(17)
-def test_what_the_rm_could_not_run_is_scheduled_again(driver: Driver) -> None:
-    """SCHEDULING_FAILED_ON_RM makes the allocation an ask again, with its old priority and age,
-    and it is tried again after a second."""
-    driver.do(nodes(node("n2", memory=1)))
-    failed = release("app", "k0", why=TerminationType.SCHEDULING_FAILED_ON_RM)
-    effects = driver.do(releases(failed))
-    assert (released(effects), keys(effects)) == ([], [])
-    assert keys(driver.wait(0.9)) == []
-    assert keys(driver.wait(0.1)) == ["k0"]
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,9 @@ from licorne_core.values.asks import Ask
 from licorne_core.views.applications import AppReport
 from licorne_core.views.nodes import NodeReport
 from licorne_core.views.queues import QueueReport
-from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, release
-from support.core.builders import releases as released_by
+from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register
 from support.core.digest import digest_of
-from support.core.driver import Driver, keys, placed, refused
+from support.core.driver import Driver, keys, refused
 from support.core.steps import last
 
 COUNTED = (
@@ -62,34 +61,6 @@ def test_a_running_allocation_grows_in_all_books() -> None:
     assert keys(town.do(asks(ask("job", "k2", vcore=1)))) == [], "the queue is over its maximum"
 
 
-@pytest.mark.row(111)
-def test_a_running_allocation_that_shrinks_makes_room() -> None:
-    """What a smaller size frees is given to who waits for it."""
-    town = Town()
-    town.do(asks(ask("job", "k1", vcore=9), ask("job", "k2", vcore=5)))
-    assert keys(town.do(asks(ask("job", "k1", vcore=2)))) == ["k2"]
-
-
-@pytest.mark.row(111)
-def test_a_pending_ask_is_resized_where_it_stands() -> None:
-    """A pending ask of another size keeps its place among its equals."""
-    town = Town()
-    town.do(asks(ask("job", "k1", vcore=11), ask("job", "k2", vcore=11)))
-    assert town.job().pending == {"vcore": 22}
-    assert keys(town.do(asks(ask("job", "k2", vcore=5), ask("job", "k1", vcore=5)))) == ["k1", "k2"]
-    assert town.job().pending == {}
-
-
-@pytest.mark.row(112)
-def test_a_pending_ask_is_placed_from_outside() -> None:
-    """A pending ask that comes again with a node is allocated there, and `new` is echoed."""
-    town = Town()
-    town.do(asks(ask("job", "k1", vcore=15)))
-    assert placed(town.do(asks(ask("job", "k1", on_node="n2", vcore=15)))) == [("job", "k1", "n2")]
-    assert town.job().pending_count == 0
-    assert town.node("n2").allocated == {"vcore": 15}
-
-
 @pytest.mark.row(112)
 def test_an_unknown_node_leaves_the_ask_pending() -> None:
     """External placement on a node that is not there is refused, and the ask waits on."""
@@ -98,34 +69,6 @@ def test_an_unknown_node_leaves_the_ask_pending() -> None:
     reasons = refused(town.do(asks(ask("job", "k1", on_node="n9", vcore=15))))
     assert reasons == {"k1": "failed to find node n9"}
     assert town.job().pending_count == 1
-
-
-@pytest.mark.row(122)
-def test_foreign_allocations_take_room_and_count_for_nobody() -> None:
-    """They lower what is available and no headroom; they come, change and go unanswered."""
-    town = Town()
-    assert town.do(asks(foreign("f1", "n1", 18))) == []
-    assert town.node("n1").occupied == {"vcore": 18}
-    assert town.node("n1").available == {"vcore": 2}
-    assert town.queue().allocated == {}
-    assert placed(town.do(asks(ask("job", "k1", vcore=5)))) == [("job", "k1", "n2")]
-    town.do(asks(foreign("f1", "n1", 3)))
-    assert town.node("n1").available == {"vcore": 17}
-    assert town.do(released_by(release("", "f1"))) == []
-    assert town.node("n1").occupied == {}
-
-
-@pytest.mark.row(122)
-def test_foreign_allocations_need_a_node() -> None:
-    """One without a node, or on a node that is not there, is refused with its key."""
-    town = Town()
-    lost = foreign("f1", "n9", 1)
-    homeless = foreign("f2", "", 1)
-    homeless.node_id = None
-    assert refused(town.do(asks(lost, homeless))) == {
-        "f1": "failed to find node n9 for allocation f1",
-        "f2": "trying to add a foreign request (non-allocation) f2",
-    }
 
 
 @pytest.mark.row(111)

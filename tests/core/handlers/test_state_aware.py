@@ -43,17 +43,6 @@ def why(driver: Driver, app_id: str, key: str = "") -> str:
     return last(driver.views.explain(driver.views.resolve(f"[{RM}]default"), app_id, key)).summary
 
 
-@pytest.mark.row(96)
-def test_one_new_application_at_a_time() -> None:
-    """Of three new applications one gets its first allocation, until it has a second."""
-    driver = cluster(AWARE, "one", "two", "three")
-    effects = driver.do(asks(*(ask(who, who, vcore=1) for who in ("three", "two", "one"))))
-    assert keys(effects) == ["one"]
-    assert "application one comes first" in why(driver, "two")
-    assert keys(driver.do(asks(ask("one", "o2", vcore=1)))) == ["o2", "two"]
-    assert keys(driver.do(asks(ask("two", "w2", vcore=1)))) == ["w2", "three"]
-
-
 @pytest.mark.row(96, 97)
 def test_a_starting_application_without_asks_blocks_for_five_minutes() -> None:
     """The one that starts holds the others back even with nothing to ask for, but not for ever."""

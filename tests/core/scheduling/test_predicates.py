@@ -13,7 +13,7 @@ from licorne_core.messages.commands import (
     PredicatePolicy,
     TerminationType,
 )
-from licorne_core.messages.effects import AskedCheck, PredicatesAsked
+from licorne_core.messages.effects import AskedCheck
 from licorne_core.messages.reasons import NodesCheck
 from licorne_core.scheduling.predicates import checks as predicate_checks
 from licorne_core.scheduling.predicates import results as predicate_results
@@ -32,7 +32,7 @@ from support.core.builders import (
     releases,
     remove_apps,
 )
-from support.core.driver import Driver, asked, placed, refused, released, states
+from support.core.driver import Driver, asked, placed, refused, released
 from support.core.steps import last
 
 ONE_LEAF = config("[{name: a}]")
@@ -61,20 +61,6 @@ def answer(check: AskedCheck, **reasons: str) -> AnswerPredicates:
     return answering(check, refusals)
 
 
-@pytest.mark.row(123)
-def test_nothing_is_told_before_the_rm_agrees() -> None:
-    """A check names the node; acceptance makes the allocation."""
-    core = cluster()
-    effects = core.do(asks(ask("one", "k", vcore=4, predicate="p")))
-    assert placed(effects) == []
-    (check,) = asked(effects)
-    assert (check.key, check.allocate, check.nodes) == ("k", True, ["n1"])
-    assert [e.deadline for e in effects if isinstance(e, PredicatesAsked)] == [2.0]
-    made = core.do(answer(check))
-    assert placed(made) == [("one", "k", "n1")]
-    assert states(made, "one") == ["Running"]
-
-
 def test_an_assumed_ask_that_is_said_again_goes_on_waiting() -> None:
     """S1: a repeat of an ask that is assumed asks nothing anew, and the open check still counts."""
     core = cluster()
@@ -82,27 +68,6 @@ def test_an_assumed_ask_that_is_said_again_goes_on_waiting() -> None:
     (check,) = asked(core.do(said))
     assert core.do(said) == []
     assert placed(core.do(answer(check))) == [("one", "k", "n1")]
-
-
-@pytest.mark.row(123)
-def test_a_refused_node_is_never_used_and_another_is_chosen() -> None:
-    """After a refusal the check names more nodes; one that it has accepted needs no other."""
-    core = cluster()
-    (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
-    (check,) = asked(core.do(answer(check, n1="taint")))
-    assert check.nodes == ["n2", "n3"]
-    made = core.do(answer(check, n2="taint"))
-    assert placed(made) == [("one", "k", "n3")]
-    assert asked(made) == []
-
-
-def test_what_is_assumed_is_nobody_elses() -> None:
-    """Room on the node and in the queue is kept while the answer is out."""
-    core = cluster(1, queues="[{name: a, resources: {max: {vcore: 12m}}}]")
-    (check,) = asked(core.do(asks(ask("one", "k", vcore=8, predicate="p"))))
-    assert placed(core.do(asks(ask("one", "other", vcore=3)))) == []
-    made = core.do(answer(check, n1="taint"))
-    assert placed(made) == [("one", "other", "n1")]
 
 
 def test_one_check_serves_all_asks_of_a_class() -> None:
@@ -187,15 +152,6 @@ def test_silence_makes_no_larger_checks() -> None:
     counts = [len(check.nodes) for check in asked(core.wait(10 * POLICY.deadline))]
     assert counts == [1] * len(counts)
     assert len(counts) > 4
-
-
-def test_results_are_not_shared_between_classes() -> None:
-    """Asks of equal size with another predicate class are asked about on their own."""
-    core = cluster(1)
-    (first,) = asked(core.do(asks(ask("one", "k1", vcore=1, predicate="p"))))
-    (second,) = asked(core.do(asks(ask("one", "k2", vcore=1, predicate="q"))))
-    core.do(answer(first, n1="no"))
-    assert placed(core.do(answer(second))) == [("one", "k2", "n1")]
 
 
 @pytest.mark.parametrize(

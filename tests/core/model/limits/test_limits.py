@@ -14,7 +14,6 @@ from support.core.builders import (
     register,
     release,
     releases,
-    reload,
 )
 from support.core.driver import Driver, keys, placed, states
 from support.core.steps import last
@@ -52,85 +51,6 @@ def test_a_user_limit_is_for_each_user_listed() -> None:
     assert (used(driver, "s"), used(driver, "b")) == (8, 8)
 
 
-@pytest.mark.row(156)
-def test_a_group_limit_is_shared_by_its_members() -> None:
-    """Members of one group have no more together than the limit says."""
-    driver = started(
-        limited("[{name: a}]", "{limit: x, groups: [dev], maxresources: {vcore: 10m}}"),
-        app("s", "root.a", user="sue", groups=["dev"]),
-        app("b", "root.a", user="bob", groups=["dev"]),
-        app("o", "root.a", user="oda", groups=["ops"]),
-    )
-    driver.do(asks(*(ask(who, f"{who}{n}", vcore=2) for n in range(5) for who in "sbo")))
-    assert used(driver, "s") + used(driver, "b") == 10
-    assert used(driver, "o") == 10
-
-
-@pytest.mark.row(157)
-def test_the_wildcard_is_for_everybody_not_named() -> None:
-    """A wildcard limit holds for each user without a limit of their own, one by one."""
-    driver = started(
-        limited(
-            "[{name: a}]",
-            "{limit: x, users: [sue], maxresources: {vcore: 10m}}",
-            "{limit: y, users: ['*'], maxresources: {vcore: 2m}}",
-        ),
-        *(app(user[0], "root.a", user=user) for user in ("sue", "bob", "oda")),
-    )
-    driver.do(asks(*(ask(who, f"{who}{n}", vcore=1) for n in range(12) for who in "sbo")))
-    assert [used(driver, who) for who in "sbo"] == [10, 2, 2]
-
-
-@pytest.mark.row(157)
-def test_the_wildcard_group_is_one_group_of_all_the_others() -> None:
-    """A wildcard group limit is shared by all users that no named group is theirs."""
-    driver = started(
-        limited(
-            "[{name: a}]",
-            "{limit: x, groups: [dev], maxresources: {vcore: 10m}}",
-            "{limit: y, groups: ['*'], maxresources: {vcore: 3m}}",
-        ),
-        app("s", "root.a", user="sue", groups=["dev"]),
-        app("b", "root.a", user="bob", groups=["b"]),
-        app("o", "root.a", user="oda", groups=["o"]),
-    )
-    driver.do(asks(*(ask(who, f"{who}{n}", vcore=1) for n in range(12) for who in "sbo")))
-    assert used(driver, "s") == 10
-    assert used(driver, "b") + used(driver, "o") == 3
-
-
-@pytest.mark.row(158)
-def test_limits_hold_at_every_level() -> None:
-    """A limit at root bounds what a user has in all queues together."""
-    driver = started(
-        limited(
-            "[{name: a, limits: [{limit: z, users: [sue], maxresources: {vcore: 6m}}]}, {name: b}]",
-            "{limit: x, users: [sue], maxresources: {vcore: 10m}}",
-        ),
-        app("s1", "root.a", user="sue"),
-        app("s2", "root.b", user="sue"),
-    )
-    driver.do(asks(*(ask("s1", f"x{n}", vcore=1) for n in range(12))))
-    assert used(driver, "s1") == 6
-    driver.do(asks(*(ask("s2", f"y{n}", vcore=1) for n in range(12))))
-    assert used(driver, "s2") == 4
-    driver.do(releases(release("s1", "x0")))
-    assert used(driver, "s1") + used(driver, "s2") == 10
-
-
-@pytest.mark.row(159)
-def test_a_third_application_of_the_user_waits() -> None:
-    """With two applications running the third stays Accepted until one has nothing left."""
-    driver = started(
-        limited("[{name: a}]", "{limit: x, users: [sue], maxapplications: 2}"),
-        *(app(f"s{n}", "root.a", user="sue") for n in range(3)),
-    )
-    effects = driver.do(asks(*(ask(f"s{n}", f"k{n}", vcore=1) for n in range(3))))
-    assert keys(effects) == ["k0", "k1"]
-    assert states(effects, "s2") == ["Accepted"]
-    assert keys(driver.do(releases(release("s0", "k0")))) == ["k2"]
-
-
 @pytest.mark.row(91)
 def test_one_application_too_many_for_the_queue_waits() -> None:
     """A queue's maximum of applications counts those below it; the next starts when one ends."""
@@ -145,18 +65,6 @@ def test_one_application_too_many_for_the_queue_waits() -> None:
     why = last(driver.views.explain(partition, "s1"))
     assert "1 of 1 applications run for queue root.p.a" in why.summary
     assert keys(driver.do(releases(release("s0", "k0")))) == ["k1"]
-
-
-@pytest.mark.row(160)
-def test_a_raised_limit_lets_the_waiting_ask_in() -> None:
-    """A reload with a higher limit is in force at once."""
-    text = limited("[{name: a}]", "{limit: x, users: [sue], maxresources: {vcore: 1m}}")
-    driver = started(text, app("s", "root.a", user="sue"))
-    driver.do(asks(ask("s", "k1", vcore=1), ask("s", "k2", vcore=1)))
-    assert used(driver, "s") == 1
-    why = last(driver.views.explain(driver.views.resolve("default"), "s"))
-    assert "exceeds the limit of user sue in queue root" in why.summary
-    assert keys(driver.do(reload(text.replace("1m", "2m")))) == ["k2"]
 
 
 def test_replayed_allocations_count_and_are_never_refused() -> None:

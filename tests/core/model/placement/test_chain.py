@@ -16,7 +16,6 @@ from licorne_core.values.names import is_queue_name
 from support.core.trees import (
     check_tree,
     outline,
-    partition_config,
     root_config,
     tree_of,
     whole_tree,
@@ -57,40 +56,6 @@ def test_unknown_rule_is_refused(name: str) -> None:
     """A rule that does not exist, or is not for configurations, makes no set of rules."""
     with pytest.raises(ConfigError, match=f"unknown rule name specified {name}, failing"):
         Placer([PlacementRuleConfig(name=name)])
-
-
-@pytest.mark.row(68, 69, 78)
-@pytest.mark.parametrize(
-    ("rule", "text"),
-    [
-        ("{name: nonsense}", "unknown rule name specified nonsense, failing placement rule config"),
-        ("{name: recovery}", "recovery rule cannot be part of the config"),
-        ("{name: tag}", "a tag queue rule must have a tag name set"),
-        ("{name: fixed, create: true}", "a fixed queue rule must have a queue name set"),
-        (
-            "{name: fixed, value: root.a, parent: {name: user}}",
-            "cannot have a fixed queue rule with qualified queue getName and a parent rule: root.a",
-        ),
-        ("{name: user, parent: {name: nonsense}}", "unknown rule name specified nonsense"),
-    ],
-)
-def test_rules_that_cannot_work_are_refused(rule: str, text: str) -> None:
-    """The configuration does not load with a rule that could never be followed."""
-    with pytest.raises(ConfigError) as refused:
-        partition_config(f"queues: [{{name: a}}]\nplacementrules: [{rule}]")
-    assert text in str(refused.value)
-
-
-@pytest.mark.row(73)
-@pytest.mark.parametrize("parent", ["{name: user}", "[{name: user}]"])
-def test_parent_as_mapping_or_list(parent: str) -> None:
-    """A parent rule may be written as a mapping or as a list of one."""
-    config = partition_config(
-        "queues: [{name: a}]\n"
-        f"placementrules: [{{name: provided, create: true, parent: {parent}}}]"
-    )
-    (rule,) = config.placement_rules
-    assert rule.parent == PlacementRuleConfig(name="user")
 
 
 @pytest.mark.parametrize("separator", [".", "x", "_", ","])

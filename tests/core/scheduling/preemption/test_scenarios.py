@@ -1,85 +1,14 @@
 """What users expect of preemption (spec § 9, acceptance scenarios), in clusters of records."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from licorne_core.config.properties import PreemptionPolicy
 from licorne_core.model.apps.requests import RequestState
 from licorne_core.scheduling.preemption import Law, Out
-from support.preemption.asking import plans, refusal, served, used, victims
+from support.preemption.asking import plans, refusal, victims
 from support.preemption.records import Hold, NodeRecord
 from support.preemption.scenes import NOW, A, B, cluster, parent, queue, runs, waits
-
-
-@pytest.mark.row(145)
-def test_siblings_get_what_they_are_guaranteed() -> None:
-    """With 5 guaranteed each and usage 10 and 2, waiting asks take it to 7 and 5, no further."""
-    world = cluster(
-        [queue(A, {"vcore": 5}), queue(B, {"vcore": 5})],
-        runs(B, *range(10)),
-        runs(A, 0, 1),
-        waits(A, *range(8)),
-    )
-    after = served(world, [f"{A}-w{number}" for number in range(8)])
-    assert (used(after, B), used(after, A)) == (7, 5)
-    last = refusal(after, f"{A}-w7")
-    assert last.law is Law.OVER_GUARANTEE
-    assert (last.queue, last.requested) == (A, {"vcore": 1})
-    assert (last.settled, last.guaranteed) == ({"vcore": 5}, {"vcore": 5})
-
-
-@pytest.mark.row(140, 142)
-def test_many_asks_kill_nobody_below_its_guarantee() -> None:
-    """A storm of asks stops where the other queue has what it is guaranteed."""
-    world = cluster(
-        [queue(A, {"vcore": 30}), queue(B, {"vcore": 5})], runs(B, *range(12)), waits(A, *range(20))
-    )
-    after = served(world, [f"{A}-w{number}" for number in range(20)])
-    assert (used(after, B), used(after, A)) == (5, 7)
-    assert refusal(after, f"{A}-w19").law is Law.NO_VICTIMS
-
-
-@pytest.mark.row(143)
-def test_offsets_let_a_queue_of_high_priority_take_what_it_is_due() -> None:
-    """High goes from 0 to its 6 and low from 18 to 12; without the offset it gets nothing."""
-    for offset, wanted in ((10, (12, 6)), (0, (18, 0))):
-        world = cluster(
-            [
-                queue("root.high", {"vcore": 6}, priority_offset=offset),
-                queue("root.low", {"vcore": 6}),
-            ],
-            runs("root.low", *range(18), priority=5),
-            waits("root.high", *range(9)),
-            vcore=18,
-        )
-        after = served(world, [f"root.high-w{number}" for number in range(9)])
-        assert (used(after, "root.low"), used(after, "root.high")) == wanted
-
-
-@pytest.mark.row(144)
-def test_a_fence_binds_those_inside_only() -> None:
-    """Who is inside a fence takes nothing outside; who is outside takes inside."""
-    world = cluster(
-        [
-            parent("root.f", preemption=PreemptionPolicy.FENCE),
-            queue("root.f.x", {"vcore": 2}),
-            queue("root.o", {"vcore": 2}),
-            queue("root.v"),
-        ],
-        runs("root.v", *range(6)),
-        waits("root.f.x", 1),
-        waits("root.o", 1),
-        vcore=6,
-    )
-    assert victims(world, "root.f.x-w1") is Law.NO_VICTIMS
-    assert victims(world, "root.o-w1") == ["root.v-5"]
-    inside = replace(
-        world,
-        requests=(*runs("root.f.x", *range(6)), *waits("root.o", 1)),
-    )
-    assert victims(inside, "root.o-w1") == ["root.f.x-5"]
 
 
 def test_a_full_parent_is_a_fence() -> None:
@@ -102,53 +31,6 @@ def test_a_full_parent_is_a_fence() -> None:
     (plan,) = plans(world, "root.p.x-w1")
     assert [victim.request.key for victim in plan.other_nodes] == ["root.p.y-4", "root.p.y-3"]
     assert (plan.node.node_id, plan.on_node, plan.start) == ("n1", (), -1)
-
-
-@pytest.mark.row(146)
-def test_a_disabled_queue_never_loses() -> None:
-    """An interactive queue keeps what it has above its guarantee."""
-    world = cluster(
-        [
-            queue(A, {"vcore": 5}),
-            queue(B, {"vcore": 1}, preemption=PreemptionPolicy.DISABLED),
-        ],
-        runs(B, *range(12)),
-        waits(A, 1),
-    )
-    refused = refusal(world, f"{A}-w1")
-    assert refused.law is Law.NO_VICTIMS
-    assert refused.out[Out.DISABLED_POLICY] == 1
-
-
-@pytest.mark.row(147)
-def test_a_scavenger_loses_and_who_is_within_its_guarantee_does_not() -> None:
-    """The queue with the least guarantee is above it first, so it is the one to lose."""
-    world = cluster(
-        [queue(A, {"vcore": 4}), queue(B, {"vcore": 6}), queue("root.s", {"vcore": 1})],
-        runs(B, *range(6)),
-        runs("root.s", *range(6)),
-        waits(A, *range(4)),
-    )
-    after = served(world, [f"{A}-w{number}" for number in range(4)])
-    assert (used(after, A), used(after, B), used(after, "root.s")) == (4, 6, 2)
-
-
-@pytest.mark.row(149)
-def test_who_opted_out_and_originators_go_last() -> None:
-    """Regular ones go first, then originators, then who opted out; the youngest of each first."""
-    requests = [
-        *runs(B, 1, 2),
-        *runs(B, 3, 4, originator=True),
-        *runs(B, 5, opted_in=False),
-        *runs(B, 6, originator=True, opted_in=False),
-    ]
-    world = cluster([queue(A, {"vcore": 9}), queue(B)], requests, waits(A, *range(6)), vcore=6)
-    gone = []
-    for number in range(6):
-        (plan,) = plans(world, f"{A}-w{number}")
-        gone += [victim.request.key for victim in plan.victims]
-        world = served(world, [f"{A}-w{number}"])
-    assert gone == [f"{B}-{number}" for number in (2, 1, 4, 3, 5, 6)]
 
 
 def test_one_originator_is_dearer_than_many_regular_ones() -> None:
