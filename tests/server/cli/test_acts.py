@@ -15,7 +15,6 @@ from licorne_server.telemetry.logs import levels
 from support.peers.shim import Shim, connected, serving
 from support.peers.town import Shell, Town
 
-LEVEL_USAGE = "log-level [LOGGER] LEVEL, with one of debug, info, warning, error"
 UNASKED = "licorne: nothing was done: say --yes to do it"
 
 

@@ -16,66 +16,12 @@ from licorne_server.testing import FakeRM, serve
 from support.peers.shim import PATIENCE
 from support.peers.town import CONFIG, Shell, Town
 
-GI = 1024**3
-
-
-async def test_queues_as_a_table(town: Town) -> None:
-    """A line for each queue, parents first, with cores and binary units."""
-    result = await town.shell("queues")
-    assert result.code == 0
-    four, two = "memory=4Gi,vcore=4", "memory=2Gi,vcore=2"
-    assert [row[:3] + row[4:] for row in result.rows] == [
-        ["QUEUE", "STATE", "APPS", "ALLOCATED", "GUARANTEED", "MAX", "PENDING"],
-        ["root", "Active", "1", four, "-", "memory=20Gi,vcore=20", two],
-        ["root.dev", "Active", "0/1", "-", "-", "-", "-"],
-        ["root.prod", "Active", "1/1", four, "vcore=2", "memory=64Gi,vcore=4", two],
-    ]
-    assert [result.rows[0][3], result.rows[3][3]] == ["SHARE", "200%"]
-
 
 async def test_one_queue_and_those_below_it(town: Town) -> None:
     """A name picks a subtree, not whatever begins with the same letters."""
     result = await town.shell("queues", "root.prod", "-o", "json")
     assert [queue["path"] for queue in result.json["queues"]] == ["root.prod"]
     assert (await town.shell("queues", "root.pro")).code == 3
-
-
-async def test_nodes(town: Town) -> None:
-    """Capacity and what is left, in units for people or raw."""
-    result = await town.shell("nodes")
-    assert result.rows[1][:3] == ["node-1", "yes", "20%"]
-    assert len(result.rows) == 3
-    [node] = (await town.shell("nodes", "node-2", "-o", "json")).json["nodes"]
-    assert node["nodeId"] == "node-2"
-    assert node["capacity"] == {"memory": 10 * GI, "vcore": 10_000}
-    assert node["available"] == {"memory": 8 * GI, "vcore": 8_000}
-
-
-async def test_apps(town: Town) -> None:
-    """All of them, those of a queue, those that are over."""
-    result = await town.shell("apps")
-    names = {row[0]: row for row in result.rows[1:]}
-    assert names.keys() == {"shop", "idle"}
-    assert names["shop"][1:4] == ["root.prod", "ann", "Running"]
-    assert names["shop"][5:] == ["memory=4Gi,vcore=4", "4", "2"]
-    of_queue = await town.shell("apps", "--queue", "root.dev", "-o", "json")
-    assert [app["applicationId"] for app in of_queue.json["applications"]] == ["idle"]
-    assert (await town.shell("apps", "--state", "rejected", "-o", "json")).json == {
-        "applications": []
-    }
-
-
-async def test_one_app_with_its_asks_and_allocations(town: Town) -> None:
-    """Running ones first, then those that wait."""
-    result = await town.shell("apps", "shop")
-    items = [row[:4] for row in result.rows[4:]]
-    assert [row[1] for row in items] == ["allocated"] * 4 + ["pending"] * 2
-    assert {row[2] for row in items} == {"node-1", "node-2", "-"}
-    assert {row[3] for row in items} == {"7"}
-    app = (await town.shell("apps", "shop", "-o", "json")).json
-    assert len(app["allocations"]) == 4
-    assert len(app["asks"]) == app["pendingAsks"] == 2
-    assert app["asks"][0]["resources"] == {"memory": GI, "vcore": 1000}
 
 
 @pytest.mark.row(158)
@@ -131,33 +77,6 @@ async def test_json_is_that_of_the_messages(
     result = await town.shell(*arguments, "-o", "json")
     assert result.code == 0
     assert json_format.Parse(result.out, message).ByteSize() > 0
-
-
-async def test_explain_names_what_blocks(town: Town) -> None:
-    """The verdict, a sentence, and every check in the order in which it is asked."""
-    result = await town.shell("explain", "shop")
-    assert result.code == 0
-    first, sentence, ahead, empty, header, *checks = result.out.splitlines()
-    assert first.startswith("shop/shop-")
-    assert first.endswith(" in root.prod: pending")
-    assert "root.prod" in sentence
-    assert ahead == "ahead of it: 0 asks of the application, 0 applications of the queue"
-    assert empty == ""
-    assert header.split() == ["CHECK", "RESULT", "WANTED", "USED", "LIMIT", "WHY"]
-    assert [check.split()[0] for check in checks] == [
-        "partition",
-        "application",
-        "queue",
-        "queue",
-        "nodes",
-        "preemption",
-    ]
-    blocking, vain = [check for check in checks if "BLOCK" in check]
-    assert "PREEMPTION_NOT_ALLOWED" in vain
-    assert blocking.startswith("queue root.prod ")
-    assert "QUEUE_MAX_EXCEEDED" in blocking
-    assert "memory=4Gi,vcore=4" in blocking
-    assert "map[" not in result.out
 
 
 async def test_explain_counts_why_nodes_are_out(town: Town) -> None:

@@ -93,30 +93,6 @@ def written(folder: Path, text: str) -> str:
 
 
 @pytest.mark.row(168)
-async def test_a_plan_is_read_by_people(licorne: Licorne, tmp_path: Path) -> None:
-    """It says what changes and who is placed, and exits with 0 where nobody is worse off."""
-    result = await licorne("config", "plan", written(tmp_path, WIDER))
-    assert result.out.splitlines() == [
-        "plan for RM rm from revision 1",
-        (
-            "1 queue changed, 1 ask placed, 0 stopped by something else, 0 victims, "
-            "0 limits newly exceeded"
-        ),
-        "all that would happen in the next 6 s, if nothing else happens",
-        "",
-        "queues (1)",
-        "  changed   root.a, 1 application",
-        "            max: vcore=2 -> vcore=3",
-        "",
-        "asks placed (1)",
-        f"  full in root.a: 1 ask on {result.out.partition('1 ask on ')[2].split()[0]}",
-        "",
-        "47 values not given: the defaults hold (-o json has them)",
-    ]
-    assert (result.code, result.err) == (0, "")
-
-
-@pytest.mark.row(168)
 async def test_a_plan_by_which_somebody_is_worse_off_exits_with_6(
     licorne: Licorne, tmp_path: Path
 ) -> None:

@@ -75,15 +75,6 @@ async def test_cluster_names_its_rm(site: Site) -> None:
     ]
 
 
-async def test_build_of_an_rm_that_says_nothing(site: Site) -> None:
-    """The fields that the web page shows of a build are there even when the RM sent none."""
-    site.driver.do(register(OPEN))
-
-    (cluster,) = await site.get("/ws/v1/clusters")
-
-    assert cluster["rmBuildInformation"] == [{"buildVersion": "", "buildDate": "", "rmId": "rm1"}]
-
-
 async def test_nothing_registered_is_empty_lists(site: Site) -> None:
     """Without any RM the lists are empty and not null."""
     assert await site.get("/ws/v1/clusters") == []

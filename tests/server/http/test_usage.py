@@ -30,41 +30,6 @@ def fill(site: Site) -> None:
     )
 
 
-def usage_in(path: str, vcore: int, running: list[str], **limits: object) -> dict[str, object]:
-    """One queue of a usage tree without children."""
-    return {
-        "queuePath": path,
-        "resourceUsage": {"vcore": vcore},
-        "runningApplications": running,
-        "maxResources": limits.get("max", {}),
-        "maxApplications": limits.get("apps", 0),
-        "children": [],
-    }
-
-
-@pytest.mark.row(155, 158)
-async def test_a_user_has_a_tree_of_usage(site: Site) -> None:
-    """What a user has and may have, queue by queue, and the group of each application."""
-    fill(site)
-    found = await site.get(f"{PATH}/user/ann")
-    root = usage_in("root", 4, ["one", "two"], max={"vcore": 9}, apps=3)
-    root["children"] = [usage_in("root.a", 2, ["one"]), usage_in("root.b", 2, ["two"])]
-    assert found == {"userName": "ann", "groups": {"one": "dev"}, "queues": root}
-
-
-@pytest.mark.row(156)
-async def test_a_group_has_the_applications_that_count_for_it(site: Site) -> None:
-    """A group's usage is that of its applications."""
-    fill(site)
-    root = usage_in("root", 2, ["one"], max={"vcore": 8})
-    root["children"] = [usage_in("root.a", 2, ["one"])]
-    assert await site.get(f"{PATH}/group/dev") == {
-        "groupName": "dev",
-        "applications": ["one"],
-        "queues": root,
-    }
-
-
 async def test_lists_are_by_name(site: Site) -> None:
     """All users and groups that have applications, or a limit of their own."""
     assert site.driver.do(register(config("[{name: a}]")))

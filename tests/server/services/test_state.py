@@ -204,38 +204,6 @@ async def test_rejected_applications_show_their_reason(shim: Shim, state: "State
     assert rejected.rejected_message == answer.rejected[0].reason
 
 
-async def test_nodes_come_with_their_books(
-    shim: Shim, state: "StateAsyncStub", calls: tuple[Call, Call, Call]
-) -> None:
-    """A node shows capacity, allocated, available and how full it is."""
-    await shim.nodes(calls[2], node("m0", vcore=50))
-    small, full = (await state.ListNodes(pb.ListNodesRequest())).nodes
-    assert (small.node_id, full.node_id) == ("m0", "n0")
-    assert [full.capacity, full.allocated, full.available] == [
-        {"vcore": 250},
-        {"vcore": 200},
-        {"vcore": 50},
-    ]
-    assert (full.allocation_count, full.schedulable) == (2, True)
-    assert full.utilization == pytest.approx(0.8)
-
-
-async def test_explain_names_the_check_that_blocks(state: "StateAsyncStub", calls: Any) -> None:
-    """A waiting ask is explained by all checks in order, with their operands."""
-    answer = await state.Explain(pb.ExplainRequest(application_id="app", allocation_key="k2"))
-    assert (answer.verdict, answer.queue) == ("pending", "root.ns")
-    assert [check.kind for check in answer.checks[:2]] == ["partition", "application"]
-    blocked = [check for check in answer.checks if not check.passed]
-    assert blocked[0].code == "QUEUE_MAX_EXCEEDED"
-    assert [blocked[0].requested, blocked[0].used, blocked[0].limit] == [
-        {"vcore": 100},
-        {"vcore": 200},
-        {"vcore": 250},
-    ]
-    placed = await state.Explain(pb.ExplainRequest(application_id="app", allocation_key="k0"))
-    assert placed.verdict == "allocated"
-
-
 async def test_explain_shows_the_limit_of_a_user(shim: Shim, state: "StateAsyncStub") -> None:
     """A user's limit is a check of its own kind, with whose it is and what it counts."""
     limit = "{limit: x, users: [tester], maxresources: {vcore: 100m}}"
