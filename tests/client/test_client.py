@@ -6,13 +6,10 @@ import pytest
 
 from licorne import (
     Allocated,
-    Allocation,
     Application,
     ApplicationAccepted,
-    ApplicationRejected,
     ApplicationStateChanged,
     Ask,
-    AskRejected,
     Client,
     Closed,
     ConfigInvalid,
@@ -22,13 +19,11 @@ from licorne import (
     Limits,
     Node,
     NodeAccepted,
-    NodeRejected,
     Rejected,
     Released,
     RetryConfig,
     SessionFenced,
 )
-from licorne_core.values.ids import RmId
 from licorne_server.testing import FakeRM, serve
 from support.peers.proxy import Proxy
 
@@ -140,22 +135,6 @@ async def test_a_configuration_can_be_replaced() -> None:
             await rm.client.update_configuration("partitions: 7")
 
 
-async def test_refusals_are_events_and_are_forgotten() -> None:
-    """Nodes, applications and asks that are refused are told with the reason, and not kept."""
-    async with serve() as server, Client(server.target, rm_id="rm1", config=CONFIG) as rm:
-        await asyncio.wait_for(rm.ready(), 10)
-        await rm.add_nodes([Node(node_id="n1", capacity={}, partition="nowhere")])
-        await rm.submit_applications([Application(application_id="app", partition="nowhere")])
-        await rm.ask(asks(1, application_id="nobody"))
-        node, application, ask = await next_events(rm, 3)
-        assert isinstance(node, NodeRejected)
-        assert isinstance(application, ApplicationRejected)
-        assert ask == AskRejected("k1", "nobody", "failed to find application nobody")
-        assert "[rm1]nowhere" in node.reason
-        assert "[rm1]nowhere" in application.reason
-        assert (rm.cache.nodes, rm.cache.applications, rm.cache.asks) == ({}, {}, {})
-
-
 async def test_ten_thousand_asks_in_one_call() -> None:
     """A whole load may be asked for at once; every ask is placed, once."""
     async with serve() as server, Client(server.target, rm_id="rm1", config=CONFIG) as rm:
@@ -180,37 +159,6 @@ async def test_a_reader_that_stays_away_loses_nothing() -> None:
         assert len(await placed(rm, 5000)) == 5000
 
 
-async def test_a_newer_instance_fences_the_older() -> None:
-    """The older of two clients of one RM is told so and stops; the newer works."""
-    async with (
-        serve() as server,
-        Client(server.target, rm_id="rm1", config=CONFIG, instance=1) as older,
-    ):
-        await asyncio.wait_for(older.ready(), 10)
-        async with Client(server.target, rm_id="rm1", config=CONFIG, instance=2) as newer:
-            await asyncio.wait_for(newer.ready(), 10)
-            with pytest.raises(SessionFenced):
-                await next_events(older, 1)
-            with pytest.raises(SessionFenced):
-                await older.add_nodes([])
-            await newer.add_nodes([Node(node_id="n1", capacity={"vcore": 1})])
-            assert await next_events(newer, 1) == [NodeAccepted("n1")]
-
-
-async def test_an_older_instance_is_refused() -> None:
-    """A client that comes back from the past does not take the RM over from a newer one."""
-    async with (
-        serve() as server,
-        Client(server.target, rm_id="rm1", config=CONFIG, instance=2) as newer,
-    ):
-        await asyncio.wait_for(newer.ready(), 10)
-        async with Client(server.target, rm_id="rm1", config=CONFIG, instance=1) as older:
-            with pytest.raises(SessionFenced, match="older than instance 2"):
-                await asyncio.wait_for(older.ready(), 10)
-        await newer.add_nodes([Node(node_id="n1", capacity={"vcore": 1})])
-        assert await next_events(newer, 1) == [NodeAccepted("n1")]
-
-
 @pytest.mark.parametrize("_", range(5))
 async def test_two_instances_at_once_end_in_one(_: int) -> None:
     """However their hellos meet, the newer of two instances is served and the older is told."""
@@ -222,44 +170,6 @@ async def test_two_instances_at_once_end_in_one(_: int) -> None:
         await asyncio.wait_for(newer.ready(), 10)
         with pytest.raises(SessionFenced):
             await next_events(older, 1)
-
-
-async def test_a_new_instance_tells_what_runs() -> None:
-    """An RM that was restarted registers anew, reports what runs, and the rest is cleaned."""
-    async with serve() as server:
-        async with FakeRM(server.target, config=CONFIG) as rm:
-            await rm.add_nodes(1, vcore=4000)
-            await rm.submit("app")
-            await rm.ask("app", 4, vcore=1000)
-            running = await rm.allocated(4)
-        async with Client(server.target, rm_id="rm1", config=CONFIG) as rm:
-            await rm.add_nodes([Node(node_id="node-1", capacity={"vcore": 4000})])
-            await rm.submit_applications([Application(application_id="app", user="test")])
-            truth = {"app-1": running["app-1"], "app-2": running["app-2"]}
-            await rm.report_allocations(
-                Allocation(
-                    ask=Ask(key=key, application_id="app", resources={"vcore": 1000}),
-                    node_id=node_id,
-                )
-                for key, node_id in truth.items()
-            )
-            await asyncio.wait_for(rm.ready(), 10)
-            (partition,) = server.views.partitions(RmId("rm1"))
-            app = server.views.application(partition.name, "app")
-            assert {item.key for item in app.allocations} == set(truth)
-            assert app.allocated == {"vcore": 2000}
-
-
-async def test_unregistering_leaves_nothing() -> None:
-    """A goodbye for good makes the server forget the RM with all it has."""
-    async with serve() as server:
-        rm = Client(server.target, rm_id="rm1", config=CONFIG)
-        async with rm:
-            await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 1})])
-            await asyncio.wait_for(rm.ready(), 10)
-            assert [report.rm_id for report in server.views.rms()] == ["rm1"]
-            await rm.close(unregister=True)
-        assert server.views.rms() == ()
 
 
 async def test_after_the_end_there_is_only_the_end() -> None:

@@ -11,7 +11,6 @@ from licorne import (
     Ask,
     AskDropped,
     Client,
-    Confirm,
     Event,
     Node,
     ReleaseRequested,
@@ -189,41 +188,3 @@ async def test_members_are_asked_for_when_there_is_room_or_the_gang_was_given_up
                         break
     assert started == ["m"]
     assert heard[1 : 1 + len(states)] == states
-
-
-@pytest.mark.parametrize("confirm", [Confirm.PLACEHOLDERS, Confirm.NOTHING])
-async def test_a_hard_gang_fails(confirm: Confirm) -> None:
-    """Its placeholders are ended, by the client or by its user, and nothing comes back."""
-    clock = VirtualClock()
-    states: list[str] = []
-    async with (
-        serve(clock=clock) as server,
-        Client(server.target, rm_id="rm1", confirm=confirm, resubmit=True) as rm,
-    ):
-        await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 1000})])
-        gang = Application(
-            application_id="app",
-            user="ann",
-            tags={"namespace": "x"},
-            task_groups=(LEADER, WORKERS),
-            gang_style="Hard",
-            placeholder_timeout=60,
-        )
-        await rm.submit_applications([gang])
-        async with asyncio.timeout(60):
-            async for event in rm.events():
-                match event:
-                    case Allocated():
-                        await clock.advance(60)
-                    case ReleaseRequested():
-                        assert event.confirmed is (confirm is Confirm.PLACEHOLDERS)
-                        await rm.release([event.key], event.termination)
-                    case AskDropped():
-                        assert not event.resubmitted
-                    case ApplicationStateChanged():
-                        states.append(event.state)
-                if "Failed" in states:
-                    break
-        assert used(server.views) == 0
-    assert states[-2:] == ["Failing", "Failed"]
-    assert not rm.cache.asks

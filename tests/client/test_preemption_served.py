@@ -87,14 +87,3 @@ async def test_the_rm_says_which_victims_have_to_go() -> None:
         assert check.ask.key == "owner-1"
         assert {node.node_id for node in check.nodes} == {"node-1", "node-2"}
         assert all(node.start_index == 0 for node in check.nodes)
-
-
-async def test_nobody_has_to_go_where_the_rm_refuses_every_node() -> None:
-    """The owner waits, and nobody was told to stop."""
-    async with occupied(predicates=lambda _, node: None, judge_victims=lambda _: {}) as (rm, clock):
-        await clock.advance(DELAY)
-        await rm.until(lambda: bool(rm.preemption_checks), "the check")
-        # The answer was sent before the node, so the server has dealt with both.
-        await rm.add_nodes(1, prefix="tiny", vcore=1)
-        assert stopped(rm) == []
-        assert "owner-1" not in rm.allocations

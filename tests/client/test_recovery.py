@@ -7,10 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from licorne import (
-    Allocated,
     Application,
     ApplicationRejected,
-    Drained,
     Event,
     Node,
     NodeRejected,
@@ -52,41 +50,6 @@ async def reconnected(rm: FakeRM, times: int = 1) -> bool:
     """Wait for that many reconnections; whether the last was a resumption."""
     await rm.until(lambda: len(reconnections(rm.events)) >= times, f"{times} reconnections")
     return reconnections(rm.events)[-1]
-
-
-@pytest.mark.row(18)
-async def test_a_lost_stream_is_resumed() -> None:
-    """After the connection broke, what was decided and asked meanwhile arrives; nothing twice."""
-    async with serve() as server, Proxy(server.target) as proxy, fake_rm(proxy) as rm:
-        await rm.submit("app")
-        await rm.ask("app", 3)
-        proxy.upstream = ""
-        await proxy.cut()
-        await rm.client.ask([])
-        keys = await rm.ask("app", 2)
-        proxy.upstream = server.target
-        assert await reconnected(rm)
-        await rm.add_nodes(1)
-        assert set(await rm.allocated(5)) >= set(keys)
-        assert rm.client.stats.resumed == 1
-        assert rm.client.stats.replayed == 1
-        assert (await read_books(server.target)).allocations == rm.allocations
-
-
-@pytest.mark.row(18)
-async def test_cuts_in_the_middle_of_everything_lose_nothing() -> None:
-    """While thousands of asks are being placed the connection breaks again and again."""
-    async with serve() as server, Proxy(server.target) as proxy, fake_rm(proxy) as rm:
-        await rm.add_nodes(20, vcore=1_000_000)
-        await rm.submit("app")
-        for cut in range(1, 11):
-            await rm.ask("app", 300, vcore=100)
-            await rm.until(lambda cut=cut: len(rm.allocations) > 300 * (cut - 1), "some")  # type: ignore[misc]
-            await proxy.cut()
-            await reconnected(rm, cut)
-        await rm.allocated(3000)
-        assert len([e for e in rm.events if isinstance(e, Allocated)]) == 3000
-        assert (await read_books(server.target)).allocations == rm.allocations
 
 
 @pytest.mark.row(18)
@@ -141,47 +104,6 @@ async def test_a_restarted_server_is_told_everything() -> None:
             assert rm.events[told:] == [Reconnected(resumed=False)]
             await rm.release(["tight-1"])
             await rm.until(lambda: "tight-3" in rm.allocations, "the next in the queue")
-
-
-async def test_a_release_that_met_a_crash_is_not_undone() -> None:
-    """What was released while the server was gone stays released, and counts as answered."""
-    async with serve() as first, Proxy(first.target) as proxy, fake_rm(proxy) as rm:
-        await rm.add_nodes(1)
-        await rm.submit("app")
-        await rm.submit("gone")
-        await rm.ask("app", 3)
-        await rm.ask("gone", 1)
-        await rm.allocated(4)
-        proxy.upstream = ""
-        await proxy.cut()
-        await rm.client.release(["app-1", "app-2"])
-        await rm.client.remove_application("gone")
-        async with serve() as second:
-            proxy.upstream = second.target
-            await rm.until(lambda: len(rm.allocations) == 1, "the releases")
-            await reconnected(rm)
-            books = await read_books(second.target)
-            assert books.allocations == rm.allocations == {"app-3": "node-1"}
-            assert list(books.applications) == ["app"]
-
-
-async def test_a_server_that_stops_says_so_and_is_left_in_order() -> None:
-    """The drain notice is an event; the client leaves at once and comes back to the next server."""
-    async with Proxy() as proxy:
-        async with serve(drain=5.0) as first:
-            proxy.upstream = first.target
-            rm = await FakeRM(proxy.target, config=CONFIG, retry=QUICK).__aenter__()
-            await rm.add_nodes(1)
-            await rm.submit("app")
-            await rm.ask("app", 2)
-            await rm.allocated(2)
-            before = await read_books(first.target)
-        assert [type(event) for event in rm.events if isinstance(event, Drained)] == [Drained]
-        async with serve() as second:
-            proxy.upstream = second.target
-            assert not await reconnected(rm)
-            assert await read_books(second.target) == before
-            await rm.close()
 
 
 async def test_changes_around_a_replay_are_not_lost() -> None:

@@ -37,21 +37,6 @@ async def test_asks_without_a_node_are_told_once() -> None:
         assert told(rm) == [*keys, *later]
 
 
-async def test_asks_that_quota_stops_are_not_told() -> None:
-    """A larger cluster would not help an ask that its queue has no room for."""
-    config = "{name: root, submitacl: '*', queues: [{name: q, resources: {max: {vcore: 1}}}]}"
-    clock = VirtualClock()
-    queues = f"partitions: [{{name: default, queues: [{config}]}}]"
-    async with serve(queues, clock=clock) as server, FakeRM(server.target) as rm:
-        await rm.add_nodes(1, vcore=500)
-        await rm.submit("app", queue="root.q")
-        keys = await rm.ask("app", 3, vcore=1000)
-        await eventually(lambda: server.views.partitions()[0].pending_asks == 3)
-        await clock.advance(5)
-        await rm.until(lambda: bool(told(rm)), "the state of the one that has room")
-        assert told(rm) == keys[:1]
-
-
 @pytest.mark.row(129)
 async def test_an_operator_sees_which_asks_were_told() -> None:
     """REST marks the asks that their RM was told of, and not those that quota stops."""
@@ -74,18 +59,6 @@ async def marked(address: str) -> list[str]:
     async with aiohttp.ClientSession() as client, client.get(url) as answer:
         shown: Any = await answer.json()
     return [item["allocationKey"] for item in shown["requests"] if item["triggeredScaleUp"]]
-
-
-async def test_asks_that_find_a_node_are_not_told() -> None:
-    """Where there is room there is nothing to be told."""
-    clock = VirtualClock()
-    async with serve(clock=clock) as server, FakeRM(server.target) as rm:
-        await rm.add_nodes(1)
-        await rm.submit("app")
-        await rm.ask("app", 5)
-        await rm.allocated(5)
-        await clock.advance(60)
-        assert rm.container_states == []
 
 
 async def test_a_new_registration_is_told_anew() -> None:

@@ -6,15 +6,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from licorne import Allocated, FailMode, Reconnected, RetryConfig
+from licorne import FailMode
 from licorne_server.testing import FakeRM, Served, VirtualClock, serve
-from support.peers.proxy import Proxy
 from support.server.books import read_books
 
 GPU = {"licorne/predicate-class": "gpu"}
 NO_GPU = "no gpu"
 REQUIRED = "yunikorn.apache.org/requiredNode"
-QUICK = RetryConfig(initial=0.02, maximum=0.1)
 
 
 def only_third(_: str, node: str) -> str | None:
@@ -37,25 +35,6 @@ async def silent(server: Served, fail_mode: FailMode) -> AsyncIterator[FakeRM]:
         await rm.ask("app", 1, tags=GPU)
         await rm.until(lambda: bool(rm.checks), "a check")
         yield rm
-
-
-@pytest.mark.row(123)
-async def test_refused_nodes_are_never_used() -> None:
-    """All asks go to the one node that the RM has not refused, and wait when that is full."""
-    async with serve() as server, FakeRM(server.target, predicates=only_third) as rm:
-        await rm.add_nodes(3)
-        await rm.submit("app")
-        await rm.ask("app", 25, tags=GPU)
-        placed = await rm.allocated(10)
-        assert set(placed.values()) == {"node-3"}
-        await rm.release(list(placed)[:5])
-        assert set((await rm.allocated(10)).values()) == {"node-3"}
-        assert {node for check in rm.checks for node in check.nodes} == {
-            "node-1",
-            "node-2",
-            "node-3",
-        }
-        assert (await read_books(server.target)).allocations == rm.allocations
 
 
 @pytest.mark.row(123)
@@ -95,39 +74,6 @@ async def test_a_required_node_that_is_refused_is_not_used() -> None:
         assert (await read_books(server.target)).pending == {"bound-1"}
 
 
-async def test_an_rm_without_predicates_is_not_asked() -> None:
-    """Nobody answers, nobody is asked, and the nodes are used as their resources allow."""
-    async with serve() as server, FakeRM(server.target) as rm:
-        await rm.add_nodes(2)
-        await rm.submit("app")
-        await rm.ask("app", 20, tags=GPU)
-        await rm.allocated(20)
-        assert rm.checks == []
-
-
-async def test_silence_refuses_when_it_fails_closed() -> None:
-    """Without an answer in time the ask goes nowhere, and is asked about again after a while."""
-    clock = VirtualClock()
-    async with serve(clock=clock) as server, silent(server, FailMode.CLOSED) as rm:
-        first = len(rm.checks)
-        await clock.advance(2.5)
-        assert rm.allocations == {}
-        await clock.advance(5)
-        await rm.until(lambda: len(rm.checks) > first, "another check")
-        rm.answering.set()
-        assert await rm.allocated(1) == {"app-1": "node-3"}
-
-
-async def test_silence_accepts_when_it_fails_open() -> None:
-    """Without an answer in time the ask is placed as if there was nobody to ask."""
-    clock = VirtualClock()
-    async with serve(clock=clock) as server, silent(server, FailMode.OPEN) as rm:
-        await clock.advance(1.9)
-        assert rm.allocations == {}
-        await clock.advance(0.2)
-        assert await rm.allocated(1)
-
-
 async def test_an_answer_in_time_counts() -> None:
     """Until the deadline the room is kept and nothing is decided; then the answer decides."""
     clock = VirtualClock()
@@ -135,46 +81,6 @@ async def test_an_answer_in_time_counts() -> None:
         await clock.advance(1.9)
         rm.answering.set()
         assert await rm.allocated(1) == {"app-1": "node-3"}
-
-
-async def test_an_answer_survives_a_broken_stream() -> None:
-    """A check of a stream that broke is answered on the next, and the ask placed once."""
-    async with serve() as server, Proxy(server.target) as proxy:
-        fake = FakeRM(proxy.target, predicates=only_third, predicate_deadline=30, retry=QUICK)
-        async with fake as rm:
-            await rm.add_nodes(3)
-            await rm.submit("app")
-            rm.answering.clear()
-            await rm.ask("app", 1, tags=GPU)
-            await rm.until(lambda: bool(rm.checks), "a check")
-            await proxy.cut()
-            await rm.until(lambda: Reconnected(resumed=True) in rm.events, "a resumption")
-            rm.answering.set()
-            assert await rm.allocated(1) == {"app-1": "node-3"}
-            assert len([event for event in rm.events if isinstance(event, Allocated)]) == 1
-            assert rm.client.stats.replayed == 1
-
-
-async def test_cuts_in_the_middle_of_checks_lose_nothing() -> None:
-    """While thousands of asks are decided about the connection breaks again and again."""
-
-    def odd(_: str, node: str) -> str | None:
-        return NO_GPU if node.endswith(("0", "2", "4", "6", "8")) else None
-
-    async with (
-        serve() as server,
-        Proxy(server.target) as proxy,
-        FakeRM(proxy.target, predicates=odd, retry=QUICK) as rm,
-    ):
-        await rm.add_nodes(20, vcore=1_000_000)
-        await rm.submit("app")
-        for cut in range(5):
-            await rm.ask("app", 300, tags=GPU, vcore=100)
-            await rm.until(lambda cut=cut: len(rm.allocations) > 300 * cut, "some")  # type: ignore[misc]
-            await proxy.cut()
-        placed = await rm.allocated(1500)
-        assert not [node for node in placed.values() if odd("", node)]
-        assert (await read_books(server.target)).allocations == rm.allocations
 
 
 async def test_checks_start_anew_with_a_registration() -> None:

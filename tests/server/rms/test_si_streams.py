@@ -6,7 +6,6 @@ import grpc
 import pytest
 
 from licorne.si.v1 import si_pb2 as si
-from licorne_server.serving.app import Server
 from support.peers.shim import (
     Shim,
     application,
@@ -20,31 +19,12 @@ from support.peers.shim import (
     violations,
 )
 
-TWO_PARTITIONS = """
-partitions:
-  - name: default
-    queues: [{name: root, submitacl: "*", queues: [{name: a}]}]
-  - name: gpu
-    queues: [{name: root, submitacl: "*", queues: [{name: a}]}]
-"""
 STOPPED = si.STOPPED_BY_RM
-FINAL_MESSAGE = "allocation remove as per RM request"
 
 
 def release(key: str, app_id: str = "app") -> si.AllocationRelease:
     """A release by the RM."""
     return si.AllocationRelease(applicationID=app_id, allocationKey=key, terminationType=STOPPED)
-
-
-@pytest.mark.row(1)
-async def test_registration_answers_with_an_empty_response(server: Server, shim: Shim) -> None:
-    """A registration is answered by an empty message, and the RM is known with its build."""
-    request = si.RegisterResourceManagerRequest(rmID="rm", buildInfo={"buildVersion": "1.2"})
-    raw = request.SerializeToString()
-    assert await shim.unary("/si.v1.Scheduler/RegisterResourceManager", raw) == b""
-    [report] = server.scheduler.views.rms()
-    assert report.rm_id == "rm"
-    assert report.build_info == {"buildVersion": "1.2", "rmId": "rm"}
 
 
 @pytest.mark.row(3)
@@ -58,36 +38,6 @@ async def test_bad_configuration_fails_the_registration_with_its_place(shim: Shi
     assert refused.value.details() == f"registration of RM failed: 3:24: {place}: {text}"
     assert violations(refused.value) == {place: f"3:24: {text}"}
     await shim.register()
-
-
-@pytest.mark.row(4)
-@pytest.mark.parametrize(
-    ("stream", "message", "name"),
-    [
-        ("UpdateNode", si.NodeRequest(rmID="x"), "NodeRequest"),
-        ("UpdateApplication", si.ApplicationRequest(rmID="x"), "ApplicationRequest"),
-        ("UpdateAllocation", si.AllocationRequest(rmID="x"), "AllocationRequest"),
-    ],
-)
-async def test_unknown_rm_is_told_so(shim: Shim, stream: str, message: object, name: str) -> None:
-    """A stream of an RM that nobody registered ends with the text that shims know."""
-    call = shim.open(stream)
-    await call.send(message)
-    code, text = await call.ending()
-    assert code is grpc.StatusCode.FAILED_PRECONDITION
-    assert text == f'received {name}, but RmID="x" not registered'
-
-
-@pytest.mark.row(8)
-async def test_empty_partition_is_the_default_one(shim: Shim) -> None:
-    """What names no partition is in `[rm]default`, and answers carry that name."""
-    allocations, _, _ = await shim.set_up()
-    await shim.ask(allocations, ask("k"))
-    [made] = (await allocations.next()).new
-    assert made.partitionName == "[rm]default"
-    await allocations.send(si.AllocationRequest(releases=releases(release("k"))))
-    [released] = (await allocations.next()).released
-    assert released.partitionName == "[rm]default"
 
 
 @pytest.mark.row(9)
@@ -149,63 +99,6 @@ async def test_applications_are_answered_together_and_before_removals(shim: Shim
     assert [item.message for item in released] == ["Application app Removed"]
 
 
-@pytest.mark.row(13)
-async def test_release_of_an_allocation_is_acknowledged(shim: Shim) -> None:
-    """STOPPED_BY_RM for an allocation is answered by STOPPED_BY_RM for the same key."""
-    allocations, _, _ = await shim.set_up()
-    await shim.ask(allocations, ask("k"))
-    await new_allocations(allocations, 1)
-    await allocations.send(si.AllocationRequest(releases=releases(release("k"))))
-    [released] = (await allocations.next()).released
-    assert (released.allocationKey, released.terminationType) == ("k", STOPPED)
-    assert (released.applicationID, released.message) == ("app", FINAL_MESSAGE)
-
-
-@pytest.mark.row(14)
-async def test_release_of_a_pending_ask_is_silent(server: Server, shim: Shim) -> None:
-    """A pending ask that is released is gone without a message."""
-    allocations, _, _ = await shim.set_up(vcore=100)
-    await shim.ask(allocations, ask("k"), ask("waits"), ask("stays"))
-    assert len(await new_allocations(allocations, 1)) == 1
-    await allocations.send(si.AllocationRequest(releases=releases(release("waits"), release("k"))))
-    released = await allocations.next()
-    assert [item.allocationKey for item in released.released] == ["k"]
-    assert await new_allocations(allocations, 1) == {"stays": "n0"}
-    [report] = server.scheduler.views.partitions()
-    assert report.pending_asks == 0
-
-
-@pytest.mark.row(15)
-async def test_release_without_key_frees_the_whole_application(server: Server, shim: Shim) -> None:
-    """An empty key means every allocation and every ask of that application."""
-    allocations, applications, _ = await shim.set_up(vcore=200)
-    await shim.applications(applications, application("other"))
-    await shim.ask(allocations, ask("a"), ask("b", "other"), ask("c"), ask("d"))
-    await new_allocations(allocations, 2)
-    await allocations.send(si.AllocationRequest(releases=releases(release(""))))
-    response = await allocations.next()
-    while not response.released:
-        response = await allocations.next()
-    assert {item.applicationID for item in response.released} == {"app"}
-    [report] = server.scheduler.views.partitions()
-    assert report.pending_asks == 0
-    assert report.allocations == 1
-
-
-@pytest.mark.row(18)
-async def test_broken_stream_loses_nothing(shim: Shim) -> None:
-    """What is decided while no stream is open is sent on the next one."""
-    allocations, _, nodes = await shim.set_up(vcore=100)
-    await shim.ask(allocations, ask("k0"), ask("k1"), ask("k2"))
-    first = await new_allocations(allocations, 1)
-    allocations.call.cancel()
-    await shim.nodes(nodes, node("n1", vcore=100), node("n2", vcore=100))
-    again = shim.open("UpdateAllocation")
-    await shim.ask(again)
-    rest = await new_allocations(again, 2)
-    assert first.keys() | rest.keys() == {"k0", "k1", "k2"}
-
-
 @pytest.mark.row(18)
 async def test_half_closed_stream_is_flushed_and_ended(shim: Shim) -> None:
     """Once the RM has nothing more to say, its answers are sent and the stream ends in order."""
@@ -256,25 +149,6 @@ async def test_stream_belongs_to_the_rm_of_its_first_message(shim: Shim) -> None
     code, text = await nodes.ending()
     assert code is grpc.StatusCode.INVALID_ARGUMENT
     assert text == "rmID is other on a stream of RM rm"
-
-
-@pytest.mark.row(10, 22)
-async def test_partitions_of_one_rm_are_apart(shim: Shim) -> None:
-    """The same application and node ids live in two partitions of an RM side by side."""
-    await shim.register(TWO_PARTITIONS)
-    nodes, applications = shim.open("UpdateNode"), shim.open("UpdateApplication")
-    allocations = shim.open("UpdateAllocation")
-    in_gpu = node("n0", vcore=100)
-    in_gpu.attributes["si/node-partition"] = "gpu"
-    answer = await shim.nodes(nodes, node("n0", vcore=100), in_gpu)
-    assert len(answer.accepted) == 2
-    pair = [application("app", "root.a"), application("app", "root.a", partitionName="gpu")]
-    assert len((await shim.applications(applications, *pair)).accepted) == 2
-    await shim.ask(allocations, ask("k"), ask("k", partitionName="gpu"))
-    partitions: set[str] = set()
-    while len(partitions) < 2:
-        partitions |= {item.partitionName for item in (await allocations.next()).new}
-    assert partitions == {"[rm]default", "[rm]gpu"}
 
 
 async def test_big_requests_are_taken_whole(shim: Shim) -> None:
