@@ -117,6 +117,7 @@ class Partition:
             self.tree,
             self.holds,
             self.nodes.by_id,
+            self.changes,
             self.wakeups,
             self.escalation,
             self.predicates,

@@ -30,6 +30,7 @@ from licorne_core.scheduling.preempting import Preemption
 from licorne_core.scheduling.reservations.promises import Promise
 from licorne_core.scheduling.waiting import blockers
 from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.scheduling.waiting.changes import Changes
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.ids import NodeId, PartitionName
@@ -46,6 +47,7 @@ class CheckContext(NamedTuple):
     tree: QueueTree
     holds: Mapping[Hold, None]
     nodes: Mapping[NodeId, Node]
+    changes: Changes
     wakeups: Wakeups
     escalation: Escalation
     predicates: PredicateChecks

@@ -17,7 +17,6 @@ from licorne_core.messages.commands import (
     Tick,
 )
 from licorne_core.messages.effects import Happened, NotRegistered, Registered, Unfinished
-from licorne_core.scheduling.node_search.heaps import PART
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_core.values.runs import PART
 from licorne_core.values.tuning import Tuning

@@ -4,8 +4,6 @@ import json
 from dataclasses import replace
 
 import pytest
-from licorne_tools.commands import utilisation as bench_utilisation
-from licorne_tools.commands.utilisation import Played
 
 from licorne_cli.commands import main
 from licorne_core.messages.commands import RegisterRm
@@ -15,7 +13,8 @@ from licorne_core.views.queues import QueueReport
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.utilisation import Figures, is_due, played
 from licorne_tools.bench.utilisation_loads import Load, loads
-from licorne_tools.commands.utilisation import COLUMNS, show
+from licorne_tools.commands import utilisation as bench_utilisation
+from licorne_tools.commands.utilisation import COLUMNS, Played, show
 
 FAKE_RM, MIXED, STOPPED = loads()
 TOLERATED = 1.0

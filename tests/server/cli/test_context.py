@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from licorne_cli.connection.contexts import MAX_LISTED, MAX_SHOWN
 
 from licorne_cli.commands import main, parser_for
 from licorne_cli.connection import target
-from licorne_cli.connection.contexts import PATH_VARIABLE
+from licorne_cli.connection.contexts import MAX_LISTED, MAX_SHOWN, PATH_VARIABLE
 from licorne_cli.connection.target import DEFAULT_TARGET, VARIABLES, settle
 from support.peers.shim import serving
 from support.peers.town import Result, Town

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, TypeVar
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption.losses import Losses, loss_of
+from licorne_core.scheduling.preemption.ledger import Losses, loss_of
 from licorne_core.scheduling.preemption.quota_change import Enforcement, split
-from licorne_core.scheduling.preemption.ranks import seconds_run
+from licorne_core.scheduling.preemption.victims import seconds_run
 from licorne_core.values.resources import Resources, charge, refund
 
 T = TypeVar("T")

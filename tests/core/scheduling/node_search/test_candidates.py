@@ -10,7 +10,6 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.node_search import heap_room, heaps
 from licorne_core.scheduling.node_search.candidates import WORK_OF_A_TRY, NodeIndex
-from licorne_core.scheduling.node_search.heaps import PART
 from licorne_core.scheduling.waiting.supply import Supply, fit_score
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import NodeId
