@@ -318,10 +318,10 @@ def drop_asks(job: Job, partition: Partition, app: Application) -> Iterator[int]
         for number, request in enumerate(had, 1):
             if request.state in states:
                 drop_ask(partition, app, request, job.now)
+                end_placeholder_time(partition, app)
                 yield 1
             elif not number % PART:
                 yield 1
-    end_placeholder_time(partition, app)
 
 
 def release_all(

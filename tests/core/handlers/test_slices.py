@@ -1,6 +1,7 @@
-"""Configurations that are put in force slice by slice, and what may come in between."""
+"""Large commands that are carried out slice by slice, and what may come in between."""
 
 import json
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -16,7 +17,13 @@ from licorne_core.messages.commands import (
     SetHold,
     Tick,
 )
-from licorne_core.messages.effects import Happened, NotRegistered, Registered, Unfinished
+from licorne_core.messages.effects import (
+    Effect,
+    Happened,
+    NotRegistered,
+    Registered,
+    Unfinished,
+)
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_core.values.runs import PART
 from licorne_core.values.tuning import Tuning
@@ -27,11 +34,16 @@ from support.core.builders import (
     ask,
     asks,
     config,
+    kill,
     node,
     nodes,
     register,
+    release,
+    releases,
     reload,
+    remove_apps,
 )
+from support.core.counted import lines_of_core
 from support.core.driver import Driver, asked, keys
 
 WIDE = 1_200
@@ -126,6 +138,46 @@ def test_foreign_allocations_of_a_node_that_goes_are_forgotten_in_slices(ends: C
     left = foreign_left(driver)
     assert max(before - after for before, after in pairwise([35, *left])) == 10
     assert (left[-1], "n" in partition.nodes.by_id) == (0, False)
+
+
+def _longest_slice(command: Command, count: int) -> int:
+    """The lines of the longest slice of a command, with so many asks and allocations there."""
+    driver = Driver(tuning=Tuning(slice_size=50))
+    driver.do(register(config("[{name: a}]")), nodes(node("n", vcore=count)))
+    driver.do(apps(app("app", "root.a")))
+    # Enough to show: to add up the books of so many takes longer than all else.
+    handle = driver.scheduler.handle
+    handle(asks(*(ask("app", f"r{i}", vcore=1, on_node="n") for i in range(count))), driver.now)
+    handle(asks(*(ask("app", f"k{i}", vcore=9) for i in range(count))), driver.now)
+    rest: Command | None = command
+    most = 0
+    while rest is not None:
+        effects: list[Effect] = []
+        most = max(most, lines_of_core(partial(_handle, driver, rest, effects)))
+        last = effects[-1] if effects else None
+        rest = last.rest if isinstance(last, Unfinished) else None
+    return most
+
+
+def _handle(driver: Driver, command: Command, effects: list[Effect]) -> None:
+    effects += driver.scheduler.handle(command, driver.now)
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    "command",
+    [
+        kill("app"),
+        remove_apps("app"),
+        releases(release("app")),
+        nodes(node("n", NodeAction.DECOMISSION)),
+        reload(config("[{name: a}]", name="another")),
+    ],
+    ids=["stop", "removal", "release", "decommission", "partition"],
+)
+def test_no_slice_grows_with_what_there_is(command: Command) -> None:
+    """Six times as many asks and allocations take more slices, and no longer ones."""
+    assert _longest_slice(command, 2_400) <= 1.25 * _longest_slice(command, 400)
 
 
 def test_queues_are_cleaned_some_at_a_time() -> None:

@@ -1,12 +1,7 @@
 """An operator ends an application: it fails, and its RM is told to stop what runs (spec § 5.1)."""
 
-from functools import partial
-
-import pytest
-
 from licorne_core.messages.commands import (
     BeginReplay,
-    Command,
     EndReplay,
     PredicatePolicy,
     TerminationType,
@@ -18,7 +13,6 @@ from licorne_core.messages.effects import (
     Effect,
     OperatorRefusal,
     OperatorRefused,
-    Unfinished,
 )
 from licorne_core.values.ids import AppId, PartitionName, RmId
 from licorne_core.values.tuning import Tuning
@@ -37,7 +31,6 @@ from support.core.builders import (
     release,
     releases,
 )
-from support.core.counted import lines_of_core
 from support.core.driver import Driver, asked, keys, placed, refused, released, states
 from support.core.steps import last
 
@@ -217,33 +210,6 @@ def test_a_large_application_ends_in_slices() -> None:
         effects += driver.begin(rest)
     assert slices > 3
     assert (outcome(effects).allocations, outcome(effects).asks) == (2, 2)
-
-
-def _longest_slice(count: int) -> int:
-    """The lines of the longest slice of a stop of so many asks and allocations."""
-    driver = Driver(sweep=1_000, tuning=Tuning(slice_size=50))
-    driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=count)))
-    driver.do(apps(app("app", "root.a")))
-    driver.send(asks(*(ask("app", f"r{i}", vcore=1, on_node="n1") for i in range(count))))
-    driver.send(asks(*(ask("app", f"k{i}", vcore=9) for i in range(count))))
-    command: Command = kill("app")
-    most = 0
-    while True:
-        effects: list[Effect] = []
-        most = max(most, lines_of_core(partial(_handle, driver, command, effects)))
-        if not isinstance(effects[-1], Unfinished):
-            return most
-        command = effects[-1].rest
-
-
-def _handle(driver: Driver, command: Command, effects: list[Effect]) -> None:
-    effects += driver.scheduler.handle(command, driver.now)
-
-
-@pytest.mark.pure
-def test_no_slice_of_a_stop_grows_with_the_application() -> None:
-    """Twice as many requests take more slices, and no longer ones."""
-    assert _longest_slice(800) <= 1.25 * _longest_slice(400)
 
 
 def test_in_the_middle_of_a_replay() -> None:
