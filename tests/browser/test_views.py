@@ -121,6 +121,15 @@ async def test_an_application_shows_asks_allocations_and_states(page: Page, town
     await expect(log).to_contain_text("Running")
 
 
+async def test_a_queue_shows_all_its_amounts(page: Page, town: Town) -> None:
+    """Amounts that REST has and the script does not know have a column by their name."""
+    await opened(page, town, f"#/queue/{OF}/root.batch")
+    limits = page.get_by_role("table", name="Limits and usage")
+    await expect(limits.get_by_role("columnheader", name="Headroom")).to_have_count(1)
+    await expect(limits.get_by_role("columnheader", name="Fair max")).to_have_count(1)
+    await expect(limits.get_by_role("columnheader", name="Abs used capacity")).to_have_count(0)
+
+
 async def test_the_search_finds_all_kinds(page: Page, town: Town) -> None:
     """A key leads into it, Enter searches, and a hit leads on."""
     await opened(page, town)
