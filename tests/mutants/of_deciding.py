@@ -140,6 +140,20 @@ DECIDING = (
         ("test_backlog",),
     ),
     Defect(
+        "the-first-are-reviewed",
+        "ReservedAsks.next_ones",
+        drop("move_to_end"),
+        "reservations behind many others are never reviewed",
+        ("test_turns_of_reviews",),
+    ),
+    Defect(
+        "reserved-asks-first",
+        "Review.goes_first",
+        never("takes"),
+        "a reserved ask above its queue's guarantee has room before those who are due it",
+        ("test_claims_first",),
+    ),
+    Defect(
         "queue-room-wakes-nobody",
         "Settling._freed",
         swap("quotas", "trackers"),

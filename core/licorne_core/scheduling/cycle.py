@@ -199,6 +199,7 @@ class Cycle:
             leaf, app, request = reserved.holder(reservation)
             found = self._for_reserved(app, request, reservation)
             if isinstance(found, Node):
+                leaf, app, request = self.review.goes_first(found, reservation)
                 return leaf, app, request, found
             if isinstance(found, ToGiveUp):
                 return found

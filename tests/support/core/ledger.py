@@ -9,7 +9,8 @@ D1  A new allocation fits its node, every queue above it, and what its user and 
 D2  A key is allocated at most once until it is freed, and never on two nodes.
 D3  Nothing new on a node that is gone, or drained unless it was reserved or required before; nor
     for an unknown application. What was reserved for others before is left free on the node, and
-    all of it if that is exclusive, unless the node is required or was reserved for the ask.
+    all of it if that is exclusive, unless the node is required or was reserved for the ask, or its
+    queue is guaranteed some of it.
 Q1  No new application in a queue that drains, or that is to become a leaf or a parent.
 """
 
@@ -24,6 +25,7 @@ from licorne_core.messages.effects import (
 from licorne_core.model.queues.access import takes_applications
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
+from licorne_core.scheduling.preemption.laws import entitled_queue
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName
 from support.core.requests import (
@@ -129,10 +131,16 @@ class Ledger:
         assert not closed, f"D3: {allocation.key} on {node_id}, reserved for {others} alone"
 
     def _may_have_all(self, partition: Partition, allocation: Allocation) -> bool:
-        """Whether what others have reserved on the node does not count against the ask."""
+        """Whether what others have reserved on the node may not count against the ask.
+
+        It does not if its queue was due the room, which may be so no more at the end of the turn.
+        """
+        ask_class = allocation.ask.ask_class
+        leaf = partition.applications[allocation.ask.app_id].leaf
         own = self._reserved.get(_key(partition, allocation))
-        required = allocation.ask.ask_class.required_node is not None
-        return required or (own is not None and own.node_id == allocation.node_id)
+        if ask_class.required_node is not None or entitled_queue(leaf, ask_class.items) is not None:
+            return True
+        return own is not None and own.node_id == allocation.node_id
 
     def _drop_freed(self, scheduler: Scheduler) -> None:
         """Forget keys that the core says are allocated no more."""

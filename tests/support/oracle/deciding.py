@@ -22,7 +22,14 @@ from support.oracle.checks import (
 from support.oracle.gangs import is_replaceable
 from support.oracle.order import Look, apps_in_order, fit_key
 from support.oracle.replacing import Replacement, replace_one
-from support.oracle.reserving import GiveUp, claim_to, may_reserve, review
+from support.oracle.reserving import (
+    GiveUp,
+    claim_to,
+    claims_on,
+    is_due,
+    may_reserve,
+    review,
+)
 from support.oracle.terms import KeptRecord, Likeness, WishRecord
 from support.oracle.victims import Plan, Preemption, find_plans, victims_on_required_node
 
@@ -135,13 +142,25 @@ def _decide_for_reserved(
         if claim is not None:
             return GiveUp([], [ask], [], [one for one in look.claims if one is not claim], False)
         if own is not None and fits(look, look.nodes[own], ask):
-            return Decision(app.app_id, ask.key, own)
+            return _goes_first(look, app, ask, own)
     elif not exceeds_cluster_only(look, app, ask, reserved=True) or ask.required_node is None:
         return None
     if ask.required_node is not None:
         return None if ask.triggered else victims_on_required_node(look, app, ask)
     elsewhere = node_for(look, ask)
-    return None if elsewhere is None else Decision(app.app_id, ask.key, elsewhere)
+    return None if elsewhere is None else _goes_first(look, app, ask, elsewhere)
+
+
+def _goes_first(look: Look, app: AppRecord, ask: AskRecord, node_id: str) -> Decision:
+    """A claim that fits there goes before an ask that is above what its queue is guaranteed."""
+    first = (app, ask)
+    if not (ask.required_node or ask.is_promised or is_due(look, app, ask)):
+        first = min(
+            claims_on(look, ask, look.nodes[node_id]),
+            key=lambda claim: (claim[1].place, claim[0].app_id),
+            default=first,
+        )
+    return Decision(first[0].app_id, first[1].key, node_id)
 
 
 def _decide_for(

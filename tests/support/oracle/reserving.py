@@ -4,7 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from support.oracle.books import AllocationRecord, AppRecord, AskClass, AskRecord, lineage
+from support.oracle.books import (
+    AllocationRecord,
+    AppRecord,
+    AskClass,
+    AskRecord,
+    NodeRecord,
+    lineage,
+)
 from support.oracle.checks import (
     exceeds_cluster_only,
     fits,
@@ -12,6 +19,7 @@ from support.oracle.checks import (
     may_start,
     node_for,
     refuses_place,
+    takes,
     within_limits,
     within_maxima,
 )
@@ -131,6 +139,20 @@ def _room_for(look: Look, ask: AskRecord, claims: list[ClaimRecord]) -> ClaimRec
     if node is None or not node.schedulable:
         return None
     return next((claim for claim in claims if fits(look, node, claim.ask)), None)
+
+
+def claims_on(
+    look: Look, reserved: AskRecord, node: NodeRecord
+) -> list[tuple[AppRecord, AskRecord]]:
+    """The claims that fit on a node where a reserved ask could go: its own, or another one."""
+    own = reserved.reservation is not None and reserved.reservation.node_id == node.node_id
+    return [
+        (app, ask)
+        for waiting in _due_and_waiting(look, None).values()
+        for app, ask in waiting
+        if node.schedulable and within_maxima(look, app, ask)
+        if (fits(look, node, ask) if own else takes(look, node, ask))
+    ]
 
 
 def victims_on(apps: dict[str, AppRecord], kept: ReservationRecord) -> list[AllocationRecord]:

@@ -13,6 +13,10 @@ partition that is never done with its passes, a turn begins with the review that
   No ask has that node reserved before the next review: the claim may come later in the order than
   asks that would.
 
+The priority pass serves no ask above its queue's guarantee as long as a claim fits there: its node,
+or another one that it would have, goes to the claim. Of several it is the ask of highest priority,
+and then the oldest. The reservation stays.
+
 A node that is given up is open. The ask comes back under its old rank: it may have another node
 reserved as soon as nothing but the nodes stops it. Victims were stopped for a promise
 (spec § 9.4.8), so a reservation with a promise never gives way.
@@ -151,6 +155,26 @@ class Review:
         promise = self._context.wakeups.reserved.holder(reservation).request.promise
         return promise is None and self._take_claim(reservation)
 
+    def goes_first(self, node: Node, reservation: Reservation) -> Holder:
+        """The ask that goes to a node where the holder of the reservation could go.
+
+        It is the first claim that fits there, unless the holder's queue is due the room itself.
+        """
+        holder = self._context.wakeups.reserved.holder(reservation)
+        if not (node.schedulable and self._gives_way(reservation, holder)):
+            return holder
+        is_own = reservation.node_id == node.node_id
+        first: AskGroup | None = None
+        for group in self._context.wakeups.backlog.first_groups(MOST_GROUPS):
+            self._looks += 1
+            if first is not None and not _comes_before(group, first):
+                continue
+            if node.takes(group.ask_class, reserved=is_own) and self._is_claim(group, strict=True):
+                first = group
+        if first is None:
+            return holder
+        return Holder(first.app.leaf, first.app, first.first().request)
+
     def _take_claim(self, reservation: Reservation) -> bool:
         """Give the node to the first claim that has room on it; True if there is one.
 
@@ -196,18 +220,21 @@ class Review:
                     break
         return dict(sorted(found.items(), key=lambda item: _class_key(item[0])))
 
-    def _is_claim(self, group: AskGroup) -> bool:
+    def _is_claim(self, group: AskGroup, *, strict: bool = False) -> bool:
         """True if asks of the group wait that only nodes stop, within their queue's guarantee.
 
-        The group may have been tried long ago, but then it found no node.
+        The group may have been tried long ago, but then it found no node. With `strict` the cluster
+        as a whole must have room for an ask.
         """
         self._tries += 1
         if not (group.waiting and group.nowhere):
             return False
-        return is_within_guarantee(group.app.leaf, group.ask_class.items) and self._is_free(group)
+        if not is_within_guarantee(group.app.leaf, group.ask_class.items):
+            return False
+        return self._is_free(group, strict=strict)
 
-    def _is_free(self, group: AskGroup) -> bool:
-        """True if nothing but the nodes stops the group now."""
+    def _is_free(self, group: AskGroup, *, strict: bool) -> bool:
+        """True if nothing but the nodes stops the group now, or the cluster unless `strict`."""
         app: Application = group.app
         if app not in app.leaf.ranking:
             return False
@@ -216,7 +243,15 @@ class Review:
             blocker = ask_blocker(self._context, Asking(app, group))
         if blocker is not None:
             blocker.retire_if_unused()
-        return blocker is None or _is_cluster(blocker, app.leaf)
+        return blocker is None or (not strict and _is_cluster(blocker, app.leaf))
+
+
+def _comes_before(group: AskGroup, other: AskGroup) -> bool:
+    """True if the first ask of the group is of higher priority than that of the other, or older."""
+    if not group.waiting:
+        return False
+    key, other_key = group.heap[0][:3], other.heap[0][:3]
+    return (key, group.app.app_id) < (other_key, other.app.app_id)
 
 
 def _class_key(ask_class: AskClass) -> tuple[Items, str]:

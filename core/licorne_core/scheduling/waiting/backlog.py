@@ -1,7 +1,8 @@
 """Backlog: groups that found no room at their last try, each heard in its turn (spec § 8.6)."""
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from licorne_core.model.apps.groups import AskGroup
 
@@ -31,6 +32,10 @@ class Backlog:
     def forget(self, group: AskGroup) -> None:
         """Forget a group without waiting asks."""
         self._groups.pop(group, None)
+
+    def first_groups(self, most: int) -> Iterable[AskGroup]:
+        """So many at most, those whose turn comes first; former ones may be among them."""
+        return islice(self._groups, most)
 
     def next_groups(self, most: int) -> Iterator[AskGroup | None]:
         """Yield so many groups at most, behind the last one yielded; None for a former one.

@@ -1,0 +1,96 @@
+"""Asks within their queue's guarantee go before reserved ones that are above it (spec § 8.6)."""
+
+import pytest
+
+from licorne_core.messages.commands import NodeAction
+from support.core.builders import (
+    MANY_RESERVED,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+)
+from support.core.driver import Driver, placed
+
+QUEUES = (
+    "[{{name: base}}, {{name: other, resources: {{guaranteed: {{vcore: {other}m}}}}}},"
+    " {{name: due, resources: {{guaranteed: {{vcore: {due}m}}}}}},"
+    " {{name: late, resources: {{guaranteed: {{vcore: 20m}}}}}}]"
+)
+
+
+def reserved(other: int = 1, due: int = 20) -> Driver:
+    """Node n1 of 10 is reserved for an ask of 6 of `other`, and full; so is n2.
+
+    Of each, all is freed as `base1` and `base2` are released.
+    """
+    core = Driver()
+    core.do(register(config(QUEUES.format(other=other, due=due), properties=MANY_RESERVED)))
+    drained = node("n3", NodeAction.CREATE_DRAIN, vcore=100)
+    core.do(nodes(node("n1", vcore=10), node("n2", vcore=10), drained))
+    names = ("base", "other", "due", "late")
+    core.do(apps(*(app(name, f"root.{name}") for name in names)))
+    core.do(asks(*(ask("base", f"base{n}", vcore=10, on_node=f"n{n}") for n in (1, 2))))
+    core.do(asks(ask("other", "big", vcore=6)))
+    core.wait(3)
+    return core
+
+
+def free(core: Driver, name: str) -> list[tuple[str, str]]:
+    """The asks that are placed as a node is freed, with their nodes."""
+    return [(key, at) for _, key, at in placed(core.do(releases(release("base", name))))]
+
+
+def test_room_goes_to_a_claim_before_the_reserved_ask() -> None:
+    """It came since the last review, and the reserved ask has the rest once that is enough."""
+    core = reserved()
+    core.do(asks(ask("due", "d", vcore=7)))
+    assert free(core, "base1") == [("d", "n1")]
+    assert free(core, "base2") == [("big", "n2")]
+
+
+def test_room_elsewhere_goes_to_a_claim_too() -> None:
+    """Reserved asks are tried on other nodes before all others, so that is no way round."""
+    core = reserved()
+    core.do(asks(ask("due", "d", vcore=7)))
+    assert free(core, "base2") == [("d", "n2")]
+
+
+def test_claims_share_the_room_with_the_reserved_ask_as_far_as_it_goes() -> None:
+    """What no claim wants is the reserved ask's, which keeps its node meanwhile."""
+    core = reserved()
+    core.do(asks(ask("due", "d", vcore=4)))
+    assert free(core, "base1") == [("d", "n1"), ("big", "n1")]
+
+
+def test_the_claim_of_highest_priority_is_first_and_then_the_oldest() -> None:
+    """Whatever order their queues are in."""
+    core = reserved()
+    core.do(asks(ask("late", "old", vcore=7)))
+    core.wait(0.1)
+    core.do(asks(ask("due", "young", vcore=7)))
+    assert free(core, "base1") == [("old", "n1")]
+    core.do(asks(ask("late", "usual", vcore=7), ask("due", "urgent", vcore=7, priority=5)))
+    assert free(core, "base2") == [("urgent", "n2")]
+
+
+@pytest.mark.parametrize(("other", "due"), [(20, 20), (1, 3)], ids=["holder due", "nobody due"])
+def test_an_ask_that_is_due_nothing_more_goes_behind(other: int, due: int) -> None:
+    """The reserved ask is within its own queue's guarantee, or the other one is above its own."""
+    core = reserved(other, due)
+    core.do(asks(ask("due", "d", vcore=7)))
+    assert free(core, "base1") == [("big", "n1")]
+
+
+def test_a_drained_node_is_the_reserved_asks_alone() -> None:
+    """It may go there as the node was reserved for it; a claim may not (spec § 7.7)."""
+    core = reserved()
+    core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
+    core.do(asks(ask("due", "d", vcore=7)))
+    assert free(core, "base1") == [("big", "n1")]
