@@ -143,7 +143,6 @@ class PendingAsks:
         self._wakeups.waiting.withdraw(group)
         if group.reservation_request is not None or group.preemption_request is not None:
             self._escalation.forget_group(group)
-        self._wakeups.backlog.forget(group)
         self.forget_if_idle(app, group)
 
     def rest(self, app: Application, request: Request) -> None:
@@ -171,6 +170,8 @@ class PendingAsks:
         """Forget the class of a group that waits for no node or answer any more."""
         if not (group.waiting or group.assumed):
             self._index.class_went(group.ask_class)
+            # One with assumed asks only keeps its turn: they may be put back.
+            self._wakeups.backlog.forget(group)
             app.forget_idle(group)
 
 

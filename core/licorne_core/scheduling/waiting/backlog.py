@@ -30,7 +30,7 @@ class Backlog:
             self._groups[group] = None
 
     def forget(self, group: AskGroup) -> None:
-        """Forget a group without waiting asks."""
+        """Forget a group without waiting or assumed asks."""
         self._groups.pop(group, None)
 
     def first_groups(self, most: int) -> Iterable[AskGroup]:
