@@ -7,7 +7,7 @@ from pathlib import Path
 
 from licorne_cli.commands import parser_for
 from licorne_server.process.build_info import COMPILED, PURE, BuildInfo
-from support.deploy.composition import mounts, ours
+from support.deploy.composition import OURS, mounts, services
 
 ROOT = Path(__file__).parent.parent
 
@@ -78,6 +78,10 @@ def test_volumes_belong_to_the_user_of_the_image() -> None:
     owner, group = words[words.index("-o") + 1], words[words.index("-g") + 1]
     assert f"{owner}:{group}" == stage["USER"]
     mounted = {
-        mount.path for service in ours().values() for mount in mounts(service) if mount.is_volume
+        mount.path
+        for service in services().values()
+        if service["image"] == OURS
+        for mount in mounts(service)
+        if mount.is_volume
     }
     assert mounted == {word for word in words if word.startswith("/")}
