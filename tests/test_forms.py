@@ -1,5 +1,6 @@
 """The two forms of the server: plain Python, and hot modules compiled by `native.py`."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -80,6 +81,23 @@ def test_the_hot_modules_are_compiled_and_packages_are_not() -> None:
     }
     assert not [name for name in listed if name.endswith("__init__.py")]
     assert Path(str(licorne_core.__file__)).suffix == ".py"
+
+
+def test_no_compiled_dataclass_has_a_class_variable() -> None:
+    """Compiled, a dataclass takes a class variable for a field, and cannot be made."""
+    listed = [ROOT / name for name in native("print(*native.modules(), sep='\\n')")]
+    offenders = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in listed
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+        and any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
+        and any(
+            isinstance(line, ast.AnnAssign) and "ClassVar" in ast.unparse(line.annotation)
+            for line in node.body
+        )
+    ]
+    assert offenders == []
 
 
 def test_installing_needs_no_compiler() -> None:

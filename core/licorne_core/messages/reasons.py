@@ -6,13 +6,23 @@ they read. None of them is made on the way to a decision.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import Final
 
 from licorne_core.messages.commands import Hold
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
 from licorne_core.values.reservations import QueueReservations, ReservationBound
 from licorne_core.values.resources import Resources, describe
 
+# A compiled dataclass does not give its objects' values: the codes that rules name stand here.
+PARTITION_NOT_SCHEDULING: Final = "PARTITION_NOT_SCHEDULING"
+APPLICATION_NOT_RUNNABLE: Final = "APPLICATION_NOT_RUNNABLE"
+ANOTHER_APPLICATION_STARTS: Final = "ANOTHER_APPLICATION_STARTS"
+QUEUE_STOPPED: Final = "QUEUE_STOPPED"
+APPLICATION_BACKS_OFF: Final = "APPLICATION_BACKS_OFF"
+ASK_BACKS_OFF: Final = "ASK_BACKS_OFF"
+WAITS_FOR_PLACEHOLDER: Final = "WAITS_FOR_PLACEHOLDER"
+TOO_MANY_ANSWERS_OWED: Final = "TOO_MANY_ANSWERS_OWED"
+NO_NODE_FITS: Final = "NO_NODE_FITS"
 KINDS: Final = ("queue", "user", "group")
 """The kinds of quotas."""
 RUNNING_CODES: Final = {kind: f"{kind.upper()}_MAX_APPLICATIONS" for kind in KINDS}
@@ -34,7 +44,7 @@ class PartitionCheck:
     nodes: int
     passed: bool
 
-    code: ClassVar[str] = "PARTITION_NOT_SCHEDULING"
+    code = PARTITION_NOT_SCHEDULING
 
     def message(self) -> str:
         """The reason in one sentence."""
@@ -51,7 +61,7 @@ class StateCheck:
     state: str
     passed: bool
 
-    code: ClassVar[str] = "APPLICATION_NOT_RUNNABLE"
+    code = APPLICATION_NOT_RUNNABLE
 
     def message(self) -> str:
         """The reason in one sentence."""
@@ -68,7 +78,7 @@ class StartingCheck:
     queue: QueuePath
     ahead: str
 
-    code: ClassVar[str] = "ANOTHER_APPLICATION_STARTS"
+    code = ANOTHER_APPLICATION_STARTS
 
     @property
     def passed(self) -> bool:
@@ -88,7 +98,7 @@ class StoppedQueueCheck:
 
     queue: QueuePath
 
-    code: ClassVar[str] = "QUEUE_STOPPED"
+    code = QUEUE_STOPPED
     passed = False
 
     def message(self) -> str:
@@ -104,7 +114,7 @@ class BackOffCheck:
     until: float
     threshold: int
 
-    code: ClassVar[str] = "APPLICATION_BACKS_OFF"
+    code = APPLICATION_BACKS_OFF
     passed = False
 
     def message(self) -> str:
@@ -124,7 +134,7 @@ class AskBackOffCheck:
     failures: int
     until: float
 
-    code: ClassVar[str] = "ASK_BACKS_OFF"
+    code = ASK_BACKS_OFF
     passed = False
 
     def message(self) -> str:
@@ -210,7 +220,7 @@ class QueueCheck:
     short: Resources
     is_root: bool = False
 
-    code: ClassVar[str] = QUOTA_CODES["queue"]
+    code = QUOTA_CODES["queue"]
 
     @property
     def passed(self) -> bool:
@@ -245,7 +255,7 @@ class GangCheck:
     until: float
     passed: bool
 
-    code: ClassVar[str] = "WAITS_FOR_PLACEHOLDER"
+    code = WAITS_FOR_PLACEHOLDER
 
     def message(self) -> str:
         """The reason in one sentence."""
@@ -273,7 +283,7 @@ class AnswersCheck:
     most: int
     passed: bool
 
-    code: ClassVar[str] = "TOO_MANY_ANSWERS_OWED"
+    code = TOO_MANY_ANSWERS_OWED
 
     def message(self) -> str:
         """The reason in one sentence."""
@@ -326,7 +336,7 @@ class NodesCheck:
     more_queues: int = 0
     bound: ReservationBound | None = None
 
-    code: ClassVar[str] = "NO_NODE_FITS"
+    code = NO_NODE_FITS
 
     @property
     def passed(self) -> bool:

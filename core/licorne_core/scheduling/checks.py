@@ -326,17 +326,17 @@ class _MayBeAsked(Rule):
         )
 
 
-QUEUE_RUNS: Final = _QueueRuns((reasons.StoppedQueueCheck.code,), blockers.StoppedQueue)
+QUEUE_RUNS: Final = _QueueRuns((reasons.QUEUE_STOPPED,), blockers.StoppedQueue)
 
 APPLICATION_RULES: Final[tuple[Rule, ...]] = (
     # No turn comes to such partitions, and no pass to such applications.
-    _PartitionSchedules((reasons.PartitionCheck.code,)),
-    _ApplicationRuns((reasons.StateCheck.code,)),
-    _StartsNext((reasons.StartingCheck.code,), spares_reserved=True),
+    _PartitionSchedules((reasons.PARTITION_NOT_SCHEDULING,)),
+    _ApplicationRuns((reasons.APPLICATION_NOT_RUNNABLE,)),
+    _StartsNext((reasons.ANOTHER_APPLICATION_STARTS,), spares_reserved=True),
     # An operator has said so, and nothing else helps.
     QUEUE_RUNS,
     # It needs a look at the application only.
-    _NoBackOff((reasons.BackOffCheck.code,), blockers.BackOff, spares_reserved=True),
+    _NoBackOff((reasons.APPLICATION_BACKS_OFF,), blockers.BackOff, spares_reserved=True),
     # Before any ask, as it stops all of them; behind the back-off, which is over at a known time.
     _MayStart(tuple(reasons.RUNNING_CODES.values()), blockers.RunningLimit),
 )
@@ -344,11 +344,11 @@ APPLICATION_RULES: Final[tuple[Rule, ...]] = (
 
 ASK_RULES: Final[tuple[Rule, ...]] = (
     # No pass comes to the ask before its back-off is over.
-    _AskIsDue((reasons.AskBackOffCheck.code,)),
+    _AskIsDue((reasons.ASK_BACKS_OFF,)),
     # Placeholders keep room for the ask already, or have to be gone before it is placed elsewhere.
     # It is a look at numbers of the application.
     _NoPlaceholderOpen(
-        (reasons.GangCheck.code,),
+        (reasons.WAITS_FOR_PLACEHOLDER,),
         blockers.OpenPlaceholders,
         only_in_gangs=True,
         spares_reserved=True,
@@ -357,7 +357,7 @@ ASK_RULES: Final[tuple[Rule, ...]] = (
     # (spec § 8.3c). Both come before the nodes, as they are fewer.
     _WithinMaxima(tuple(reasons.QUOTA_CODES.values()), QuotaShortage),
     # A node that is found could not be asked about.
-    _MayBeAsked((reasons.AnswersCheck.code,), AnswersOwed, only_with_predicate=True),
+    _MayBeAsked((reasons.TOO_MANY_ANSWERS_OWED,), AnswersOwed, only_with_predicate=True),
 )
 """Rules that come before the nodes. Nodes cost most, so they come last: `NodeIndex.best`."""
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from licorne_core.messages.reasons import KINDS, AskBackOffCheck, NodesCheck
+from licorne_core.messages.reasons import ASK_BACKS_OFF, KINDS, NO_NODE_FITS
 from licorne_core.messages.reports import Census
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
@@ -33,7 +33,7 @@ REPLACES_PLACEHOLDER = "REPLACES_PLACEHOLDER"
 
 REASONS = (
     *(code for rule in (*APPLICATION_RULES, *ASK_RULES) for code in rule.codes),
-    NodesCheck.code,
+    NO_NODE_FITS,
     WAITS_FOR_TURN,
     WAITS_FOR_ANSWER,
     REPLACES_PLACEHOLDER,
@@ -86,7 +86,7 @@ def census(partition: Partition) -> Iterator[Census | None]:
             pending[app.queue_path, REPLACES_PLACEHOLDER] += app.replacing_count
         stopped = stops_all(partition, app)
         if app.backing_off:
-            pending[app.queue_path, stopped or AskBackOffCheck.code] += len(app.backing_off)
+            pending[app.queue_path, stopped or ASK_BACKS_OFF] += len(app.backing_off)
             waiting += sum(one.ask.placeholder for one in app.backing_off.values())
         for number, group in enumerate(list(app.groups.values()), 1):
             if group.waiting:
@@ -141,7 +141,7 @@ def waiting_by_code(partition: Partition, most: int) -> tuple[dict[str, int], bo
             found[REPLACES_PLACEHOLDER] += app.replacing_count
         stopped = stops_all(partition, app) if app.groups or app.backing_off else ""
         if app.backing_off:
-            found[stopped or AskBackOffCheck.code] += len(app.backing_off)
+            found[stopped or ASK_BACKS_OFF] += len(app.backing_off)
         for group in app.groups.values():
             if group.waiting:
                 found[stopped or stops(app, group)] += group.waiting
@@ -188,7 +188,7 @@ def stops(app: Application, group: AskGroup) -> str:
         return WAITS_FOR_TURN
     rule = _RULES.get(type(blocker))
     if rule is None:
-        return NodesCheck.code
+        return NO_NODE_FITS
     if isinstance(blocker, RunningLimit | QuotaShortage):
         return rule.codes[KINDS.index(blocker.quota.kind)]
     return rule.codes[0]
