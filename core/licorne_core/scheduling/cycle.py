@@ -77,11 +77,11 @@ class Cycle:
         "_parking",
         "_preemption",
         "_replacements",
-        "_reserving",
         "_root",
         "_search",
         "_watch",
         "postponed",
+        "reserving",
         "review",
         "tired",
         "tried",
@@ -113,7 +113,7 @@ class Cycle:
         self._measures = Measures(nodes, applications, index, context, watch)
         self.review = Review(nodes.by_id, context)
         self._parking = tuning.parking
-        self._reserving = reserving
+        self.reserving = reserving
         self._parked: list[Parked] = []
         self.turn_time = 0.0
         """Time at which the last turn began, in unix seconds; 0 before the first."""
@@ -352,12 +352,12 @@ class Cycle:
                 self._measures.want_victims(group, self.turn_time)
         if blocker is None:
             group.attempted = True
-            if self._reserving:
+            if self.reserving:
                 self._context.escalation.want_node(group, self.turn_time)
             self._measures.want_victims(group, self.turn_time)
             blocker = found
             group.nowhere = True
-        if group.nowhere and self._reserving:
+        if group.nowhere and self.reserving:
             self._context.wakeups.backlog.note(group)
         self._note_passed_over(group, blocker)
         return blocker

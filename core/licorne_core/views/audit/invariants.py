@@ -31,6 +31,7 @@ W1  When a partition is at rest, no pending ask passes all checks of `explain`.
 W2  A parked item is in the waiting lines of its blocker, and so is all that leads to it; none is active.
 W3  A blocker that is kept has blocked items.
 W4  In a stopped queue nothing is reserved, assumed or parked.
+W5  Where nodes are reserved, each waiting group that found none is in the backlog.
 D4  A node is schedulable if its RM says so and it is not drained. A drained one is reserved for
     those asks only that may go nowhere else.
 """

@@ -1,4 +1,4 @@
-"""Checks of the waiting relation (rules W1 to W4 of `invariants.py`)."""
+"""Checks of the waiting relation (rules W1 to W5 of `invariants.py`)."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,6 +23,8 @@ def check_waiting(partition: Partition) -> None:
     for blocker in _blockers(partition):
         if blocker.is_unused:
             raise InvariantBroken(f"W3: {blocker!r} is kept and blocks nobody")
+    if partition.cycle.reserving:
+        _check_backlog(partition)
     if not partition.wakeups.waiting.runnable:
         _check_at_rest(partition)
     if Hold.UNFINISHED not in partition.holds:
@@ -86,6 +88,15 @@ def _first_of_each_group(app: Application) -> Iterator[Request]:
         if group.waiting:
             yield group.first().request
     yield from (request for request in app.reserved.values() if request.is_pending)
+
+
+def _check_backlog(partition: Partition) -> None:
+    """W5: claims of groups without a node are heard."""
+    for app in partition.applications.values():
+        for group in app.groups.values():
+            waits = group.waiting and group.nowhere and group.ask_class.required_node is None
+            if waits and group not in partition.wakeups.backlog:
+                raise InvariantBroken(f"W5: {group!r} has no node, and is not in the backlog")
 
 
 def _check_stopped(partition: Partition) -> None:
