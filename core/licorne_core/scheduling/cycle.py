@@ -344,9 +344,7 @@ class Cycle:
             group.unplaceable = group.nowhere = False
             return found
         group.unplaceable = blocker is None
-        if not isinstance(blocker, QuotaShortage):
-            group.nowhere = False
-        else:
+        if isinstance(blocker, QuotaShortage):
             group.nowhere = group.nowhere or blocker.quota is self._root
             if isinstance(blocker.quota, Queue):
                 self._measures.want_victims(group, self.turn_time)

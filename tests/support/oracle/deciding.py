@@ -182,10 +182,10 @@ def _decide_for(
         if not within_limits(look, app, ask):
             continue
         within = within_maxima(look, app, ask)
-        if within or exceeds_cluster_only(look, app, ask):
-            nowhere[ask.kind] = not within
         if within and not may_be_asked_about(look, ask):
             continue
+        if within or exceeds_cluster_only(look, app, ask):
+            nowhere[ask.kind] = not within
         attempted.append(ask)
         if within:
             node_id = node_for(look, ask)

@@ -89,7 +89,7 @@ class AskGroup:
     """True if no node would take them when they were tried last."""
     nowhere: bool
     """True if they exceeded the size of the cluster when they were tried last, or no node took
-    them. A try that ends at another maximum says nothing of it."""
+    them. A try that ends at another check says nothing of it."""
     over_queue: bool
     """True if it was published that the asks exceed a queue's maximum (spec § 12.1.3)."""
     over_quota: bool
