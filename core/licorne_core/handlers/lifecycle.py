@@ -264,7 +264,6 @@ def on_time(partition: Partition, timer: Timer, now: float) -> list[ApplicationU
         _end_start(partition, partition.leaf_of(app), app)
     elif due is Due.ESCALATE:
         partition.escalation.on_time(app, now)
-        partition.changes.app_is_due(app)
     elif due is Due.TRY_AGAIN:
         partition.asks.try_again(app, app.backing_off[key], now)
     elif due is Due.UNRESERVE:

@@ -249,8 +249,7 @@ def _settle(
     app, wants, request, _ = proposal
     wants.refused.update(dict.fromkeys(refused))
     if not (choices and request.is_pending):
-        partition.escalation.rank(wants, now)
-        partition.changes.app_is_due(app)
+        partition.escalation.try_again(wants, now)
         return
     search = partition.preemption.search
     is_allowed = _is_allowed(partition, app, wants.group, now)
@@ -265,8 +264,7 @@ def _settle(
     # Something has changed since the RM was asked. A node that others were faster at is not found
     # again, so that the next search comes to something else.
     if is_allowed and any(_is_kept(partition, one.plan.node, request, now) for one in choices):
-        partition.escalation.rank(wants, now)
-        partition.changes.app_is_due(app)
+        partition.escalation.try_again(wants, now)
     else:
         partition.escalation.pause(wants, now)
 
@@ -288,7 +286,6 @@ def _is_allowed(partition: Partition, app: Application, group: AskGroup, now: fl
     if 0 < app.backoff_until <= now:
         # It is over, though its deadline comes behind the one that is dealt with now.
         context.escalation.on_time(app, now)
-        partition.changes.app_is_due(app)
     blocker = application_blocker(context, app) or stops_preemption(context, app, group)
     if blocker is None or blocker is context.predicates.owed:
         return True

@@ -10,7 +10,7 @@ from licorne_core.ledger.moves import Moves
 from licorne_core.ledger.pending import PendingAsks
 from licorne_core.ledger.placeholders import Placeholders
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import ASSUMED, Request, RequestEvent, RequestState, Setback
+from licorne_core.model.apps.requests import ASSUMED, Request, RequestEvent, Setback
 from licorne_core.model.books import book
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
@@ -32,7 +32,6 @@ class Allocations:
     __slots__ = (
         "_asks",
         "_counters",
-        "_nodes",
         "_placeholders",
         "_reservations",
         "_settling",
@@ -49,7 +48,6 @@ class Allocations:
         counters: Counters,
     ) -> None:
         """Start empty."""
-        self._nodes = nodes.by_id
         self._asks = asks
         self._settling = settling
         self.moves = Moves(nodes, settling, asks)
@@ -176,18 +174,12 @@ class Allocations:
     def resize(self, app: Application, request: Request, ask: Ask) -> None:
         """Give an allocation another size in its place."""
         self.moves.resize(app, request, ask)
-        if request.state is RequestState.PREEMPTING:
-            self._reservations.promises.victim_resized(request)
-        self._settling.resized(app, request, self._nodes[_allocation_of(request).node_id])
 
     def _end(self, app: Application, request: Request, event: RequestEvent) -> Allocation:
         allocation = _allocation_of(request)
-        is_victim = request.state is RequestState.PREEMPTING
         if request.ask.placeholder:
             self._placeholders.end(app, request, event)
         self.moves.move(app, request, event)
-        if is_victim:
-            self._reservations.victim_gone(request)
         self._count_release(app)
         return allocation
 

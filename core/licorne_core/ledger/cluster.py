@@ -34,7 +34,6 @@ class Cluster:
         """Take a node in; the cluster grows."""
         self._nodes.add(node)
         self.resized()
-        self._wakeups.cluster_grew(self._tree.root)
         self.changed(node)
 
     def resize(self, node: Node, capacity: Resources, now: float) -> None:
@@ -93,5 +92,4 @@ class Cluster:
         root = self._tree.root
         root.max = self._nodes.total
         self._tree.shares_stale = True
-        self._wakeups.room_in((root,))
-        self._wakeups.waiting.runnable = True
+        self._wakeups.cluster_resized(root)

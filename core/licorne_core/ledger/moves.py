@@ -88,7 +88,7 @@ class Moves:
         self.settling.moved(app, request, (), entered, self._node_of(request, place))
 
     def resize(self, app: Application, request: Request, ask: Ask) -> None:
-        """Post the request with another size in its place; the caller settles that."""
+        """Post the request with another size in its place."""
         place = request.allocation
         kept = tuple(a for a in (_PREEMPTING, _ALLOCATED) if a in ACCOUNTS[request.state])
         self._leave(kept, app, request)
@@ -98,6 +98,8 @@ class Moves:
         if place is not None:
             self._enter_node(request, replace(place, ask=ask))
         self._enter(kept, app, request, 0.0)
+        if place is not None:
+            self.settling.resized(app, request, self._nodes[place.node_id])
 
     def _post(
         self,

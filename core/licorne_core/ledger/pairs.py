@@ -106,9 +106,6 @@ class Pairs:
     def resize(self, app: Application, request: Request, ask: Ask) -> None:
         """A linked request has another size: so has the room that it takes on its own node."""
         self._moves.resize(app, request, ask)
-        place = request.allocation
-        if place is not None:
-            self._moves.settling.resized(app, request, self._nodes[place.node_id])
 
     def _count(self, app: Application, placeholder: Request, count: Count) -> None:
         group = app.gang.group_of(placeholder.ask)

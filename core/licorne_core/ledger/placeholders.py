@@ -51,10 +51,13 @@ class Placeholders:
         """Count placeholders that are no longer open and were not replaced."""
         group.timed_out += number
         self._counters.placeholders_timed_out += number
-        self._wakeups.placeholder_went(group)
+        self._went(group)
 
     def replace(self, group: TaskGroup) -> None:
         """Count a placeholder that a real allocation has replaced."""
         group.replaced += 1
         self._counters.placeholders_replaced += 1
+        self._went(group)
+
+    def _went(self, group: TaskGroup) -> None:
         self._wakeups.placeholder_went(group)

@@ -92,7 +92,7 @@ def _let_go(app: Application, wakeups: Wakeups) -> Iterator[int]:
         _, group = groups.popitem()
         for item in (group, group.reservation_request, group.preemption_request):
             if item is not None:
-                waiting.unpark(item)
+                waiting.withdraw(item)
         wakeups.backlog.forget(group)
         group.app = group.reservation_request = group.preemption_request = None
         group.let_go()

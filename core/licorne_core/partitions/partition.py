@@ -87,7 +87,7 @@ class Partition:
         self.index = NodeIndex(self.nodes, options.tuning)
         self.wakeups = Wakeups(self.index, self.nodes)
         self.changes = Changes(self.tree, self.index, self.wakeups)
-        self.escalation = Escalation(self.wakeups.waiting, self.timers)
+        self.escalation = Escalation(self.changes, self.wakeups.waiting, self.timers)
         listeners = Listeners(self.nodes, self.index, self.changes, self.wakeups)
         self.reservations = Reservations(
             listeners, self.escalation, self.timers, self.journal, self.counters
@@ -98,7 +98,7 @@ class Partition:
         self.results = PredicateResults(self.index, self.timers)
         keeping = Placeholders(self.wakeups, self.counters)
         self.asks = PendingAsks(listeners, keeping, self.escalation, self.reservations)
-        self.settling = Settling(listeners)
+        self.settling = Settling(listeners, self.reservations)
         self.allocations = Allocations(
             self.nodes, self.settling, self.asks, keeping, self.reservations, self.counters
         )

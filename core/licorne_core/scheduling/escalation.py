@@ -9,21 +9,20 @@ ask that its RM could not run has a timer of its own.
 from licorne_core.model.apps.application import Application, Awaited, Deadline
 from licorne_core.model.apps.groups import (
     ANY_VERSION,
+    SEARCH_INTERVAL,
     AskGroup,
     PreemptionRequest,
     ReservationRequest,
 )
 from licorne_core.model.apps.requests import Request
 from licorne_core.scheduling.waiting.blockers import BackOff
+from licorne_core.scheduling.waiting.changes import Changes
 from licorne_core.scheduling.waiting.kept_nodes import Kept
 from licorne_core.scheduling.waiting.waiting import Waiting
 from licorne_core.values.timers import Due, Timer, Timers
 
 MOST_AT_ONCE = 16
 """Deadlines of one application that are dealt with at a time; others have come by then as well."""
-
-SEARCH_INTERVAL = 15.0
-"""Seconds from a failed search for victims to the next one (spec § 9.2)."""
 
 _BACK_OFF = Deadline(Awaited.BACK_OFF)
 
@@ -36,10 +35,11 @@ class Escalation:
     ask has gone, until it is tried. So is a preemption request, unless it pauses.
     """
 
-    __slots__ = ("_back_offs", "_timers", "_waiting")
+    __slots__ = ("_back_offs", "_changes", "_timers", "_waiting")
 
-    def __init__(self, waiting: Waiting, timers: Timers[Timer]) -> None:
+    def __init__(self, changes: Changes, waiting: Waiting, timers: Timers[Timer]) -> None:
         """Start without deadlines."""
+        self._changes = changes
         self._waiting = waiting
         self._timers = timers
         self._back_offs: dict[Application, BackOff] = {}
@@ -163,6 +163,12 @@ class Escalation:
             elif what is Awaited.PREEMPTION and group.preemption_request is not None:
                 self.rank(group.preemption_request, now)
         self._set_timer(app)
+        self._changes.app_is_due(app)
+
+    def try_again(self, wants: PreemptionRequest, now: float) -> None:
+        """The RM was asked about victims, and the search goes on."""
+        self.rank(wants, now)
+        self._changes.app_is_due(wants.app)
 
     def _set_deadline(
         self, wants: ReservationRequest | PreemptionRequest, at: float | None

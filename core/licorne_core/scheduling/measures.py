@@ -9,6 +9,7 @@ from typing import NamedTuple
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import (
     ANY_VERSION,
+    SEARCH_INTERVAL,
     AskGroup,
     PreemptionRequest,
     ReservationRequest,
@@ -19,7 +20,6 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import Asking, CheckContext, ask_blocker
-from licorne_core.scheduling.escalation import SEARCH_INTERVAL
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.preempting import DOES_NOT_HELP, REASONS, ToClear, ToPreempt
 from licorne_core.scheduling.preemption import Law, Refusal, required_node_victims

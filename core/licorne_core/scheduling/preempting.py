@@ -10,12 +10,11 @@ from typing import NamedTuple
 
 from licorne_core.messages.effects import AskedNode, AskedPreemption, AskedVictim, PreemptionsAsked
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.groups import PreemptionRequest
+from licorne_core.model.apps.groups import SEARCH_INTERVAL, PreemptionRequest
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.rm_context import RmContext
-from licorne_core.scheduling.escalation import SEARCH_INTERVAL
 from licorne_core.scheduling.predicates.open_calls import Call, OpenCalls
 from licorne_core.scheduling.preemption import Law, Plan, PreemptionSearch, Refusal
 from licorne_core.scheduling.preemption.victims import Victim

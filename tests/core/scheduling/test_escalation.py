@@ -3,17 +3,21 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from licorne_core.config.schema import QueueConfig
+from licorne_core.config.schema import NodeSortPolicy, QueueConfig
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import RESERVATION_AGE, AskGroup, ReservationRequest
 from licorne_core.model.apps.requests import Request, RequestEvent
+from licorne_core.model.nodes.book import NodeBook
 from licorne_core.scheduling.escalation import Escalation
+from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.waiting.blockers import BackOff
-from licorne_core.scheduling.waiting.waiting import Waiting
+from licorne_core.scheduling.waiting.changes import Changes
+from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.identity import UserGroup
 from licorne_core.values.ids import AllocationKey, AppId, NodeId
 from licorne_core.values.reservations import Reservation
 from licorne_core.values.timers import Due, Timer, Timers
+from licorne_core.values.tuning import Tuning
 from support.core.builders import ask
 from support.core.trees import whole_tree
 
@@ -26,7 +30,8 @@ class World:
 
     def __init__(self) -> None:
         """No asks, at no special time."""
-        leaf = whole_tree(QueueConfig(name="root", queues=(QueueConfig(name="a"),))).get("root.a")
+        tree = whole_tree(QueueConfig(name="root", queues=(QueueConfig(name="a"),)))
+        leaf = tree.get("root.a")
         assert leaf is not None
         self.app = Application(APP, leaf.path, UserGroup("ann", ()), {}, 0.0)
         self.app.leaf = leaf
@@ -34,8 +39,12 @@ class World:
         leaf.parent.ranking.put(leaf, (0,))
         leaf.ranking.put(self.app, (0,))
         self.timers: Timers[Timer] = Timers()
-        self.waiting = Waiting()
-        self.escalation = Escalation(self.waiting, self.timers)
+        nodes = NodeBook(NodeSortPolicy())
+        index = NodeIndex(nodes, Tuning())
+        wakeups = Wakeups(index, nodes)
+        self.waiting = wakeups.waiting
+        changes = Changes(tree, index, wakeups)
+        self.escalation = Escalation(changes, self.waiting, self.timers)
         self.now = 100.0
         self.requests: list[Request] = []
 

@@ -24,6 +24,9 @@ MAX_REASONS = 16
 RESERVATION_AGE = 2.0
 """Seconds that an ask has to have waited before a node is reserved for it (spec § 8.5)."""
 
+SEARCH_INTERVAL = 15.0
+"""Seconds from a failed search for victims to the next one (spec § 9.2)."""
+
 GroupKey = tuple[AskClass, str, bool]
 """Common properties of a group's asks: class, task group, placeholder or not."""
 

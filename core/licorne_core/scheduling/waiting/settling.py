@@ -11,7 +11,7 @@ from licorne_core.model.apps.requests import ACCOUNTS, ASSUMED, Account, Request
 from licorne_core.model.apps.states import AppState
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.reservations.reserving import note_allocating
+from licorne_core.scheduling.reservations.reserving import Reservations, note_allocating
 from licorne_core.scheduling.waiting.changes import Listeners
 
 # Read from the enumeration once: that costs as much as two calls.
@@ -30,12 +30,13 @@ Accounts = tuple[Account, ...]
 class Settling:
     """Settles the moves of one partition."""
 
-    __slots__ = ("_changes", "_wakeups")
+    __slots__ = ("_changes", "_reservations", "_wakeups")
 
-    def __init__(self, listeners: Listeners) -> None:
-        """Settle with these queues and nodes."""
+    def __init__(self, listeners: Listeners, reservations: Reservations) -> None:
+        """Settle with these queues, nodes and promises."""
         self._changes = listeners.changes
         self._wakeups = listeners.wakeups
+        self._reservations = reservations
 
     def moved(
         self,
@@ -50,6 +51,8 @@ class Settling:
         One that left and entered none is being stopped: the node has a possible victim less.
         """
         if _ALLOCATED in left:
+            if _PREEMPTING in left:
+                self._reservations.victim_gone(request)
             self._freed(app)
         if _KNOWN in entered and request.ask.placeholder:
             self._keeps_room(app)
@@ -94,7 +97,10 @@ class Settling:
     def resized(self, app: Application, request: Request, node: Node) -> None:
         """A request has another size on the node."""
         node.note_known_change(narrowed=True)
-        if _ALLOCATED in ACCOUNTS[request.state]:
+        accounts = ACCOUNTS[request.state]
+        if _PREEMPTING in accounts:
+            self._reservations.promises.victim_resized(request)
+        if _ALLOCATED in accounts:
             self._freed(app)
             self._changes.app_changed(app)
         self._wakeups.node_improved(node)

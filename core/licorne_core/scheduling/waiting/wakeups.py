@@ -109,11 +109,12 @@ class Wakeups:
         for reserver in reservers(app):
             self._changed_limit(reserver)
 
-    def cluster_grew(self, root: Queue) -> None:
-        """There are more nodes, of which a part may be reserved, for root and each application."""
-        self._changed_limit(root)
+    def cluster_resized(self, root: Queue) -> None:
+        """More amounts may be allocated, or more nodes reserved, which are a part of all nodes."""
+        self.room_in((root,))
         for limit in list(self.reservation_limits):
             self._changed_limit(limit.reserver)
+        self.waiting.runnable = True
 
     def _changed_limit(self, reserver: Application | Queue) -> None:
         limit = self.reservation_limits.find(reserver)
