@@ -18,12 +18,14 @@ from licorne_core.handlers.turn import decide, fire_timers
 from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,
+    AskBackoff,
     BeginReplay,
     Command,
     EndReplay,
     Hold,
     NotePredicatesSent,
     OfNoRm,
+    Options,
     RefuseNewWork,
     RegisterRm,
     RemoveRm,
@@ -44,7 +46,6 @@ from licorne_core.messages.effects import (
     TickFailed,
     Unfinished,
 )
-from licorne_core.messages.options import AskBackoff, Options
 from licorne_core.model.rm_context import RmContext
 from licorne_core.partitions.agenda import AT_ONCE
 from licorne_core.partitions.jobs import Slice

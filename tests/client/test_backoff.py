@@ -1,7 +1,7 @@
 """Waiting between tries."""
 
 from licorne import RetryConfig
-from licorne.backoff import LONGEST, Backoff
+from licorne.channel import LONGEST, Backoff
 
 
 def highest(_: float, ceiling: float) -> float:

@@ -18,7 +18,7 @@ from licorne.events import (
     ReleaseRequested,
 )
 from licorne.model import Allocation, Application, Ask, Node, Termination
-from licorne.replay import Replay
+from licorne.outgoing import Replay
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import UpdateRequest
 

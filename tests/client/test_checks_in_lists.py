@@ -10,8 +10,7 @@ import pytest
 from licorne import PredicateCheck
 from licorne.callbacks import answer
 from licorne.check_runner import CheckRunner
-from licorne.session import Stamp
-from licorne.stats import Stats
+from licorne.session import Stamp, Stats
 from licorne.v1 import session_pb2 as pb
 from licorne.v1.session_pb2 import PredicateAnswer
 from support.peers.scripted import ScriptedStream, listening, scripted

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from licorne.client_context import Inbox
 from licorne.errors import SessionFenced
 from licorne.events import Event, NodeAccepted
-from licorne.inbox import Inbox
 
 STAMP = (1, 1)
 

@@ -10,8 +10,7 @@ from grpc import aio
 
 from licorne import Client, RetryConfig
 from licorne import connection as client_connection
-from licorne.backoff import Backoff
-from licorne.channel import wanted_wait
+from licorne.channel import Backoff, wanted_wait
 from licorne_server.testing import serve
 from support.peers.proxy import Proxy
 from support.peers.scripted import QUICK, ScriptedStream, scripted

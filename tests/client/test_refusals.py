@@ -6,7 +6,7 @@ from licorne.answers import Answers
 from licorne.cache import Cache
 from licorne.events import Allocated, AskRejected, Event
 from licorne.model import Allocation, Application, Ask, Node
-from licorne.replay import Replay
+from licorne.outgoing import Replay
 from licorne.si.v1 import si_pb2 as si
 
 NOW = 1_700_000_000

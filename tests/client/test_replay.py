@@ -4,7 +4,7 @@ import pytest
 
 from licorne import Allocation, Application, Ask, Node, Termination
 from licorne.cache import Cache
-from licorne.replay import Replay
+from licorne.outgoing import Replay
 from licorne.v1.session_pb2 import ReplayEnd, UpdateRequest
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from licorne import Application, Ask, ContainerState, EventRecord, Node
-from licorne.runners import Feed
+from licorne.check_runner import Feed
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import ContainerStates, Events
 from licorne.v1.state_pb2 import ListEventsRequest

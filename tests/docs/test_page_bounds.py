@@ -2,7 +2,7 @@
 
 import re
 
-from licorne_server.http.ui import feed, finding, looking, pages
+from licorne_server.http.ui import feed, looking, page, pages
 from support.docs.pages import Page
 
 
@@ -14,5 +14,5 @@ def test_bounds_of_the_page_are_those_in_force() -> None:
         [feed.MAX_VIEWERS, feed.MAX_VIEWERS_OF_PEER],
         [looking.MAX_QUEUES],
         [pages.MAX_PAGE],
-        [finding.HITS],
+        [page.HITS],
     ]

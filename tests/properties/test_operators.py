@@ -13,7 +13,7 @@ from licorne_core.messages.commands import (
     TerminationType,
 )
 from licorne_core.messages.effects import AllocationsReleased, Effect
-from licorne_core.model.queues.states import QueueState
+from licorne_core.model.queues.queue import QueueState
 from licorne_core.scheduler import Scheduler
 from support.core.builders import (
     app,

@@ -17,8 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from licorne_core.messages.commands import TerminationType
 from licorne_server.rms.intake import Entry, Intake
 from licorne_server.rms.outbox import Outbox, Sent
-from licorne_server.rms.rm import Rm
-from licorne_server.rms.sessions import Session
+from licorne_server.rms.rm import Rm, Session
 from licorne_server.rms.streams import Stream
 from licorne_server.wire.framing import Split
 from support.wire.configs import BAD, GOOD, Config

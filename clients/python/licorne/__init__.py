@@ -1,7 +1,16 @@
 """The Python client of Licorne, and the wire types that it speaks."""
 
 from licorne.admin_client import Admin
-from licorne.callbacks import ClassBy, ContainerState, EventRecord, FailMode, PredicateCheck
+from licorne.callbacks import (
+    ClassBy,
+    ContainerState,
+    EventRecord,
+    FailMode,
+    NodeVictims,
+    PredicateCheck,
+    PreemptionCheck,
+    Victim,
+)
 from licorne.client import Client
 from licorne.errors import (
     CallFailed,
@@ -38,7 +47,6 @@ from licorne.handlers import Handlers
 from licorne.model import Allocation, Application, Ask, Node, TaskGroup, Termination
 from licorne.options import Confirm, Limits, RetryConfig, TlsConfig, Token
 from licorne.state_client import State
-from licorne.victims import NodeVictims, PreemptionCheck, Victim
 
 __all__ = [
     "Admin",

@@ -1,7 +1,14 @@
-"""Runs the functions that judge checks in tasks and threads, so that none delays the stream."""
+"""Runs the functions that judge checks in tasks and threads, so that none delays the stream.
+
+Also here:
+
+* Runs the caller's functions in tasks and threads, so that none delays the stream.
+* The client's part of the server's state dumps.
+"""
 
 import asyncio
 import inspect
+import json
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -9,8 +16,62 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from licorne.session import Stamp
-from licorne.stats import Stats
+from licorne.callbacks import Callbacks, OnStateDump, answer, preemption_answer
+from licorne.session import Stamp, Stats
+from licorne.v1.session_pb2 import PredicateAnswer, PreemptionAnswer, StateDump, StateDumpWanted
+
+MAX_BYTES = 1024 * 1024
+"""Bytes of the JSON that the server takes."""
+
+MAX_ERROR = 1000
+"""Characters of an error's text."""
+
+
+class StateDumper:
+    """Answers the server's questions with the caller's function, one after the other."""
+
+    def __init__(self, function: OnStateDump, send: Callable[[Stamp, StateDump], None]) -> None:
+        """Give the answers to `send`, each with the stamp of the session that asked."""
+        self._function = function
+        self._send = send
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, stamp: Stamp, wanted: StateDumpWanted) -> None:
+        """Begin to answer; an unfinished answer to an earlier question is dropped."""
+        self.stop()
+        self._task = asyncio.create_task(self._answer(stamp, wanted))
+
+    def stop(self) -> None:
+        """Answer nothing more."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _answer(self, stamp: Stamp, wanted: StateDumpWanted) -> None:
+        answer = StateDump(id=wanted.id)
+        seconds = wanted.deadline_milliseconds / 1000
+        try:
+            async with asyncio.timeout(seconds):
+                state = self._function()
+                if inspect.isawaitable(state):
+                    state = await state
+            answer.json = _document(state)
+        except TimeoutError:
+            LOG.warning("no state for a dump within %.3f s", seconds)
+            return
+        except Exception as error:
+            LOG.exception("%r failed", self._function)
+            answer.error = f"{type(error).__name__}: {error}"[:MAX_ERROR]
+        self._send(stamp, answer)
+
+
+def _document(state: Any) -> str:
+    """The state as JSON; a text is taken for JSON already."""
+    text = state if isinstance(state, str) else json.dumps(state, allow_nan=False)
+    size = len(text.encode())
+    if size > MAX_BYTES:
+        raise ValueError(f"the state has {size} bytes, at most {MAX_BYTES} are taken")
+    return text
+
 
 LOG = logging.getLogger("licorne")
 
@@ -213,3 +274,83 @@ class CheckRunner(Generic[C, R, W]):
     def _failed(self, check: C, error: Exception) -> None:
         self._stats.unanswered += 1
         LOG.error("no answer about %s: %r failed", check.key, self._function, exc_info=error)
+
+
+T = TypeVar("T")
+
+
+class Feed(Generic[T]):
+    """Hands lists to a function in order, one at a time.
+
+    Lists wait while the function runs. The oldest are dropped while more than `limit` items wait.
+    """
+
+    def __init__(
+        self, function: Callable[[Sequence[T]], Awaitable[None] | None], limit: int | None = None
+    ) -> None:
+        """Start with nothing. Without a `limit` no list is dropped."""
+        self._function = function
+        self._limit = limit
+        self._waiting: deque[list[T]] = deque()
+        self._size = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def put(self, items: list[T]) -> None:
+        """Hand over a list after those before it. Must be called in a running loop."""
+        self._waiting.append(items)
+        self._size += len(items)
+        while self._limit is not None and self._size > self._limit and len(self._waiting) > 1:
+            self._size -= len(self._waiting.popleft())
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+
+    def stop(self) -> None:
+        """Hand over nothing more."""
+        self._waiting.clear()
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        while self._waiting:
+            items = self._waiting.popleft()
+            self._size -= len(items)
+            try:
+                result = self._function(items)
+                if inspect.isawaitable(result):
+                    await result
+            except Exception:
+                LOG.exception("%r failed on %d items", self._function, len(items))
+
+
+class CallbackRunners:
+    """The runners of all callbacks; None for each callback that the caller has not given."""
+
+    def __init__(
+        self,
+        callbacks: Callbacks,
+        send: Callable[[Stamp, PredicateAnswer | PreemptionAnswer], None],
+        send_dump: Callable[[Stamp, StateDump], None],
+        stats: Stats,
+        limit: int,
+    ) -> None:
+        """Let about `limit` event records wait; a gap in their ids shows that some were dropped."""
+        thread = JudgeThread()
+        self.predicates = (
+            CheckRunner(callbacks.predicates, answer, send, stats, thread)
+            if callbacks.predicates
+            else None
+        )
+        self.victims = (
+            CheckRunner(callbacks.judge_victims, preemption_answer, send, stats, thread)
+            if callbacks.judge_victims
+            else None
+        )
+        self.states = Feed(callbacks.container_states) if callbacks.container_states else None
+        self.events = Feed(callbacks.events, limit) if callbacks.events else None
+        self.dumps = StateDumper(callbacks.state_dump, send_dump) if callbacks.state_dump else None
+
+    def stop(self) -> None:
+        """Call nothing more."""
+        for part in (self.predicates, self.victims, self.states, self.events, self.dumps):
+            if part is not None:
+                part.stop()

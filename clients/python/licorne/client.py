@@ -13,6 +13,7 @@ from licorne.callbacks import (
     Callbacks,
     ClassBy,
     FailMode,
+    JudgeVictims,
     OnContainerStates,
     OnEvents,
     OnStateDump,
@@ -41,11 +42,9 @@ from licorne.model import (
 )
 from licorne.options import Confirm, GangOptions, Limits, RetryConfig, TlsConfig, Token
 from licorne.packer import Packer
-from licorne.session import Session
+from licorne.session import Session, Stats
 from licorne.state_client import StateCalls
-from licorne.stats import Stats
 from licorne.v1.state_pb2 import ExplainResponse
-from licorne.victims import JudgeVictims
 
 
 class Client:

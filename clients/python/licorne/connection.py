@@ -6,8 +6,7 @@ import logging
 import grpc
 from grpc import aio
 
-from licorne.backoff import Backoff
-from licorne.channel import Dialer, refusal, text_of, wanted_wait
+from licorne.channel import Backoff, Dialer, refusal, text_of, wanted_wait
 from licorne.client_context import ClientContext
 from licorne.errors import (
     ConfigInvalid,

@@ -3,9 +3,14 @@
 Both sides number their messages from 1 on, across all streams of a session. Each acknowledges the
 number up to which it has processed the other's messages. A request is retained until the server has
 processed it, and is sent again when the session is resumed.
+
+Also here:
+
+* Counters of a client, for its monitoring.
 """
 
 from collections import deque
+from dataclasses import dataclass
 
 from licorne.errors import ConnectionLost
 from licorne.si.v1 import si_pb2 as si
@@ -181,3 +186,17 @@ class Session:
         self._processed = max(self._processed, number)
         while self._kept and self._kept[0].number <= number:
             self._kept.popleft()
+
+
+@dataclass(slots=True)
+class Stats:
+    """Counts since the client was made."""
+
+    streams: int = 0
+    """Streams that were opened, also those without a welcome."""
+    resumed: int = 0
+    """Sessions that were resumed."""
+    replayed: int = 0
+    """Replays that were complete, the first one included."""
+    unanswered: int = 0
+    """Checks of nodes and of victims without an answer in time, or with a failed function."""

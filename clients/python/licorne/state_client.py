@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from grpc import aio
 
 from licorne.arguments import check_arguments
-from licorne.backoff import Backoff
 from licorne.callbacks import EventRecord, event_record
 from licorne.calls import TIMEOUT, Calls, OfOneRm, Standalone
-from licorne.channel import Dialer
+from licorne.channel import Backoff, Dialer
 from licorne.errors import ConnectionLost, EventsMissed, NotFound
 from licorne.fields import shown
 from licorne.known import AppKey

@@ -12,11 +12,11 @@ from typing import TypeAlias
 import grpc
 from grpc import aio
 
-from licorne.callbacks import container_states, event_records, predicate_check
+from licorne.callbacks import container_states, event_records, predicate_check, preemption_check
 from licorne.client_context import ACK_EVERY, ClientContext
 from licorne.errors import ConnectionLost, ProtocolError
 from licorne.events import Drained, Event, Reconnected
-from licorne.replay import Replay
+from licorne.outgoing import Replay
 from licorne.v1.session_pb2 import (
     Ack,
     Drain,
@@ -25,7 +25,6 @@ from licorne.v1.session_pb2 import (
     UpdateRequest,
     UpdateResponse,
 )
-from licorne.victims import preemption_check
 
 LOG = logging.getLogger("licorne")
 

@@ -24,16 +24,17 @@ from licorne_core.config.schema import (
     QueueConfig,
     TemplateConfig,
 )
-from licorne_core.values.acl import Acl, without_blanks_at_commas
 from licorne_core.values.errors import ConfigError, shown
 from licorne_core.values.ids import DEFAULT_PARTITION
 from licorne_core.values.names import (
     INVALID_QUEUE_NAME,
     RECOVERY_NAME,
     ROOT,
+    Acl,
     found,
     is_partition_name,
     is_queue_name,
+    without_blanks_at_commas,
 )
 from licorne_core.values.patterns import Pattern
 from licorne_core.values.resources import Resources, is_zero

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import TypeVar
 
 from licorne_core.config.caps import MAX_AMOUNTS
-from licorne_core.config.durations import parse_duration
+from licorne_core.config.extra import parse_duration
 from licorne_core.config.resource_names import meant_by, not_usual
 from licorne_core.values.errors import ConfigError, shown
 from licorne_core.values.patterns import Pattern

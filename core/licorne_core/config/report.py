@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from licorne_core.config.caps import RESOURCE_TYPES, Cap
-from licorne_core.config.resource_names import meant_by
+from licorne_core.config.resource_names import Similar, meant_by
 from licorne_core.config.schema import Place
-from licorne_core.config.similar import Similar
 from licorne_core.values.errors import ConfigError, Problem
 
 MAX_PROBLEMS = 500

@@ -11,10 +11,9 @@ from licorne_core.config.caps import (
     PLACEMENT_RULES,
 )
 from licorne_core.config.keys import FILTER, RULE
-from licorne_core.config.name_list import NameList, name_list
 from licorne_core.config.reader import Cursor, Fields
 from licorne_core.config.report import Report
-from licorne_core.config.schema import FilterConfig, PlacementRuleConfig
+from licorne_core.config.schema import FilterConfig, NameList, PlacementRuleConfig, name_list
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.names import (
     INVALID_QUEUE_NAME,

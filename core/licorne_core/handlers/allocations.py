@@ -19,11 +19,15 @@ from licorne_core.handlers.predicates import (
     roll_back_unfitting,
 )
 from licorne_core.handlers.preemption import note_growth
-from licorne_core.messages.commands import ReleaseRequest, TerminationType, UpdateAllocations
+from licorne_core.messages.commands import (
+    AskBackoff,
+    ReleaseRequest,
+    TerminationType,
+    UpdateAllocations,
+)
 from licorne_core.messages.effects import AllocationRejection, Effect, Release
-from licorne_core.messages.options import AskBackoff
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.gang_rules import Gone, PairEvent
+from licorne_core.model.apps.gang import Gone, PairEvent
 from licorne_core.model.apps.requests import BOOKED, Request, RequestState, Setback
 from licorne_core.model.apps.states import SCHEDULABLE, AppEvent, AppState
 from licorne_core.partitions.jobs import Jobs

@@ -31,24 +31,21 @@ from licorne_core.messages.effects import (
     Release,
 )
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.gang import Gang
-from licorne_core.model.apps.gang_rules import PairEvent
+from licorne_core.model.apps.gang import Gang, PairEvent
 from licorne_core.model.apps.requests import TO_REPLACE, RequestState
 from licorne_core.model.apps.states import AppEvent, AppState
-from licorne_core.model.placement.identity_check import checked_user, is_forced
-from licorne_core.model.queues.access import RECOVERY_PATH
-from licorne_core.model.queues.queue import Queue
-from licorne_core.model.queues.template import apply_sizes, max_with
-from licorne_core.partitions.ended import forget_rejected, remember_rejected
+from licorne_core.model.placement.chain import checked_user, is_forced
+from licorne_core.model.queues.queue import RECOVERY_PATH, Queue
+from licorne_core.model.queues.tree import apply_sizes, max_with
 from licorne_core.partitions.jobs import Job, Jobs
-from licorne_core.partitions.partition import Partition
+from licorne_core.partitions.partition import Partition, forget_rejected, remember_rejected
 from licorne_core.partitions.registry import Rm
 from licorne_core.values.errors import Refusal, Rejected
 from licorne_core.values.ids import AppId, QueuePath
 from licorne_core.values.resources import EMPTY, INT64_MAX, Resources, is_strictly_greater_than_zero
 from licorne_core.values.rm_caps import footprint_of, footprint_of_names
+from licorne_core.values.rule_kinds import IndexedTags, tag_value
 from licorne_core.values.runs import PART
-from licorne_core.values.tags import IndexedTags, tag_value
 
 QUOTA = "namespace.resourcequota"
 GUARANTEED = "namespace.resourceguaranteed"

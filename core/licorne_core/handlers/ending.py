@@ -7,7 +7,7 @@ from licorne_core.handlers.outcome import Outcome
 from licorne_core.handlers.predicates import roll_back
 from licorne_core.handlers.preemption import note_growth
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.gang_rules import Gone, PairEvent, PairStep
+from licorne_core.model.apps.gang import Gone, PairEvent, PairStep
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
 from licorne_core.partitions.partition import Partition
 
@@ -22,7 +22,7 @@ def end(
 ) -> None:
     """Free an allocation; `detail` is published.
 
-    The application completes, fails or goes on as `gang_rules` says.
+    The application completes, fails or goes on as the tables of `gang` say.
     """
     freed = free(partition, app, request, detail, now, outcome)
     outcome.updates += after_gone(partition, app, what_went(request), now, freed)

@@ -8,7 +8,7 @@ from licorne_core.events.apps import AppLeft, StateEntered
 from licorne_core.events.journal import EventDetail
 from licorne_core.messages.effects import ApplicationUpdate
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.gang_rules import ON_GONE, Gone, Left, PairEvent
+from licorne_core.model.apps.gang import ON_GONE, Gone, Left, PairEvent
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import (
     COMPLETING_TIME,
@@ -16,14 +16,12 @@ from licorne_core.model.apps.states import (
     AppEvent,
     AppState,
 )
-from licorne_core.model.queues.queue import Queue
-from licorne_core.model.queues.state_aware import STARTING_TIME
+from licorne_core.model.queues.queue import STARTING_TIME, Queue
 from licorne_core.model.queues.tree import is_state_aware
-from licorne_core.model.tally import Tally
-from licorne_core.partitions.ended import forget_ended, remember_completed
-from licorne_core.partitions.partition import Partition
+from licorne_core.model.trackers import Tally
+from licorne_core.partitions.partition import Partition, forget_ended, remember_completed
 from licorne_core.values.asks import Allocation
-from licorne_core.values.tags import tag_value
+from licorne_core.values.rule_kinds import tag_value
 from licorne_core.values.timers import Due, Timer
 
 NO_STARTING_TAG = "application.stateaware.disable"

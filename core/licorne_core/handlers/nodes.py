@@ -19,7 +19,7 @@ from licorne_core.handlers.predicates import roll_back_on, roll_back_unfitting
 from licorne_core.messages.commands import NodeAction, NodeUpdate, TerminationType, UpdateNodes
 from licorne_core.messages.effects import Effect, NodeRejection, NodesAnswered, Release
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.gang_rules import Gone, PairEvent
+from licorne_core.model.apps.gang import Gone, PairEvent
 from licorne_core.model.apps.requests import RequestState
 from licorne_core.model.nodes.node import Node
 from licorne_core.partitions.jobs import Job, Jobs

@@ -20,11 +20,10 @@ from licorne_core.messages.effects import (
     Release,
 )
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.gang_rules import PairEvent
+from licorne_core.model.apps.gang import PairEvent
 from licorne_core.model.apps.requests import MAY_GO, Request, RequestState, is_ask, place_of
 from licorne_core.model.apps.states import AppEvent, AppState
-from licorne_core.model.queues.queue import Queue
-from licorne_core.model.queues.states import QueueState
+from licorne_core.model.queues.queue import Queue, QueueState
 from licorne_core.partitions.jobs import CommandJob
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm

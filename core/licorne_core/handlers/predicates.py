@@ -7,7 +7,7 @@ from licorne_core.handlers.lifecycle import allocation_made
 from licorne_core.handlers.outcome import Outcome, make_way
 from licorne_core.messages.commands import FailMode, PredicateAnswer
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.gang_rules import PairEvent
+from licorne_core.model.apps.gang import PairEvent
 from licorne_core.model.apps.requests import Request, RequestState
 from licorne_core.model.nodes.node import NO_ANSWER, Node
 from licorne_core.partitions.jobs import Job

@@ -10,7 +10,7 @@ from licorne_core.handlers.predicates import roll_back
 from licorne_core.messages.commands import FailMode, TerminationType
 from licorne_core.messages.effects import Release
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.gang_rules import PairEvent
+from licorne_core.model.apps.gang import PairEvent
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import SCHEDULABLE

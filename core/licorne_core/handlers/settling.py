@@ -6,10 +6,10 @@ from licorne_core.config.schema import PartitionConfig
 from licorne_core.events.apps import GroupChanged
 from licorne_core.handlers.lifecycle import clean_later
 from licorne_core.handlers.preemption import watch_quotas
-from licorne_core.messages.options import Options
+from licorne_core.messages.commands import Options
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import RequestState
-from licorne_core.model.limits.rules import group_kept_or_found
+from licorne_core.model.limits.book import group_kept_or_found
 from licorne_core.model.placement.chain import Placer
 from licorne_core.model.queues.changes import Change, limit_facts, queue_facts, snapshot
 from licorne_core.partitions.jobs import CommandJob

@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import Final
 
 from licorne_core.ledger.pending import PendingAsks, enlist, unlist
-from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.application import Application, note_highest
 from licorne_core.model.apps.requests import ACCOUNTS, POSTINGS, Account, Request, RequestEvent
-from licorne_core.model.apps.usage import note_highest
 from licorne_core.model.books import (
     book_in_quotas,
     book_on_node,

@@ -1,6 +1,6 @@
 """A placeholder and the real request that replaces it, in all books at once (spec §§ 6.5, 6.6).
 
-Each step's effect on the other one is in `model/apps/gang_rules.py`. While a real request waits
+Each step's effect on the other one is in `model/apps/gang.py`. While a real request waits
 for its placeholder's end it takes room on its node only if that is another room than the
 placeholder's, and it counts in no queue.
 """
@@ -8,7 +8,7 @@ placeholder's, and it counts in no queue.
 from licorne_core.ledger.allocating import Allocations
 from licorne_core.ledger.placeholders import Placeholders
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.gang_rules import PAIRS, Count, PairEvent, PairStep
+from licorne_core.model.apps.gang import PAIRS, Count, PairEvent, PairStep
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.scheduling.replacing import Replacement

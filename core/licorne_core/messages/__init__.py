@@ -1,8 +1,8 @@
 """Messages of the core: commands in, effects and reports out.
 
-`commands.py` has the callers' commands, `effects.py` the answers to RMs, `reasons.py` the reasons
-that stop an ask, with their operands, and `reports.py` the results of views. All are immutable.
-`options.py` has the options of a scheduler.
+`commands.py` has the callers' commands and the options of a scheduler, `effects.py` the answers to
+RMs, `reasons.py` the reasons that stop an ask, with their operands, and `reports.py` the results of
+views. All are immutable.
 
 Caller: handlers make effects, views make reports, the server makes commands and encodes the rest.
 """

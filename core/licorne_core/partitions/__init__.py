@@ -1,8 +1,8 @@
 """Partitions, the RMs that own them, and the order of turns.
 
-`partition.py` puts one partition together, `registry.py` has the RMs and their partitions,
-`agenda.py` the pending turns and deadlines. `jobs.py` does large work in steps, and
-`disposal.py` takes removed partitions apart; `ended.py` keeps applications that are over.
+`partition.py` puts one partition together and keeps its applications that are over, `registry.py`
+has the RMs and takes their removed partitions apart, `agenda.py` has the pending turns and
+deadlines. `jobs.py` does large work in steps.
 
 Caller: `scheduler.py` and `handlers/`. State is never shared between RMs.
 """

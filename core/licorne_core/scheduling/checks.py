@@ -19,8 +19,7 @@ from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request, Setback
 from licorne_core.model.apps.states import SCHEDULABLE, AppState
 from licorne_core.model.nodes.node import Node
-from licorne_core.model.queues.access import stopped_above
-from licorne_core.model.queues.queue import Queue
+from licorne_core.model.queues.queue import Queue, stopped_above
 from licorne_core.model.queues.tree import QueueTree, is_state_aware
 from licorne_core.model.quotas import Quota, excess, first_exceeded
 from licorne_core.model.trackers import Tracker

@@ -2,8 +2,13 @@
 
 An id is whatever the resource manager (RM) calls the thing. Only `PartitionName`
 is ours: it is always the normalized form ``[rmID]name`` (spec § 1.6.5).
+
+Also here:
+
+* Submitter of an application: a user and the groups the user is in.
 """
 
+from dataclasses import dataclass
 from typing import NewType
 
 RmId = NewType("RmId", str)
@@ -49,3 +54,11 @@ def normalize_partition(rm_id: RmId, name: str) -> PartitionName | None:
             return None
         bare = bare_partition(PartitionName(name))
     return partition_name(rm_id, DEFAULT_PARTITION if bare.lower() == DEFAULT_PARTITION else bare)
+
+
+@dataclass(frozen=True, slots=True)
+class UserGroup:
+    """A user name and its groups, as the RM reported or the resolver found them."""
+
+    user: str
+    groups: tuple[str, ...] = ()

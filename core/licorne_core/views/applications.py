@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.application import Application, most_allocated
 from licorne_core.model.apps.gang import TaskGroup
 from licorne_core.model.apps.groups import AskGroup, group_key
 from licorne_core.model.apps.requests import (
@@ -18,7 +18,6 @@ from licorne_core.model.apps.requests import (
     is_ask,
     place_of,
 )
-from licorne_core.model.apps.usage import most_allocated
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.errors import NotFound, shown

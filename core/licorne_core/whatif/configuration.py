@@ -19,7 +19,6 @@ from licorne_core.values.ids import (
 )
 from licorne_core.whatif.ahead import MOST_AHEAD, has_nothing_to_wait_for, seconds_ahead
 from licorne_core.whatif.defaults import defaulted_values
-from licorne_core.whatif.limits import NEW, Excess, Place, exceeded_limits, excesses
 from licorne_core.whatif.plans import (
     Capped,
     ConfigurationPlan,
@@ -28,7 +27,18 @@ from licorne_core.whatif.plans import (
     PlannedAsk,
     PlannedVictim,
 )
-from licorne_core.whatif.queues import DRAINING, OVER_MAX, Snapshots, compared, snapshots
+from licorne_core.whatif.queues import (
+    DRAINING,
+    NEW,
+    OVER_MAX,
+    Excess,
+    Place,
+    Snapshots,
+    compared,
+    exceeded_limits,
+    excesses,
+    snapshots,
+)
 from licorne_core.whatif.rehearsal import Rehearsal, Spent, Stopped
 from licorne_core.whatif.stops import Waiting, waiting_asks
 

@@ -22,7 +22,7 @@ from licorne_core.config.properties import (
 from licorne_core.config.report import Report
 from licorne_core.config.schema import Configuration, PartitionConfig, QueueConfig
 from licorne_core.values.ids import PartitionName, RmId, partition_name
-from licorne_core.whatif import words
+from licorne_core.whatif import queues
 from licorne_core.whatif.plans import Capped, DefaultedValue
 
 DEFAULT = "default"
@@ -46,9 +46,9 @@ PROPERTY_DEFAULTS: Mapping[str, str] = {
 """Default of each property that the scheduler reads."""
 
 _QUEUE_DEFAULTS: Mapping[str, str] = {
-    "resources.guaranteed": words.NONE,
-    "resources.max": words.UNLIMITED,
-    "maxapplications": words.UNLIMITED,
+    "resources.guaranteed": queues.NONE,
+    "resources.max": queues.UNLIMITED,
+    "maxapplications": queues.UNLIMITED,
     "submitacl": "nobody but who may submit above",
     "adminacl": "nobody but who administers above",
 }
@@ -56,7 +56,7 @@ _OF_THE_CLUSTER = frozenset({"resources.guaranteed", "resources.max"})
 """Properties that root cannot have: it has the size of its nodes."""
 
 _PARTITION_DEFAULTS: Mapping[str, str] = {
-    "placementrules": words.NO_RULES,
+    "placementrules": queues.NO_RULES,
     "nodesortpolicy": "fair",
     "preemption.enabled": "true",
     "preemption.quotapreemptionenabled": "false",

@@ -1,16 +1,180 @@
-"""Effects of a configuration on queues: their values before and after."""
+"""Effects of a configuration on queues: their values before and after.
+
+Also here:
+
+* Limits that users and groups exceed (spec § 10).
+* Settings in the words of a configuration, for comparisons.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from licorne_core.config.schema import LimitConfig
-from licorne_core.model.queues.queue import Queue
-from licorne_core.model.queues.states import QueueState
+from licorne_core.config.schema import (
+    LimitConfig,
+    NodeSortPolicy,
+    NodeSortType,
+    PlacementRuleConfig,
+    TemplateConfig,
+)
+from licorne_core.model.queues.queue import Queue, QueueState
+from licorne_core.model.quotas import Quota
+from licorne_core.model.trackers import Tracker
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.ids import PartitionName, QueuePath
-from licorne_core.whatif import words
-from licorne_core.whatif.limits import exceeds, over_max
-from licorne_core.whatif.plans import Capped, PlannedQueue, PlannedValue
+from licorne_core.values.quantity import print_quantity
+from licorne_core.values.resources import EMPTY, Resources
+from licorne_core.whatif.plans import Capped, ExceededLimit, PlannedQueue, PlannedValue
+
+NONE = "none"
+UNLIMITED = "unlimited"
+NO_RULES = "none, which means provided"
+
+
+def amounts(size: Resources | None) -> str:
+    """``memory=4Gi,vcore=2``; ``none`` for none."""
+    if not size:
+        return NONE
+    return ",".join(f"{name}={print_quantity(name, size[name])}" for name in sorted(size))
+
+
+def number(count: int) -> str:
+    """A number of applications, of which 0 is no limit."""
+    return str(count) if count else UNLIMITED
+
+
+def switch(on: bool) -> str:
+    """``true`` or ``false``."""
+    return "true" if on else "false"
+
+
+def template(config: TemplateConfig | None) -> str:
+    """Settings of dynamic leaves."""
+    if config is None or config == TemplateConfig():
+        return NONE
+    parts = [
+        f"max {amounts(config.max)}" if config.max else "",
+        f"guaranteed {amounts(config.guaranteed)}" if config.guaranteed else "",
+        f"maxapplications {config.max_applications}" if config.max_applications else "",
+        *(f"{key}={value}" for key, value in sorted(config.properties.items())),
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+def rules(configs: tuple[PlacementRuleConfig, ...]) -> str:
+    """All placement rules in order."""
+    return "; ".join(map(_rule, configs)) or NO_RULES
+
+
+def node_order(policy: NodeSortPolicy) -> str:
+    """Order of nodes."""
+    by = f" by {policy.attribute}" if policy.type is NodeSortType.SPREAD else ""
+    weights = ",".join(f"{name}={weight:g}" for name, weight in sorted(policy.weights.items()))
+    return f"{policy.type.value}{by} ({weights})"
+
+
+def _rule(config: PlacementRuleConfig) -> str:
+    parts = [config.name]
+    if config.value:
+        parts.append(config.value)
+    if config.create:
+        parts.append("create")
+    if config.filter is not None:
+        names = (*config.filter.users.entries, *config.filter.groups.entries)
+        parts.append(f"{'allow' if config.filter.allow else 'deny'} {','.join(names)}")
+    above = f" below ({_rule(config.parent)})" if config.parent is not None else ""
+    return " ".join(parts) + above
+
+
+NEW = "new"
+"""The kind of those that are exceeded by more than before."""
+
+Place = tuple[PartitionName, str, str, str]
+"""A partition, and in it the kind, the name and the queue of a tracker."""
+
+
+class Excess(NamedTuple):
+    """Excess over a limit: amounts by resource name, and applications."""
+
+    amounts: Mapping[str, int]
+    applications: int
+
+    def is_within(self, other: "Excess") -> bool:
+        """True if nothing of it is more than of the other."""
+        return self.applications <= other.applications and not exceeds(self.amounts, other.amounts)
+
+
+NO_EXCESS = Excess({}, 0)
+
+
+def excesses(partitions: Iterable[Partition]) -> dict[Place, Excess]:
+    """Excess of all users and groups over limits."""
+    return {place: excess_of(tracker) for place, _, tracker in _exceeded(partitions)}
+
+
+def exceeded_limits(
+    partitions: Iterable[Partition], before: Mapping[Place, Excess]
+) -> Capped[ExceededLimit]:
+    """Exceeded limits, by partition, users first, by name and queue.
+
+    `before` is the excess before the change.
+    """
+    found: Capped[ExceededLimit] = Capped()
+    for place, partition, tracker in _exceeded(partitions):
+        already = excess_of(tracker).is_within(before.get(place, NO_EXCESS))
+        found.add(_reported(partition, tracker, already=already), *(() if already else (NEW,)))
+    return found
+
+
+def _exceeded(partitions: Iterable[Partition]) -> Iterator[tuple[Place, Partition, Tracker]]:
+    for partition in partitions:
+        for kind in ("user", "group"):
+            book = partition.limits.of_kind(kind)
+            for name in sorted(book):
+                for path in sorted(book[name]):
+                    tracker = book[name][path]
+                    if is_exceeded(tracker):
+                        yield (partition.name, kind, name, path), partition, tracker
+
+
+def excess_of(tracker: Tracker) -> Excess:
+    """Excess of a user or group over a limit."""
+    most = tracker.max_applications
+    beyond = max(0, tracker.started_applications - most) if most else 0
+    return Excess(over_max(tracker), beyond)
+
+
+def is_exceeded(tracker: Tracker) -> bool:
+    """True if more is allocated than the limit says, or more applications run."""
+    return excess_of(tracker) != NO_EXCESS
+
+
+def over_max(quota: Quota) -> dict[str, int]:
+    """Allocated amounts beyond the maximum, by resource name."""
+    beyond = {
+        name: quota.allocated.get(name, 0) - bound for name, bound in (quota.max or EMPTY).items()
+    }
+    return {name: value for name, value in beyond.items() if value > 0}
+
+
+def exceeds(amounts: Mapping[str, int], others: Mapping[str, int]) -> bool:
+    """True if there is more of anything than among the others."""
+    return any(value > others.get(name, 0) for name, value in amounts.items())
+
+
+def _reported(partition: Partition, tracker: Tracker, *, already: bool) -> ExceededLimit:
+    limit = tracker.max or EMPTY
+    return ExceededLimit(
+        partition=partition.name,
+        queue=tracker.path,
+        kind=tracker.kind,
+        name=tracker.name,
+        used={name: tracker.allocated.get(name, 0) for name in limit},
+        limit=dict(limit),
+        applications=tracker.started_applications,
+        max_applications=tracker.max_applications,
+        already=already,
+    )
+
 
 ADDED = "added"
 CHANGED = "changed"
@@ -123,14 +287,14 @@ def _values(partition: Partition, queue: Queue) -> dict[str, str]:
     values = {
         "state": queue.state.value,
         "kind": "leaf" if queue.is_leaf else "parent",
-        "managed": words.switch(queue.managed),
-        "maxapplications": words.number(queue.max_applications),
+        "managed": switch(queue.managed),
+        "maxapplications": number(queue.max_applications),
         "submitacl": queue.submit_acl.text,
         "adminacl": queue.admin_acl.text,
-        "childtemplate": words.template(queue.template),
+        "childtemplate": template(queue.template),
     }
     if queue.parent is not None:
-        values |= {"guaranteed": words.amounts(queue.guaranteed), "max": words.amounts(queue.max)}
+        values |= {"guaranteed": amounts(queue.guaranteed), "max": amounts(queue.max)}
     else:
         values |= _partition_values(partition)
     values |= {f"property {key}": value for key, value in queue.properties.items()}
@@ -142,10 +306,10 @@ def _values(partition: Partition, queue: Queue) -> dict[str, str]:
 def _partition_values(partition: Partition) -> dict[str, str]:
     config = partition.config
     return {
-        "placementrules": words.rules(config.placement_rules),
-        "nodesortpolicy": words.node_order(config.node_sort),
-        "preemption.enabled": words.switch(config.preemption_enabled),
-        "preemption.quotapreemptionenabled": words.switch(config.quota_preemption_enabled),
+        "placementrules": rules(config.placement_rules),
+        "nodesortpolicy": node_order(config.node_sort),
+        "preemption.enabled": switch(config.preemption_enabled),
+        "preemption.quotapreemptionenabled": switch(config.quota_preemption_enabled),
     }
 
 
@@ -153,9 +317,9 @@ def _limit_values(limit: LimitConfig) -> Iterator[tuple[str, str]]:
     for kind, names in (("user", limit.users), ("group", limit.groups)):
         for name in names:
             if limit.max_resources:
-                yield f"limit of {kind} {name}: maxresources", words.amounts(limit.max_resources)
+                yield f"limit of {kind} {name}: maxresources", amounts(limit.max_resources)
             if limit.max_applications:
                 yield (
                     f"limit of {kind} {name}: maxapplications",
-                    words.number(limit.max_applications),
+                    number(limit.max_applications),
                 )

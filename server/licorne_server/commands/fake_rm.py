@@ -9,8 +9,7 @@ from dataclasses import replace
 from licorne import LicorneError, TlsConfig
 from licorne_cli.connection.channel import add_connection_arguments, with_channel
 from licorne_cli.connection.failures import RefusedError
-from licorne_cli.connection.tls import tls_of
-from licorne_cli.connection.tls_probe import tls_advice
+from licorne_cli.connection.tls import tls_advice, tls_of
 from licorne_cli.output.text import say
 from licorne_cli.parsing.arguments import seconds
 from licorne_server.commands.demo.rm import DemoRm

@@ -9,7 +9,7 @@ from licorne_cli.output.text import print_json, while_read
 from licorne_core.config import load
 from licorne_core.config.caps import MAX_BYTES
 from licorne_core.values.errors import ConfigError, Problem
-from licorne_server.wire.problems import located
+from licorne_server.wire.errors import located
 
 EXAMPLES = (
     ("licorne validate-config queues.yaml", "all problems of a file"),

@@ -7,11 +7,10 @@ the RM out: the RM's own text comes into force instead.
 """
 
 from licorne_server.configurations.applying import Applied, Applier, Change
-from licorne_server.configurations.changes import Changes
 from licorne_server.configurations.default import Default, DefaultFileError, load_default
 from licorne_server.configurations.history import Configurations, Unusable
 from licorne_server.configurations.keeper import Keeper
-from licorne_server.configurations.reloading import Reloaded, ReloadedRm, Reloader
+from licorne_server.configurations.reloading import Changes, Reloaded, ReloadedRm, Reloader
 from licorne_server.configurations.revisions import Revision, Revisions, Source, extra_text
 
 __all__ = [

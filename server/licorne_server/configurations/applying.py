@@ -20,10 +20,15 @@ from licorne_core.messages.effects import (
 )
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.history import Configurations
-from licorne_server.configurations.revisions import Revision, Revisions, Source, extra_text
-from licorne_server.configurations.warnings import tell_warnings
+from licorne_server.configurations.revisions import (
+    Revision,
+    Revisions,
+    Source,
+    extra_text,
+    tell_warnings,
+)
 from licorne_server.engine.engine import Engine
-from licorne_server.process.run_to_completion import RunToCompletion
+from licorne_server.process.loop import RunToCompletion
 from licorne_server.wire.errors import CallError, aborted, config_refused, failed_precondition
 
 log = structlog.get_logger("core.configurations.applying")

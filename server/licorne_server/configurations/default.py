@@ -8,7 +8,7 @@ from licorne_core.config.caps import MAX_BYTES
 from licorne_core.config.schema import Configuration
 from licorne_core.values.errors import ConfigError, Problem
 from licorne_server.configurations.revisions import Source
-from licorne_server.wire.problems import located
+from licorne_server.wire.errors import located
 
 
 class DefaultFileError(Exception):

@@ -2,10 +2,14 @@
 
 RMs whose configuration is that of the file get the new one, each whole or not at all. An RM that
 registers later gets it as well.
+
+Also here:
+
+* Changes of configurations while the server runs.
 """
 
 import asyncio
-from contextlib import nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -17,18 +21,15 @@ import structlog
 from licorne_core.config import load
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.ids import RmId
-from licorne_server.configurations.applying import Applier, Change
-from licorne_server.configurations.default import (
-    DefaultFileError,
-    read_default,
-    refused_default,
-)
+from licorne_server.configurations.applying import Applier, Change, CheckConfiguration
+from licorne_server.configurations.default import DefaultFileError, read_default, refused_default
 from licorne_server.configurations.history import Configurations
 from licorne_server.configurations.revisions import Source
 from licorne_server.configurations.thread import ConfigThread, Origin
+from licorne_server.engine.engine import Engine
 from licorne_server.fair import FairLock
 from licorne_server.process.clock import Clock
-from licorne_server.process.run_to_completion import RunToCompletion
+from licorne_server.process.loop import RunToCompletion
 from licorne_server.rms.registry import Rms, configuring
 from licorne_server.wire.errors import CallError, Defect, failed_precondition
 
@@ -237,3 +238,36 @@ def _digest(file: Path) -> str:
         return sha256(read_default(file).encode()).hexdigest()
     except DefaultFileError as error:
         return str(error)
+
+
+class Changes:
+    """The applier of configurations, and the reloader of the default's file."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        rms: Rms,
+        configurations: Configurations,
+        thread: ConfigThread,
+        clock: Clock,
+        check: CheckConfiguration,
+    ) -> None:
+        """Over the engine and its RMs; `thread` parses configurations.
+
+        `check` finds the problem of a configuration, as far as the core has to know the RM.
+        """
+        self.configurations = configurations
+        self.check = check
+        self.applier = Applier(engine, configurations, check)
+        self.reloader = Reloader(configurations, self.applier, rms, thread, clock)
+        self._rms = rms
+        self._now = clock.now
+
+    def configuring(self, rm_id: str) -> AbstractAsyncContextManager[None]:
+        """Holds the lock of an RM while its configuration changes, and measures how long."""
+        return configuring(self._rms, rm_id, self._now)
+
+    async def stop(self) -> None:
+        """Begin no more changes, and wait for those under way."""
+        await self.reloader.stop()
+        await self.applier.stop()

@@ -1,10 +1,18 @@
-"""The configurations of an RM, the last of which is in force. Values, never changed."""
+"""The configurations of an RM, the last of which is in force. Values, never changed.
+
+Also here:
+
+* Log lines about accepted configurations that are probably mistakes.
+"""
 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
+import structlog
+
+from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 from licorne_core.values.ids import RmId
 
@@ -154,3 +162,20 @@ def _bytes_of(revisions: Iterable[Revision]) -> int:
         if revision.extra and revision.extra not in texts:
             texts[revision.extra] = len(revision.extra.encode(errors="replace"))
     return sum(texts.values())
+
+
+log = structlog.get_logger("core.configurations.warnings")
+
+MOST_TOLD = 10
+"""Warnings of one configuration that its line has; the others are counted."""
+
+
+def tell_warnings(rm_id: str, config: SubmittedConfig) -> None:
+    """Log the dubious parts of a configuration that has come into force, if any."""
+    if isinstance(config, Configuration) and config.warnings:
+        log.warning(
+            "configuration has warnings",
+            rm_id=rm_id,
+            number=len(config.warnings),
+            warnings=list(config.warnings[:MOST_TOLD]),
+        )

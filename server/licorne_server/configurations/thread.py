@@ -17,7 +17,7 @@ import structlog
 from licorne_core.config import InvalidConfiguration, SubmittedConfig, submitted
 from licorne_server.fair import RoundRobin
 from licorne_server.telemetry.logs import levels
-from licorne_server.telemetry.logs.names import CONFIGURATIONS
+from licorne_server.telemetry.logs.levels import CONFIGURATIONS
 from licorne_server.wire.errors import exhausted
 
 _log = structlog.get_logger(CONFIGURATIONS)

@@ -1,6 +1,10 @@
 """State dumps: all REST reads in one document, with the RMs' own parts (spec § 12.5).
 
 It is served over HTTP and over gRPC; there is one dump at a time for all callers.
+
+Also here:
+
+* The state dump under its newer and its older path (spec § 12.5).
 """
 
 import asyncio
@@ -11,6 +15,8 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+from aiohttp import web
+
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
@@ -19,7 +25,15 @@ from licorne_server.configurations.thread import Origin
 from licorne_server.http import json_apps, json_cluster, json_config, json_nodes, json_queues
 from licorne_server.http.dashboard import history_of_applications, history_of_containers
 from licorne_server.http.sources import Sources
-from licorne_server.http.stream import JsonObject, Rows, Verbatim, fragments, sliced
+from licorne_server.http.stream import (
+    JsonObject,
+    Rows,
+    Verbatim,
+    fragments,
+    reader_of,
+    send,
+    sliced,
+)
 from licorne_server.http.units import rest_name, rms_named
 from licorne_server.wire.responses import nanoseconds
 
@@ -154,3 +168,26 @@ def _application(item: _Row | None) -> JsonObject | None:
         return None
     to_json, name = item
     return to_json(name)
+
+
+JSON = "application/json; charset=utf-8"
+
+
+class DumpReads:
+    """Answers with the document of `StateDumps`. Its older path leads to it (`debug.py`)."""
+
+    def __init__(self, dumps: StateDumps) -> None:
+        """There is one dump at a time, over gRPC as well."""
+        self._dumps = dumps
+
+    def routes(self) -> list[web.RouteDef]:
+        """The only path."""
+        return [web.get("/debug/fullstatedump", self.dump)]
+
+    async def dump(self, request: web.Request) -> web.StreamResponse:
+        """The state of all RMs, or of the one that `rm` names."""
+        try:
+            async with self._dumps.dump(request.query.get("rm", ""), reader_of(request)) as chunks:
+                return await send(request, JSON, chunks)
+        except DumpInProgress as error:
+            raise web.HTTPServiceUnavailable(text=str(error)) from None

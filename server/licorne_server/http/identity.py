@@ -24,7 +24,7 @@ from licorne_server.http.probes import PROBES
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import CALLER
 from licorne_server.http.ui import paths
-from licorne_server.process.peers import peer_of
+from licorne_server.process.peer_bounds import peer_of
 from licorne_server.security.access import Access, Caller
 
 log = structlog.get_logger("core.http.identity")

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from licorne_core.config.name_list import NameList
-from licorne_core.config.schema import FilterConfig, PlacementRuleConfig
+from licorne_core.config.schema import FilterConfig, NameList, PlacementRuleConfig
 from licorne_core.messages.reports import PlacementReport
 from licorne_core.model.apps.states import AppState
 from licorne_core.values.ids import PartitionName, rm_of

@@ -13,8 +13,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as write_op
 from licorne_server.http.families import Families
 from licorne_server.http.metrics import gather
 from licorne_server.http.probes import Heartbeat, unready
-from licorne_server.http.rm_metrics import gather_rms
-from licorne_server.http.rm_timing import gather_timing
+from licorne_server.http.rm_metrics import gather_rms, gather_timing
 from licorne_server.http.server_metrics import add_server
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import send_bytes, sliced

@@ -6,7 +6,7 @@ from licorne_server.http.sources import Figures
 from licorne_server.process.build_info import build_info
 from licorne_server.process.slow_steps import SlowSteps
 from licorne_server.telemetry.measures import Calls
-from licorne_server.telemetry.tracing.counts import REASONS, TraceCounts
+from licorne_server.telemetry.tracing.defects import REASONS, TraceCounts
 
 _CALL = ("grpc_service", "grpc_method", "grpc_type")
 

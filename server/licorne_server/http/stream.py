@@ -20,9 +20,8 @@ from aiohttp import web
 
 from licorne_core.values.errors import NotFound
 from licorne_server.fair import TimeSlices
-from licorne_server.process.peers import peer_of
-from licorne_server.security.access import Caller
-from licorne_server.security.openings import Openings
+from licorne_server.process.peer_bounds import peer_of
+from licorne_server.security.access import Caller, Openings
 from licorne_server.wire.errors import CallError
 
 log = structlog.get_logger("core.http.stream")

@@ -4,6 +4,10 @@ A thread of grpc.aio writes a byte into a socket for every event, and blocks whi
 full. The loop's side reads one byte and then handles any number of events. So under load bytes
 pile up until the thread blocks, and no message gets in or out for a hundred rounds of the loop.
 This loop takes all bytes but one before grpc.aio reads. Other sockets are not touched.
+
+Also here:
+
+* Tasks that run to completion even if their caller is cancelled.
 """
 
 import asyncio
@@ -13,8 +17,10 @@ import selectors
 import socket
 import struct
 import termios
-from collections.abc import Callable
-from typing import Any, TypeVarTuple
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar, TypeVarTuple
+
+import structlog
 
 _Args = TypeVarTuple("_Args")
 _INT = struct.calcsize("i")
@@ -46,3 +52,42 @@ def _serve_drained(wakes: socket.socket, serve: Callable[[], Any]) -> None:
     if waiting > 1:
         wakes.recv(waiting - 1)
     serve()
+
+
+log = structlog.get_logger("core.undisturbed")
+T = TypeVar("T")
+
+
+class RunToCompletion:
+    """Runs work in tasks of its own: a caller that is cancelled leaves after the work's end."""
+
+    def __init__(self, what: str) -> None:
+        """Start without work. `what` names it in the log."""
+        self._what = what
+        self._begun: set[asyncio.Task[Any]] = set()
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Carry out the work to its end; returns or raises its result.
+
+        Raises:
+            CancelledError: the caller was cancelled meanwhile.
+        """
+        task = asyncio.get_running_loop().create_task(work, name=self._what)
+        self._begun.add(task)
+        task.add_done_callback(self._begun.discard)
+        cancelled: asyncio.CancelledError | None = None
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is None:
+            return task.result()
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            log.warning(f"{self._what} failed, its caller has gone", error=str(failure))
+        raise cancelled
+
+    async def stop(self) -> None:
+        """Wait until all that has begun is carried out."""
+        if self._begun:
+            await asyncio.wait(self._begun)

@@ -1,8 +1,15 @@
-"""Quotas of one peer in shared resources, and limits of silence."""
+"""Quotas of one peer in shared resources, and limits of silence.
 
+Also here:
+
+* Addresses of callers.
+"""
+
+import ipaddress
 import math
 import resource
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 METRICS_CONNECTIONS = 16
 """Connections of the address for metrics: some scrapers, and probes."""
@@ -72,3 +79,26 @@ def raise_file_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+IPV6_PREFIX = 64
+"""Bits of an IPv6 address that identify a host: one host may have all the others."""
+
+
+def host_of(peer: str) -> str:
+    """The host in what grpc calls a peer: ``ipv4:10.0.0.1:5000``, ``ipv6:[::1]:5000``."""
+    kind, _, rest = unquote(peer).partition(":")
+    return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else peer
+
+
+def peer_of(host: str) -> str:
+    """Under which name a host takes its share; all hosts of an IPv6 network have the same."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((int(address), IPV6_PREFIX), strict=False))

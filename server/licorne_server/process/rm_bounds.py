@@ -1,7 +1,13 @@
-"""Bounds of RMs, each and all together, and of the time that they are retained."""
+"""Bounds of RMs, each and all together, and of the time that they are retained.
+
+Also here:
+
+* Bounds of the outbox of one RM.
+"""
 
 import math
 from dataclasses import dataclass, field, fields
+from typing import NamedTuple
 
 from licorne_core.values.rm_caps import RmCaps
 from licorne_server.wire.caps import MAX_RMS
@@ -66,3 +72,14 @@ class RmBounds:
 
 def _option(cap: str) -> str:
     return "--max-rm-memory" if cap == "memory" else f"--max-{cap.replace('_', '-')}"
+
+
+class OutboxBounds(NamedTuple):
+    """Sizes of an outbox, in bytes, at which something happens."""
+
+    high: int = 8 * 1024 * 1024
+    """Above it the RM is not scheduled."""
+    low: int = 2 * 1024 * 1024
+    """Below it the RM is scheduled again."""
+    cap: int = 64 * 1024 * 1024
+    """Above it all messages are dropped, and the RM has to register again."""

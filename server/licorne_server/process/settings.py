@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from licorne_core.config.schema import Configuration
-from licorne_core.messages.options import AskBackoff
+from licorne_core.messages.commands import AskBackoff
 from licorne_server.process.peer_bounds import LEAST_CONNECTIONS, PeerBounds
-from licorne_server.process.rm_bounds import RmBounds
-from licorne_server.rms.outbox_bounds import OutboxBounds
+from licorne_server.process.rm_bounds import OutboxBounds, RmBounds
 from licorne_server.telemetry.tracing.settings import TraceSettings
 
 

@@ -13,8 +13,7 @@ import structlog
 from licorne_server.events.log import EventLog, EventLogs
 from licorne_server.events.watch import Over, Overtaken, Watch
 from licorne_server.fair import TimeSlices
-from licorne_server.rms.rm import Rm
-from licorne_server.rms.sessions import Session
+from licorne_server.rms.rm import Rm, Session
 from licorne_server.wire.events import record_of_session, session_events
 from licorne_server.wire.responses import Kind, Payload
 

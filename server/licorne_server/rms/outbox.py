@@ -11,7 +11,7 @@ from itertools import islice
 from time import monotonic
 from typing import Final, NamedTuple
 
-from licorne_server.rms.outbox_bounds import OutboxBounds
+from licorne_server.process.rm_bounds import OutboxBounds
 from licorne_server.telemetry.measures.histogram import WAITS, Histogram
 from licorne_server.wire.responses import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Kind, Payload
 

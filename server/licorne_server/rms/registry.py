@@ -25,8 +25,8 @@ from licorne_core.values.ids import RmId
 from licorne_server.configurations.history import Configurations
 from licorne_server.events.log import EventLogs
 from licorne_server.fair import FairLock
+from licorne_server.process.rm_bounds import OutboxBounds
 from licorne_server.rms.outbox import Outbox
-from licorne_server.rms.outbox_bounds import OutboxBounds
 from licorne_server.rms.rejections import tell_rejections
 from licorne_server.rms.rm import Rm
 from licorne_server.rms.state_dump import problem

@@ -28,12 +28,10 @@ from licorne_core.messages.commands import (
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import RmId
 from licorne_server.engine.engine import Engine
-from licorne_server.rms.intake import Entry, Intake
+from licorne_server.rms.intake import LAYOUTS, Entry, Intake, handle_request
 from licorne_server.rms.outbox import Sent
 from licorne_server.rms.registry import Rms, check_registered
-from licorne_server.rms.requests import LAYOUTS, handle_request
-from licorne_server.rms.rm import Rm
-from licorne_server.rms.sessions import Session
+from licorne_server.rms.rm import Rm, Session
 from licorne_server.rms.streams import Stream
 from licorne_server.wire.checks import predicate_answers
 from licorne_server.wire.envelope import Envelope, Sealer, open_envelope

@@ -1,12 +1,33 @@
-"""The gRPC server of all services: its options and its addresses."""
+"""The gRPC server of all services: its options and its addresses.
 
-from collections.abc import Sequence
+Also here:
+
+* The standard services of gRPC: health and reflection.
+* `State.GetServer`: facts about the server, for any caller.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 import grpc
+from google.protobuf.message import Message
+from grpc_health.v1 import (  # type: ignore[import-untyped]
+    health,
+    health_pb2,
+    health_pb2_grpc,
+)
+from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
 
+from licorne.v1 import state_pb2 as pb
+from licorne_server.process.build_info import BuildInfo
 from licorne_server.process.settings import Address, SettingsError, Tls
+from licorne_server.security.access import Access
 from licorne_server.security.tls import GrpcCertificates
+from licorne_server.services.session import PROTOCOL
+from licorne_server.services.statuses import unary_handler
 from licorne_server.wire.caps import MAX_MESSAGE_BYTES
+from licorne_server.wire.responses import nanoseconds
 
 CHANNEL_OPTIONS = [
     # A second server on the same port must fail, not share it.
@@ -51,3 +72,86 @@ def bind(server: grpc.aio.Server, address: Address, tls: Tls | None) -> str:
     if not port:
         raise SettingsError(f"cannot listen on {address}")
     return str(address.with_port(port))
+
+
+_SERVING = health_pb2.HealthCheckResponse.SERVING
+
+
+class StandardHealth:
+    """`grpc.health.v1.Health`: one entry for the server, one for each service."""
+
+    def __init__(self, services: Sequence[str]) -> None:
+        """Report NOT_SERVING until `serving`."""
+        self._servicer = health.aio.HealthServicer()
+        self._services = ("", *services)
+        self._telling: set[asyncio.Task[None]] = set()
+
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Add the service to a server."""
+        health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
+
+    async def serving(self) -> None:
+        """Report SERVING for every service."""
+        await self._set_all(_SERVING)
+
+    def stalled(self) -> None:
+        """Report NOT_SERVING until `well`. This returns before watchers know."""
+        self._tell(health_pb2.HealthCheckResponse.NOT_SERVING)
+
+    def well(self) -> None:
+        """Report SERVING for every service again, unless it failed or drains."""
+        self._tell(_SERVING)
+
+    def failed(self) -> None:
+        """Report NOT_SERVING for ever."""
+        self._keep(self.draining())
+
+    def _tell(self, status: int) -> None:
+        self._keep(self._set_all(status))
+
+    def _keep(self, telling: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(telling)
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    async def _set_all(self, status: int) -> None:
+        for service in self._services:
+            await self._servicer.set(service, status)
+
+    async def draining(self) -> None:
+        """Report NOT_SERVING for ever."""
+        await self._servicer.enter_graceful_shutdown()
+
+
+def add_reflection(services: Sequence[str], server: grpc.aio.Server) -> None:
+    """Publish the list of services to clients."""
+    names = (*services, health.SERVICE_NAME, reflection.SERVICE_NAME)
+    reflection.enable_server_reflection(names, server)
+
+
+class AboutService:
+    """The call that describes the server itself, not its workload."""
+
+    name = "licorne.v1.State"
+
+    def __init__(self, info: BuildInfo, started_time: float, access: Access) -> None:
+        """`started_time` is in unix seconds."""
+        self._answer = pb.GetServerResponse(
+            version=info.version,
+            form=info.form,
+            python=info.python,
+            started_time=nanoseconds(started_time),
+            protocols=[PROTOCOL],
+        )
+        self._access = access
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """The method by name, bytes in and bytes out."""
+        return grpc.method_handlers_generic_handler(
+            self.name, {"GetServer": unary_handler(pb.GetServerRequest, self._get)}
+        )
+
+    async def _get(self, request: pb.GetServerRequest, context: Any) -> Message:
+        del request  # it asks for nothing in particular
+        self._access.caller(context)
+        return self._answer

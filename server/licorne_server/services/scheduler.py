@@ -13,10 +13,9 @@ from licorne.si.v1 import si_pb2 as si
 from licorne_core.values.errors import shown
 from licorne_server.engine.engine import Engine
 from licorne_server.rms.admission import Admission
-from licorne_server.rms.intake import Entry, Intake
+from licorne_server.rms.intake import LAYOUTS, Entry, Intake, handle_request
 from licorne_server.rms.registry import Rms
 from licorne_server.rms.rejections import telling_refusal
-from licorne_server.rms.requests import LAYOUTS, handle_request
 from licorne_server.rms.rm import Rm
 from licorne_server.rms.streams import Stream
 from licorne_server.security.access import Access

@@ -24,15 +24,14 @@ from licorne_server.rms.event_feed import feeding
 from licorne_server.rms.outbox import Sent
 from licorne_server.rms.registry import Rms
 from licorne_server.rms.rejections import telling_refusal
-from licorne_server.rms.rm import Rm
-from licorne_server.rms.sessions import Session
+from licorne_server.rms.rm import Rm, Session
 from licorne_server.rms.streams import Stream
 from licorne_server.security.access import Access, Caller
 from licorne_server.services.call_guard import CallGuard
 from licorne_server.services.conversation import REQUESTS, Conversation, control
 from licorne_server.services.statuses import stream_handler
-from licorne_server.wire.callbacks import policy
 from licorne_server.wire.caps import ADVISED_ITEMS
+from licorne_server.wire.checks import policy
 from licorne_server.wire.envelope import Sealer
 from licorne_server.wire.errors import CallError, aborted, failed_precondition, invalid_argument
 from licorne_server.wire.framing import check_fields

@@ -18,9 +18,8 @@ from licorne_core.values.ids import RmId
 from licorne_server.configurations import Changes, Configurations, Default, Keeper
 from licorne_server.configurations.thread import ConfigThread
 from licorne_server.engine.audits import Audits
-from licorne_server.engine.copies import Copies
+from licorne_server.engine.copies import Copies, Pauses
 from licorne_server.engine.engine import Engine
-from licorne_server.engine.pauses import Pauses
 from licorne_server.events.log import EventLogs
 from licorne_server.fair import TimeSlices
 from licorne_server.http import Figures, HttpServer, Sources, Status
@@ -39,21 +38,25 @@ from licorne_server.security.access import Access
 from licorne_server.security.certificate_end import CertificateEnd
 from licorne_server.security.connections import Connections
 from licorne_server.security.tokens import tokens_in
-from licorne_server.services.about import AboutService
 from licorne_server.services.admin import AdminService
 from licorne_server.services.call_guard import CallGuard
 from licorne_server.services.events import EventsService
-from licorne_server.services.grpc_server import bind, grpc_server
+from licorne_server.services.grpc_server import (
+    AboutService,
+    StandardHealth,
+    add_reflection,
+    bind,
+    grpc_server,
+)
 from licorne_server.services.history import History
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import SessionService
-from licorne_server.services.standard import StandardHealth, add_reflection
 from licorne_server.services.state import StateService
 from licorne_server.telemetry.logs import dropped, levels
 from licorne_server.telemetry.measures import Calls
 from licorne_server.telemetry.scheduler_log import SchedulerLog
-from licorne_server.telemetry.tracing.counts import TraceCounts
-from licorne_server.telemetry.tracing.starting import tracing_of
+from licorne_server.telemetry.tracing.defects import TraceCounts
+from licorne_server.telemetry.tracing.tracing import tracing_of
 from licorne_server.wire.errors import Stopped
 
 log = structlog.get_logger("core.app")

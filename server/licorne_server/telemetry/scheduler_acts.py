@@ -33,7 +33,7 @@ from licorne_core.messages.effects import (
 )
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_server.telemetry.logs import levels
-from licorne_server.telemetry.logs.names import GANGS, PREDICATES, PREEMPTION
+from licorne_server.telemetry.logs.levels import GANGS, PREDICATES, PREEMPTION
 
 _gangs = structlog.get_logger(GANGS)
 _predicates = structlog.get_logger(PREDICATES)

@@ -27,7 +27,7 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, RmId, rm_of
 from licorne_core.views import Views
 from licorne_server.telemetry.logs import levels, note_lost
-from licorne_server.telemetry.logs.names import COMMANDS, CONFIGURATIONS, PREDICATES, TURNS
+from licorne_server.telemetry.logs.levels import COMMANDS, CONFIGURATIONS, PREDICATES, TURNS
 from licorne_server.telemetry.scheduler_acts import acts_told, size_of, summary, tell_acts
 
 _commands = structlog.get_logger(COMMANDS)

@@ -26,9 +26,7 @@ from licorne import (
 )
 from licorne_server.process.clock import Clock
 from licorne_server.testing.containers import Containers, StartAfter, StopAfter
-from licorne_server.testing.heard import Heard
-from licorne_server.testing.judge import Judge, Predicate, Victims
-from licorne_server.testing.pending import pending_asks
+from licorne_server.testing.received import Heard, Judge, Predicate, Victims, pending_asks
 
 GIB = 1024**3
 PATIENCE = 10.0

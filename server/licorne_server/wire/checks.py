@@ -2,12 +2,22 @@
 
 There may be a check for every ask, so both directions work on bytes: checks are written from cached
 pieces, and answers are read without a parse where nothing is refused.
+
+Also here:
+
+* Callbacks for checks that an RM's hello opts into (spec §§ 1.6.12, 8.4, 9.4.5).
 """
 
 from collections.abc import Iterator
 
 from licorne.v1 import session_pb2 as sp
-from licorne_core.messages.commands import AnswerPredicates, NodeRefusal, PredicateAnswer
+from licorne_core.messages.commands import (
+    AnswerPredicates,
+    FailMode,
+    NodeRefusal,
+    PredicateAnswer,
+    PredicatePolicy,
+)
 from licorne_core.messages.effects import AskedCheck, PredicatesAsked
 from licorne_core.values.ids import NodeId, RmId
 from licorne_server.wire.bounded_cache import CHECKS_BYTES, WIDE, BoundedCache
@@ -24,12 +34,7 @@ from licorne_server.wire.framing import (
 )
 from licorne_server.wire.items import parse
 from licorne_server.wire.pacing import FIELD, Pace
-from licorne_server.wire.responses import (
-    MAX_RESPONSE_BYTES,
-    MAX_RESPONSE_ITEMS,
-    Kind,
-    Payload,
-)
+from licorne_server.wire.responses import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Kind, Payload
 
 NO_REASON = "no reason given"
 
@@ -195,3 +200,36 @@ def _payload(checks: list[bytes], last: int) -> Payload:
 
 def _varint_field(number: int, value: int) -> bytes:
     return encode_varint(number << 3) + encode_varint(value)
+
+
+DEFAULT_DEADLINE = 2_000
+MIN_DEADLINE = 10
+MAX_DEADLINE = 60_000
+_FIELD = "hello.callbacks.predicates"
+_FAIL_MODES = {sp.FAIL_CLOSED: FailMode.CLOSED, sp.FAIL_OPEN: FailMode.OPEN}
+
+
+def policy(callbacks: sp.Callbacks) -> PredicatePolicy | None:
+    """The RM's policy of predicate checks; None if it has opted out.
+
+    Raises:
+        CallError: INVALID_ARGUMENT, naming the field.
+    """
+    if not callbacks.HasField("predicates"):
+        return None
+    wire = callbacks.predicates
+    deadline = wire.deadline_milliseconds or DEFAULT_DEADLINE
+    if not MIN_DEADLINE <= deadline <= MAX_DEADLINE:
+        raise invalid_argument(
+            f"deadline_milliseconds is {deadline}, it must lie between {MIN_DEADLINE} and "
+            f"{MAX_DEADLINE}, or be 0 for {DEFAULT_DEADLINE}",
+            f"{_FIELD}.deadline_milliseconds",
+        )
+    fail_mode = _FAIL_MODES.get(wire.fail_mode)
+    if fail_mode is None:
+        raise invalid_argument(f"unknown fail_mode {wire.fail_mode}", f"{_FIELD}.fail_mode")
+    if wire.class_by not in sp.ClassBy.values():
+        raise invalid_argument(f"unknown class_by {wire.class_by}", f"{_FIELD}.class_by")
+    return PredicatePolicy(
+        deadline=deadline / 1000, fail_mode=fail_mode, judges_victims=wire.judges_victims
+    )

@@ -1,4 +1,9 @@
-"""Errors of the service, each with the status that its caller sees (google.rpc.Status)."""
+"""Errors of the service, each with the status that its caller sees (google.rpc.Status).
+
+Also here:
+
+* Problems of a configuration, formatted for editors and people.
+"""
 
 import uuid
 from collections.abc import Iterable, Sequence
@@ -6,7 +11,10 @@ from collections.abc import Iterable, Sequence
 import grpc
 from google.protobuf import any_pb2
 from google.protobuf.message import Message
-from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
+from google.rpc import (  # type: ignore[import-untyped]
+    error_details_pb2,
+    status_pb2,
+)
 from grpc_status import rpc_status  # type: ignore[import-untyped]
 
 from licorne_core.values.errors import Problem
@@ -176,3 +184,8 @@ def unauthenticated(message: str) -> CallError:
 def permission_denied(message: str) -> CallError:
     """The peer's certificate or token does not allow it."""
     return CallError(grpc.StatusCode.PERMISSION_DENIED, message, [error_info("NOT_ALLOWED")])
+
+
+def located(file: str, problems: Iterable[Problem]) -> list[str]:
+    """A line for each problem, ``file:line:column: path: message``; unknown parts are left out."""
+    return [f"{file}:{'' if problem.line else ' '}{problem}" for problem in problems]

@@ -36,8 +36,7 @@ from licorne_core.messages.effects import (
     NodeRejection,
     NodesAnswered,
 )
-from licorne_core.values.identity import UserGroup
-from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId, UserGroup
 from licorne_server.wire.asks import ASK, AskReader, read_resources
 from licorne_server.wire.caps import (
     MAX_ANNOTATION,

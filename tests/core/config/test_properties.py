@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from licorne_core.config.durations import parse_duration
+from licorne_core.config.extra import parse_duration
 from licorne_core.config.properties import (
     AppSortPolicy,
     PreemptionPolicy,

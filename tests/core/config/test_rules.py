@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.config.name_list import name_list
+from licorne_core.config.schema import name_list
 from licorne_core.values.names import is_group_name, is_user_name
 from support.core.configurations import messages, partition
 

@@ -25,8 +25,7 @@ from licorne_core.model.queues.tree import QueueTree
 from licorne_core.model.trackers import Tracker
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.waiting.wakeups import Wakeups
-from licorne_core.values.identity import UserGroup
-from licorne_core.values.ids import AppId, NodeId, QueuePath
+from licorne_core.values.ids import AppId, NodeId, QueuePath, UserGroup
 from licorne_core.values.resources import Items
 from licorne_core.values.tuning import Tuning
 from support.core.parts import attributes_of

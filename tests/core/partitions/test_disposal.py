@@ -12,8 +12,8 @@ from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.partitions.disposal import MOST
 from licorne_core.partitions.partition import Partition
+from licorne_core.partitions.registry import MOST
 from licorne_core.scheduler import Scheduler
 from licorne_core.scheduling.cycle import Cycle
 from licorne_core.scheduling.waiting.supply import Supply

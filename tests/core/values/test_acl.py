@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from licorne_core.values.acl import Acl
 from licorne_core.values.errors import ConfigError
-from licorne_core.values.identity import UserGroup
+from licorne_core.values.ids import UserGroup
+from licorne_core.values.names import Acl
 
 ALICE = UserGroup("alice", ("dev", "ops"))
 BOB = UserGroup("bob", ("bob",))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from licorne_core.values.tags import IndexedTags, tag_value
+from licorne_core.values.rule_kinds import IndexedTags, tag_value
 
 names = st.text("aAbB", max_size=2)
 

@@ -5,8 +5,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.queues.queue import Queue
 from licorne_core.values.asks import AskClass
-from licorne_core.values.identity import UserGroup
-from licorne_core.values.ids import AppId
+from licorne_core.values.ids import AppId, UserGroup
 from licorne_core.values.runs import RUN
 from licorne_core.views.outstanding import outstanding_shapes
 from licorne_core.views.outstanding_scan import Outstanding

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from licorne_core.config import DEFAULT_CONFIG
 from licorne_server.configurations.thread import MAX_WAITING_BYTES, ConfigThread, Origin
 from licorne_server.telemetry.logs import levels
-from licorne_server.telemetry.logs.names import CONFIGURATIONS
+from licorne_server.telemetry.logs.levels import CONFIGURATIONS
 from licorne_server.wire.errors import CallError
 from support.peers.shim import LOOPBACK, PATIENCE, Shim, connected, serving
 from support.server.http_site import post

@@ -14,8 +14,7 @@ from structlog.testing import capture_logs
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
 from licorne_server.engine.copied_process import Spent
-from licorne_server.engine.copies import MOST, MOST_OF_PEER, RETRY_AFTER, Copies, Question
-from licorne_server.engine.pauses import Pauses
+from licorne_server.engine.copies import MOST, MOST_OF_PEER, RETRY_AFTER, Copies, Pauses, Question
 from licorne_server.fair import TimeSlices
 from licorne_server.serving.app import Server
 from licorne_server.wire.errors import CallError, Defect, Stopped, failed_precondition

@@ -14,8 +14,7 @@ from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
 from licorne_core.values.tuning import Tuning
 from licorne_server.engine.copied_process import Spent
-from licorne_server.engine.copies import Copies
-from licorne_server.engine.pauses import Pauses
+from licorne_server.engine.copies import Copies, Pauses
 from licorne_server.fair import TimeSlices
 from licorne_server.serving.app import Server
 from support.core.builders import config, reload

@@ -17,7 +17,7 @@ from licorne_server.http.sources import RmFigures
 from licorne_server.http.ui.paths import STATIC
 from licorne_server.services.history import Sample
 from licorne_server.telemetry.measures import RmMeasures
-from licorne_server.telemetry.measures.calls import Calls, Method
+from licorne_server.telemetry.measures.histogram import Calls, Method
 from support.core.builders import (
     RM,
     app,

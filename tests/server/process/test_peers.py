@@ -2,8 +2,7 @@
 
 import pytest
 
-from licorne_server.process.peer_bounds import RESERVE, PeerBounds
-from licorne_server.process.peers import peer_of
+from licorne_server.process.peer_bounds import RESERVE, PeerBounds, peer_of
 
 
 @pytest.mark.parametrize(

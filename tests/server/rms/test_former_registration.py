@@ -6,7 +6,7 @@ import pytest
 
 from licorne.si.v1 import si_pb2 as si
 from licorne_core.values.ids import RmId
-from licorne_server.rms.requests import LAYOUTS, handle_request
+from licorne_server.rms.intake import LAYOUTS, handle_request
 from licorne_server.serving.app import Server
 from licorne_server.wire.framing import split
 from licorne_server.wire.responses import Kind

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from licorne_server.rms import intake as module
-from licorne_server.rms.intake import ENTRY_COST, MAX_JOINED, MAX_WAITING, Entry, Intake
-from licorne_server.rms.requests import LAYOUTS
+from licorne_server.rms.intake import ENTRY_COST, LAYOUTS, MAX_JOINED, MAX_WAITING, Entry, Intake
 from licorne_server.wire.framing import Split
 from licorne_server.wire.responses import Kind
 from support.peers.shim import eventually

@@ -17,7 +17,7 @@ from licorne_core.values.ids import RmId
 from licorne_server.rms.log_levels import MOST_TOLD, RmLogLevels
 from licorne_server.serving.app import Server
 from licorne_server.telemetry.logs import levels
-from licorne_server.telemetry.logs.names import NAMES, TURNS
+from licorne_server.telemetry.logs.levels import NAMES, TURNS
 from licorne_server.wire.caps import MAX_EXTRA_ENTRIES
 from support.core.counted import counted, lines_in
 from support.peers.shim import Shim

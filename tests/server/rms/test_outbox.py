@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from licorne_server.process.rm_bounds import OutboxBounds
 from licorne_server.rms.outbox import ENTRY_COST, Outbox
-from licorne_server.rms.outbox_bounds import OutboxBounds
 from licorne_server.wire.responses import MAX_RESPONSE_ITEMS, Kind, Payload
 
 SMALL = OutboxBounds(high=10_000, low=4_000, cap=50_000)

@@ -1,7 +1,7 @@
 """The outbox where bounds meet: between water marks, old acknowledgements, large messages."""
 
+from licorne_server.process.rm_bounds import OutboxBounds
 from licorne_server.rms.outbox import Outbox
-from licorne_server.rms.outbox_bounds import OutboxBounds
 from licorne_server.wire.responses import Kind, Payload
 
 SMALL = OutboxBounds(high=10_000, low=4_000, cap=50_000)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_server.rms.sessions import Session
+from licorne_server.rms.rm import Session
 from licorne_server.wire.errors import CallError
 from licorne_server.wire.responses import Kind
 

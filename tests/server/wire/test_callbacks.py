@@ -9,7 +9,7 @@ from licorne_core.messages.effects import ContainerState, ContainerStatesChanged
 from licorne_core.values.asks import Ask, AskClass, Shape
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
 from licorne_server.wire.asks import OWN_TAGS, AskingReader, AskReader
-from licorne_server.wire.callbacks import policy
+from licorne_server.wire.checks import policy
 from licorne_server.wire.errors import CallError
 from licorne_server.wire.items import BadItem
 from licorne_server.wire.responses import AllocationEncoder, Kind, payloads

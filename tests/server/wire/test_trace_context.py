@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_server.telemetry.tracing.calls import current_context, inside, note_call
+from licorne_server.telemetry.tracing.server_spans import current_context, inside, note_call
 from licorne_server.wire.trace_context import MAX_STATE, TraceContext, read_context
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -28,8 +28,7 @@ from licorne_core.messages.commands import (
 )
 from licorne_core.messages.effects import AskedCheck
 from licorne_core.values.asks import Ask, AskClass
-from licorne_core.values.identity import UserGroup
-from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId, UserGroup
 
 RM = "rm1"
 

@@ -22,7 +22,7 @@ from licorne_core.messages.effects import (
     Effect,
     RegistrationFailed,
 )
-from licorne_core.model.queues.access import takes_applications
+from licorne_core.model.queues.queue import takes_applications
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
 from licorne_core.scheduling.preemption.laws import entitled_queue

@@ -3,11 +3,9 @@
 from licorne_core.config import load
 from licorne_core.config.schema import PartitionConfig, QueueConfig
 from licorne_core.model.apps.application import Application
-from licorne_core.model.queues.queue import Queue
-from licorne_core.model.queues.states import QueueState
+from licorne_core.model.queues.queue import Queue, QueueState
 from licorne_core.model.queues.tree import QueueTree
-from licorne_core.values.identity import UserGroup
-from licorne_core.values.ids import AppId
+from licorne_core.values.ids import AppId, UserGroup
 from licorne_core.values.rm_caps import Holdings
 
 ANN = UserGroup("ann", ("staff",))

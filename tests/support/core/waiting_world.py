@@ -11,8 +11,7 @@ from licorne_core.model.trackers import Tracker
 from licorne_core.scheduling.reservations.reserved import ReservedAsks
 from licorne_core.scheduling.waiting.blockers import Blocker, RunningLimit, RunningLimits
 from licorne_core.scheduling.waiting.waiting import Parked, Waiting, way_up
-from licorne_core.values.identity import UserGroup
-from licorne_core.values.ids import AppId, QueuePath
+from licorne_core.values.ids import AppId, QueuePath, UserGroup
 from support.core.builders import ask
 from support.core.trees import whole_tree
 

@@ -12,8 +12,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.scheduling.preemption import Losses, PreemptionSearch, loss_of
 from licorne_core.values.asks import Allocation, Ask, AskClass
-from licorne_core.values.identity import UserGroup
-from licorne_core.values.ids import AllocationKey, AppId, NodeId
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, UserGroup
 from licorne_core.values.reservations import Reservation
 from licorne_core.values.resources import Items, charge
 from support.core.trees import whole_tree

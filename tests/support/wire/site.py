@@ -18,9 +18,8 @@ from licorne_core.values.ids import RmId
 from licorne_core.views.audit.invariants import check_invariants
 from licorne_server.configurations import Changes, Configurations, Default, Keeper
 from licorne_server.configurations.thread import ConfigThread
-from licorne_server.engine.copies import Copies, Question
+from licorne_server.engine.copies import Copies, Pauses, Question
 from licorne_server.engine.engine import Engine
-from licorne_server.engine.pauses import Pauses
 from licorne_server.events.log import EventLogs
 from licorne_server.fair import TimeSlices
 from licorne_server.http import Sources
@@ -28,18 +27,17 @@ from licorne_server.http import Status as HttpStatus
 from licorne_server.http.dumps import StateDumps
 from licorne_server.process.build_info import BuildInfo
 from licorne_server.process.peer_bounds import PeerBounds
-from licorne_server.process.rm_bounds import RmBounds
+from licorne_server.process.rm_bounds import OutboxBounds, RmBounds
 from licorne_server.rms.admission import Admission
 from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.log_levels import RmLogLevels
-from licorne_server.rms.outbox_bounds import OutboxBounds
 from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access
 from licorne_server.security.connections import Connections
-from licorne_server.services.about import AboutService
 from licorne_server.services.admin import AdminService
 from licorne_server.services.call_guard import CallGuard
 from licorne_server.services.events import EventsService
+from licorne_server.services.grpc_server import AboutService
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import SessionService
 from licorne_server.services.state import StateService

@@ -5,7 +5,7 @@ from typing import Any
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import RequestState
-from licorne_core.model.queues.states import QueueState
+from licorne_core.model.queues.queue import QueueState
 from licorne_core.partitions.partition import Partition
 from support.oracle import PartitionOracle
 from support.oracle.books import AppRecord, Kind

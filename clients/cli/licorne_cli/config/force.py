@@ -7,14 +7,12 @@ from typing import Protocol
 import grpc
 
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_cli.config.changes import summary
-from licorne_cli.config.diff import diff_lines, print_differences
+from licorne_cli.config.diff import diff_lines, print_differences, summary
 from licorne_cli.config.files import refused_lines
 from licorne_cli.config.rm import described, revisions_of, running_configuration
 from licorne_cli.connection.errors import reason_of
 from licorne_cli.connection.failures import RefusedError
-from licorne_cli.output.consent import ask_consent
-from licorne_cli.output.text import printable, say
+from licorne_cli.output.text import ask_consent, printable, say
 from licorne_cli.parsing.arguments import revision
 
 APPLIED = ("operator", "rollback")

@@ -1,9 +1,15 @@
-"""Channels to a running server, and the exit codes where there is no answer."""
+"""Channels to a running server, and the exit codes where there is no answer.
+
+Also here:
+
+* A channel whose every call carries a bearer token.
+"""
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import grpc
 
@@ -12,16 +18,58 @@ from licorne.options import TlsConfig, authorization, check_token
 from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli import exit_codes
-from licorne_cli.connection.bearer import bearing
 from licorne_cli.connection.contexts import ContextError
 from licorne_cli.connection.errors import reason_of
 from licorne_cli.connection.failures import NotFoundError, RefusedError, UsageError
 from licorne_cli.connection.missing import missing_rm, no_rm, what_is_missing
 from licorne_cli.connection.target import CONTEXT_VARIABLE, DEFAULT_TARGET, settle, target
-from licorne_cli.connection.tls import TlsFilesError, channel_credentials, tls_of
-from licorne_cli.connection.tls_probe import tls_advice
+from licorne_cli.connection.tls import TlsFilesError, channel_credentials, tls_advice, tls_of
 from licorne_cli.output.text import printable, say, while_read
 from licorne_cli.parsing.arguments import seconds
+
+
+class _Details(NamedTuple):
+    """The details of a call, as gRPC takes them."""
+
+    method: str
+    timeout: float | None
+    metadata: Any
+    credentials: Any
+    wait_for_ready: Any
+    compression: Any
+
+
+class _Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):
+    """Adds the token to the metadata."""
+
+    def __init__(self, value: str) -> None:
+        self._pair = ("authorization", value)
+
+    def intercept_unary_unary(
+        self, continuation: Any, client_call_details: Any, request: Any
+    ) -> Any:
+        return continuation(self._extended(client_call_details), request)
+
+    def intercept_unary_stream(
+        self, continuation: Any, client_call_details: Any, request: Any
+    ) -> Any:
+        return continuation(self._extended(client_call_details), request)
+
+    def _extended(self, details: Any) -> _Details:
+        return _Details(
+            details.method,
+            details.timeout,
+            (*(details.metadata or ()), self._pair),
+            details.credentials,
+            details.wait_for_ready,
+            details.compression,
+        )
+
+
+def bearing(channel: grpc.Channel, value: str) -> grpc.Channel:
+    """The channel, with that value of `authorization` on every call."""
+    return grpc.intercept_channel(channel, _Bearer(value))
+
 
 OK = exit_codes.OK
 USAGE = exit_codes.USAGE

@@ -20,7 +20,7 @@ from licorne.v1.state_pb2 import (
 )
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.connection.pages import pages
-from licorne_cli.nouns.app_filters import LISTS
+from licorne_cli.nouns.apps import LISTS
 from licorne_cli.nouns.queues import is_below
 from licorne_cli.output.listing import of_kind
 from licorne_cli.parsing.arguments import duration

@@ -1,6 +1,10 @@
 """Output of commands (DESIGN § 5): aligned tables with human units, JSON with raw numbers.
 
 Data goes to stdout, talk to stderr. A table uses rich on a terminal and plain text elsewhere.
+
+Also here:
+
+* The operator's consent to what a command is about to do.
 """
 
 import errno
@@ -17,6 +21,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from google.protobuf.message import Message
 from rich.cells import cell_len
+
+from licorne_cli.connection.failures import UsageError
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2 import HolderReason
@@ -363,3 +369,21 @@ def shown_time(nanoseconds: int) -> str:
     """UTC to the millisecond."""
     moment = datetime.fromtimestamp(nanoseconds // 10**6 / 1e3, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+AGREED = ("y", "yes")
+
+
+def ask_consent(question: str, undone: str, *, yes: bool) -> None:
+    """Ask on a terminal, unless `yes` agreed to it already; `undone` says that nothing happened.
+
+    Raises:
+        UsageError: the answer is no, or there is no terminal to ask on.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(f"{undone}: say --yes to do it")
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in AGREED:
+        raise UsageError(undone)

@@ -1,9 +1,15 @@
-"""A screen as lines: a fixed head and foot, and between them what fits."""
+"""A screen as lines: a fixed head and foot, and between them what fits.
+
+Also here:
+
+* Snapshots as lines, for what is no terminal: at most one a second.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from rich.console import Console
 from rich.text import Text
 
 from licorne_cli.connection.missing import NO_RM
@@ -14,7 +20,8 @@ from licorne_cli.screen.glyphs import Glyphs
 from licorne_cli.screen.help_page import help_page
 from licorne_cli.screen.marks import cluster_marks, label
 from licorne_cli.screen.queue_page import queue_page
-from licorne_cli.screen.table import Chosen, Table
+from licorne_cli.screen.snapshot import Cluster, Snapshot
+from licorne_cli.screen.table import Chosen, Table, percent
 from licorne_cli.screen.tree import Node
 from licorne_cli.screen.view import View
 
@@ -193,3 +200,35 @@ def _more(items: Sequence[Node | Text], top: int, count: int, frame: Frame, widt
         f"of {above + below + sum(isinstance(i, Node) for i in items[top : top + count]):,} queues",
     ]
     return Text(fitting(parts, width), "bold")
+
+
+MEASURE = "vcore"
+
+
+class Lines:
+    """Prints snapshots, each in a line."""
+
+    def __init__(self, console: Console) -> None:
+        """Print on a console."""
+        self._console = console
+        self._next = 0.0
+
+    def show(self, snapshot: Snapshot, seconds: float, status: str) -> None:
+        """Print how things are these seconds after the start, if no line was just printed."""
+        if seconds >= self._next:
+            self._next = int(seconds) + 1.0
+            self._console.print(line(snapshot, seconds, status), soft_wrap=True)
+
+
+def line(snapshot: Snapshot, seconds: float, status: str) -> str:
+    """The allocated share of the cores of each cluster, and its troubles."""
+    parts = [_part(cluster) for cluster in snapshot.clusters if cluster.queues]
+    return f"{seconds:4.0f} s  {'  '.join(parts)}  {status}"
+
+
+def _part(cluster: Cluster) -> str:
+    root = cluster.queues[0]
+    used, capacity = root.allocated.get(MEASURE, 0), root.max.get(MEASURE, 0)
+    lost = " (RM lost)" if cluster.rm is not None and not cluster.rm.connected else ""
+    held = " (on hold)" if cluster.partition.holds else ""
+    return f"{printable(cluster.name)} {percent(used, capacity):>4}{lost}{held}"

@@ -15,8 +15,7 @@ from licorne_cli.connection.missing import no_rm
 from licorne_cli.output.text import DATA_FORMS, is_terminal, print_data, printable, to_plain
 from licorne_cli.parsing.arguments import positive, seconds
 from licorne_cli.screen.glyphs import glyphs_for
-from licorne_cli.screen.lines import Lines
-from licorne_cli.screen.picture import Frame, whole_table
+from licorne_cli.screen.picture import Frame, Lines, whole_table
 from licorne_cli.screen.snapshot import Snapshot, totals
 from licorne_cli.screen.source import Source
 from licorne_cli.screen.terminal import console_on, size_of

@@ -8,7 +8,7 @@ import urllib.request
 from http.client import HTTPException
 from pathlib import Path
 
-from licorne_cli.connection.verify_codes import OF_NO_AUTHORITY
+from licorne_cli.connection.tls import OF_NO_AUTHORITY
 
 EXAMPLES = (
     ("licorne healthcheck", "the server of this machine, with TLS or without"),

@@ -4,7 +4,6 @@ The parser knows the keys of these tables and no others, so that no key is witho
 `docs/reference.py` writes ``docs/configuration-reference.md`` from them.
 """
 
-from licorne_core.config.keys.key import Key, Kind, Section
 from licorne_core.config.keys.partitions import (
     DOCUMENT,
     FILTER,
@@ -15,7 +14,16 @@ from licorne_core.config.keys.partitions import (
     RESOLVERS,
     RULE,
 )
-from licorne_core.config.keys.queues import LIMIT, QUEUE, RESOURCES, TEMPLATE, TEMPLATE_RESOURCES
+from licorne_core.config.keys.queues import (
+    LIMIT,
+    QUEUE,
+    RESOURCES,
+    TEMPLATE,
+    TEMPLATE_RESOURCES,
+    Key,
+    Kind,
+    Section,
+)
 from licorne_core.config.keys.settings import EXTRA, PROPERTIES
 
 __all__ = [

@@ -1,6 +1,6 @@
 """The keys of the document, of a partition, and of its placement rules (spec §§ 2.1, 3)."""
 
-from licorne_core.config.keys.key import Key, Kind, Section, words
+from licorne_core.config.keys.queues import Key, Kind, Section, words
 from licorne_core.config.schema import NodeSortType
 from licorne_core.values.rule_kinds import RULES
 

@@ -1,4 +1,9 @@
-"""One application: its submitter, its asks and its allocations (spec § 5)."""
+"""One application: its submitter, its asks and its allocations (spec § 5).
+
+Highest usage of an application: read by reports, and derived for them.
+
+It is not kept up to date for each allocation, as no decision reads it.
+"""
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
@@ -13,13 +18,12 @@ from licorne_core.model.apps.groups import AskGroup, PreemptionRequest, Reservat
 from licorne_core.model.apps.requests import ASSUMED, BOOKED, TO_REPLACE, Place, Request
 from licorne_core.model.apps.states import TRANSITIONS, AppEvent, AppState
 from licorne_core.model.quotas import Quota
-from licorne_core.model.tally import Tally
-from licorne_core.model.trackers import Tracker
+from licorne_core.model.trackers import Tally, Tracker
 from licorne_core.values.asks import Allocation, Ask
-from licorne_core.values.identity import UserGroup
-from licorne_core.values.ids import AllocationKey, AppId, QueuePath
+from licorne_core.values.ids import AllocationKey, AppId, QueuePath, UserGroup
 from licorne_core.values.priorities import PriorityCounts
 from licorne_core.values.ranking import Ranking
+from licorne_core.values.resources import Items, Resources
 from licorne_core.values.rm_caps import GROUP_BYTES, Holdings
 from licorne_core.values.timers import Timers
 
@@ -140,7 +144,7 @@ class Application:
     placeholder_count: int
     """Its placeholders that are booked and that the RM knows of."""
     highest: dict[str, int]
-    """The most that was booked of either whenever something went (`model/apps/usage.py`)."""
+    """The most that was booked of either whenever something went (`model/apps/application.py`)."""
     gang: Gang
     """Its task groups; without any for an application that never had a placeholder."""
     priorities: PriorityCounts
@@ -351,3 +355,26 @@ class Application:
             )
             waiting = chain(waiting, others)
         return sorted(waiting) if limit is None else nsmallest(limit, waiting)
+
+
+def most_allocated(app: Application) -> Resources:
+    """The most that was ever booked of real allocations or of placeholders, by resource name.
+
+    Totals rise with every allocation. So they are looked at when they fall (`note_highest`), and
+    here.
+    """
+    most = dict(app.highest)
+    for total in (app.allocated, app.placeholder_allocated):
+        for name, value in total.items():
+            most[name] = max(value, most.get(name, 0))
+    return most
+
+
+def note_highest(app: Application, items: Items, *, placeholder: bool) -> None:
+    """Note usage before amounts are freed: it may be the highest so far."""
+    allocated = app.placeholder_allocated if placeholder else app.allocated
+    highest = app.highest
+    for name, _ in items:
+        total = allocated[name]
+        if total > highest.get(name, 0):
+            highest[name] = total

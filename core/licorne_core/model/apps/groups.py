@@ -370,7 +370,7 @@ class PreemptionRequest(AgedAsks):
         self.searched_for: Request | None = None
         """The ask that this search was for."""
         self.refusal: Any = None
-        """Refusal of the last search (`scheduling/preemption/plans.py`); None if it succeeded."""
+        """Refusal of the last search (`scheduling/preemption/search.py`); None if it succeeded."""
         self.refused: dict[Any, None] = {}
         """Nodes refused by the RM since the last search that stopped victims or failed."""
         self.is_asking = False

@@ -1,19 +1,246 @@
-"""Placement of applications: the rules, then recovery or root.default (spec § 3)."""
+"""Placement of applications: the rules, then recovery or root.default (spec § 3).
 
-from collections.abc import Sequence
+Also here:
+
+* Explanation to the RM that no placement rule has a queue for an application (spec § 3.3).
+* Submitter of an application, as seen by placement and access lists (spec § 3.10).
+* A placement rule that can be asked, whatever its kind (spec § 3.5-3.8).
+"""
+
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from licorne_core.config.schema import PlacementRuleConfig
+from licorne_core.config.schema import FilterConfig, PlacementRuleConfig
 from licorne_core.messages.commands import NewApplication
-from licorne_core.model.placement.identity_check import is_forced
-from licorne_core.model.placement.refusal import closed_for, reasons_of
-from licorne_core.model.placement.rule import Miss, build_rule
-from licorne_core.model.queues.access import RECOVERY_PATH, stopped_above
-from licorne_core.model.queues.queue import Queue
-from licorne_core.model.queues.tree import QueueTree
-from licorne_core.values.errors import Refusal, Rejected
-from licorne_core.values.ids import QueuePath
-from licorne_core.values.rule_kinds import PROVIDED, RECOVERY
+from licorne_core.model.queues.queue import (
+    RECOVERY_PATH,
+    Queue,
+    may_submit,
+    stopped_above,
+    takes_applications,
+    why_closed,
+)
+from licorne_core.model.queues.tree import QueueTree, check_extent
+from licorne_core.values.errors import ConfigError, Problem, Refusal, Rejected, shown
+from licorne_core.values.ids import QueuePath, UserGroup
+from licorne_core.values.names import INVALID_QUEUE_NAME, ROOT, found, is_queue_name, is_user_name
+from licorne_core.values.rule_kinds import PROVIDED, RECOVERY, RULES, Part, tag_value, unknown_rule
+
+Source = Callable[[NewApplication], Part | None]
+"""Makes a rule's own part of the path; None where the application gives nothing for it."""
+
+
+class Miss(NamedTuple):
+    """Reason of a rule without a queue for an application: `why` is about the queue at `path`.
+
+    `level` is 0 for the rule itself, 1 for its parent rule, and so on.
+    """
+
+    why: str
+    path: str = ""
+    level: int = 0
+
+
+FILTERED = Miss("its filter does not let the user in")
+
+
+class Rule:
+    """A placement rule with its filter and its parent rule."""
+
+    __slots__ = ("_create", "_filter", "_nothing_given", "_parent", "_source")
+
+    def __init__(
+        self,
+        source: Source,
+        nothing_given: str,
+        *,
+        create: bool,
+        only_for: FilterConfig | None,
+        parent: "Rule | None",
+    ) -> None:
+        """Create a rule for users that `only_for` admits; None admits all.
+
+        `nothing_given` is the reason if the application lacks the rule's own part. With `create`
+        the queue need not exist. The path of `parent` comes before an unqualified part; without a
+        parent, root does.
+        """
+        self._nothing_given = Miss(nothing_given)
+        self._source = source
+        self._create = create
+        self._filter = only_for
+        self._parent = parent
+
+    def place(self, app: NewApplication, tree: QueueTree) -> QueuePath | Miss:
+        """Return the rule's path for the application; a `Miss` if it does not match.
+
+        Access of the user, and the state of the queue, are not checked. Raises Rejected, which ends
+        the chain, for an illegal name, a path that is too long, and a parent rule that leads to a
+        leaf.
+        """
+        if self._filter is not None and not admits(self._filter, app.user):
+            return FILTERED
+        part = self._source(app)
+        if part is None:
+            return self._nothing_given
+        path = part.names
+        if not part.qualified:
+            above = self._path_above(app, tree)
+            if isinstance(above, Miss):
+                return Miss(above.why, above.path, above.level + 1)
+            path = f"{above}.{path}"
+        check_extent(path)
+        if not all(map(is_queue_name, part.names.split("."))):
+            raise Rejected(_illegal(part.names), Refusal.NO_QUEUE)
+        path = path.lower()
+        if not self._create and tree.get(path) is None:
+            return Miss("does not exist and create is false", path)
+        return QueuePath(path)
+
+    def _path_above(self, app: NewApplication, tree: QueueTree) -> str | Miss:
+        """The path of the parent rule, or root without one; a `Miss` if that does not match."""
+        if self._parent is None:
+            return ROOT
+        path = self._parent.place(app, tree)
+        if isinstance(path, Miss):
+            return path
+        queue = tree.get(path)
+        if queue is not None and queue.is_leaf:
+            raise Rejected(f"parent rule returned a leaf queue: {path}", Refusal.NO_QUEUE)
+        return path
+
+
+def build_rule(config: PlacementRuleConfig) -> Rule:
+    """The rule with its parents; raises ConfigError for one that is not known.
+
+    Reading the configuration has seen to it that a value which the rule needs is there and legal.
+    """
+    kind, value, place = RULES.get(config.name), config.value, config.place
+    if kind is None:
+        message = unknown_rule(config.name)
+        problem = Problem(message=message, path=place.path, line=place.line, column=place.column)
+        raise ConfigError([problem])
+    part = kind.part
+    return Rule(
+        lambda app: part(app, value),
+        kind.nothing_given(value),
+        create=config.create,
+        only_for=config.filter,
+        parent=None if config.parent is None else build_rule(config.parent),
+    )
+
+
+def _illegal(names: str) -> str:
+    """Describe the error of a path of which at least one part cannot name a queue."""
+    wrong = next(name for name in names.split(".") if not is_queue_name(name))
+    where = "" if wrong == names else f" in '{shown(names)}'"
+    return f"{INVALID_QUEUE_NAME}, {found(wrong)}{where}"
+
+
+def admits(only_for: FilterConfig, who: UserGroup) -> bool:
+    """True if a rule with this filter is for this user. Listed users pass; with deny, others do.
+
+    Empty lists admit all users, or with deny none. Lists of nothing but illegal names are not
+    empty: they match no user, so they admit none, or with deny all (spec § 14, row 3.9).
+    """
+    if not (only_for.users or only_for.groups):
+        return only_for.allow
+    listed = only_for.users.contain(who.user) or any(map(only_for.groups.contain, who.groups))
+    return listed is only_for.allow
+
+
+FORCE_TAG = "application.create.force"
+_TRUE = frozenset({"1", "t", "true"})
+
+NOBODY = UserGroup("nobody", ("nogroup",))
+"""The user of a forced application that names none."""
+
+
+def is_forced(app: NewApplication) -> bool:
+    """True if the RM runs the application already, so that it must be taken (spec § 3, table)."""
+    return tag_value(app.tags, FORCE_TAG).lower() in _TRUE
+
+
+def checked_user(app: NewApplication, *, forced: bool) -> UserGroup:
+    """The application's user with at least one group: without any, the group of the same name.
+
+    Raises Rejected for an illegal user name, and for none. Only a forced application may come
+    without a user (spec § 14, row 11.2).
+    """
+    who = app.user
+    if not who.user:
+        if forced:
+            return NOBODY
+        raise Rejected("empty user cannot resolve", Refusal.INVALID_USER)
+    if not is_user_name(who.user):
+        raise Rejected(
+            f"invalid username, it contains invalid characters, found '{shown(who.user)}'",
+            Refusal.INVALID_USER,
+        )
+    return who if who.groups else UserGroup(who.user, (who.user,))
+
+
+MAX_REASONS = 480
+"""Characters about rules; further rules are only counted."""
+MAX_PATH = 160
+"""Characters of a queue's path; of a longer one the beginning is left out."""
+
+
+def closed_for(path: QueuePath, user: UserGroup, tree: QueueTree) -> str | None:
+    """Reason to try a further rule after this path; None if the user may submit there.
+
+    A queue that exists must take applications as well (spec § 3.3). For one that does not exist,
+    the access to its nearest ancestor counts. That ancestor may be a leaf: this
+    shows when the queue is created, and then rejects the application (spec § 3, pitfalls).
+    """
+    if path == RECOVERY_PATH or path.startswith(f"{RECOVERY_PATH}."):
+        return "takes only applications that are forced"
+    queue = tree.nearest(path)
+    exists = queue.path == path
+    if not may_submit(queue, user):
+        closed = f"is closed to user {shown(user.user)}"
+        return closed if exists else f"does not exist, and {_path(queue.path)} {closed}"
+    return why_closed(queue) if exists and not takes_applications(queue) else None
+
+
+def reasons_of(
+    rules: Sequence[PlacementRuleConfig],
+    results: Sequence[QueuePath | Miss],
+    user: UserGroup,
+    tree: QueueTree,
+) -> str:
+    """Result of each rule, and the reason against it; `results` are those of `rules`, in order."""
+    told: list[str] = []
+    length = 0
+    for number, (rule, result) in enumerate(zip(rules, results, strict=False), start=1):
+        reason = f"rule {number} ({_name(rule)}): {_reason(rule, result, user, tree)}"
+        length += len(reason)
+        if told and length > MAX_REASONS:
+            rest = len(results) - len(told)
+            told.append(f"and {rest} more rule{'s'[: rest > 1]}")
+            break
+        told.append(reason)
+    return "; ".join(told)
+
+
+def _reason(
+    rule: PlacementRuleConfig, result: QueuePath | Miss, user: UserGroup, tree: QueueTree
+) -> str:
+    if not isinstance(result, Miss):
+        return f"{_path(result)} {closed_for(result, user, tree)}"
+    why = f"{_path(result.path)} {result.why}" if result.path else result.why
+    above: PlacementRuleConfig | None = rule
+    for _ in range(result.level):
+        above = above.parent if above is not None else None
+    return f"its parent rule ({_name(above)}): {why}" if above is not rule and above else why
+
+
+def _name(rule: PlacementRuleConfig) -> str:
+    return f"{rule.name} {shown(rule.value)}" if rule.value else rule.name
+
+
+def _path(path: str) -> str:
+    return path if len(path) <= MAX_PATH else f"…{path[-MAX_PATH:]}"
+
 
 DEFAULT_PATH = QueuePath("root.default")
 """The queue for applications that no rule places, if it exists (spec § 3.4)."""

@@ -1,21 +1,115 @@
-"""One queue: its identity, its settings, its counters and its place in the order (spec § 4)."""
+"""One queue: its identity, its settings, its counters and its place in the order (spec § 4).
 
-from collections.abc import Mapping
+Also here:
+
+* The states of a queue (spec § 4.2).
+* The limits of one queue by the names that they are for (spec § 10.2).
+* State-aware admission: a leaf starts one new application at a time (spec § 5.2, S0).
+* Access to queues: submitters, and queues that take applications (spec §§ 2.3, 3.3, 3.14, 4.2).
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import Any
 
 from licorne_core.config.properties import QueueSettings
-from licorne_core.config.schema import TemplateConfig
+from licorne_core.config.schema import LimitConfig, TemplateConfig
 from licorne_core.model.apps.application import Application
-from licorne_core.model.queues.limit_table import NO_LIMITS
-from licorne_core.model.queues.state_aware import StateAwareAdmission
-from licorne_core.model.queues.states import QueueState
+from licorne_core.model.apps.states import AppState
 from licorne_core.model.quotas import Quota
-from licorne_core.values.acl import Acl
 from licorne_core.values.counters import QueueCounters
-from licorne_core.values.ids import AppId, QueuePath
+from licorne_core.values.ids import AppId, QueuePath, UserGroup
+from licorne_core.values.names import RECOVERY_NAME, WILDCARD, Acl
 from licorne_core.values.priorities import NO_PRIORITY, PriorityCounts, clamp_priority
 from licorne_core.values.ranking import Ranking
 from licorne_core.values.resources import Resources
+
+STARTING_TIME = 300.0
+"""Seconds from its first allocation for which an application is starting at the most."""
+
+
+class StateAwareAdmission:
+    """The application of a leaf that is starting, and the one that starts next.
+
+    An application is *starting* from its first allocation to its second, and for `STARTING_TIME` at
+    most. While one is starting, with or without asks, no accepted application is looked at. While
+    none is, the oldest accepted one is looked at, and no other accepted one.
+    """
+
+    __slots__ = ("_accepted", "starting")
+
+    def __init__(self) -> None:
+        """Start without applications."""
+        self.starting: Application | None = None
+        # Made on first use, as most leaves admit all.
+        self._accepted: Ranking[Application] | None = None
+
+    def note(self, app: Application, *, present: bool) -> None:
+        """Follow a change of the application's state; `present` is False for one that left."""
+        if present and app.state is AppState.ACCEPTED:
+            if self._accepted is None:
+                self._accepted = Ranking()
+            self._accepted.put(app, (app.submission_time, app.app_id))
+        elif self._accepted is not None:
+            self._accepted.discard(app)
+
+    def forget_accepted(self) -> None:
+        """Forget the accepted application; the starting one goes on."""
+        self._accepted = None
+
+    def next_accepted(self) -> Application | None:
+        """The accepted application that may start now; None while another is starting."""
+        if self._accepted is None or self.starting is not None:
+            return None
+        return self._accepted.top()
+
+
+class LimitTable:
+    """Limits as configured, found by name without a walk over all of them."""
+
+    __slots__ = ("_groups", "_users", "listed")
+
+    def __init__(self, limits: Sequence[LimitConfig] = ()) -> None:
+        """Index the limits; a checked configuration has each name in one limit only."""
+        self.listed = tuple(limits)
+        """The limits as configured."""
+        self._users: dict[str, LimitConfig] = {}
+        self._groups: dict[str, LimitConfig] = {}
+        for limit in limits:
+            for user in limit.users:
+                self._users.setdefault(user, limit)
+            for group in limit.groups:
+                self._groups.setdefault(group, limit)
+
+    def __len__(self) -> int:
+        """Number of limits."""
+        return len(self.listed)
+
+    def of_user(self, user: str) -> LimitConfig | None:
+        """The limit that names the user, else the wildcard's."""
+        return self._users.get(user) or self._users.get(WILDCARD)
+
+    def of_kind(self, kind: str) -> Mapping[str, LimitConfig]:
+        """The limits by user (`kind` is ``user``) or by group (``group``), the wildcards too."""
+        return self._users if kind == "user" else self._groups
+
+    @property
+    def groups(self) -> Mapping[str, LimitConfig]:
+        """The limits by group, in the order of configuration; the wildcard is a name like any."""
+        return self._groups
+
+
+NO_LIMITS = LimitTable()
+"""The table of a queue without limits, which all of them share."""
+
+
+class QueueState(Enum):
+    """State names as operators read them."""
+
+    ACTIVE = "Active"
+    DRAINING = "Draining"
+    STOPPED = "Stopped"
+
 
 _DEFAULTS = QueueSettings()
 _NOBODY = Acl.nobody()
@@ -151,3 +245,52 @@ class Queue(Quota):
         if self.settings.priority_fence:
             return self.settings.priority_offset
         return clamp_priority(inside + self.settings.priority_offset)
+
+
+RECOVERY_PATH = QueuePath(f"root.{RECOVERY_NAME}")
+"""The queue of forced applications that no rule places (spec § 3.14)."""
+
+
+def may_submit(queue: Queue, user: UserGroup) -> bool:
+    """True if an access list of the queue, or of one above it, lets the user in (spec § 2.3).
+
+    Administrators may submit as well. No user may submit to the recovery queue or below it; only
+    forced applications get there.
+    """
+    if any(above.path == RECOVERY_PATH for above in queue.lineage):
+        return False
+    return any(
+        above.submit_acl.allows(user) or above.admin_acl.allows(user) for above in queue.lineage
+    )
+
+
+def takes_applications(queue: Queue) -> bool:
+    """True if it is an active leaf, and none above it is draining, stopped or to become a leaf.
+
+    The same holds for dynamic leaves. Otherwise new applications could keep such a parent from ever
+    losing its last child.
+    """
+    return queue.is_leaf and all(
+        above.state is QueueState.ACTIVE and not above.becomes_leaf for above in queue.lineage
+    )
+
+
+def why_closed(queue: Queue) -> str:
+    """Reason that a queue does not take applications, said of the queue."""
+    if not queue.is_leaf:
+        return "is no leaf"
+    above = next(
+        queue
+        for queue in queue.lineage
+        if queue.state is not QueueState.ACTIVE or queue.becomes_leaf
+    )
+    state = "is to become a leaf" if above.becomes_leaf else f"is {above.state.value.lower()}"
+    return state if above is queue else f"is below {above.path}, which {state}"
+
+
+def stopped_above(queue: Queue) -> Queue | None:
+    """The queue that an operator has stopped: this one, or else the nearest above it (§ 4.2)."""
+    for above in queue.lineage:
+        if above.state is QueueState.STOPPED:
+            return above
+    return None

@@ -9,8 +9,7 @@ from typing import Any
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import TaskGroup
-from licorne_core.model.queues.queue import Queue
-from licorne_core.model.queues.states import QueueState
+from licorne_core.model.queues.queue import Queue, QueueState
 from licorne_core.model.quotas import Quota, may_run_one_more
 from licorne_core.scheduling.node_search.fitting import FittingIndex
 from licorne_core.scheduling.waiting.waiting_line import Amounts, LineOwner, WaitingLine, lower

@@ -1,8 +1,7 @@
 """Checks of placeholders and their replacements (rule G1 of `invariants.py`)."""
 
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.gang import TaskGroup
-from licorne_core.model.apps.gang_rules import PAIRS
+from licorne_core.model.apps.gang import PAIRS, TaskGroup
 from licorne_core.model.apps.requests import BOOKED, TO_REPLACE, Request, RequestState
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.errors import InvariantBroken

@@ -20,7 +20,7 @@ L2  The subject of a deadline exists: applications, reservations, applications t
 Q1  A removed queue is unused: no user or group counts there, nothing is ranked for it.
 L3  The agenda has each partition under its deadline, and those that are runnable wait for a turn.
 G1  Each placeholder that came is open, or was replaced or timed out, once. Partners name each
-    other, and their states are a row of `gang_rules.PAIRS`. A placeholder that keeps room has an end.
+    other, and their states are a row of `gang.PAIRS`. A placeholder that keeps room has an end.
 P2  Preempting amounts of a queue, a user and a group are the sum of the victims there.
     A beneficiary waits for victims that are being stopped.
 P4  Promised amounts are the sum of the promises to pending asks with stopped victims.

@@ -6,7 +6,7 @@ from typing import Any
 from licorne_core.messages.commands import Hold
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
-from licorne_core.model.queues.access import stopped_above
+from licorne_core.model.queues.queue import stopped_above
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.waiting import Parked, way_up

@@ -25,7 +25,7 @@ from licorne_cli.output.text import (
     print_sentence,
     say,
 )
-from licorne_cli.screen.lines import MEASURE, Lines
+from licorne_cli.screen.picture import MEASURE, Lines
 from licorne_cli.screen.snapshot import Opened, Snapshot
 from licorne_cli.screen.source import Source
 from licorne_cli.screen.terminal import console_on

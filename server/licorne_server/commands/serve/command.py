@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from licorne_core.config.schema import Configuration
-from licorne_core.messages.options import AskBackoff
+from licorne_core.messages.commands import AskBackoff
 from licorne_server.commands.serve.http import add_http_arguments, http_settings
 from licorne_server.commands.serve.peers import add_peer_arguments, peer_bounds
 from licorne_server.commands.serve.rms import add_rm_arguments, rm_bounds

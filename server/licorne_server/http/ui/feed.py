@@ -19,8 +19,7 @@ import structlog
 from licorne_server.fair import PeerQuota
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import CHUNK
-from licorne_server.http.ui.board import Board
-from licorne_server.http.ui.looking import Looker
+from licorne_server.http.ui.looking import Board, Looker
 from licorne_server.http.ui.renderings import PEER, Audience, Renderings
 from licorne_server.http.units import milliseconds
 from licorne_server.process.build_info import build_info

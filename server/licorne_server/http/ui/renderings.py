@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from licorne_server.fair import TimeSlices
 from licorne_server.http.stream import sliced
 from licorne_server.http.together import Together
-from licorne_server.http.ui.board import Board, Visible
+from licorne_server.http.ui.looking import Board, Visible
 
 KEPT = 8
 """Cached renderings for viewers that come a little later."""

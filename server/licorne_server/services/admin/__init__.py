@@ -21,13 +21,10 @@ from licorne_server.rms.log_levels import RmLogLevels
 from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access
 from licorne_server.services.admin.audit import Audit
-from licorne_server.services.admin.configuration import ConfigurationMethods
-from licorne_server.services.admin.dumps import DumpMethods
-from licorne_server.services.admin.logs import LogMethods
+from licorne_server.services.admin.configuration import ConfigurationMethods, RevisionMethods
 from licorne_server.services.admin.names import Names
 from licorne_server.services.admin.plans import PlanMethods
-from licorne_server.services.admin.revisions import RevisionMethods
-from licorne_server.services.admin.rms import RmMethods
+from licorne_server.services.admin.rms import DumpMethods, LogMethods, RmMethods
 from licorne_server.services.admin.verbs import VerbMethods
 from licorne_server.services.statuses import Method
 

@@ -1,4 +1,9 @@
-"""Queue configurations (spec § 13): read, validate, update."""
+"""Queue configurations (spec § 13): read, validate, update.
+
+Also here:
+
+* The history of RMs' configurations: list, roll back, and read the default's file again.
+"""
 
 from functools import partial
 from typing import Any
@@ -10,7 +15,14 @@ from licorne_core.config import load
 from licorne_core.config.schema import Configuration
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.ids import RmId
-from licorne_server.configurations import Change, Changes, Source
+from licorne_server.configurations import (
+    Change,
+    Changes,
+    DefaultFileError,
+    Revision,
+    Revisions,
+    Source,
+)
 from licorne_server.configurations.thread import VALIDATION, ConfigThread, Origin
 from licorne_server.security.access import Access
 from licorne_server.services.admin.audit import Audit
@@ -26,7 +38,7 @@ from licorne_server.wire.caps import (
     size_problem,
     text_problem,
 )
-from licorne_server.wire.errors import invalid_argument
+from licorne_server.wire.errors import config_refused, invalid_argument, not_found
 
 
 class ConfigurationMethods:
@@ -163,3 +175,144 @@ def _check_size(config: str) -> None:
     problem = size_problem("config", bytes_of((config,)), MAX_CONFIG_BYTES)
     if problem:
         raise invalid_argument(problem, "config")
+
+
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
+"""Bytes of the texts in one answer."""
+
+
+class RevisionMethods:
+    """`ListConfigurations`, `RollBackConfiguration` and `ReloadConfiguration`."""
+
+    def __init__(
+        self,
+        access: Access,
+        names: Names,
+        audit: Audit,
+        thread: ConfigThread,
+        changes: Changes,
+    ) -> None:
+        """Over the revisions of RMs; `thread` parses configurations."""
+        self._access = access
+        self._names = names
+        self._audit = audit
+        self._thread = thread
+        self._changes = changes
+
+    def methods(self) -> dict[str, Method]:
+        """The methods by name."""
+        roll_back = self._audit.of(
+            "roll back configuration",
+            self._roll_back,
+            "revision",
+            "base_revision",
+            "comment",
+            by_rm=True,
+        )
+        reload = self._audit.of("reload configuration", self._reload)
+        return {
+            "ListConfigurations": unary_handler(pb.ListConfigurationsRequest, self._list),
+            "RollBackConfiguration": unary_handler(pb.RollBackConfigurationRequest, roll_back),
+            "ReloadConfiguration": unary_handler(pb.ReloadConfigurationRequest, reload),
+        }
+
+    async def _list(self, request: pb.ListConfigurationsRequest, context: Any) -> Message:
+        self._names.known_rm(request.rm_id, context)
+        revisions = self._changes.configurations.get(request.rm_id)
+        wanted = reversed(revisions.kept)
+        if request.revision:
+            wanted = iter([_found(revisions, request.revision)])
+        answer = pb.ListConfigurationsResponse()
+        left = MAX_ANSWER_BYTES if request.with_config else -1
+        for revision in wanted:
+            size = revision.size + len(revision.extra)
+            left = left - size if left >= 0 else left
+            answer.revisions.append(_shown(revision, with_config=left >= 0))
+        return answer
+
+    async def _roll_back(self, request: pb.RollBackConfigurationRequest, context: Any) -> Message:
+        problem = comment_problem(request.comment)
+        if problem:
+            raise invalid_argument(problem, "comment")
+        self._names.known_rm(request.rm_id, context)
+        caller = self._access.caller(context)
+        applier = self._changes.applier
+        async with self._changes.configuring(request.rm_id):
+            self._names.known_rm(request.rm_id, context)
+            applier.check_base(request.rm_id, request.base_revision)
+            revisions = self._changes.configurations.get(request.rm_id)
+            number = request.revision or _before(revisions)
+            wanted = _found(revisions, number)
+            origin = Origin(caller.peer, f"RM {request.rm_id}")
+            change = Change(
+                rm_id=RmId(request.rm_id),
+                config=await self._thread.parse(origin, wanted.text),
+                source=Source.ROLLBACK,
+                by=caller.peer,
+                comment=request.comment or f"rollback to revision {number}",
+                extra_config=wanted.extra_config,
+            )
+            applied = await applier.apply(change)
+        return pb.RollBackConfigurationResponse(
+            changed=applied.changed,
+            checksum=applied.revision.checksum,
+            revision=applied.revision.number,
+            persistent=applied.persistent,
+            registered=applied.registered,
+        )
+
+    async def _reload(self, _: pb.ReloadConfigurationRequest, __: Any) -> Message:
+        try:
+            reloaded = await self._changes.reloader.reload()
+        except DefaultFileError as error:
+            raise config_refused(str(error), error.problems) from None
+        return pb.ReloadConfigurationResponse(
+            changed=reloaded.changed,
+            checksum=reloaded.checksum,
+            rms=[
+                pb.ReloadedRm(
+                    rm_id=rm.rm_id, changed=rm.changed, revision=rm.revision, refusal=rm.refusal
+                )
+                for rm in reloaded.rms
+            ],
+        )
+
+
+def _before(revisions: Revisions) -> int:
+    """The number of the revision before the one in force.
+
+    Raises:
+        CallError: NOT_FOUND, that is the first.
+    """
+    number = revisions.current.number - 1
+    if not number:
+        raise not_found(f"RM {revisions.rm_id} has had no other configuration than the first")
+    return number
+
+
+def _found(revisions: Revisions, number: int) -> Revision:
+    """The revision of that number.
+
+    Raises:
+        CallError: NOT_FOUND, it is not kept.
+    """
+    found = revisions.find(number)
+    if found is None:
+        first, last = revisions.kept[0].number, revisions.current.number
+        kept = f"{first} to {last} are" if first < last else f"{last} is"
+        raise not_found(f"revision {number} of RM {revisions.rm_id} is not kept: {kept}")
+    return found
+
+
+def _shown(revision: Revision, *, with_config: bool) -> pb.ConfigurationRevision:
+    return pb.ConfigurationRevision(
+        revision=revision.number,
+        checksum=revision.checksum,
+        source=revision.source.value,
+        time=revision.time,
+        by=revision.by,
+        comment=revision.comment,
+        config=revision.text if with_config else "",
+        extra_config=revision.extra_config if with_config else {},
+        instead_of=revision.instead_of,
+    )

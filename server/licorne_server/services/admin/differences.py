@@ -13,8 +13,7 @@ from licorne_core.config.schema import (
     QueueConfig,
 )
 from licorne_core.values.resources import Resources
-from licorne_core.whatif.queues import ADDED, CHANGED, REMOVED
-from licorne_core.whatif.words import amounts
+from licorne_core.whatif.queues import ADDED, CHANGED, REMOVED, amounts
 
 Values = dict[str, str]
 

@@ -10,10 +10,18 @@ import structlog
 from structlog.tracebacks import ExceptionDictTransformer
 from structlog.typing import EventDict
 
-from licorne_server.process.peers import host_of, peer_of
-from licorne_server.telemetry.logs.drops import Dropped, Drops, Reason
-from licorne_server.telemetry.logs.limits import FOREIGN, OF_ALL, OF_ONE, OWN, Limits
-from licorne_server.telemetry.logs.names import AUDIT
+from licorne_server.process.peer_bounds import host_of, peer_of
+from licorne_server.telemetry.logs.levels import AUDIT
+from licorne_server.telemetry.logs.limits import (
+    FOREIGN,
+    OF_ALL,
+    OF_ONE,
+    OWN,
+    Dropped,
+    Drops,
+    Limits,
+    Reason,
+)
 
 MAX_LINE = 16_384
 """The longest line, in characters. All of them are ASCII."""

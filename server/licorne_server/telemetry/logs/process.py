@@ -1,19 +1,154 @@
-"""The logs of a whole process: all output for stderr goes through one writer."""
+"""The logs of a whole process: all output for stderr goes through one writer.
+
+Also here:
+
+* Configuration of structlog: from log calls to lines.
+* Formatting of log lines for a terminal; programs get JSON.
+"""
 
 import faulthandler
+import json
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
 
-from licorne_server.telemetry.logs.console import Console
-from licorne_server.telemetry.logs.drops import Drops, Reason
-from licorne_server.telemetry.logs.lines import Lines
-from licorne_server.telemetry.logs.redirect import STDERR, Redirect
-from licorne_server.telemetry.logs.setting import set_up
-from licorne_server.telemetry.logs.strays import Strays
+import structlog
+from structlog.typing import EventDict
+
+from licorne_server.telemetry.logs.levels import AUDIT, Logger, levels, number_of
+from licorne_server.telemetry.logs.limits import Drops, Reason
+from licorne_server.telemetry.logs.lines import Lines, fitted
+from licorne_server.telemetry.logs.redirect import STDERR, Redirect, Strays
 from licorne_server.telemetry.logs.writer import Writer
+
+HEAD = ("timestamp", "level", "event")
+TRACE = "exception"
+EVENT_WIDTH = 28
+LEVEL_WIDTH = 8
+# From the time of day on: a terminal's reader knows the date.
+_CLOCK = slice(11, 23)
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/[]@%+#")
+
+_COLOURS = {
+    "debug": "\x1b[2m",
+    "info": "\x1b[32m",
+    "warning": "\x1b[33m",
+    "error": "\x1b[31m",
+    "critical": "\x1b[1;31m",
+}
+_DIM, _BOLD, _END = "\x1b[2m", "\x1b[1m", "\x1b[0m"
+
+
+class Console:
+    """Renders an entry: time of day, level, event, and what belongs to it as ``name=value``.
+
+    A traceback follows in lines of its own. No control character of a value reaches the terminal.
+    """
+
+    def __init__(self, *, colours: bool) -> None:
+        """`colours`: the terminal has colours, and the user wants them."""
+        self._colours = colours
+
+    def __call__(self, entry: EventDict) -> str:
+        """The text, whose lines are in ASCII."""
+        shown = fitted(entry)
+        level = str(shown.get("level", ""))
+        clock = str(shown.get("timestamp", ""))[_CLOCK]
+        event = _escaped(str(shown.get("event", "")))
+        about = [
+            f"{self._in(_DIM, f'{name}=')}{_value(value)}"
+            for name, value in shown.items()
+            if name not in (*HEAD, TRACE)
+        ]
+        first = " ".join(
+            [
+                self._in(_DIM, clock),
+                self._in(_COLOURS.get(level, ""), level.ljust(LEVEL_WIDTH)),
+                self._in(_BOLD, event.ljust(EVENT_WIDTH) if about else event),
+                *about,
+            ]
+        )
+        return "\n".join([first, *_traceback(shown.get(TRACE))])
+
+    def _in(self, colour: str, text: str) -> str:
+        return f"{colour}{text}{_END}" if self._colours and colour else text
+
+
+def _value(value: Any) -> str:
+    """A word as it is, and anything else as JSON, which escapes what a terminal would obey."""
+    if isinstance(value, str) and value and _PLAIN.issuperset(value):
+        return value
+    return json.dumps(value)
+
+
+def _escaped(text: str) -> str:
+    return json.dumps(text)[1:-1]
+
+
+def _traceback(trace: Any) -> Iterable[str]:
+    """The lines of an exception, the innermost call last, as Python prints them."""
+    if not isinstance(trace, list):
+        return
+    for error in trace:
+        if not isinstance(error, Mapping):
+            continue
+        for frame in error.get("frames") or ():
+            if isinstance(frame, Mapping):
+                place = f"{frame.get('filename')}:{frame.get('lineno')}"
+                yield f"    {_escaped(place)} in {_escaped(str(frame.get('name')))}"
+        yield f"  {_escaped(str(error.get('exc_type')))}: {_escaped(str(error.get('exc_value')))}"
+
+
+_ANY = "core"
+"""Logger of lines without a name."""
+
+
+def set_up(
+    level: str,
+    lines: Lines | None = None,
+    write: Callable[[str], None] | None = None,
+    write_audit: Callable[[str], None] | None = None,
+) -> None:
+    """Send the server's own lines, from the level on, to `write`, which is stderr if not given.
+
+    `write_audit` is for the lines about what operators ask for, if they go another way.
+    """
+    usual = write or _to_stderr
+    audit = write_audit or usual
+
+    def logger(name: str = _ANY) -> Logger:
+        return levels().logger(name, audit if name == AUDIT else usual)
+
+    levels().begin(level)
+    structlog.configure(
+        processors=[
+            _wanted,
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            lines or Lines(Drops()),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
+        logger_factory=logger,
+        cache_logger_on_first_use=True,
+    )
+
+
+def _wanted(logger: Logger, method: str, entry: EventDict) -> EventDict:
+    """Drop lines below the level of their logger, and name the logger."""
+    if number_of(method) < logger.threshold:
+        raise structlog.DropEvent
+    entry["logger"] = logger.name
+    return entry
+
+
+def _to_stderr(line: str) -> None:
+    if sys.stderr is not None:
+        with suppress(OSError, ValueError):  # it has no reader, or it is closed
+            print(line, file=sys.stderr)
+
 
 FORMATS = ("auto", "console", "json")
 """Formats of lines: `auto` is `console` where stderr is a terminal, and `json` elsewhere."""

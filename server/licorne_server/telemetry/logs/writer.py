@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from time import monotonic
 
-from licorne_server.telemetry.logs.drops import Dropped, Drops, Reason
+from licorne_server.telemetry.logs.limits import Dropped, Drops, Reason
 
 MAX_LINES = 10_000
 MAX_BYTES = 4 << 20

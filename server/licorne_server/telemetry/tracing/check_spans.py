@@ -5,9 +5,8 @@ from functools import partial
 
 from licorne_core.messages.effects import AskedCheck, PredicatesAsked
 from licorne_core.values.ids import RmId
-from licorne_server.telemetry.tracing.ends import Ends
 from licorne_server.telemetry.tracing.followed import FollowedAsk, FollowedAsks, OpenCheck
-from licorne_server.telemetry.tracing.spans import RM_ID, Spans, nanoseconds
+from licorne_server.telemetry.tracing.spans import RM_ID, Ends, Spans, nanoseconds
 
 SPAN = "predicate check"
 

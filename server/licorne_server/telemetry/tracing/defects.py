@@ -1,8 +1,44 @@
-"""Shields the server from defects of the traces: they end the traces and nothing else."""
+"""Shields the server from defects of the traces: they end the traces and nothing else.
 
+Also here:
+
+* Log line about malformed trace contexts.
+* Figures of traces for a scrape.
+"""
+
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+import structlog
+
+TOO_MANY_ASKS = "too_many_asks"
+"""The ask is not followed, as too many are already."""
+QUEUE_FULL = "queue_full"
+"""A span has ended, and too many wait to be sent."""
+EXPORT_FAILED = "export_failed"
+"""The collector has not taken it."""
+SHUTDOWN = "shutdown"
+"""The server has stopped before it was sent."""
+
+REASONS = (TOO_MANY_ASKS, QUEUE_FULL, EXPORT_FAILED, SHUTDOWN)
+"""Reasons for dropping a span."""
+
+
+@dataclass(slots=True)
+class TraceCounts:
+    """Counted from the start of the server. Each number is changed by one thread only."""
+
+    exported: int = 0
+    """Spans that the collector has taken."""
+    dropped: Counter[str] = field(default_factory=Counter)
+    """Dropped spans, by reason."""
+    malformed: int = 0
+    """Trace contexts that were sent and could not be read."""
+    followed: int = 0
+    """Asks with open spans."""
 
 
 class Defects:
@@ -46,3 +82,28 @@ def harmless(work: Callable[Concatenate[G, P], R]) -> Callable[Concatenate[G, P]
         return None
 
     return guarded
+
+
+log = structlog.get_logger("core.tracing.malformed")
+
+TELL_SECONDS = 60.0
+"""Least seconds between two lines."""
+
+
+class MalformedLog:
+    """Logs the number of malformed trace contexts."""
+
+    def __init__(self, counts: TraceCounts, now: Callable[[], float]) -> None:
+        """None is logged yet; `now` is in unix seconds."""
+        self._counts = counts
+        self._now = now
+        self._from = 0.0
+        self._told = 0
+
+    def tell(self) -> None:
+        """Log new ones, at intervals."""
+        malformed = self._counts.malformed
+        if malformed > self._told and self._now() >= self._from:
+            self._from = self._now() + TELL_SECONDS
+            log.warning("trace contexts that cannot be read", number=malformed - self._told)
+            self._told = malformed

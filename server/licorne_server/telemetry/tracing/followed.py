@@ -8,7 +8,7 @@ from licorne_core.messages.commands import ReleaseRequest
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
 from licorne_core.views import Standing
-from licorne_server.telemetry.tracing.counts import TOO_MANY_ASKS, TraceCounts
+from licorne_server.telemetry.tracing.defects import TOO_MANY_ASKS, TraceCounts
 
 MAX_FOLLOWED = 10_000
 """Asks of a server with open spans, at most."""

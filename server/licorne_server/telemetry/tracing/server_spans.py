@@ -2,20 +2,69 @@
 
 Turns are sampled, and those that have placed a traced ask are traced too. Replays are always
 traced, unless a caller's context is not sampled.
+
+The trace context of the gRPC call that is under way.
+
+It is a context variable: each call has a task of its own, and tasks that it starts have the same.
+
+The spans of new configurations and of reloads, around the blocks in which they happen.
+
+They are always traced, unless a caller's context is not sampled. A failure in here ends the traces,
+and does not affect the blocks.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 
 from opentelemetry.trace import Span, SpanContext, Status, StatusCode
 
 from licorne_core.messages.effects import (
     AllocationsMade,
     AllocationsReleased,
+    ConfigurationRefused,
+    ConfigurationUpdated,
     Effect,
 )
 from licorne_core.values.ids import PartitionName, RmId, rm_of
-from licorne_server.telemetry.tracing.calls import current_context
-from licorne_server.telemetry.tracing.spans import RM_ID, Spans, nanoseconds
+from licorne_server.telemetry.tracing.defects import Defects, harmless
+from licorne_server.telemetry.tracing.spans import RM_ID, Spans, context_of, nanoseconds
+from licorne_server.wire.trace_context import TRACEPARENT, TRACESTATE, TraceContext, read_context
+
+Metadata = Iterable[tuple[str, str | bytes]]
+
+_current: ContextVar[TraceContext | None] = ContextVar("trace_context", default=None)
+
+
+def current_context() -> TraceContext | None:
+    """The context that the caller has sent, or that of the span around; None for none."""
+    return _current.get()
+
+
+def note_call(metadata: Metadata) -> bool:
+    """Take the context out of a call's metadata; returns False if it is malformed."""
+    found: dict[str, list[str]] = {TRACEPARENT: [], TRACESTATE: []}
+    for name, value in metadata:
+        if name in found and isinstance(value, str):
+            found[name].append(value)
+    parents = found[TRACEPARENT]
+    context = None
+    if len(parents) == 1:
+        # Several are one list in parts (W3C Trace Context § 3.3.1.1).
+        context = read_context(parents[0], ",".join(found[TRACESTATE]))
+    _current.set(context)
+    return context is not None or not parents
+
+
+@contextmanager
+def inside(context: TraceContext) -> Iterator[None]:
+    """Make this span the parent of all work inside the block."""
+    token = _current.set(context)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
 
 MAX_LINKS = 128
 """Asks of one turn that its span links to."""
@@ -96,3 +145,92 @@ class ServerSpans:
         if replay is not None and replay.span is not None:
             replay.span.set_status(Status(StatusCode.ERROR, "the RM has gone or registered anew"))
             replay.span.end(nanoseconds(self._spans.now()))
+
+
+class ConfigurationSpans:
+    """Spans of RMs' configurations, and of reloads of the default's file."""
+
+    defects: Defects
+
+    def __init__(self, spans: Spans, defects: Defects) -> None:
+        """Start without open spans."""
+        self.defects = defects
+        self._spans = spans
+        # What has become of the configuration that an RM gets just now.
+        self._outcomes: dict[RmId, ConfigurationUpdated | ConfigurationRefused] = {}
+
+    @contextmanager
+    def configuring(self, rm_id: RmId) -> Iterator[None]:
+        """Make a span if an RM gets another configuration inside the block."""
+        begin = self._spans.now()
+        self._expect(rm_id)
+        try:
+            yield
+        finally:
+            self._configured(rm_id, begin)
+
+    @harmless
+    def told(self, effect: ConfigurationUpdated | ConfigurationRefused) -> None:
+        """A configuration is in force, or was refused."""
+        self._outcomes[effect.rm_id] = effect
+
+    @harmless
+    def forget(self, rm_id: RmId) -> None:
+        """The RM is gone, or starts anew."""
+        self._outcomes.pop(rm_id, None)
+
+    @harmless
+    def _expect(self, rm_id: RmId) -> None:
+        """Drop the outcome from before the block."""
+        self._outcomes.pop(rm_id, None)
+
+    @harmless
+    def _configured(self, rm_id: RmId, begin: float) -> None:
+        """The RM has got all that it was to get since then: there is a span if it got any."""
+        effect, parent = self._outcomes.pop(rm_id, None), current_context()
+        if effect is not None and (parent is None or parent.sampled):
+            self._write(effect, begin, parent)
+
+    def _write(
+        self,
+        effect: ConfigurationUpdated | ConfigurationRefused,
+        begin: float,
+        parent: TraceContext | None,
+    ) -> None:
+        span = self._spans.begin("configuration", begin, parent, {RM_ID: effect.rm_id})
+        if isinstance(effect, ConfigurationRefused):
+            span.set_attribute("licorne.outcome", "refused")
+            span.set_status(Status(StatusCode.ERROR, effect.reason))
+        else:
+            span.set_attribute("licorne.outcome", "changed" if effect.changed else "unchanged")
+        span.end(nanoseconds(self._spans.now()))
+
+    @contextmanager
+    def reloading(self) -> Iterator[None]:
+        """Make a span for the reload of the default configuration's file inside the block."""
+        span = self._begin_reload()
+        problem = ""
+        try:
+            with nullcontext() if span is None else inside(context_of(span)):
+                yield
+        except Exception as error:
+            problem = str(error) or type(error).__name__
+            raise
+        finally:
+            if span is not None:
+                self._end_reload(span, problem)
+
+    @harmless
+    def _begin_reload(self) -> Span | None:
+        """The span of a reload that begins now; None if its caller wants no trace."""
+        parent = current_context()
+        if parent is not None and not parent.sampled:
+            return None
+        return self._spans.begin("reload", self._spans.now(), parent, {})
+
+    @harmless
+    def _end_reload(self, span: Span, problem: str) -> None:
+        """The file was read and is in force, unless there was a problem."""
+        if problem:
+            span.set_status(Status(StatusCode.ERROR, problem))
+        span.end(nanoseconds(self._spans.now()))

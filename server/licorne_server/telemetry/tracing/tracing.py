@@ -1,6 +1,10 @@
 """Interface of traces for the rest of the server.
 
 A failure in here ends the traces and nothing else.
+
+Also here:
+
+* Start of traces, if the settings have a collector.
 """
 
 import asyncio
@@ -25,24 +29,25 @@ from licorne_core.messages.effects import (
     ReplayEnded,
 )
 from licorne_core.values.ids import PartitionName, RmId, rm_of
+from licorne_core.views import Views
 from licorne_server.fair import TimeSlices
+from licorne_server.process.build_info import BuildInfo
 from licorne_server.process.clock import Clock
-from licorne_server.telemetry.tracing.ask_begins import AskBegins
-from licorne_server.telemetry.tracing.ask_ends import AskEnds
-from licorne_server.telemetry.tracing.ask_looks import AskLooks
-from licorne_server.telemetry.tracing.calls import Metadata, current_context, note_call
+from licorne_server.telemetry.tracing.ask_spans import AskBegins, AskEnds
 from licorne_server.telemetry.tracing.check_spans import CheckSpans
-from licorne_server.telemetry.tracing.configuration_spans import ConfigurationSpans
-from licorne_server.telemetry.tracing.counts import TraceCounts
-from licorne_server.telemetry.tracing.defects import Defects, harmless
-from licorne_server.telemetry.tracing.ends import Ends
+from licorne_server.telemetry.tracing.defects import Defects, MalformedLog, TraceCounts, harmless
 from licorne_server.telemetry.tracing.exporting import Exporting
 from licorne_server.telemetry.tracing.followed import FollowedAsks, Stands
-from licorne_server.telemetry.tracing.looking import Looking
-from licorne_server.telemetry.tracing.malformed import MalformedLog
-from licorne_server.telemetry.tracing.server_spans import ServerSpans
+from licorne_server.telemetry.tracing.looking import AskLooks, Looking
+from licorne_server.telemetry.tracing.server_spans import (
+    ConfigurationSpans,
+    Metadata,
+    ServerSpans,
+    current_context,
+    note_call,
+)
 from licorne_server.telemetry.tracing.settings import TraceSettings
-from licorne_server.telemetry.tracing.spans import Spans
+from licorne_server.telemetry.tracing.spans import Ends, Spans
 
 log = structlog.get_logger("core.tracing.tracing")
 
@@ -221,3 +226,18 @@ def _resource(version: str) -> Resource:
     """Resource attributes of all spans; the standard variables of the environment go first."""
     said = OTELResourceDetector().detect().attributes
     return Resource.create({"service.name": "licorne", "service.version": version, **said})
+
+
+def tracing_of(
+    settings: TraceSettings | None,
+    build: BuildInfo,
+    clock: Clock,
+    time_slices: TimeSlices,
+    views: Views,
+) -> "Tracing | None":
+    """The tracing of a server; None without settings, and OpenTelemetry is not loaded then."""
+    if settings is None:
+        return None
+    from licorne_server.telemetry.tracing.tracing import Tracing
+
+    return Tracing(settings, build.version, clock, time_slices, views.standing)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.model.apps.gang_rules import PAIRS, Count, PairEvent
+from licorne_core.model.apps.gang import PAIRS, Count, PairEvent
 from licorne_core.model.apps.requests import TRANSITIONS, RequestEvent, RequestState
 
 S = RequestState

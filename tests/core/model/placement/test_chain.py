@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 from licorne_core.config.schema import PlacementRuleConfig, QueueConfig
 from licorne_core.messages.commands import NewApplication
 from licorne_core.model.placement.chain import Placer
-from licorne_core.model.queues.access import RECOVERY_PATH, may_submit, takes_applications
+from licorne_core.model.queues.queue import RECOVERY_PATH, may_submit, takes_applications
 from licorne_core.model.queues.tree import MAX_LEVELS, MAX_PATH_LENGTH, QueueTree
 from licorne_core.values.errors import ConfigError, Rejected
-from licorne_core.values.identity import UserGroup
-from licorne_core.values.ids import AppId
+from licorne_core.values.ids import AppId, UserGroup
 from licorne_core.values.names import is_queue_name
 from support.core.trees import (
     check_tree,

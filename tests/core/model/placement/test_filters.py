@@ -2,10 +2,9 @@
 
 import pytest
 
-from licorne_core.config.name_list import name_list
-from licorne_core.config.schema import FilterConfig
-from licorne_core.model.placement import rule as rules
-from licorne_core.values.identity import UserGroup
+from licorne_core.config.schema import FilterConfig, name_list
+from licorne_core.model.placement import chain as rules
+from licorne_core.values.ids import UserGroup
 from licorne_core.values.names import is_group_name, is_user_name
 from support.core.trees import partition_config
 

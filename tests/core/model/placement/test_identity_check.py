@@ -3,11 +3,10 @@
 import pytest
 
 from licorne_core.messages.commands import NewApplication
-from licorne_core.model.placement.identity_check import checked_user, is_forced
+from licorne_core.model.placement.chain import checked_user, is_forced
 from licorne_core.values.errors import Rejected
-from licorne_core.values.identity import UserGroup
-from licorne_core.values.ids import AppId
-from licorne_core.values.tags import tag_value
+from licorne_core.values.ids import AppId, UserGroup
+from licorne_core.values.rule_kinds import tag_value
 
 
 def by(user: str, *groups: str, **tags: str) -> NewApplication:

@@ -4,11 +4,9 @@ import pytest
 
 from licorne_core.config.schema import PlacementRuleConfig
 from licorne_core.messages.commands import NewApplication
-from licorne_core.model.placement.chain import Placer
-from licorne_core.model.placement.refusal import MAX_REASONS
+from licorne_core.model.placement.chain import MAX_REASONS, Placer
 from licorne_core.values.errors import Rejected
-from licorne_core.values.identity import UserGroup
-from licorne_core.values.ids import AppId
+from licorne_core.values.ids import AppId, UserGroup
 from support.core.trees import tree_of
 
 HEAD = "application rejected: no placement rule matched: "

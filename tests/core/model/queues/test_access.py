@@ -2,10 +2,9 @@
 
 import pytest
 
-from licorne_core.model.queues.access import RECOVERY_PATH, may_submit, takes_applications
+from licorne_core.model.queues.queue import RECOVERY_PATH, may_submit, takes_applications
 from licorne_core.model.queues.tree import QueueTree, stop
-from licorne_core.values.identity import UserGroup
-from licorne_core.values.ids import QueuePath
+from licorne_core.values.ids import QueuePath, UserGroup
 from support.core.trees import ANN, queue_at, reload_tree, root_config, tree_of
 
 BOB = UserGroup("bob", ("guests",))

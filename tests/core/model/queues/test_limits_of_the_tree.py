@@ -3,8 +3,7 @@
 import pytest
 
 from licorne_core.values.errors import Rejected
-from licorne_core.values.identity import UserGroup
-from licorne_core.values.ids import QueuePath
+from licorne_core.values.ids import QueuePath, UserGroup
 from licorne_core.values.rm_caps import Holdings, RmCaps
 from support.core.trees import tree_of
 

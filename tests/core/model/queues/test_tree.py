@@ -2,12 +2,10 @@
 
 import pytest
 
-from licorne_core.model.queues.access import RECOVERY_PATH
-from licorne_core.model.queues.states import QueueState
+from licorne_core.model.queues.queue import RECOVERY_PATH, QueueState
 from licorne_core.model.queues.tree import MAX_LEVELS, MAX_PATH_LENGTH, QueueTree, stop
 from licorne_core.values.errors import Rejected
-from licorne_core.values.identity import UserGroup
-from licorne_core.values.ids import QueuePath
+from licorne_core.values.ids import QueuePath, UserGroup
 from support.core.trees import (
     ANN,
     check_tree,

@@ -4,13 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from licorne_core.config.schema import QueueConfig, TemplateConfig
-from licorne_core.model.queues.queue import Queue
-from licorne_core.model.queues.states import QueueState
+from licorne_core.model.queues.queue import Queue, QueueState
 from licorne_core.model.queues.tree import QueueTree, check_reload
-from licorne_core.values.acl import Acl
 from licorne_core.values.errors import Rejected
-from licorne_core.values.identity import UserGroup
-from licorne_core.values.ids import QueuePath
+from licorne_core.values.ids import QueuePath, UserGroup
+from licorne_core.values.names import Acl
 from support.core.trees import check_tree, enter, outline, reload_tree, whole_tree
 
 NAMES = ("a", "b", "c")

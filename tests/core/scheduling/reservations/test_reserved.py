@@ -14,8 +14,7 @@ from licorne_core.model.trackers import Tracker
 from licorne_core.scheduling.order import queue_key
 from licorne_core.scheduling.reservations.reserved import Holder, ReservedAsks
 from licorne_core.scheduling.waiting.blockers import RunningLimit, RunningLimits
-from licorne_core.values.identity import UserGroup
-from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath, UserGroup
 from licorne_core.values.reservations import Reservation
 from support.core.builders import ask
 from support.core.trees import whole_tree

@@ -9,8 +9,7 @@ from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.trackers import Tracker
 from licorne_core.scheduling.waiting.back_off import backs_off
-from licorne_core.values.identity import UserGroup
-from licorne_core.values.ids import AppId, PartitionName, QueuePath
+from licorne_core.values.ids import AppId, PartitionName, QueuePath, UserGroup
 from support.core.builders import (
     app,
     apps,

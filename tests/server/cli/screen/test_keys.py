@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_cli.screen.keys import LONGEST_SEQUENCE, Keys
+from licorne_cli.screen.terminal import LONGEST_SEQUENCE, Keys
 
 SEQUENCES = {
     b"\x1b[A": "up",

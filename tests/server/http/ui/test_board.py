@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from licorne_server.http.ui import board as boards
-from licorne_server.http.ui.board import Board, Key
+from licorne_server.http.ui import looking as boards
+from licorne_server.http.ui.looking import Board, Key
 
 
 def look(board: Board, **values: int) -> None:

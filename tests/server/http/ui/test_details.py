@@ -2,7 +2,7 @@
 
 from licorne_core.messages.effects import Happened
 from licorne_core.values.ids import RmId
-from licorne_server.http.ui import finding
+from licorne_server.http.ui import page
 from support.core.builders import RM, app, apps, ask, asks, node, nodes
 from support.page.viewer import API, MINE
 from support.server.http_site import Site
@@ -98,9 +98,9 @@ async def test_things_are_found_by_a_part_of_their_names(town: Site) -> None:
 
 async def test_a_search_says_when_it_is_not_complete(town: Site) -> None:
     """Both the hits of a kind and the names that are looked at are bounded."""
-    town.driver.do(apps(*(app(f"many-{n:02}", "root.runs") for n in range(finding.HITS + 1))))
+    town.driver.do(apps(*(app(f"many-{n:02}", "root.runs") for n in range(page.HITS + 1))))
     found = await town.get(f"{API}/search?q=many")
-    assert len(found["hits"]) == finding.HITS
+    assert len(found["hits"]) == page.HITS
     assert not found["complete"]
 
 

@@ -14,7 +14,7 @@ from licorne_server.fair import TimeSlices
 from licorne_server.http import Sources, stream
 from licorne_server.http.sources import RmFigures
 from licorne_server.http.ui import feed, looking, renderings
-from licorne_server.http.ui.board import Board, Visible
+from licorne_server.http.ui.looking import Board, Visible
 from support.core.builders import RM, app, apps, ask, asks, config, register, reload
 from support.page.viewer import API, happened, viewing
 from support.server.http_site import Site

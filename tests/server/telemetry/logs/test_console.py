@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from licorne_server.telemetry.logs.console import Console
-from licorne_server.telemetry.logs.drops import Drops
+from licorne_server.telemetry.logs.limits import Drops
 from licorne_server.telemetry.logs.lines import MAX_LINE, Lines
+from licorne_server.telemetry.logs.process import Console
 from support.server.server_process import PROGRAM, ServerProcess
 
 FORGED = "x\r\n12:00:00 error\x1b[31m\x7f\u202e"

@@ -12,8 +12,7 @@ import structlog
 
 import licorne_server
 from licorne_server.telemetry.logs import levels, set_up
-from licorne_server.telemetry.logs.levels import Levels
-from licorne_server.telemetry.logs.names import (
+from licorne_server.telemetry.logs.levels import (
     AUDIT,
     COMMANDS,
     CONFIGURATIONS,
@@ -22,6 +21,7 @@ from licorne_server.telemetry.logs.names import (
     PREDICATES,
     PREEMPTION,
     TURNS,
+    Levels,
 )
 
 SOURCE = Path(licorne_server.__file__).parent

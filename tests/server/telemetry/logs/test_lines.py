@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import structlog
 
-from licorne_server.telemetry.logs.drops import Drops, Reason
-from licorne_server.telemetry.logs.levels import Levels
+from licorne_server.telemetry.logs.levels import AUDIT, Levels
 from licorne_server.telemetry.logs.limits import (
     FOREIGN,
     MAX_CAUSES,
@@ -18,11 +17,12 @@ from licorne_server.telemetry.logs.limits import (
     OF_ONE,
     OWN,
     Allowance,
+    Drops,
     Limits,
+    Reason,
 )
 from licorne_server.telemetry.logs.lines import MAX_LINE, MAX_TEXT, Lines, rendered
-from licorne_server.telemetry.logs.names import AUDIT
-from licorne_server.telemetry.logs.strays import Strays
+from licorne_server.telemetry.logs.redirect import Strays
 
 FORGED = 'x\r\n{"event": "registered"}\x1b[31m\x00\x7f\x85\u2028\u2029\u202e\u2066\ud800'
 

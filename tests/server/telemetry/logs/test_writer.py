@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from licorne_server.telemetry.logs.drops import Drops
+from licorne_server.telemetry.logs.limits import Drops
 from licorne_server.telemetry.logs.lines import Lines
 from licorne_server.telemetry.logs.writer import Writer
 from support.server.descriptors import full_disk, pipe, sealed
