@@ -85,9 +85,7 @@ class ParallelBuild(build_ext):
 
 def modules() -> list[str]:
     """The files to compile, relative to the root of the project."""
-    found = (
-        path.relative_to(ROOT).as_posix() for pattern in COMPILED for path in ROOT.glob(pattern)
-    )
+    found = (path.relative_to(ROOT).as_posix() for pattern in COMPILED for path in ROOT.glob(pattern))
     return sorted(path for path in found if not any(fnmatch(path, left) for left in PURE))
 
 
@@ -137,9 +135,7 @@ def main() -> None:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("action", choices=("in-place", "pure", "into", "unpack"))
-    parser.add_argument(
-        "target", nargs="?", type=Path, default=BUILT, help="of `into`; a wheel for `unpack`"
-    )
+    parser.add_argument("target", nargs="?", type=Path, default=BUILT, help="of `into`; a wheel for `unpack`")
     parser.add_argument("--level", default="1", help="of the C compiler (%(default)s)")
     args = parser.parse_args()
     os.chdir(ROOT)

@@ -158,10 +158,7 @@ def text(x: float, y: float, content: str, kind: str = "") -> str:
 
 def box(x: float, y: float, width: float, kind: str) -> str:
     """A piece of a bar."""
-    return (
-        f'<rect x="{x:g}" y="{y:g}" width="{width:.1f}" height="{BAR_HEIGHT}" rx="2" '
-        f'class="{kind}"/>'
-    )
+    return f'<rect x="{x:g}" y="{y:g}" width="{width:.1f}" height="{BAR_HEIGHT}" rx="2" class="{kind}"/>'
 
 
 def cores(amount: int) -> str:
@@ -180,9 +177,7 @@ def bar(queue: Queue, y: float, capacity: int, most: int) -> Iterator[str]:
     if due:
         yield box(BAR_AT, y, due * scale, "due")
     if used:
-        yield box(
-            BAR_AT, y, used * scale, "plain" if not due else "beyond" if used > due else "within"
-        )
+        yield box(BAR_AT, y, used * scale, "plain" if not due else "beyond" if used > due else "within")
     if 0 < due < used:
         yield box(BAR_AT, y, due * scale, "within")
     if is_full(queue):
@@ -197,8 +192,7 @@ def is_full(queue: Queue) -> bool:
 def wall(x: float, y: float) -> str:
     """The end of a bar that cannot grow: it stands out, as is seen without colours too."""
     return (
-        f'<rect x="{x:.1f}" y="{y - WALL:g}" width="{WALL}" height="{BAR_HEIGHT + 2 * WALL}" '
-        'class="wall"/>'
+        f'<rect x="{x:.1f}" y="{y - WALL:g}" width="{WALL}" height="{BAR_HEIGHT + 2 * WALL}" class="wall"/>'
     )
 
 

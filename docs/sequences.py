@@ -165,9 +165,7 @@ class Run:
         """A remark between two messages."""
         self._gate.lines.append(text)
 
-    async def step(
-        self, action: Awaitable[object], items: int, condition: Callable[[], bool]
-    ) -> None:
+    async def step(self, action: Awaitable[object], items: int, condition: Callable[[], bool]) -> None:
         """Let the RM say so many items, then let it hear the answers until something is so."""
         gate = self._gate
         gate.open.clear()
@@ -233,9 +231,7 @@ async def replacement(run: Run) -> None:
     rm = run.rm
     groups = [TaskGroup(name="work", members=2, resources={"vcore": 1000})]
     submission = rm.submit("app", task_groups=groups, gang_style="Soft")
-    await run.step(
-        submission, 3, lambda: len(rm.allocations) == 2 and run.state("app") == "Running"
-    )
+    await run.step(submission, 3, lambda: len(rm.allocations) == 2 and run.state("app") == "Running")
     run.remark("The room is there. The RM starts the first member.")
     first = "app-work-placeholder-1"
     ask = rm.ask("app", prefix="member", task_group="work", vcore=1000)
@@ -251,12 +247,8 @@ async def soft_timeout(run: Run) -> None:
         TaskGroup(name="lead", members=1, resources={"vcore": 1500}),
         TaskGroup(name="work", members=1, resources={"vcore": 1500}),
     ]
-    submission = rm.submit(
-        "app", task_groups=groups, gang_style="Soft", placeholder_timeout=TIMEOUT
-    )
-    await run.step(
-        submission, 3, lambda: len(rm.allocations) == 1 and run.state("app") == "Accepted"
-    )
+    submission = rm.submit("app", task_groups=groups, gang_style="Soft", placeholder_timeout=TIMEOUT)
+    await run.step(submission, 3, lambda: len(rm.allocations) == 1 and run.state("app") == "Accepted")
     lead = "app-lead-placeholder-1"
     ask = rm.ask("app", prefix="member", task_group="work", vcore=1500)
     await run.step(ask, 1, lambda: True)

@@ -45,12 +45,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--worlds", type=seeds.positive, default=WORLDS, help="random worlds for the main property"
     )
-    group.addoption(
-        "--rewrite", action="store_true", help="write what scenarios print into their files"
-    )
-    group.addoption(
-        "--rows-table", metavar="FILE", help="write a table of acceptance rows and their tests"
-    )
+    group.addoption("--rewrite", action="store_true", help="write what scenarios print into their files")
+    group.addoption("--rows-table", metavar="FILE", help="write a table of acceptance rows and their tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:

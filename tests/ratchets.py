@@ -74,9 +74,7 @@ def _wake_calls() -> int:
 
 def _receiver(call: ast.Attribute) -> str:
     """The name of that on which a method is called, without what it belongs to."""
-    name = (
-        call.value.attr if isinstance(call.value, ast.Attribute) else getattr(call.value, "id", "")
-    )
+    name = call.value.attr if isinstance(call.value, ast.Attribute) else getattr(call.value, "id", "")
     return str(name).lstrip("_")
 
 

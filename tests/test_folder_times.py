@@ -7,9 +7,7 @@ import pytest
 from folder_times import table
 
 
-def report(
-    test: str, when: Literal["setup", "call", "teardown"], seconds: float
-) -> pytest.TestReport:
+def report(test: str, when: Literal["setup", "call", "teardown"], seconds: float) -> pytest.TestReport:
     """A phase of a test that has passed."""
     return pytest.TestReport(
         test, (test, 1, test), {}, "passed", None, when, duration=seconds, start=0.0, stop=seconds

@@ -76,9 +76,7 @@ def test_every_rule_of_what_is_compiled_says_something() -> None:
 def test_the_hot_modules_are_compiled_and_packages_are_not() -> None:
     """What an allocation passes through is in the list; a package's own file is not."""
     listed = native("print(*native.modules(), sep='\\n')")
-    assert {"core/licorne_core/values/ranking.py", "server/licorne_server/wire/framing.py"} <= {
-        *listed
-    }
+    assert {"core/licorne_core/values/ranking.py", "server/licorne_server/wire/framing.py"} <= {*listed}
     assert not [name for name in listed if name.endswith("__init__.py")]
     assert Path(str(licorne_core.__file__)).suffix == ".py"
 

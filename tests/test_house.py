@@ -124,9 +124,7 @@ def test_core_calls_no_builtin_that_reaches_outside() -> None:
         place(path, node.lineno, node.func.id)
         for path in sorted((ROOT / "core").rglob("*.py"))
         for node in nodes_of(path)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id in BANNED_BUILTINS
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in BANNED_BUILTINS
     ]
     assert_none(offenders, "builtins that the core may not call:")
 

@@ -99,9 +99,7 @@ def test_image_is_installed_from_the_locks() -> None:
     installs = re.findall(r"pip (?:install|wheel) ([^&\n]*)", dockerfile)
     assert installs
     for arguments in installs:
-        assert "--require-hashes" in arguments or {"--no-index", "--no-deps"} <= set(
-            arguments.split()
-        )
+        assert "--require-hashes" in arguments or {"--no-index", "--no-deps"} <= set(arguments.split())
     assert re.findall(r"^FROM (\S+)", dockerfile, flags=re.MULTILINE) == ["${BASE}", "${BASE}"]
 
 
@@ -126,6 +124,6 @@ def test_bill_of_materials_names_what_is_locked_and_is_reproducible() -> None:
     first, again = (subprocess.run(command, capture_output=True, check=True) for _ in range(2))
     assert first.stdout == again.stdout
     bill = json.loads(first.stdout)
-    assert {
-        canonicalize_name(part["name"]): part["version"] for part in bill["components"]
-    } == pinned(LOCKS / "runtime.txt")
+    assert {canonicalize_name(part["name"]): part["version"] for part in bill["components"]} == pinned(
+        LOCKS / "runtime.txt"
+    )

@@ -50,9 +50,7 @@ def playing(command: Sequence[str], target: str, *how: str) -> Iterator["Example
     """An example that runs. It is ended in any case. If it fails, its complaints are told."""
     with (
         tempfile.TemporaryFile("w+") as said,
-        subprocess.Popen(
-            [*command, target, *how], stdout=subprocess.PIPE, stderr=said, text=True
-        ) as process,
+        subprocess.Popen([*command, target, *how], stdout=subprocess.PIPE, stderr=said, text=True) as process,
     ):
         try:
             yield Example(process)

@@ -283,9 +283,7 @@ class Scheduler:
             for partition in due:
                 agenda.note(partition)
 
-    def _give_turn(
-        self, decisions: int, now: float, effects: list[Effect], worked: list[Partition]
-    ) -> None:
+    def _give_turn(self, decisions: int, now: float, effects: list[Effect], worked: list[Partition]) -> None:
         """Decide for the partition whose last turn is longest ago, if any waits for one."""
         agenda = self._registry.agenda
         partition = agenda.take_turn()
@@ -307,9 +305,7 @@ def _add_facts(effects: list[Effect], rm_id: RmId, rm: RmContext) -> None:
     moved, rm.holdings.moved = rm.holdings.moved, 0
     if facts:
         unfinished = bool(effects) and isinstance(effects[-1], Unfinished)
-        effects.insert(
-            len(effects) - unfinished, Happened(rm_id=rm_id, facts=facts, footprint=moved)
-        )
+        effects.insert(len(effects) - unfinished, Happened(rm_id=rm_id, facts=facts, footprint=moved))
 
 
 def _not_registered(command: Command) -> str:

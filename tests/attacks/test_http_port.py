@@ -28,9 +28,7 @@ async def connect(stack: AsyncExitStack, address: str, source: str) -> Streams:
 
 
 @pytest.mark.parametrize("source", ["127.0.0.1", "127.0.0.2"])
-async def test_connections_of_one_host_leave_places_for_probes(
-    others_are_served: Check, source: str
-) -> None:
+async def test_connections_of_one_host_leave_places_for_probes(others_are_served: Check, source: str) -> None:
     """A host that opens more connections than the server has files locks nobody out, not itself."""
     async with (
         ServerProcess(http="127.0.0.1:0", files=320) as server,

@@ -92,9 +92,7 @@ async def test_connections_of_one_host_leave_places_for_others(
         await others_are_served(server)
 
 
-async def test_probes_have_descriptors_of_their_own(
-    opened: Opener, others_are_served: Check
-) -> None:
+async def test_probes_have_descriptors_of_their_own(opened: Opener, others_are_served: Check) -> None:
     """With few files to open, a host that takes all connections of gRPC leaves probes their own."""
     async with ServerProcess(http="127.0.0.1:0", files=320) as server:
         for _ in range(400):

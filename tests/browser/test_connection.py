@@ -25,9 +25,7 @@ async def test_the_page_finds_a_server_that_was_started_again(page: Page) -> Non
         await page.goto(town.address)
         await expect(row(page, "root.batch")).to_contain_text("4 / 4 cores")
     await expect(page.locator("#link")).to_have_text("connection lost")
-    await expect(page.get_by_role("alert")).to_contain_text(
-        re.compile(r"What is shown is of \d\d:\d\d")
-    )
+    await expect(page.get_by_role("alert")).to_contain_text(re.compile(r"What is shown is of \d\d:\d\d"))
     await expect(page.locator("#view")).to_have_attribute("aria-disabled", "true")
     async with running(settings(port)):
         await expect(page.locator("#link")).to_have_text("live")

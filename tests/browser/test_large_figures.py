@@ -80,9 +80,7 @@ async def address() -> AsyncIterator[str]:
     async with running(settings()) as server, _client(server) as huge:
         await huge.ready()
         await huge.add_nodes([Node(node_id="giant", capacity=SIZE)])
-        await huge.submit_applications(
-            [Application(application_id="model", queue=LEAF, user="ann")]
-        )
+        await huge.submit_applications([Application(application_id="model", queue=LEAF, user="ann")])
         await huge.ask(
             [Ask(key=key, application_id="model", resources=HALF) for key in ("m-1", "m-2", "m-3")]
         )

@@ -35,9 +35,7 @@ async def test_what_happens_is_seen_without_a_reload(page: Page, town: Town) -> 
     await town.main.submit_applications(
         [Application(application_id="live", queue="root.teams.blue", user="ann")]
     )
-    await town.main.ask(
-        [Ask(key="live-1", application_id="live", resources={"vcore": 3000, "memory": GI})]
-    )
+    await town.main.ask([Ask(key="live-1", application_id="live", resources={"vcore": 3000, "memory": GI})])
     await expect(blue).to_contain_text("3 cores")
     await expect(blue).to_contain_text("1 of 1 run")
     await town.main.remove_application("live")

@@ -69,9 +69,7 @@ async def _reserve(server: Server, main: Client) -> None:
 
 
 def _idle(views: "Views", partition: PartitionName) -> int:
-    return sum(
-        found is not None and found.idle_since > 0 for found in views.reservations(partition)
-    )
+    return sum(found is not None and found.idle_since > 0 for found in views.reservations(partition))
 
 
 def _ask(app: str, key: str, vcore: int) -> Ask:
@@ -89,9 +87,7 @@ async def test_an_ask_is_told_for_whom_nodes_are_reserved(page: Page, address: s
     )
     cells = rows.filter(has=page.get_by_role("link", name="root.nightly")).get_by_role("cell")
     await expect(cells.nth(2)).to_have_text("1")
-    await expect(cells.last).to_have_text(
-        "exceeds the maximum of queue root.nightly by vcore 1 cores"
-    )
+    await expect(cells.last).to_have_text("exceeds the maximum of queue root.nightly by vcore 1 cores")
     await page.set_viewport_size({"width": 360, "height": 740})
     assert await fits(page)
 

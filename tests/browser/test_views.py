@@ -78,11 +78,7 @@ async def test_the_views_of_an_rm_go_with_the_chosen_partition(page: Page, town:
 async def test_the_back_button_leads_back(page: Page, town: Town) -> None:
     """From an ask to its application, to the list, to the overview."""
     await opened(page, town)
-    await (
-        page.get_by_role("navigation", name="Views")
-        .get_by_role("link", name="Applications")
-        .click()
-    )
+    await page.get_by_role("navigation", name="Views").get_by_role("link", name="Applications").click()
     await heading(page, "Applications")
     await page.get_by_label("Partition").select_option(PARTITION)
     await page.get_by_role("link", name="job-1", exact=True).click()

@@ -74,9 +74,7 @@ async def test_configurations_are_looked_at_and_changed(admin: Admin, rm: FakeRM
     await rm.allocated(3)
     history = await admin.configurations(with_config=True)
     assert [(one.revision, one.comment) for one in history] == [(2, "more room"), (1, "")]
-    assert [one.config for one in await admin.configurations(revision=1, with_config=True)] == [
-        QUEUES
-    ]
+    assert [one.config for one in await admin.configurations(revision=1, with_config=True)] == [QUEUES]
     assert (await admin.roll_back_configuration()).revision == 3
     assert (await admin.configuration()).config == QUEUES
 
@@ -141,9 +139,7 @@ async def test_the_file_is_read_again(tmp_path: Path, server: Served) -> None:
 async def test_a_submission_is_tried_without_being_made(admin: Admin, rm: FakeRM) -> None:
     """The plan says where an application and its asks would go, with the placeholders of a gang."""
     gang = TaskGroup(name="g", members=2, resources={"vcore": 1000})
-    application = Application(
-        application_id="new", queue="root.batch", user="bob", task_groups=(gang,)
-    )
+    application = Application(application_id="new", queue="root.batch", user="bob", task_groups=(gang,))
     ask = Ask(key="n-1", application_id="new", resources={"vcore": 1000})
     plan = await admin.plan_submission(application, [ask])
     assert (plan.accepted, plan.queue) == (True, "root.batch")

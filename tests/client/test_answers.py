@@ -24,9 +24,7 @@ NODE = Node(node_id="n", capacity={"vcore": 1000})
 NODE_ACCEPTED = si.NodeResponse(accepted=[si.AcceptedNode(nodeID="n")])
 NODE_REJECTED = si.NodeResponse(rejected=[si.RejectedNode(nodeID="n", reason="is there")])
 ACCEPTED = si.ApplicationResponse(accepted=[si.AcceptedApplication(applicationID="a")])
-REJECTED = si.ApplicationResponse(
-    rejected=[si.RejectedApplication(applicationID="a", reason="is there")]
-)
+REJECTED = si.ApplicationResponse(rejected=[si.RejectedApplication(applicationID="a", reason="is there")])
 BOTH = si.ApplicationResponse(accepted=ACCEPTED.accepted, rejected=REJECTED.rejected)
 ENDED = si.ApplicationResponse(
     updated=[si.UpdatedApplication(applicationID="a", state="Completed", message="done")]

@@ -12,14 +12,10 @@ from licorne.wire import FOREIGN_TAG
 APP = Application(application_id="a", user="ann")
 ASK = Ask(key="k", application_id="a", resources={"vcore": 100})
 ACCEPTED = si.ApplicationResponse(accepted=[si.AcceptedApplication(applicationID="a")])
-COMPLETED = si.ApplicationResponse(
-    updated=[si.UpdatedApplication(applicationID="a", state="Completed")]
-)
+COMPLETED = si.ApplicationResponse(updated=[si.UpdatedApplication(applicationID="a", state="Completed")])
 ECHO = si.AllocationResponse(new=[si.Allocation(allocationKey="k", nodeID="n")])
 REJECTED = si.AllocationResponse(
-    rejectedAllocations=[
-        si.RejectedAllocation(allocationKey="k", applicationID="a", reason="is there")
-    ]
+    rejectedAllocations=[si.RejectedAllocation(allocationKey="k", applicationID="a", reason="is there")]
 )
 REFUSED = [AskRejected("k", "a", "is there")]
 

@@ -95,9 +95,7 @@ def test_traceparents_of_known_and_later_versions_are_taken(traceparent: str) ->
         (7, "is 7: it must be a text"),
     ],
 )
-def test_names_that_the_server_would_refuse_are_refused(
-    field: str, value: str, reason: str
-) -> None:
+def test_names_that_the_server_would_refuse_are_refused(field: str, value: str, reason: str) -> None:
     """A name beyond the server's bounds is refused with the field, before anything is sent."""
     with pytest.raises(Rejected, match=f"k1: {field} {reason}"):
         Cache().ask([ask(None, **{field: value})], NOW)

@@ -57,9 +57,7 @@ def kinds(requests: list[UpdateRequest]) -> list[str | None]:
         (grpc.StatusCode.ABORTED, SessionFenced),
     ],
 )
-async def test_what_cannot_be_cured_ends_the_client(
-    code: grpc.StatusCode, error: type[LicorneError]
-) -> None:
+async def test_what_cannot_be_cured_ends_the_client(code: grpc.StatusCode, error: type[LicorneError]) -> None:
     """Some refusals are no matter of time: the client raises them in the server's words."""
 
     async def refuse(stream: ScriptedStream) -> None:

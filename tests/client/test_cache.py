@@ -47,9 +47,7 @@ def allocated(cache: Cache, key: str, node_id: str) -> list[Event]:
     return Answers(cache).allocations(si.AllocationResponse(new=[new]))
 
 
-def released(
-    cache: Cache, key: str, kind: si.TerminationType.ValueType = si.STOPPED_BY_RM
-) -> list[Event]:
+def released(cache: Cache, key: str, kind: si.TerminationType.ValueType = si.STOPPED_BY_RM) -> list[Event]:
     """The server says that an allocation ends."""
     release = si.AllocationRelease(
         allocationKey=key, applicationID="app", terminationType=kind, message="why"
@@ -187,9 +185,7 @@ def test_a_replay_comes_in_chunks() -> None:
 def test_drained_nodes_come_back_drained() -> None:
     """A node that was drained, at first or later, is replayed as created drained."""
     cache = Cache()
-    cache.add_nodes(
-        [Node(node_id="n1", capacity=CORES), Node(node_id="n2", capacity=CORES, drained=True)]
-    )
+    cache.add_nodes([Node(node_id="n1", capacity=CORES), Node(node_id="n2", capacity=CORES, drained=True)])
     cache.set_drained("n1", drained=True)
     cache.set_drained("n2", drained=False)
     actions = [node.action for node in replayed(cache)[1].nodes.nodes]
@@ -210,8 +206,7 @@ def test_asks_keep_their_age() -> None:
     tagged = Ask(key="old", application_id="app", resources=CORES, tags={"creationTime": "5"})
     cache.ask([tagged], NOW)
     times = {
-        a.allocationKey: a.allocationTags["creationTime"]
-        for a in replayed(cache)[3].allocations.allocations
+        a.allocationKey: a.allocationTags["creationTime"] for a in replayed(cache)[3].allocations.allocations
     }
     assert times == {"run": str(NOW), "wait": str(NOW), "old": "5"}
 
@@ -286,9 +281,7 @@ def test_first_answers_are_told() -> None:
     assert answers.nodes(response) == [NodeAccepted("n1"), NodeRejected("n2", "no")]
     assert list(cache.nodes) == ["n1"]
     assert answers.applications(accepted("app")) == [ApplicationAccepted("app")]
-    assert answers.applications(state("Running")) == [
-        ApplicationStateChanged("app", "Running", 2.5, "")
-    ]
+    assert answers.applications(state("Running")) == [ApplicationStateChanged("app", "Running", 2.5, "")]
 
 
 def test_an_allocation_is_told_once() -> None:
@@ -382,9 +375,7 @@ def test_the_end_of_a_former_application_spares_its_successor() -> None:
 def test_one_id_in_two_partitions() -> None:
     """The same application id in two partitions is two applications, accepted one by one."""
     cache = Cache()
-    cache.submit(
-        [Application(application_id="app"), Application(application_id="app", partition="gpu")]
-    )
+    cache.submit([Application(application_id="app"), Application(application_id="app", partition="gpu")])
     answers = Answers(cache)
     assert answers.applications(accepted("app")) == [ApplicationAccepted("app")]
     assert answers.applications(accepted("app")) == [ApplicationAccepted("app")]

@@ -60,15 +60,11 @@ async def test_renewed_certificates_are_taken_up(server: Server, tmp_path: Path)
 
 async def test_the_name_in_the_certificate_can_be_given(server: Server) -> None:
     """Behind an address that its certificate does not name, a server is known by another name."""
-    wrong = TlsConfig(
-        ca=MUTUAL.ca, certificate=MUTUAL.certificate, key=MUTUAL.key, server_name="elsewhere"
-    )
+    wrong = TlsConfig(ca=MUTUAL.ca, certificate=MUTUAL.certificate, key=MUTUAL.key, server_name="elsewhere")
     retry = RetryConfig(initial=0.01, maximum=0.05, give_up_after=0.1)
     async with Client(server.grpc_address, rm_id="rm", tls=wrong, retry=retry) as rm:
         with pytest.raises(ConnectionLost):
             await asyncio.wait_for(rm.ready(), 10)
-    right = TlsConfig(
-        ca=MUTUAL.ca, certificate=MUTUAL.certificate, key=MUTUAL.key, server_name="localhost"
-    )
+    right = TlsConfig(ca=MUTUAL.ca, certificate=MUTUAL.certificate, key=MUTUAL.key, server_name="localhost")
     async with Client(server.grpc_address, rm_id="rm", tls=right, retry=QUICK) as rm:
         await asyncio.wait_for(rm.ready(), 10)

@@ -144,9 +144,7 @@ def test_a_bad_field_of_an_ask_is_named(cache: Cache, fields: dict[str, Any], re
         ({"gang_style": "hard"}, "gang_style is 'hard': it must be 'Soft', 'Hard' or empty"),
     ],
 )
-def test_a_bad_field_of_an_application_is_named(
-    cache: Cache, fields: dict[str, Any], reason: str
-) -> None:
+def test_a_bad_field_of_an_application_is_named(cache: Cache, fields: dict[str, Any], reason: str) -> None:
     """Applications say which field has which value, and are not kept."""
     refused(lambda: cache.submit([application(application_id="b", **fields)]), "b", reason)
     assert list(cache.applications) == [("default", "app")]
@@ -181,9 +179,7 @@ def test_a_key_that_is_no_text_is_named(cache: Cache, key: Any) -> None:
         ("keys", "keys", lambda cache, items: cache.release(items, Termination.STOPPED)),
     ],
 )
-def test_a_list_is_a_list(
-    cache: Cache, name: str, wanted: str, call: Callable[[Cache, Any], object]
-) -> None:
+def test_a_list_is_a_list(cache: Cache, name: str, wanted: str, call: Callable[[Cache, Any], object]) -> None:
     """A text, a single item, or a list of something else is a TypeError that says what to give."""
     single = {
         "nodes": node(),
@@ -222,9 +218,7 @@ def test_an_allocation_is_of_an_ask(cache: Cache) -> None:
         ({"instance": 1.5}, "instance is 1.5: it must be a whole number"),
     ],
 )
-async def test_a_client_names_what_it_cannot_say_of_itself(
-    fields: dict[str, Any], text: str
-) -> None:
+async def test_a_client_names_what_it_cannot_say_of_itself(fields: dict[str, Any], text: str) -> None:
     """An argument that no hello can carry is refused when the client is made."""
     with pytest.raises(ValueError, match=r"must|surrogate") as error:
         Client("localhost:1", **{"rm_id": "rm1", **fields})

@@ -100,9 +100,7 @@ def test_bad_task_groups_are_refused_by_name_and_value(groups: Any, reason: str)
 
 def test_the_sum_is_said_once() -> None:
     """Who gives task groups must not give the sum beside them: they could differ."""
-    both = Application(
-        application_id="a", task_groups=(LEADER,), placeholder_resources={"vcore": 1}
-    )
+    both = Application(application_id="a", task_groups=(LEADER,), placeholder_resources={"vcore": 1})
     with pytest.raises(Rejected, match="placeholder_resources is given beside task_groups"):
         Cache().submit([both], 100)
 
@@ -115,8 +113,7 @@ def test_the_key_of_a_placeholder_is_nobody_elses() -> None:
         cache.submit([GANG], 100)
     assert not cache.applications
     namesakes = [
-        Application(application_id="x", task_groups=(LEADER,), partition=name)
-        for name in ("default", "gpu")
+        Application(application_id="x", task_groups=(LEADER,), partition=name) for name in ("default", "gpu")
     ]
     with pytest.raises(Rejected, match="the key x-lead-placeholder-1"):
         cache.submit(namesakes, 100)
@@ -129,9 +126,7 @@ def test_placeholders_by_hand_stay_possible() -> None:
     [application], asks = cache.submit([by_hand], 100)
     assert application.placeholderAsk.resources["vcore"].value == 500
     assert asks == []
-    ask = Ask(
-        key="p", application_id="a", resources={"vcore": 500}, placeholder=True, task_group="w"
-    )
+    ask = Ask(key="p", application_id="a", resources={"vcore": 500}, placeholder=True, task_group="w")
     [message] = cache.ask([ask], 100)
     assert (message.placeholder, message.taskGroupName) == (True, "w")
 

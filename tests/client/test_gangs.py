@@ -73,9 +73,7 @@ class Rig:
         """The keys of a replay of now: allocations, pending asks."""
         self.answers.begin_replay()
         items = [
-            item
-            for request in Replay(self.cache).requests(1000)
-            for item in request.allocations.allocations
+            item for request in Replay(self.cache).requests(1000) for item in request.allocations.allocations
         ]
         return (
             [item.allocationKey for item in items if item.nodeID],
@@ -173,9 +171,7 @@ def test_a_placeholder_that_the_caller_gives_up_is_told_when_it_is_freed() -> No
     rig.new(FIRST)
     rig.cache.release([FIRST], Termination.STOPPED)
     assert rig.told(FIRST, si.PLACEHOLDER_REPLACED) == []
-    assert rig.told(FIRST, si.STOPPED_BY_RM, "gone") == [
-        Released(FIRST, "a", "n1", "gone", placeholder=True)
-    ]
+    assert rig.told(FIRST, si.STOPPED_BY_RM, "gone") == [Released(FIRST, "a", "n1", "gone", placeholder=True)]
     assert rig.new("r1") == [Allocated("r1", "a", "n1", "default")]
 
 
@@ -183,10 +179,7 @@ def test_placeholders_of_a_rejected_application_are_not_told_of() -> None:
     """The caller has not asked for them; other keys of it are told of."""
     rig = Rig()
     rejected = [si.RejectedApplication(applicationID="b", reason="no")]
-    gone = [
-        si.RejectedAllocation(allocationKey=f"b-lead-placeholder-{n}", applicationID="b")
-        for n in (1, 2)
-    ]
+    gone = [si.RejectedAllocation(allocationKey=f"b-lead-placeholder-{n}", applicationID="b") for n in (1, 2)]
     b = Application(application_id="b", task_groups=(LEADER,))
     for _ in range(2):
         rig.cache.submit([b], 100)
@@ -330,11 +323,7 @@ def test_placeholders_are_replayed_as_what_they_are() -> None:
     """Existing allocations and asks of a replay say that they are placeholders, and of what."""
     rig = Rig()
     rig.new(FIRST, "n2")
-    items = [
-        item
-        for request in Replay(rig.cache).requests(1000)
-        for item in request.allocations.allocations
-    ]
+    items = [item for request in Replay(rig.cache).requests(1000) for item in request.allocations.allocations]
     assert [(item.allocationKey, item.nodeID) for item in items] == [
         (FIRST, "n2"),
         (KEYS[1], ""),
@@ -342,9 +331,7 @@ def test_placeholders_are_replayed_as_what_they_are() -> None:
     ]
     assert all(item.placeholder for item in items)
     assert [item.taskGroupName for item in items] == ["w", "w", "lead"]
-    [application] = [
-        new for request in Replay(rig.cache).requests(1000) for new in request.applications.new
-    ]
+    [application] = [new for request in Replay(rig.cache).requests(1000) for new in request.applications.new]
     assert application.placeholderAsk.resources["vcore"].value == 1100
 
 

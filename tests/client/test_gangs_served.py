@@ -70,9 +70,7 @@ async def test_a_gang_needs_nothing_but_its_task_groups_and_its_members() -> Non
 async def test_members_may_come_together_with_their_gang() -> None:
     """A turn that makes a placeholder and ends it tells the RM so in this order."""
     async with serve() as server, FakeRM(server.target) as rm:
-        gang = Application(
-            application_id="app", user="ann", tags={"namespace": "x"}, task_groups=(WORKERS,)
-        )
+        gang = Application(application_id="app", user="ann", tags={"namespace": "x"}, task_groups=(WORKERS,))
         await rm.client.submit_applications([gang])
         await rm.ask("app", 2, task_group="work", vcore=1000)
         await rm.add_nodes(1)
@@ -146,9 +144,7 @@ async def test_members_that_were_dropped_come_back_by_themselves() -> None:
         assert rm.allocations.keys() == {"app-1"}
 
 
-@pytest.mark.parametrize(
-    ("room", "states"), [(2000, ["Running"]), (1000, ["Resuming", "Accepted"])]
-)
+@pytest.mark.parametrize(("room", "states"), [(2000, ["Running"]), (1000, ["Resuming", "Accepted"])])
 async def test_members_are_asked_for_when_there_is_room_or_the_gang_was_given_up(
     room: int, states: list[str]
 ) -> None:

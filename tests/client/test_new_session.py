@@ -14,9 +14,7 @@ from support.peers.scripted import QUICK, ScriptedStream, scripted
 
 REJECTIONS = {
     "nodes": si.NodeResponse(rejected=[si.RejectedNode(nodeID="n1", reason="no")]),
-    "applications": si.ApplicationResponse(
-        rejected=[si.RejectedApplication(applicationID="a", reason="no")]
-    ),
+    "applications": si.ApplicationResponse(rejected=[si.RejectedApplication(applicationID="a", reason="no")]),
     "allocations": si.AllocationResponse(
         rejectedAllocations=[si.RejectedAllocation(allocationKey="k1", applicationID="a")]
     ),
@@ -62,9 +60,7 @@ def keys(requests: list[UpdateRequest]) -> list[str]:
     [((1, 1), (1, 2)), ((1, 7), (2, 1))],
     ids=["lower session", "lower epoch"],
 )
-async def test_rejections_of_a_former_registration_are_dropped(
-    former: Stamp, present: Stamp
-) -> None:
+async def test_rejections_of_a_former_registration_are_dropped(former: Stamp, present: Stamp) -> None:
     """What the server refused before it registered the RM anew takes nothing out of the books."""
 
     async def breaks(stream: ScriptedStream) -> None:

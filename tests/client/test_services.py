@@ -25,9 +25,7 @@ def calls(module: ModuleType) -> list[ast.Call]:
 
 
 @pytest.mark.parametrize(("service", "client"), SERVICES)
-def test_every_call_of_a_service_can_be_made(
-    service: ServiceDescriptor, client: ModuleType
-) -> None:
+def test_every_call_of_a_service_can_be_made(service: ServiceDescriptor, client: ModuleType) -> None:
     """Each call of the proto is made by the client, and none is made that is not there."""
     tree = ast.parse(inspect.getsource(client))
     made = {
@@ -47,7 +45,6 @@ def test_every_field_of_a_request_is_said(service: ServiceDescriptor, client: Mo
         if isinstance(call.func, ast.Attribute) and call.func.attr.endswith("Request")
     }
     wanted = {
-        method.input_type.name: set(method.input_type.fields_by_name) - PAGING
-        for method in service.methods
+        method.input_type.name: set(method.input_type.fields_by_name) - PAGING for method in service.methods
     }
     assert said == wanted

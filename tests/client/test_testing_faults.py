@@ -63,9 +63,7 @@ async def test_only_an_orderly_stop_is_announced() -> None:
         await rm.until(lambda: rm.client.stats.replayed == 2, "the second replay")
         assert not [event for event in rm.events if isinstance(event, Drained)]
         await server.stop()
-        await rm.until(
-            lambda: any(isinstance(event, Drained) for event in rm.events), "the announcement"
-        )
+        await rm.until(lambda: any(isinstance(event, Drained) for event in rm.events), "the announcement")
 
 
 async def test_a_server_that_is_down_knows_nothing_and_starts_once() -> None:

@@ -24,15 +24,11 @@ def matches(pattern: object, value: object) -> bool:
             return (
                 isinstance(value, Mapping)
                 and (bool(pattern) or not value)
-                and all(
-                    name in value and matches(item, value[name]) for name, item in pattern.items()
-                )
+                and all(name in value and matches(item, value[name]) for name, item in pattern.items())
             )
         case list():
             return (
-                isinstance(value, list)
-                and len(value) == len(pattern)
-                and all(map(matches, pattern, value))
+                isinstance(value, list) and len(value) == len(pattern) and all(map(matches, pattern, value))
             )
         case _:
             return type(pattern) is type(value) and pattern == value

@@ -55,9 +55,7 @@ class Network(Relay):
     def _draw(self) -> None:
         self._left = self._random.randint(*self._between) if self._to_come else None
 
-    async def _copy(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, towards: str
-    ) -> None:
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, towards: str) -> None:
         flows = self._flows
         while data := await reader.read(65536):
             await flows.wait()

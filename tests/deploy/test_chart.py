@@ -159,9 +159,7 @@ def test_plain_manifests_are_up_to_date(tmp_path: Path) -> None:
     found = objects(built.stdout)
     others = [one for one in found if one["kind"] != "Namespace"]
     assert len(others) == len(objects(template()))
-    assert {one["metadata"]["namespace"] for one in others} == {
-        only(found, "Namespace")["metadata"]["name"]
-    }
+    assert {one["metadata"]["namespace"] for one in others} == {only(found, "Namespace")["metadata"]["name"]}
     file = tmp_path / "built.yaml"
     file.write_text(built.stdout)
     done = check("kubernetes", file)

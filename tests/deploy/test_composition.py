@@ -72,11 +72,7 @@ def test_ports_are_open_to_this_machine_only() -> None:
 def test_what_is_mounted_is_there() -> None:
     """Files are in the checkout and cannot be written; volumes are declared, and each is used."""
     mounted = [mount for service in SERVICES.values() for mount in mounts(service)]
-    assert all(
-        (ROOT / mount.source).exists() and mount.read_only
-        for mount in mounted
-        if not mount.is_volume
-    )
+    assert all((ROOT / mount.source).exists() and mount.read_only for mount in mounted if not mount.is_volume)
     volumes = {mount.source for mount in mounted if mount.is_volume}
     assert volumes == composition()["volumes"].keys()
     writers = [
@@ -143,10 +139,7 @@ def test_everybody_finds_the_core() -> None:
     assert [job["static_configs"] for job in scrapes["scrape_configs"]] == [[{"targets": [http]}]]
     waiting = {name for name, it in SERVICES.items() if "core" in it.get("depends_on", ())}
     assert waiting == (ours().keys() - {"core"}) | {"web"}
-    assert all(
-        SERVICES[name]["depends_on"] == {"core": {"condition": "service_healthy"}}
-        for name in waiting
-    )
+    assert all(SERVICES[name]["depends_on"] == {"core": {"condition": "service_healthy"}} for name in waiting)
 
 
 def test_grafana_finds_what_it_shows() -> None:

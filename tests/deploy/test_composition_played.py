@@ -24,9 +24,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def play(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Play]:
     """Certificates, core and RMs of the composition, with allocations."""
     async with Play(tmp_path_factory.mktemp("composition")) as play:
-        assert await play.certificates() == (
-            "certificates: made for core batch services research operator\n"
-        )
+        assert await play.certificates() == ("certificates: made for core batch services research operator\n")
         await play.core()
         rms = await play.rms()
         await until(rms, lambda: busy(play))
@@ -50,9 +48,7 @@ async def get(url: str) -> str:
 
 def scraped(play: Play) -> str:
     """What Prometheus is told to scrape."""
-    [folder] = [
-        mount for mount in mounts(services()["prometheus"]) if mount.path == "/etc/prometheus"
-    ]
+    [folder] = [mount for mount in mounts(services()["prometheus"]) if mount.path == "/etc/prometheus"]
     read = yaml.safe_load((play.place(folder) / "prometheus.yml").read_text("utf-8"))
     [job] = read["scrape_configs"]
     [[target]] = [entry["targets"] for entry in job["static_configs"]]
@@ -139,9 +135,7 @@ async def test_prometheus_has_data(play: Play) -> None:
         expression = next(t["expr"] for name, t in targets() if name == title)
         async with (
             aiohttp.ClientSession() as client,
-            client.get(
-                f"{url}/api/v1/query", params={"query": without_variables(expression)}
-            ) as answer,
+            client.get(f"{url}/api/v1/query", params={"query": without_variables(expression)}) as answer,
         ):
             found = (await answer.json())["data"]["result"]
         assert len(found) == lines, title
@@ -165,9 +159,7 @@ async def prometheus(play: Play) -> str:
                 text = play.here(service, file.read_text("utf-8"))
                 # Once a second, so that nobody waits long for the first one.
                 (folder / file.name).write_text(text.replace("interval: 15s", "interval: 1s"))
-            service["command"] = [
-                word.replace(mount.path, str(folder)) for word in service["command"]
-            ]
+            service["command"] = [word.replace(mount.path, str(folder)) for word in service["command"]]
     service["command"] = [*service["command"], "--web.listen-address=127.0.0.1:0"]
     process = await play.start(service, ("prometheus",), stderr=asyncio.subprocess.PIPE)
     assert process.stderr is not None

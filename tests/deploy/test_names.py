@@ -26,9 +26,7 @@ async def test_every_metric_has_samples(exposition: str) -> None:
     """An alert or a panel that reads a metric that nobody has would be silent for ever."""
     there = {name for name, _, _ in samples(exposition)}
 
-    missing = {
-        name: readers for name, readers in all_metrics().items() if name not in there | ELSEWHERE
-    }
+    missing = {name: readers for name, readers in all_metrics().items() if name not in there | ELSEWHERE}
 
     assert not missing
 

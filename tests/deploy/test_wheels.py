@@ -127,9 +127,7 @@ def test_the_command_line_is_small(command_line: Environment) -> None:
     assert not [name for name in OF_SERVER if f"    {name} " in shown]
     for name in OF_SERVER:
         refused = command_line("licorne", name, code=1)
-        assert refused.stderr == (
-            f"licorne: {name} comes with licorne-server, which is not installed here\n"
-        )
+        assert refused.stderr == (f"licorne: {name} comes with licorne-server, which is not installed here\n")
     assert "queues" in command_line("licorne", "completion", "bash").stdout
 
 
@@ -145,9 +143,7 @@ def test_the_server_brings_its_commands(server: Environment) -> None:
     assert [name for name in OF_SERVER if f"    {name} " not in shown.replace("\n", " \n")] == []
     assert "bench" not in shown
     refused = server("licorne", "bench", code=1)
-    assert (
-        refused.stderr == "licorne: bench comes with licorne-tools, which is not installed here\n"
-    )
+    assert refused.stderr == "licorne: bench comes with licorne-tools, which is not installed here\n"
     assert "allocations" in server("licorne", "demo", "--seconds", "2").stdout
 
 

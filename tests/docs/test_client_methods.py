@@ -58,7 +58,5 @@ def test_tags_of_fields_are_those_of_the_page() -> None:
 
 def tag_rows() -> list[list[str]]:
     """The rows of the table whose first column is a field of an ask."""
-    lines = [
-        line for line in PAGE.lines if line.startswith(tuple(f"| `{name}` |" for name in TAGS))
-    ]
+    lines = [line for line in PAGE.lines if line.startswith(tuple(f"| `{name}` |" for name in TAGS))]
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]

@@ -50,8 +50,7 @@ HERE: dict[str, Callable[[], object]] = {
         == load(partition(more="nodesortpolicy: {type: binpacking}")).partitions[0].node_sort
     ),
     "a lone top queue `ROOT`": lambda: (
-        only(load(partition(queues="[{name: ROOT, queues: [{name: a}]}]"))).root.queues[0].name
-        == "a"
+        only(load(partition(queues="[{name: ROOT, queues: [{name: a}]}]"))).root.queues[0].name == "a"
     ),
     "unknown rule, rule without its `value`, `recovery`": lambda: fails(
         rule("{name: nonsense}"), rule("{name: tag}"), rule("{name: recovery}")

@@ -36,9 +36,7 @@ TOLD = ("docs/tutorial.md", "docs/tls.md")
 """Pages whose commands belong together; each has a test of its own that runs them in order."""
 
 PATIENCE = 60.0
-QUEUES = (
-    "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: batch}]}]}]"
-)
+QUEUES = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: batch}]}]}]"
 
 
 class Enough(Exception):
@@ -67,10 +65,7 @@ def brought_along(page: str) -> dict[str, object]:
 def blocks(language: str) -> list[Block]:
     """The blocks in a language that are to be run, of all pages."""
     return [
-        block
-        for page in PAGES
-        for block in page.blocks()
-        if block.language == language and not block.why_not
+        block for page in PAGES for block in page.blocks() if block.language == language and not block.why_not
     ]
 
 
@@ -153,11 +148,7 @@ async def play(page: Page, served: Served) -> None:
             continue
         known = set(namespace)
         printed = await run(block, namespace, served)
-        if (
-            following is not None
-            and following.language == "text"
-            and follows(page, block, following)
-        ):
+        if following is not None and following.language == "text" and follows(page, block, following):
             assert printed == following.text, str(following)
         for new in namespace.keys() - known:
             await run_example(namespace[new])
@@ -231,14 +222,10 @@ def make_targets() -> set[str]:
 
 def test_pytest_commands_find_their_tests() -> None:
     """Paths and options of the pytest commands that are shown exist."""
-    given = [
-        words[1:] for block in blocks("sh") for words in commands(block) if "pytest" in words[0]
-    ]
+    given = [words[1:] for block in blocks("sh") for words in commands(block) if "pytest" in words[0]]
     options = list(dict.fromkeys(word for words in given for word in words))
     command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider", *options]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
-    )
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 
 
@@ -246,7 +233,5 @@ def test_pytest_commands_find_their_tests() -> None:
 def test_pictures_are_what_a_run_gives(script: str) -> None:
     """The picture and the sequences of messages show what a server of this source does."""
     command = [sys.executable, script, "--check"]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
-    )
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr

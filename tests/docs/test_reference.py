@@ -118,9 +118,7 @@ def meaning(text: str) -> Configuration:
 def test_the_page_is_what_the_source_has() -> None:
     """The committed page is what `make reference` writes."""
     command = [sys.executable, "docs/reference.py", "--check"]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
-    )
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
 
 
@@ -195,9 +193,7 @@ def test_properties(key: Key) -> None:
         assert said == properties.settings_of({})
     assert not warnings
     properties.settings_of({key.name: "!"}, warnings)
-    assert warnings[0].rpartition("taken as ")[2] in (
-        {key.default} if key.default else {"0s", "none"}
-    )
+    assert warnings[0].rpartition("taken as ")[2] in ({key.default} if key.default else {"0s", "none"})
 
 
 def test_every_property_is_described() -> None:

@@ -57,9 +57,7 @@ async def test_every_path_is_on_the_page_and_no_other(server: Server) -> None:
     everything, _ = routes(server)
     served = {(method, unnamed(path)) for method, path in everything if not of_the_page(path)}
     rows = shown()
-    missing = {
-        one for one in served if not any(m == one[0] and is_below(one[1], p) for m, p in rows)
-    }
+    missing = {one for one in served if not any(m == one[0] and is_below(one[1], p) for m, p in rows)}
     gone = {row for row in rows if not any(m == row[0] and is_below(p, row[1]) for m, p in served)}
     assert (missing, gone) == (set(), set())
 

@@ -80,9 +80,9 @@ def test_caps_are_those_in_force() -> None:
     rows = {row[0]: row[1] for row in SHIMS.table("Caps")}
     assert rows.pop("values of tags and attributes") == "as the item"
     assert numbers(rows.pop("kinds of resources in a partition")) == [MAX_RESOURCE_TYPES]
-    assert numbers(
-        rows.pop("task groups that the placeholders of an application name until it ends")
-    ) == [MAX_TASK_GROUPS]
+    assert numbers(rows.pop("task groups that the placeholders of an application name until it ends")) == [
+        MAX_TASK_GROUPS
+    ]
     assert {what: numbers(text) for what, text in rows.items()} == {
         what: [getattr(caps, name) for name in names] for what, names in CAPS.items()
     }
@@ -117,9 +117,7 @@ def reasons() -> Iterator[str]:
 def test_rejections_are_worded_as_in_the_source() -> None:
     """Every reason on the page is a text of the source, with names in place of values."""
     texts = {text_of(node) for _, node in parsed("core/licorne_core", "server/licorne_server")}
-    unknown = [
-        shown.pattern for shown in shown_rejections() if not any(map(shown.fullmatch, texts))
-    ]
+    unknown = [shown.pattern for shown in shown_rejections() if not any(map(shown.fullmatch, texts))]
     assert not unknown
 
 

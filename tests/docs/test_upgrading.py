@@ -75,12 +75,8 @@ async def story(site: Site) -> tuple[dict[str, Any], dict[str, Any]]:
     async with Client(site.target, rm_id="rm", config=QUEUES % 4) as rm:
         async with site.running():
             await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 8000})])
-            await rm.submit_applications(
-                [Application(application_id="app", queue="root.batch", user="ann")]
-            )
-            await rm.ask(
-                Ask(key=f"k{n}", application_id="app", resources={"vcore": 1000}) for n in range(5)
-            )
+            await rm.submit_applications([Application(application_id="app", queue="root.batch", user="ann")])
+            await rm.ask(Ask(key=f"k{n}", application_id="app", resources={"vcore": 1000}) for n in range(5))
             await heard(rm, Allocated, 4)
             for words in (
                 ("config", "apply", str(site.config), "--yes"),

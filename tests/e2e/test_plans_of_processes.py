@@ -41,9 +41,7 @@ def can_listen(target: str) -> bool:
 
 
 @pytest.mark.parametrize("end", ["killed", "stopped"])
-async def test_nothing_is_left_of_a_server_that_ends_while_it_plans(
-    end: str, tmp_path: Path
-) -> None:
+async def test_nothing_is_left_of_a_server_that_ends_while_it_plans(end: str, tmp_path: Path) -> None:
     """Its port is free at once, and the copy ends with it."""
     file = tmp_path / "pid"
     program = (sys.executable, str(PLANNER), str(file))

@@ -68,9 +68,7 @@ async def test_a_required_node_that_is_refused_is_not_used() -> None:
         await rm.ask("app", 1, prefix="bound", tags={REQUIRED: "node-1"})
         await rm.until(lambda: bool(rm.checks), "a check")
         await rm.ask("app", 3, prefix="free")
-        assert set((await rm.allocated(3)).items()) == {
-            (f"free-{number}", "node-2") for number in (1, 2, 3)
-        }
+        assert set((await rm.allocated(3)).items()) == {(f"free-{number}", "node-2") for number in (1, 2, 3)}
         assert (await read_books(server.target)).pending == {"bound-1"}
 
 

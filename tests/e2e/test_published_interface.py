@@ -94,9 +94,7 @@ async def test_registration_is_answered_and_shown(server: Served, shim: ForeignS
 
 
 @pytest.mark.row(2)
-async def test_an_empty_configuration_places_by_namespace(
-    server: Served, shim: ForeignShim
-) -> None:
+async def test_an_empty_configuration_places_by_namespace(server: Served, shim: ForeignShim) -> None:
     """With the default configuration an application of namespace ns1 runs in root.ns1."""
     rm = await started(shim, config="")
     await rm.submit(queue="", tags={"namespace": "ns1"})
@@ -185,8 +183,7 @@ async def test_all_spellings_of_the_own_partition_mean_it(
     (release,) = await rm.released()
     assert release["partitionName"] == "[rm1]default"
     assert [
-        app["applicationID"]
-        for app in await get(server, "partition/[rm1]default/applications/active")
+        app["applicationID"] for app in await get(server, "partition/[rm1]default/applications/active")
     ] == ["app"]
 
 
@@ -222,9 +219,7 @@ async def test_each_message_has_one_kind(shim: ForeignShim) -> None:
     await rm.new(1)
     orphan = {"allocationKey": "k2", "applicationID": "nobody", "resourcePerAlloc": size(1)}
     release = {"allocationKey": "k1", "applicationID": "app", "terminationType": "STOPPED_BY_RM"}
-    await rm.allocations.send(
-        rmID="rm1", allocations=[orphan], releases={"allocationsToRelease": [release]}
-    )
+    await rm.allocations.send(rmID="rm1", allocations=[orphan], releases={"allocationsToRelease": [release]})
     assert await rm.allocations.next() == {
         "rejectedAllocations": [
             {

@@ -62,9 +62,7 @@ class Defect:
         try:
             compile(changed, str(path), "exec")
         except SyntaxError as error:
-            raise DoesNotApply(
-                f"{self.where} does not parse if {self.operator.shown}: {error}"
-            ) from None
+            raise DoesNotApply(f"{self.where} does not parse if {self.operator.shown}: {error}") from None
         return path, changed
 
     def plant(self, tree: Path) -> tuple[Path, str]:
@@ -111,9 +109,7 @@ def _named(body: list[ast.stmt], name: str) -> Iterator[ast.stmt]:
                     yield from _named(node.body, rest)
                 else:
                     yield node
-            case (
-                ast.Assign(targets=[ast.Name(id=known)]) | ast.AnnAssign(target=ast.Name(id=known))
-            ):
+            case ast.Assign(targets=[ast.Name(id=known)]) | ast.AnnAssign(target=ast.Name(id=known)):
                 if known == name:
                     yield node
 
@@ -151,9 +147,7 @@ def _test(tree: Path, test: str) -> str:
     found = [path for path in _tests(tree) if path.match(f"{file}.py")]
     if len(found) != 1:
         raise DoesNotApply(f"{len(found)} files of tests are called {file}")
-    if function and f"def {function.partition('[')[0]}(" not in found[0].read_text(
-        encoding="utf-8"
-    ):
+    if function and f"def {function.partition('[')[0]}(" not in found[0].read_text(encoding="utf-8"):
         raise DoesNotApply(f"{file} has no {function}")
     return f"{found[0].relative_to(tree)}{colons}{function}"
 

@@ -64,7 +64,7 @@ GANGS = (
     ),
     Defect(
         "swap-asks-for-leave",
-        "PAIRS",
+        "gang:PAIRS",
         swap("CONFIRM", "ROLL_BACK"),
         "the real ask waits again when its placeholder is gone",
         (
@@ -74,7 +74,7 @@ GANGS = (
     ),
     Defect(
         "lost-node-keeps-its-pair",
-        "PAIRS",
+        "gang:PAIRS",
         swap("TIMED_OUT", "OPEN"),
         "a placeholder that ends alone counts as one that can be replaced",
         ("scenarios/test_scenarios::test_scenario[gang_nodes]",),

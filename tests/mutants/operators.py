@@ -108,11 +108,7 @@ def drop(word: str) -> Operator:
 
     def find(code: Code) -> Iterator[Edit]:
         for node in _in_order(code.node):
-            if (
-                isinstance(node, ast.stmt)
-                and node is not code.node
-                and _mentions_itself(node, word)
-            ):
+            if isinstance(node, ast.stmt) and node is not code.node and _mentions_itself(node, word):
                 yield *code.span(node), "pass"
 
     return Operator(f"the statement with {word} is left out", find)
@@ -125,9 +121,7 @@ def without(word: str) -> Operator:
         for node in _in_order(code.node):
             parts = _parts(node)
             for part in parts:
-                inner = any(
-                    _mentions(one, word) for below in ast.walk(part) for one in _parts(below)
-                )
+                inner = any(_mentions(one, word) for below in ast.walk(part) for one in _parts(below))
                 if _mentions(part, word) and not inner:
                     yield _left_out(code, node, parts, part)
 
@@ -156,9 +150,7 @@ def _left_out(code: Code, node: ast.AST, parts: list[ast.expr], gone: ast.expr) 
     if isinstance(node, ast.BoolOp | ast.BinOp):
         assert isinstance(node, ast.expr)
         word = " or " if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) else " and "
-        return *code.span(
-            node
-        ), f"({word.join(code.text(part) for part in parts if part is not gone)})"
+        return *code.span(node), f"({word.join(code.text(part) for part in parts if part is not gone)})"
     # With the comma after it, or before the last one.
     number = parts.index(gone)
     start, end = code.span(gone)
@@ -194,9 +186,7 @@ def _mentions_itself(statement: ast.stmt, word: str) -> bool:
     """Whether a statement mentions a word outside the statements in it."""
     inside = ast.stmt | ast.excepthandler | ast.match_case
     return any(
-        _mentions(head, word)
-        for head in ast.iter_child_nodes(statement)
-        if not isinstance(head, inside)
+        _mentions(head, word) for head in ast.iter_child_nodes(statement) if not isinstance(head, inside)
     )
 
 

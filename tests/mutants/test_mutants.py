@@ -55,9 +55,7 @@ def test_every_defect_can_be_planted(defect: Defect) -> None:
     ],
     ids=lambda value: value.shown if isinstance(value, Operator) else "",
 )
-def test_an_operator_changes_one_place(
-    tmp_path: Path, operator: Operator, before: str, after: str
-) -> None:
+def test_an_operator_changes_one_place(tmp_path: Path, operator: Operator, before: str, after: str) -> None:
     """Each kind of slip changes what it says, and nothing beside."""
     defect = planted_in(tmp_path, SOURCE, "Door.opens", operator)
     assert defect.changed(tmp_path)[1] == SOURCE.replace(before, after)
@@ -79,9 +77,7 @@ def test_the_nth_place_is_taken(tmp_path: Path) -> None:
         ("Door.opens", swap("<", "("), "Door.opens does not parse if < becomes ("),
     ],
 )
-def test_what_does_not_apply_is_named(
-    tmp_path: Path, where: str, operator: Operator, problem: str
-) -> None:
+def test_what_does_not_apply_is_named(tmp_path: Path, where: str, operator: Operator, problem: str) -> None:
     """A defect whose place is gone or ambiguous is reported, not passed over."""
     defect = planted_in(tmp_path, SOURCE, where, operator)
     with pytest.raises(DoesNotApply) as refused:
@@ -117,9 +113,7 @@ def test_a_planted_defect_is_there_at_once(tmp_path: Path) -> None:
     assert (before, printed()) == ("1\n", "2\n")
 
 
-def planted_in(
-    tree: Path, source: str, where: str, operator: Operator, nth: int | None = None
-) -> Defect:
+def planted_in(tree: Path, source: str, where: str, operator: Operator, nth: int | None = None) -> Defect:
     """A defect of a tree that has one file."""
     file = tree / "core/licorne_core/file.py"
     file.parent.mkdir(parents=True)

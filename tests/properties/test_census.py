@@ -50,9 +50,7 @@ def what_stops(driver: Driver, partition: PartitionName) -> Counter[str]:
             stop = first_failing(owner.check_context, asking)
             assert stop == next((check for check in checks if not check.passed), None), request
             rests = request.key in app.backing_off
-            code = stops_all(owner, app) or (
-                "ASK_BACKS_OFF" if rests else stops(app, request.group)
-            )
+            code = stops_all(owner, app) or ("ASK_BACKS_OFF" if rests else stops(app, request.group))
             assert code in (failed or [WAITS_FOR_TURN]), (request, failed, code)
             assert (app.queue_path, code) in found.pending
             first += code in (failed or [WAITS_FOR_TURN])[:1]

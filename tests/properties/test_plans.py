@@ -150,9 +150,7 @@ def test_what_is_planned_of_a_configuration_happens(part: range) -> None:
     assert things >= lively(len(part)), "hardly anything happened"
 
 
-def check_configuration(
-    driver: Driver, maker: RmMaker, command: UpdateConfiguration, world: str
-) -> int:
+def check_configuration(driver: Driver, maker: RmMaker, command: UpdateConfiguration, world: str) -> int:
     """Plan it, do it, compare; how many things there were to compare."""
     rm, before = maker.rm, waiting(driver, maker.rm)
     trees = [Tree.of(driver, rm)]
@@ -163,9 +161,7 @@ def check_configuration(
         assert [effect.reason for effect in refusals] == [plan.reason], world
         return 0
     trees.append(Tree.of(driver, rm))
-    limits = {
-        (str(one.partition), one.kind, one.name, str(one.queue)) for one in plan.exceeded_limits
-    }
+    limits = {(str(one.partition), one.kind, one.name, str(one.queue)) for one in plan.exceeded_limits}
     assert limits == (exceeded(driver, rm) if plan.changed else set()), world
     effects = [*first, *let_happen(driver, seconds=plan.horizon)]
     if not plan.changed:
@@ -187,9 +183,7 @@ def check_configuration(
     return len(named) + len(victims) + len(limits) + check_queues(driver, rm, plan, trees, world)
 
 
-def check_queues(
-    driver: Driver, rm: str, plan: ConfigurationPlan, trees: list[Tree], world: str
-) -> int:
+def check_queues(driver: Driver, rm: str, plan: ConfigurationPlan, trees: list[Tree], world: str) -> int:
     """Queues that came, drain or went are those of the plan."""
     before, after = (tree.states for tree in trees)
     changes = {(one.partition, one.path): one.change for one in plan.queues}
@@ -266,8 +260,7 @@ def check_submission(driver: Driver, maker: RmMaker, rng: Random, world: str) ->
             assert {one.key: one.message}.items() <= refused(effects).items(), world
     victims = {(one.app_id, one.key) for one in plan.victims}
     records = [
-        partition.ledger.find(AppId(app), AllocationKey(key))
-        for _, app, key in preempted(effects, maker.rm)
+        partition.ledger.find(AppId(app), AllocationKey(key)) for _, app, key in preempted(effects, maker.rm)
     ]
     caused = {(r.app_id, r.key) for r in records if r and r.beneficiary_app_id == NEW}
     assert victims == caused, world

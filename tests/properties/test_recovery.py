@@ -67,8 +67,6 @@ def tightened(config: str) -> str:
 
 
 def _tightened(queue: dict[str, Any]) -> dict[str, Any]:
-    kept: dict[str, Any] = {
-        key: queue[key] for key in ("name", "parent", "submitacl") if key in queue
-    }
+    kept: dict[str, Any] = {key: queue[key] for key in ("name", "parent", "submitacl") if key in queue}
     below = [_tightened(child) for child in queue.get("queues", [])]
     return {**kept, **TIGHT, "maxapplications": 1, "queues": below}

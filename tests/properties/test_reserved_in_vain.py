@@ -121,9 +121,7 @@ def _queues(rng: Random) -> str:
         limit = f"{{limit: l, users: ['*'], maxresources: {{vcore: {least}m}}}}"
         timeout = f"{{reservation.idle.timeout: {rng.choice(['1s', '2s', '5s'])}}}"
         resources = f"{{max: {{vcore: {most}m}}, guaranteed: {{vcore: {due}m}}}}"
-        leaves.append(
-            f"{{name: {leaf}, resources: {resources}, limits: [{limit}], properties: {timeout}}}"
-        )
+        leaves.append(f"{{name: {leaf}, resources: {resources}, limits: [{limit}], properties: {timeout}}}")
     return f"[{', '.join(leaves)}]"
 
 

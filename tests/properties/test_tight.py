@@ -35,9 +35,7 @@ def test_compaction_changes_no_decision(part: range) -> None:
 
 
 @pytest.mark.worlds(first=8_000_000, one_in=10)
-def test_a_turn_that_is_cut_short_changes_no_decision(
-    part: range, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_turn_that_is_cut_short_changes_no_decision(part: range, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pass that stops in the middle, for want of time, goes on later as if it had not."""
     monkeypatch.setattr(turn, "TRIES", 1)
     agree(part)

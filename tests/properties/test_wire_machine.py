@@ -78,9 +78,7 @@ class WireMachine(RuleBasedStateMachine):
         singly=st.tuples(st.booleans(), st.booleans()),
         is_asked=st.booleans(),
     )
-    def two_rms(
-        self, sessions: tuple[bool, bool], singly: tuple[bool, bool], is_asked: bool
-    ) -> None:
+    def two_rms(self, sessions: tuple[bool, bool], singly: tuple[bool, bool], is_asked: bool) -> None:
         """Both are registered, with two nodes and an application; some send each item by itself."""
         for rm, session, sends_singly in zip(self.world.rms, sessions, singly, strict=True):
             rm.sends_singly = sends_singly

@@ -34,24 +34,18 @@ def test_worlds_have_every_order() -> None:
 @pytest.mark.parametrize(
     "slip",
     [
-        lambda patch: patch.setattr(
-            NodeIndex, "improved", lambda index, node: index.took(node) or []
-        ),
+        lambda patch: patch.setattr(NodeIndex, "improved", lambda index, node: index.took(node) or []),
         lambda patch: patch.setattr(
             "licorne_core.scheduling.waiting.changes.largest_quotient", lambda *_: 0.0
         ),
         lambda patch: patch.setattr(order, "fair_usage", lambda app, leaf: []),
-        lambda patch: patch.setattr(
-            "licorne_core.scheduling.checks.first_exceeded", lambda *_: None
-        ),
+        lambda patch: patch.setattr("licorne_core.scheduling.checks.first_exceeded", lambda *_: None),
         lambda patch: patch.setattr("licorne_core.model.limits.book.group_of", lambda *_: ""),
         lambda patch: patch.setattr(cycle, "backs_off", lambda *_, **__: False),
         lambda patch: patch.setattr("licorne_core.model.apps.groups.RESERVATION_AGE", 5.0),
         lambda patch: patch.setattr(Reservations, "give_way", lambda *_: None),
         lambda patch: patch.setattr(PredicateResults, "keep", lambda *_: []),
-        lambda patch: patch.setattr(
-            "licorne_core.scheduling.replacing.is_covered", lambda *_: True
-        ),
+        lambda patch: patch.setattr("licorne_core.scheduling.replacing.is_covered", lambda *_: True),
         lambda patch: patch.setattr(Gang, "open_group", lambda *_, **__: None),
         lambda patch: patch.setattr(Gang, "is_complete", lambda *_: True),
     ],
@@ -95,8 +89,7 @@ def test_a_failure_is_narrowed_down() -> None:
     small = shrink(
         world.steps,
         lambda script: any(
-            isinstance(step.command, UpdateAllocations) and wanted in step.command.asks
-            for step in script
+            isinstance(step.command, UpdateAllocations) and wanted in step.command.asks for step in script
         ),
     )
     (step,) = small

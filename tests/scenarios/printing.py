@@ -46,8 +46,7 @@ def told(effect: Effect) -> list[str]:
             return [f"placed {a.ask.app_id}/{a.key} on {a.node_id}" for a in effect.allocations]
         case AllocationsReleased():
             return [
-                f"released {r.app_id}/{r.key}, {r.termination.name}: {r.message}"
-                for r in effect.releases
+                f"released {r.app_id}/{r.key}, {r.termination.name}: {r.message}" for r in effect.releases
             ]
         case AllocationsRejected():
             return [f"refused {r.app_id}/{r.key}: {r.reason}" for r in effect.rejections]

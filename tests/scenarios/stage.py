@@ -65,11 +65,7 @@ class Stage:
     def told(self, effects: Iterable[Effect]) -> list[str]:
         """What is told, with the name of the RM that it is told to where there are several."""
         several = len(self.driver.views.rms()) > 1
-        return [
-            f"{effect.rm_id}: {line}" if several else line
-            for effect in effects
-            for line in told(effect)
-        ]
+        return [f"{effect.rm_id}: {line}" if several else line for effect in effects for line in told(effect)]
 
 
 Verb = Callable[[Stage, Line], list[str]]

@@ -36,8 +36,7 @@ def test_scenario(path: Path, *, rewrite: bool) -> None:
     stage = Stage()
     blocks = read(path)
     played = [
-        block.render(said(stage, block.command, block.text) if block.command else "")
-        for block in blocks
+        block.render(said(stage, block.command, block.text) if block.command else "") for block in blocks
     ]
     if rewrite:
         path.write_text("\n\n".join(played) + "\n", encoding="utf-8")
@@ -48,9 +47,7 @@ def test_scenario(path: Path, *, rewrite: bool) -> None:
 def test_every_section_has_a_scenario() -> None:
     """Each part of the specification that can be watched is shown in at least one file."""
     shown = {path.stem: sections_of(path) for path in FILES}
-    assert all(shown.values()), (
-        f"no line `# spec:` in {[s for s, found in shown.items() if not found]}"
-    )
+    assert all(shown.values()), f"no line `# spec:` in {[s for s, found in shown.items() if not found]}"
     assert {section for found in shown.values() for section in found} >= SECTIONS
 
 

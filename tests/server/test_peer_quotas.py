@@ -51,9 +51,7 @@ def bearing(channel: grpc.aio.Channel, token: str) -> Any:
     return Bearing(channel, f"Bearer {token}")
 
 
-async def test_validations_of_another_token_refuse_nobody(
-    server: Server, channel: grpc.aio.Channel
-) -> None:
+async def test_validations_of_another_token_refuse_nobody(server: Server, channel: grpc.aio.Channel) -> None:
     """While a validation of one peer waits, that of another on the same host is taken."""
     go = Event()
     thread = server.config_thread
@@ -77,9 +75,7 @@ async def test_validations_of_another_token_refuse_nobody(
     assert await waits
 
 
-async def test_watchers_of_one_token_count_together(
-    server: Server, channel: grpc.aio.Channel
-) -> None:
+async def test_watchers_of_one_token_count_together(server: Server, channel: grpc.aio.Channel) -> None:
     """Over gRPC and over HTTP a token has its own number of watchers of an RM."""
     register = bearing(channel, MINE).unary_unary("/si.v1.Scheduler/RegisterResourceManager")
     extra = {"event.maxStreamsPerHost": "1"}

@@ -78,9 +78,7 @@ async def registering(server: Server, shim: Shim) -> AsyncIterator[Callable[[], 
         go.set()
 
 
-async def test_a_crowd_for_one_rm_is_refused(
-    shim: Shim, server: Server, channel: grpc.aio.Channel
-) -> None:
+async def test_a_crowd_for_one_rm_is_refused(shim: Shim, server: Server, channel: grpc.aio.Channel) -> None:
     """Updates, streams and registrations of one RM that would be too many get a typed reason.
 
     Those whose callers have gone count no more.

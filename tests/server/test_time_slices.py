@@ -121,8 +121,7 @@ async def test_peers_take_turns_whatever_they_want() -> None:
     """A peer with a hundred readers delays another by two slices for each of its own."""
     time_slices, order = TimeSlices(no), list[str]()
     many = [
-        asyncio.create_task(read(time_slices, "many", 3, lambda: order.append("many")))
-        for _ in range(100)
+        asyncio.create_task(read(time_slices, "many", 3, lambda: order.append("many"))) for _ in range(100)
     ]
     await asyncio.sleep(0)
     await read(time_slices, "one", 20, lambda: order.append("one"))

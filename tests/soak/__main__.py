@@ -53,8 +53,7 @@ async def run(arguments: argparse.Namespace) -> int:
         return 0
     verdict = "flat" if is_flat(rss) else "not flat"
     print(
-        f"memory is {verdict}: {growth(rss):.3f} times that of reading {THIRD} in the end, "
-        f"{RATIO} is allowed"
+        f"memory is {verdict}: {growth(rss):.3f} times that of reading {THIRD} in the end, {RATIO} is allowed"
     )
     return 0 if is_flat(rss) else 1
 
@@ -72,8 +71,7 @@ def shown(what: str) -> Callable[[int], None]:
 def show(reading: Reading) -> None:
     """Print a reading."""
     print(
-        f"{reading.rounds:6}  {reading.allocations:11}  {reading.reconnects:10}  "
-        f"{reading.rss / MIB:10.1f}",
+        f"{reading.rounds:6}  {reading.allocations:11}  {reading.reconnects:10}  {reading.rss / MIB:10.1f}",
         flush=True,
     )
 

@@ -65,9 +65,7 @@ class Reading:
 class Soak:
     """A server in a process of its own, and what is done to it."""
 
-    def __init__(
-        self, server: ServerProcess, crowd: SoakRm, commuter: SoakRm, proxy: Proxy
-    ) -> None:
+    def __init__(self, server: ServerProcess, crowd: SoakRm, commuter: SoakRm, proxy: Proxy) -> None:
         """`crowd` has most of the work; the connection of `commuter` goes through the proxy."""
         self._server = server
         self._crowd = crowd

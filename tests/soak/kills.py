@@ -167,13 +167,9 @@ async def what_a_doomed_rm_told(target: str) -> dict[str, str]:
 
 async def report(rm: Client, truth: Mapping[str, str]) -> None:
     """Tell the server the nodes, the application, and what runs."""
-    await rm.add_nodes(
-        Node(node_id=f"node-{n}", capacity={"vcore": NODE_VCORE}) for n in range(1, NODES + 1)
-    )
+    await rm.add_nodes(Node(node_id=f"node-{n}", capacity={"vcore": NODE_VCORE}) for n in range(1, NODES + 1))
     await rm.submit_applications([Application(application_id="app", user="test", queue=QUEUE)])
     await rm.report_allocations(
-        Allocation(
-            ask=Ask(key=key, application_id="app", resources={"vcore": VCORE}), node_id=node_id
-        )
+        Allocation(ask=Ask(key=key, application_id="app", resources={"vcore": VCORE}), node_id=node_id)
         for key, node_id in truth.items()
     )

@@ -203,9 +203,7 @@ async def compare(rm: SoakRm, target: str) -> None:
             {"allocated": len(rm.running) * VCORE, "pending": len(rm.waiting) * VCORE},
             {
                 word: amounts.get("vcore", 0)
-                for word, amounts in zip(
-                    ("allocated", "pending"), books.queues["root"], strict=True
-                )
+                for word, amounts in zip(("allocated", "pending"), books.queues["root"], strict=True)
             },
         ),
     }

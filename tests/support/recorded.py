@@ -35,9 +35,7 @@ def compact(value: Any, indent: str = "") -> str:
         return line
     deeper = indent + " "
     if isinstance(value, dict):
-        inside = [
-            f"{json.dumps(key)}: {compact(item, deeper)}" for key, item in sorted(value.items())
-        ]
+        inside = [f"{json.dumps(key)}: {compact(item, deeper)}" for key, item in sorted(value.items())]
     else:
         inside = [compact(item, deeper) for item in value]
     first, last = "{}" if isinstance(value, dict) else "[]"

@@ -20,9 +20,7 @@ DEFAULT_PORTS = frozenset({DEFAULT_PORT, urlsplit(HERE[0]).port})
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1", "[::1]"})
 _KEPT = frozenset({"LICORNE_REWRITE", "LICORNE_HELM", "LICORNE_CHECK", "LICORNE_BIN"})
 """What whoever starts the tests says to them."""
-_MEANT_FOR_OTHERS = frozenset(
-    {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "DISABLE_RESERVATION"}
-)
+_MEANT_FOR_OTHERS = frozenset({"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "DISABLE_RESERVATION"})
 
 
 def is_meant_for_others(name: str) -> bool:

@@ -115,9 +115,7 @@ def _tree(path: Path) -> ast.Module:
 
 def _names(tree: ast.AST) -> Iterator[str]:
     """Every name that is used; an import, a definition and `__all__` are no uses."""
-    listed = {
-        id(text) for node in ast.walk(tree) if _is_list_of_all(node) for text in ast.walk(node)
-    }
+    listed = {id(text) for node in ast.walk(tree) if _is_list_of_all(node) for text in ast.walk(node)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             yield node.id
@@ -139,9 +137,7 @@ def _is_list_of_all(node: ast.AST) -> bool:
 
 
 def _exported(package: ast.Module) -> frozenset[str]:
-    lists = [
-        node for node in package.body if isinstance(node, ast.Assign) and _is_list_of_all(node)
-    ]
+    lists = [node for node in package.body if isinstance(node, ast.Assign) and _is_list_of_all(node)]
     return frozenset(name for node in lists for name in ast.literal_eval(node.value))
 
 

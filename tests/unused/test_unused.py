@@ -58,9 +58,7 @@ def test_what_nobody_uses_is_found(tmp_path: Path) -> None:
     """Functions, classes and methods that nothing names, imports and `__all__` not counting."""
     write(tmp_path, core__a=CORE, client=CLIENT, client__calls=CALLS)
     assert found(tmp_path) == ["only_listed", "never", "Never", "nor_this"]
-    assert str(unused(tmp_path)[1]) == (
-        "core/licorne_core/a.py:9: never is used by nothing but tests"
-    )
+    assert str(unused(tmp_path)[1]) == ("core/licorne_core/a.py:9: never is used by nothing but tests")
 
 
 def test_a_use_anywhere_in_the_project_counts(tmp_path: Path) -> None:

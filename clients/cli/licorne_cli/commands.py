@@ -60,9 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     code: int = OK
     try:
         if given and given[0] in BROUGHT_BY and given[0] not in installed_commands():
-            say(
-                f"licorne: {given[0]} comes with {BROUGHT_BY[given[0]]}, which is not installed here"
-            )
+            say(f"licorne: {given[0]} comes with {BROUGHT_BY[given[0]]}, which is not installed here")
             return USAGE
         # To import what a command needs takes long enough to be interrupted.
         args = parser_for(given[0] if given else "").parse_line(given)

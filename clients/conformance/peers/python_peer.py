@@ -129,8 +129,7 @@ def client_of(given: Command, judge: Judge | None) -> Client:
             certificate=Path(tls["cert"]) if tls.get("cert") else None,
             key=Path(tls["key"]) if tls.get("key") else None,
         ),
-        retry=retry
-        and RetryConfig(initial=retry["initial_ms"] / 1000, maximum=retry["maximum_ms"] / 1000),
+        retry=retry and RetryConfig(initial=retry["initial_ms"] / 1000, maximum=retry["maximum_ms"] / 1000),
         predicates=judge,
         judge_victims=judge.judge_victims
         if judge is not None and predicates.get("victims") is not None
@@ -239,14 +238,10 @@ class Peer:
             "drain": lambda c: client.drain_node(c["node"]),
             "undrain": lambda c: client.undrain_node(c["node"]),
             "remove_node": lambda c: client.remove_node(c["node"]),
-            "applications": lambda c: client.submit_applications(
-                map(application_of, c["applications"])
-            ),
+            "applications": lambda c: client.submit_applications(map(application_of, c["applications"])),
             "remove_application": lambda c: client.remove_application(c["id"]),
             "asks": self._ask,
-            "release": lambda c: client.release(
-                c["keys"], termination_of(c.get("type", "STOPPED_BY_RM"))
-            ),
+            "release": lambda c: client.release(c["keys"], termination_of(c.get("type", "STOPPED_BY_RM"))),
             "configure": lambda c: client.update_configuration(c["queues"]),
             "close": lambda c: client.close(unregister=c.get("unregister", False)),
             "refuse": self._refuse,
@@ -270,9 +265,7 @@ class Peer:
         """Pending asks, and the allocations among them."""
         pending = [ask_of(item) for item in command["asks"] if not item.get("node")]
         placed = [
-            Allocation(ask=ask_of(item), node_id=item["node"])
-            for item in command["asks"]
-            if item.get("node")
+            Allocation(ask=ask_of(item), node_id=item["node"]) for item in command["asks"] if item.get("node")
         ]
         if placed:
             await self._client.report_allocations(placed)

@@ -161,9 +161,7 @@ class AdminCalls(OfOneRm):
             application=wire.application(taken),
             asks=[wire.allocation(ask) for ask in (*placeholders(taken), *fields.asks(asks))],
         )
-        return await self._calls.call(
-            lambda channel: _stub(channel).PlanSubmission, request, at_least=LONG
-        )
+        return await self._calls.call(lambda channel: _stub(channel).PlanSubmission, request, at_least=LONG)
 
     async def set_node_schedulable(
         self, node_id: str, schedulable: bool, *, partition: str = DEFAULT_PARTITION

@@ -89,17 +89,13 @@ class Endings:
         elif known is not None:
             cache.drop(key)
             ask = known.ask
-            yield Released(
-                key, ask.application_id, known.node_id, released.message, ask.placeholder
-            )
+            yield Released(key, ask.application_id, known.node_id, released.message, ask.placeholder)
 
     def _requested(self, known: KnownAsk, wanted: Termination, message: str) -> Event:
         """The server wants an allocation to end."""
         ask = known.ask
         confirm = self._options.confirm
-        confirmed = confirm is Confirm.EVERYTHING or (
-            confirm is Confirm.PLACEHOLDERS and ask.placeholder
-        )
+        confirmed = confirm is Confirm.EVERYTHING or (confirm is Confirm.PLACEHOLDERS and ask.placeholder)
         if confirmed:
             self._queue(Packer.releases, self._cache.release([ask.key], wanted))
         return ReleaseRequested(
@@ -118,9 +114,7 @@ class Endings:
         cache.drop(ask.key)
         application = cache.applications.get((ask.partition, ask.application_id))
         failing = (
-            application is not None
-            and application.heard is not None
-            and application.heard.state == FAILING
+            application is not None and application.heard is not None and application.heard.state == FAILING
         )
         resubmitted = self._options.resubmit and not ask.placeholder and not failing
         if resubmitted:
@@ -149,9 +143,7 @@ ENDED = frozenset({"Completed", "Failed", "Expired"})
 class Answers:
     """Applies responses to a cache and makes events of them."""
 
-    def __init__(
-        self, cache: Cache, options: GangOptions | None = None, queue: Queue = nowhere
-    ) -> None:
+    def __init__(self, cache: Cache, options: GangOptions | None = None, queue: Queue = nowhere) -> None:
         """Apply the answers to `cache`. The client's own replies to some are queued."""
         self._cache = cache
         self._endings = Endings(cache, options or GangOptions(), queue)
@@ -225,13 +217,9 @@ class Answers:
             return set()
         accepted = {item.applicationID for item in response.accepted}
         both = accepted.intersection(item.applicationID for item in response.rejected)
-        return {
-            name for name in both if sum(not self._runs(key) for key in self._waiting(name)) > 1
-        }
+        return {name for name in both if sum(not self._runs(key) for key in self._waiting(name)) > 1}
 
-    def _application_rejected(
-        self, rejected: si.RejectedApplication, doubtful: set[str]
-    ) -> Iterator[Event]:
+    def _application_rejected(self, rejected: si.RejectedApplication, doubtful: set[str]) -> Iterator[Event]:
         application_id = rejected.applicationID
         waiting = self._waiting(application_id)
         if application_id in doubtful:
@@ -320,9 +308,7 @@ class Answers:
             cache.place(key, node_id)
             if node_id in cache.nodes:
                 ask = known.ask
-                events.append(
-                    Allocated(key, ask.application_id, node_id, ask.partition, ask.placeholder)
-                )
+                events.append(Allocated(key, ask.application_id, node_id, ask.partition, ask.placeholder))
             else:
                 # The node was removed while the answer was on its way; a release follows.
                 cache.expect_release(key)

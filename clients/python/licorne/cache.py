@@ -57,9 +57,7 @@ class Dropped:
 
     def take_all(self) -> list[KnownAsk]:
         """Take the asks of all applications."""
-        return [
-            known for application in list(self._by_application) for known in self.take(application)
-        ]
+        return [known for application in list(self._by_application) for known in self.take(application)]
 
 
 REMEMBERED_CHANGES = 8
@@ -156,18 +154,13 @@ class Cache:
 
     # ---- Applications ----
 
-    def submit(
-        self, applications: Iterable[Application], placeholders_at: int | None = None
-    ) -> Submitted:
+    def submit(self, applications: Iterable[Application], placeholders_at: int | None = None) -> Submitted:
         """Add applications, and ask for the placeholders of their task groups. Known ones stay.
 
         `placeholders_at` are the unix seconds of that; with None no placeholder is asked for.
         Raises Rejected if the key of a placeholder is that of another ask.
         """
-        given = {
-            (item.partition, item.application_id): item
-            for item in fields.applications(applications)
-        }
+        given = {(item.partition, item.application_id): item for item in fields.applications(applications)}
         fresh = {key: item for key, item in given.items() if key not in self.applications}
         messages = [wire.application(item) for item in fresh.values()]
         asks: dict[str, Ask] = {}
@@ -346,9 +339,7 @@ class Cache:
         known = self.drop(key)
         if known.node_id and wire.FOREIGN_TAG not in known.ask.tags:
             ask = known.ask
-            self.releasing[key] = Released(
-                key, ask.application_id, known.node_id, "", ask.placeholder
-            )
+            self.releasing[key] = Released(key, ask.application_id, known.node_id, "", ask.placeholder)
 
 
 def _discard(index: dict[_K, set[str]], at: _K, key: str) -> None:

@@ -249,9 +249,7 @@ class Callbacks:
         )
         if self.predicates is not None:
             wire.predicates.deadline_milliseconds = round(self.deadline * 1000)
-            wire.predicates.fail_mode = (
-                pb.FAIL_OPEN if self.fail_mode is FailMode.OPEN else pb.FAIL_CLOSED
-            )
+            wire.predicates.fail_mode = pb.FAIL_OPEN if self.fail_mode is FailMode.OPEN else pb.FAIL_CLOSED
             wire.predicates.class_by = _CLASSES[self.class_by]
             wire.predicates.judges_victims = self.judge_victims is not None
         return wire
@@ -288,18 +286,14 @@ def answer(check: PredicateCheck, refused: Refusals) -> pb.PredicateAnswer:
 def container_states(wire: pb.ContainerStates) -> list[ContainerState]:
     """States as the caller sees them."""
     return [
-        ContainerState(
-            item.allocationKey, item.applicationID, _name(_STATES, item.state), item.reason
-        )
+        ContainerState(item.allocationKey, item.applicationID, _name(_STATES, item.state), item.reason)
         for item in wire.states
     ]
 
 
 def event_records(wire: pb.Events) -> list[EventRecord]:
     """Events as the caller sees them."""
-    return [
-        event_record(number, record) for number, record in enumerate(wire.records, wire.first_id)
-    ]
+    return [event_record(number, record) for number, record in enumerate(wire.records, wire.first_id)]
 
 
 def event_record(number: int, record: si.EventRecord) -> EventRecord:

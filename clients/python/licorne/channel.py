@@ -187,9 +187,7 @@ class Backoff:
     the server answers that it has no room: that server is there already.
     """
 
-    def __init__(
-        self, retry: RetryConfig, uniform: Callable[[float, float], float] = random.uniform
-    ) -> None:
+    def __init__(self, retry: RetryConfig, uniform: Callable[[float, float], float] = random.uniform) -> None:
         """Wait as `retry` says. `uniform` draws a number between two others."""
         self._retry = retry
         self._uniform = uniform

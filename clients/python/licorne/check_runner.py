@@ -336,9 +336,7 @@ class CallbackRunners:
         """Let about `limit` event records wait; a gap in their ids shows that some were dropped."""
         thread = JudgeThread()
         self.predicates = (
-            CheckRunner(callbacks.predicates, answer, send, stats, thread)
-            if callbacks.predicates
-            else None
+            CheckRunner(callbacks.predicates, answer, send, stats, thread) if callbacks.predicates else None
         )
         self.victims = (
             CheckRunner(callbacks.judge_victims, preemption_answer, send, stats, thread)

@@ -152,9 +152,7 @@ class Client:
             config=config,
             extra_config=extra_config or {},
         )
-        session = Session(
-            rm_id, instance, registration, resend=limits.resend, callbacks=callbacks.wire()
-        )
+        session = Session(rm_id, instance, registration, resend=limits.resend, callbacks=callbacks.wire())
         self.rm_id = rm_id
         self._context = ClientContext(
             session, limits, callbacks, GangOptions(confirm=confirm, resubmit=resubmit)
@@ -247,9 +245,7 @@ class Client:
         self._context.queue(Packer.new_applications, messages.applications)
         await self._context.send(Packer.allocations, messages.placeholders)
 
-    async def remove_application(
-        self, application_id: str, *, partition: str = DEFAULT_PARTITION
-    ) -> None:
+    async def remove_application(self, application_id: str, *, partition: str = DEFAULT_PARTITION) -> None:
         """Remove an application and its asks. Answered by Released for each of its allocations."""
         messages = self.cache.remove_application((partition, application_id))
         await self._context.send(Packer.removed_applications, messages)
@@ -269,13 +265,9 @@ class Client:
         The server takes them even where they exceed a quota. AskRejected comes only for one whose
         application or node the server does not know.
         """
-        await self._context.send(
-            Packer.allocations, self.cache.report(allocations, int(time.time()))
-        )
+        await self._context.send(Packer.allocations, self.cache.report(allocations, int(time.time())))
 
-    async def release(
-        self, keys: Iterable[str], termination: Termination = Termination.STOPPED
-    ) -> None:
+    async def release(self, keys: Iterable[str], termination: Termination = Termination.STOPPED) -> None:
         """Release asks that are not wanted any more, and allocations that have ended.
 
         Answered by Released for each allocation. To confirm a `ReleaseRequested`, pass its
@@ -296,9 +288,7 @@ class Client:
 
     # ---- Configuration ----
 
-    async def update_configuration(
-        self, config: str, extra_config: Mapping[str, str] | None = None
-    ) -> bool:
+    async def update_configuration(self, config: str, extra_config: Mapping[str, str] | None = None) -> bool:
         """Replace the queue configuration. Returns False if it was in force already.
 
         Raises ConfigInvalid if the server refuses the queues, RegistrationInvalid if it refuses

@@ -118,17 +118,13 @@ ACK_EVERY = 64
 class ClientContext:
     """The cache, the session and the queues of one client."""
 
-    def __init__(
-        self, session: Session, limits: Limits, callbacks: Callbacks, gangs: GangOptions
-    ) -> None:
+    def __init__(self, session: Session, limits: Limits, callbacks: Callbacks, gangs: GangOptions) -> None:
         """Start without state."""
         self.session = session
         self.cache = Cache()
         self.answers = Answers(self.cache, gangs, self.queue)
         self.stats = Stats()
-        self.callbacks = CallbackRunners(
-            callbacks, self._answer, self._dump, self.stats, limits.events
-        )
+        self.callbacks = CallbackRunners(callbacks, self._answer, self._dump, self.stats, limits.events)
         self.wake = asyncio.Event()
         """Set when the writer of the stream may have something to do."""
         self.outgoing = Outgoing(limits.outgoing)

@@ -137,9 +137,7 @@ class Replay:
         self._allocations = [known for known in asks if known.node_id]
         self._pending = [known for known in asks if not known.node_id]
         busy = {(known.ask.partition, known.ask.application_id) for known in self._allocations}
-        self._applications = [
-            (known.application, key in busy) for key, known in cache.applications.items()
-        ]
+        self._applications = [(known.application, key in busy) for key, known in cache.applications.items()]
 
     def requests(self, max_items: int) -> Iterator[UpdateRequest]:
         """The begin; nodes, applications, allocations and asks; the end with their counts.

@@ -59,9 +59,7 @@ class StateCalls(OfOneRm):
 
     async def server(self) -> pb.GetServerResponse:
         """Version, form and start of the server."""
-        return await self._calls.call(
-            lambda channel: _stub(channel).GetServer, pb.GetServerRequest()
-        )
+        return await self._calls.call(lambda channel: _stub(channel).GetServer, pb.GetServerRequest())
 
     async def rms(self) -> list[pb.ResourceManager]:
         """The RMs that are registered, with how much each has and may have."""
@@ -93,9 +91,7 @@ class StateCalls(OfOneRm):
         check_arguments(queue=queue, state=state)
         return await self._calls.gathered(
             lambda channel: _stub(channel).ListApplications,
-            pb.ListApplicationsRequest(
-                partition=self._partition(partition), queue=queue, state=state
-            ),
+            pb.ListApplicationsRequest(partition=self._partition(partition), queue=queue, state=state),
             lambda page: page.applications,
         )
 
@@ -156,9 +152,7 @@ class StateCalls(OfOneRm):
         """Usage and limits of one group or all of them, queue by queue."""
         return await self._usage(pb.USAGE_OF_GROUPS, name, partition)
 
-    async def _usage(
-        self, kind: pb.UsageKind.ValueType, name: str, partition: str
-    ) -> list[pb.Usage]:
+    async def _usage(self, kind: pb.UsageKind.ValueType, name: str, partition: str) -> list[pb.Usage]:
         check_arguments(name=name)
         return await self._calls.gathered(
             lambda channel: _stub(channel).ListUsage,
@@ -224,9 +218,7 @@ class StateCalls(OfOneRm):
         was_there = False
         while True:
             request = pb.WatchEventsRequest(rm_id=self.rm_id, start=start, instance=instance)
-            watch = self._calls.stream(
-                lambda channel: _stub(channel).WatchEvents, request, may_rest=True
-            )
+            watch = self._calls.stream(lambda channel: _stub(channel).WatchEvents, request, may_rest=True)
             try:
                 async with aclosing(watch):
                     async for response in watch:

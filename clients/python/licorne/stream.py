@@ -254,9 +254,7 @@ class Stream:
                 await self._call.write(state.session.outgoing(request))
             elif state.leaving.is_set() or self.retry_after is not None:
                 return await self._part()
-            elif state.session.unacknowledged >= ACK_EVERY or (
-                timed_out and state.session.unacknowledged
-            ):
+            elif state.session.unacknowledged >= ACK_EVERY or (timed_out and state.session.unacknowledged):
                 await self._call.write(state.session.acknowledging(UpdateRequest(ack=Ack())))
             elif timed_out:
                 await self._call.write(UpdateRequest(heartbeat=Heartbeat()))

@@ -143,9 +143,7 @@ def _quoting(begins: str) -> str:
 class _Builder:
     """Builds the tree from the parser's events in one pass, and counts its nodes."""
 
-    def __init__(
-        self, text: str, report: Report, placed: Callable[[int, int], tuple[int, int]]
-    ) -> None:
+    def __init__(self, text: str, report: Report, placed: Callable[[int, int], tuple[int, int]]) -> None:
         self._placed = placed
         self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=_LOADER)
         self._report = report

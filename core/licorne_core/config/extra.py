@@ -21,9 +21,7 @@ _UNITS = {
     "ns": 1,
 }
 _DIGITS = "0123456789"
-_SHAPE = Pattern(
-    "[+-]?(0|(([0-9]{1,20}[.]?[0-9]{0,20}|[.][0-9]{1,20})(h|m|s|ms|us|µs|μs|ns)){1,20})"
-)
+_SHAPE = Pattern("[+-]?(0|(([0-9]{1,20}[.]?[0-9]{0,20}|[.][0-9]{1,20})(h|m|s|ms|us|µs|μs|ns)){1,20})")
 _MAX_NANOSECONDS = 2**63 - 1
 
 
@@ -91,9 +89,7 @@ def read_extra(extra: Mapping[str, str]) -> ExtraConfig:
         event_request_capacity=count("event.requestCapacity", standard.event_request_capacity),
         event_ring_capacity=count("event.ringBufferCapacity", standard.event_ring_capacity),
         event_max_streams=count("event.maxStreams", standard.event_max_streams),
-        event_max_streams_per_host=count(
-            "event.maxStreamsPerHost", standard.event_max_streams_per_host
-        ),
+        event_max_streams_per_host=count("event.maxStreamsPerHost", standard.event_max_streams_per_host),
         event_response_size=count("event.RESTResponseSize", standard.event_response_size),
         health_interval=standard.health_interval if health is None else max(health, 0.0),
         state_aware_as_fifo=_FLAGS.get(extra.get("stateaware-as-fifo", "").strip(), False),

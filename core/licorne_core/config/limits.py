@@ -79,9 +79,7 @@ def _unread(report: Report, path: str, *keys: str) -> bool:
     return any(report.is_faulty(f"{path}.{key}") for key in keys)
 
 
-def _check_names(
-    kind: str, names: tuple[str, ...], earlier: set[str], report: Report, path: str
-) -> None:
+def _check_names(kind: str, names: tuple[str, ...], earlier: set[str], report: Report, path: str) -> None:
     """Check that a queue's limits have every name once, and none after the wildcard."""
     for name in names:
         if name in earlier:
@@ -99,14 +97,8 @@ def _check_amounts(limit: LimitConfig, queue: QueueConfig, report: Report) -> No
         if not _unread(report, path, "maxresources"):
             message = f"MaxResources should be greater than zero in '{limit.limit}' limit"
             report.problem(message, f"{path}.maxresources")
-    elif not (
-        amounts
-        or limit.max_applications
-        or _unread(report, path, "maxresources", "maxapplications")
-    ):
-        message = (
-            f"invalid resource combination for limit {limit.limit} all resource limits are null"
-        )
+    elif not (amounts or limit.max_applications or _unread(report, path, "maxresources", "maxapplications")):
+        message = f"invalid resource combination for limit {limit.limit} all resource limits are null"
         report.problem(message, path)
     if 0 < queue.max_applications < limit.max_applications:
         message = (
@@ -117,8 +109,7 @@ def _check_amounts(limit: LimitConfig, queue: QueueConfig, report: Report) -> No
     if not fits_max_undefined(queue.max or EMPTY, amounts or EMPTY):
         # The misspelling is part of the text that tools of the older core look for.
         message = (
-            f"invalid MaxResources settings for limit {limit.limit} "
-            "exeecd current the queue MaxResources"
+            f"invalid MaxResources settings for limit {limit.limit} exeecd current the queue MaxResources"
         )
         report.problem(message, f"{path}.maxresources")
 

@@ -52,9 +52,7 @@ def configuration_in(document: Node | None, text: str, report: Report) -> Excerp
 
 def _is_config_map(document: Mapping) -> bool:
     kind = document.entries["kind"][1] if "kind" in document.entries else None
-    return (
-        isinstance(kind, Scalar) and kind.text == "ConfigMap" and "apiVersion" in document.entries
-    )
+    return isinstance(kind, Scalar) and kind.text == "ConfigMap" and "apiVersion" in document.entries
 
 
 def _excerpt(value: Scalar, text: str) -> Excerpt:
@@ -148,8 +146,7 @@ def load(text: str, *, strict: bool = False, required: bool = False) -> Configur
     report.raise_problems()
     return Configuration(
         partitions=tuple(
-            replace(partition, root=inheriting(partition.root, {}, report))
-            for partition in partitions
+            replace(partition, root=inheriting(partition.root, {}, report)) for partition in partitions
         ),
         checksum=checksum_of(text),
         text=text,

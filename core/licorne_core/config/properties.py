@@ -132,8 +132,7 @@ def settings_of(properties: Mapping[str, str], warnings: list[str] | None = None
     return QueueSettings(
         app_sort=read.choice(APP_SORT_POLICY, standard.app_sort),
         priority_sort=read.choice(APP_SORT_PRIORITY, _Switch.ENABLED) is _Switch.ENABLED,
-        priority_fence=read.choice(PRIORITY_POLICY, _PriorityPolicy.DEFAULT)
-        is _PriorityPolicy.FENCE,
+        priority_fence=read.choice(PRIORITY_POLICY, _PriorityPolicy.DEFAULT) is _PriorityPolicy.FENCE,
         priority_offset=read.integer(PRIORITY_OFFSET, INT32_MIN, INT32_MAX),
         preemption=read.choice(PREEMPTION_POLICY, standard.preemption),
         preemption_delay=read.delay(PREEMPTION_DELAY, standard.preemption_delay),
@@ -141,18 +140,14 @@ def settings_of(properties: Mapping[str, str], warnings: list[str] | None = None
             PREEMPTION_MINIMUM_RUNTIME, standard.preemption_minimum_runtime
         ),
         preemption_loss_limit=read.amounts(PREEMPTION_LOSS_LIMIT),
-        preemption_victim_order=read.choice(
-            PREEMPTION_VICTIM_ORDER, standard.preemption_victim_order
-        ),
+        preemption_victim_order=read.choice(PREEMPTION_VICTIM_ORDER, standard.preemption_victim_order),
         quota_preemption_delay=read.delay(QUOTA_PREEMPTION_DELAY, standard.quota_preemption_delay),
         backoff_threshold=read.integer(BACKOFF_THRESHOLD, 0, _UINT64_MAX),
         backoff_delay=read.delay(BACKOFF_DELAY, standard.backoff_delay),
         reserved_nodes=read.bound(RESERVATION_MAX_NODES, 0, INT32_MAX),
         app_reserved_nodes=read.bound(APP_RESERVATION_MAX_NODES, 0, INT32_MAX),
         reservation_exclusive=read.choice(RESERVATION_EXCLUSIVE, _Flag.FALSE) is _Flag.TRUE,
-        reservation_idle_timeout=read.delay(
-            RESERVATION_IDLE_TIMEOUT, standard.reservation_idle_timeout
-        ),
+        reservation_idle_timeout=read.delay(RESERVATION_IDLE_TIMEOUT, standard.reservation_idle_timeout),
     )
 
 

@@ -145,6 +145,5 @@ def _tidy(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
-        for letter in text
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii") for letter in text
     )

@@ -47,9 +47,7 @@ def name_list(entries: tuple[str, ...], is_name: Callable[[str], bool]) -> NameL
     `svc$` is a user name as well as a pattern: both readings are documented, both work.
     """
     alone = len(entries) == 1 and is_pattern(entries[0])
-    return NameList(
-        entries, frozenset(filter(is_name, entries)), Pattern(entries[0]) if alone else None
-    )
+    return NameList(entries, frozenset(filter(is_name, entries)), Pattern(entries[0]) if alone else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

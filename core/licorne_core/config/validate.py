@@ -79,9 +79,7 @@ def check_max_applications(queue: QueueConfig, report: Report) -> None:
         check_max_applications(child, report)
 
 
-def check_placement(
-    rules: tuple[PlacementRuleConfig, ...], root: QueueConfig, report: Report
-) -> None:
+def check_placement(rules: tuple[PlacementRuleConfig, ...], root: QueueConfig, report: Report) -> None:
     """Follow the fixed part of every rule's chain through the configured queues."""
     known = _by_path(root)
     for number, rule in enumerate(rules):
@@ -135,9 +133,7 @@ def _reach(path: str, known: Mapping[str, QueueConfig], *, create: bool, leaf: b
                     f"references non-existing queues ({path}) which cannot be created "
                     f"because the last queue ({queue.name}) in the hierarchy is a leaf"
                 )
-            return (
-                "" if create else f"references non-existing queues ({path}) and create is 'false'"
-            )
+            return "" if create else f"references non-existing queues ({path}) and create is 'false'"
         queue = child
     if leaf and queue.parent:
         return f"references a queue ({path}) which is not a leaf"

@@ -89,8 +89,7 @@ def _take_ask(rm: Rm, ask: Ask, now: float, outcome: Outcome) -> None:
                 Refusal.UNKNOWN_PARTITION,
             )
         raise Rejected(
-            f"Failed to find partition {name}, for application {ask.app_id} "
-            f"and allocation {ask.key}",
+            f"Failed to find partition {name}, for application {ask.app_id} and allocation {ask.key}",
             Refusal.UNKNOWN_PARTITION,
         )
     partition.counters.asks_received += 1
@@ -117,9 +116,7 @@ def _check(ask: Ask) -> None:
     if not ask.ask_class.items:
         raise Rejected("allocation contains no resources", Refusal.INVALID)
     if ask.placeholder and not ask.task_group:
-        raise Rejected(
-            f"allocation {ask.key} is a placeholder without a task group name", Refusal.INVALID
-        )
+        raise Rejected(f"allocation {ask.key} is a placeholder without a task group name", Refusal.INVALID)
 
 
 def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome) -> None:
@@ -180,9 +177,7 @@ def _ask_again(
         _resize_ask(partition, app, request, resized, now)
 
 
-def _resize_ask(
-    partition: Partition, app: Application, request: Request, ask: Ask, now: float
-) -> None:
+def _resize_ask(partition: Partition, app: Application, request: Request, ask: Ask, now: float) -> None:
     """Resize a pending ask; it keeps its place, and its node if that can ever hold it.
 
     It keeps its promise, up to its new size.
@@ -239,9 +234,7 @@ def _resize_allocation(
     roll_back_unfitting(partition, node, now)
 
 
-def _resize_linked(
-    partition: Partition, app: Application, request: Request, ask: Ask, now: float
-) -> None:
+def _resize_linked(partition: Partition, app: Application, request: Request, ask: Ask, now: float) -> None:
     """Resize a linked request, which has a node of its own only if that is another one."""
     own = request.allocation
     node = None if own is None else partition.nodes.by_id[own.node_id]
@@ -251,9 +244,7 @@ def _resize_linked(
         roll_back_unfitting(partition, node, now)
 
 
-def _recover(
-    partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome
-) -> None:
+def _recover(partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome) -> None:
     """An existing allocation is always taken, and echoed as acknowledgement (spec § 11.3)."""
     if ask.node_id not in partition.nodes.by_id:
         raise Rejected(f"failed to find node {ask.node_id}", Refusal.UNKNOWN_NODE)

@@ -119,9 +119,7 @@ def _count(text: str) -> int:
     return value if value <= _UINT64_MAX else 0
 
 
-def update_applications(
-    jobs: Jobs, rm: Rm, command: UpdateApplications, now: float
-) -> list[Effect]:
+def update_applications(jobs: Jobs, rm: Rm, command: UpdateApplications, now: float) -> list[Effect]:
     """All adds, one answer for them, then the removals (spec § 1.6.6)."""
     job = jobs.find(command)
     if job is not None:
@@ -139,9 +137,7 @@ def _add_all(rm: Rm, command: UpdateApplications, now: float) -> list[Effect]:
         try:
             app = _add(rm, new, now)
         except Rejected as refusal:
-            rejected.append(
-                ApplicationRejection(app_id=new.app_id, reason=str(refusal), code=refusal.code)
-            )
+            rejected.append(ApplicationRejection(app_id=new.app_id, reason=str(refusal), code=refusal.code))
             state = AppState.REJECTED.value
             rm.journal.note(StateEntered(now, new.app_id, state, str(refusal)))
             _keep_rejected(rm, new, str(refusal), now)
@@ -171,8 +167,7 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
         raise Rejected("application ID is empty", Refusal.INVALID)
     if app_id in partition.applications:
         raise Rejected(
-            f"adding application {app_id} to partition {partition.name}, "
-            "but application already existed",
+            f"adding application {app_id} to partition {partition.name}, but application already existed",
             Refusal.ALREADY_THERE,
         )
     footprint = _footprint(new)
@@ -321,9 +316,7 @@ def drop_asks(job: Job, partition: Partition, app: Application) -> Iterator[int]
                 yield 1
 
 
-def release_all(
-    job: OutcomeJob, partition: Partition, app: Application, message: str
-) -> Iterator[int]:
+def release_all(job: OutcomeJob, partition: Partition, app: Application, message: str) -> Iterator[int]:
     """Free all allocations of an application without asks; yield the costs of the steps."""
     for request in list(app.requests.values()):
         allocation = partition.allocations.release(app, request)

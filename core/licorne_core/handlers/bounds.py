@@ -106,9 +106,7 @@ def check_capacity(partition: Partition, node_id: str, before: Resources, after:
     check_types(partition, after)
     for name, value in after.items():
         if value < 0:
-            raise Rejected(
-                f"node {node_id} has a negative capacity: {name} of {value}", Refusal.INVALID
-            )
+            raise Rejected(f"node {node_id} has a negative capacity: {name} of {value}", Refusal.INVALID)
         if partition.nodes.total.get(name, 0) - before.get(name, 0) + value > INT64_MAX:
             raise Rejected(
                 f"node {node_id}: {name} of {value} takes the cluster's total beyond int64",
@@ -125,9 +123,7 @@ def _check_sums(key: str, before: Items, after: Items, one: Resources, other: Re
 
 def _check_total(key: str, name: str, value: int, others: int) -> None:
     if others + value > INT64_MAX:
-        raise Rejected(
-            f"allocation {key}: {name} of {value} takes a total beyond int64", Refusal.TOO_MANY
-        )
+        raise Rejected(f"allocation {key}: {name} of {value} takes a total beyond int64", Refusal.TOO_MANY)
 
 
 def check_types(partition: Partition, names: Iterable[str]) -> None:
@@ -137,8 +133,7 @@ def check_types(partition: Partition, names: Iterable[str]) -> None:
     if new and len(types) + len(new) > MAX_RESOURCE_TYPES:
         name = new[MAX_RESOURCE_TYPES - len(types)]
         raise Rejected(
-            f"resource type {name} is one too many: partition {partition.name} "
-            f"takes {MAX_RESOURCE_TYPES}",
+            f"resource type {name} is one too many: partition {partition.name} takes {MAX_RESOURCE_TYPES}",
             Refusal.TOO_MANY,
         )
     types.update(dict.fromkeys(new))

@@ -44,9 +44,7 @@ _LAST_EVENT = {
 }
 
 
-def remove_partition(
-    job: OutcomeJob, registry: Registry, rm: Rm, name: PartitionName
-) -> Iterator[int]:
+def remove_partition(job: OutcomeJob, registry: Registry, rm: Rm, name: PartitionName) -> Iterator[int]:
     """Stop and empty the partition: its applications fail, and its allocations are released.
 
     It is there until the last step.

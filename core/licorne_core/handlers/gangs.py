@@ -152,9 +152,7 @@ def time_to_complete(job: TimerJob) -> Iterator[int]:
         job.outcome.updates += advance(partition, app, AppEvent.COMPLETE, job.now)
 
 
-def _stop_kept(
-    job: TimerJob, app: Application, had: Sequence[Request], message: str
-) -> Iterator[int]:
+def _stop_kept(job: TimerJob, app: Application, had: Sequence[Request], message: str) -> Iterator[int]:
     """Stop the placeholders that keep room."""
     for number, request in enumerate(had if app.placeholder_count else (), 1):
         if request.state is RequestState.PLACEHOLDER and _has(app, request):

@@ -43,13 +43,9 @@ def is_foreign(ask: Ask) -> bool:
 def take_foreign(partition: Partition, ask: Ask, now: float) -> None:
     """Book a foreign allocation as occupied, replacing its earlier size; never answered."""
     if not ask.node_id:
-        raise Rejected(
-            f"trying to add a foreign request (non-allocation) {ask.key}", Refusal.INVALID
-        )
+        raise Rejected(f"trying to add a foreign request (non-allocation) {ask.key}", Refusal.INVALID)
     if ask.node_id not in partition.nodes.by_id:
-        raise Rejected(
-            f"failed to find node {ask.node_id} for allocation {ask.key}", Refusal.UNKNOWN_NODE
-        )
+        raise Rejected(f"failed to find node {ask.node_id} for allocation {ask.key}", Refusal.UNKNOWN_NODE)
     node = partition.nodes.by_id[ask.node_id]
     known = node.foreign.get(ask.key)
     before = known.ask.ask_class.items if known is not None else ()
@@ -122,9 +118,7 @@ class _Update(OutcomeJob):
             try:
                 _create(self._rm, update, self.now)
             except Rejected as refusal:
-                rejected.append(
-                    NodeRejection(node_id=update.node_id, reason=str(refusal), code=refusal.code)
-                )
+                rejected.append(NodeRejection(node_id=update.node_id, reason=str(refusal), code=refusal.code))
             else:
                 accepted.append(update.node_id)
         if accepted or rejected:
@@ -160,9 +154,7 @@ def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
         if len(rm.failed_nodes) < MAX_FAILED_NODES:
             rm.failed_nodes[node_id] = None
         name = rm.normalized(update.partition)
-        raise Rejected(
-            f"failed to find partition {name} for new node {node_id}", Refusal.UNKNOWN_PARTITION
-        )
+        raise Rejected(f"failed to find partition {name} for new node {node_id}", Refusal.UNKNOWN_PARTITION)
     if not node_id:
         raise Rejected("node ID is empty", Refusal.INVALID)
     if node_id in partition.nodes.by_id:

@@ -49,9 +49,7 @@ def partition_meant(rm: Rm, name: str) -> Partition:
     """
     partition = rm.find(name)
     if partition is None:
-        raise Refused(
-            OperatorRefusal.NOT_FOUND, f"partition {shown(rm.normalized(name))} not found"
-        )
+        raise Refused(OperatorRefusal.NOT_FOUND, f"partition {shown(rm.normalized(name))} not found")
     return partition
 
 
@@ -72,9 +70,7 @@ def set_node_schedulable(rm: Rm, command: SetNodeSchedulable, now: float) -> lis
     return [NodeSchedulableSet(rm_id=rm.rm_id, changed=changed, allocations=allocations)]
 
 
-def set_queue_stopped(
-    registry: Registry, rm: Rm, command: SetQueueStopped, now: float
-) -> list[Effect]:
+def set_queue_stopped(registry: Registry, rm: Rm, command: SetQueueStopped, now: float) -> list[Effect]:
     """Stop or start the queue, unless it is so already."""
     job = registry.jobs.find(command)
     if job is None:
@@ -147,9 +143,7 @@ _RUNS_FIRST = frozenset({AppState.RESUMING, AppState.COMPLETING})
 """From these states an application cannot fail (spec § 5.1), so that it runs before."""
 
 
-def stop_application(
-    registry: Registry, rm: Rm, command: StopApplication, now: float
-) -> list[Effect]:
+def stop_application(registry: Registry, rm: Rm, command: StopApplication, now: float) -> list[Effect]:
     """Let the application fail. If it is failing already, send its remaining releases again."""
     job = registry.jobs.find(command)
     if job is None:
@@ -236,9 +230,7 @@ class _ApplicationStop(OutcomeJob):
 OperatorCommand = SetNodeSchedulable | StopApplication | SetQueueStopped
 
 
-def act_for_operator(
-    registry: Registry, rm: Rm, command: OperatorCommand, now: float
-) -> list[Effect]:
+def act_for_operator(registry: Registry, rm: Rm, command: OperatorCommand, now: float) -> list[Effect]:
     """Do it, or say why it cannot be; a refusal changes nothing."""
     try:
         match command:

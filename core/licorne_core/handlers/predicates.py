@@ -50,9 +50,7 @@ def reserve(partition: Partition, decision: ToReserve, now: float) -> None:
         check.reservations.append(reservation)
 
 
-def roll_back(
-    partition: Partition, app: Application, request: Request, event: PairEvent, now: float
-) -> None:
+def roll_back(partition: Partition, app: Application, request: Request, event: PairEvent, now: float) -> None:
     """An ask that waits for an answer is pending again, whatever the RM is going to say.
 
     `event` is why, for one that was to replace a placeholder.
@@ -236,9 +234,7 @@ def _note_room(partition: Partition, *, was_full: bool) -> None:
         partition.wakeups.waiting.changed(partition.predicates.owed)
 
 
-def _confirm(
-    partition: Partition, app: Application, request: Request, now: float, outcome: Outcome
-) -> None:
+def _confirm(partition: Partition, app: Application, request: Request, now: float, outcome: Outcome) -> None:
     """Confirm an assumed ask: allocate it, or stop its placeholder."""
     _leave(partition, request)
     if request.state is RequestState.MATCHED:

@@ -130,9 +130,7 @@ def preempt(partition: Partition, found: ToPreempt, now: float, outcome: Outcome
         return
     best = plans[0]
     rule = PreemptionRule.GUARANTEE
-    _stop_for(
-        partition, Beneficiary(leaf, app, request, best.node, rule), best.victims, now, outcome
-    )
+    _stop_for(partition, Beneficiary(leaf, app, request, best.node, rule), best.victims, now, outcome)
 
 
 def _ask(partition: Partition, app: Application, request: Request, plans: tuple[Plan, ...]) -> bool:
@@ -202,9 +200,7 @@ def nodes_judged(
     _settle(partition, proposal, choices, nodes, now, outcome)
 
 
-def proposal_overdue(
-    partition: Partition, proposal: Proposal, now: float, outcome: Outcome
-) -> None:
+def proposal_overdue(partition: Partition, proposal: Proposal, now: float, outcome: Outcome) -> None:
     """Settle an unanswered proposal by the RM's fail mode."""
     _note_answer(partition)
     policy = partition.rm.predicates

@@ -65,9 +65,7 @@ class Moves:
         left, entered = self._post(app, request, event, place, now)
         self.settling.moved(app, request, left, entered, node)
 
-    def arrive(
-        self, app: Application, request: Request, event: RequestEvent, place: Allocation
-    ) -> None:
+    def arrive(self, app: Application, request: Request, event: RequestEvent, place: Allocation) -> None:
         """Post a new request that is allocated from its beginning."""
         request.follow(event)
         self._enter_node(request, place)
@@ -75,9 +73,7 @@ class Moves:
         self._enter(entered, app, request, 0.0)
         self.settling.moved(app, request, (), entered, self._node_of(request, place))
 
-    def hand_over(
-        self, app: Application, placeholder: Request, request: Request, place: Allocation
-    ) -> None:
+    def hand_over(self, app: Application, placeholder: Request, request: Request, place: Allocation) -> None:
         """End a placeholder, and give its room to a real request of the same size.
 
         No other item can have any of it, so that none is woken.

@@ -76,9 +76,7 @@ class Pairs:
         self._moves.move(app, request, step.real, now=now)
         self._count(app, placeholder, step.counts_as)
 
-    def take_place(
-        self, app: Application, request: Request, step: PairStep, now: float
-    ) -> Allocation:
+    def take_place(self, app: Application, request: Request, step: PairStep, now: float) -> Allocation:
         """Give the gone placeholder's place to its request. `step` is that of the table."""
         placeholder = _partner(request)
         where = request.allocation or placeholder.allocation

@@ -356,9 +356,7 @@ class NodesCheck:
         )
         kept = f"; node {self.reserved_node} is reserved for it" if self.reserved_node else ""
         bound = "" if self.bound is None else f"; {self.bound.message()}"
-        return (
-            f"fits on none of {self.total} nodes" + (f": {counts}" if counts else "") + kept + bound
-        )
+        return f"fits on none of {self.total} nodes" + (f": {counts}" if counts else "") + kept + bound
 
     def _holders(self) -> str:
         """Queues with reserved nodes, in brackets; empty for none."""

@@ -229,9 +229,7 @@ class Agenda:
             turn = (place.last_turn, place.number) if place.partition.is_runnable else None
             if found != (due, turn):
                 raise InvariantBroken(f"L3: {name}: the agenda has {found}, not {(due, turn)}")
-        wanted = {
-            rm_id: (rm.last_turn, rm.number) for rm_id, rm in self._rms.items() if rm.waiting.keys
-        }
+        wanted = {rm_id: (rm.last_turn, rm.number) for rm_id, rm in self._rms.items() if rm.waiting.keys}
         if self._waiting.keys != wanted:
             raise InvariantBroken(f"L3: RMs wait by {self._waiting.keys}, not {wanted}")
 

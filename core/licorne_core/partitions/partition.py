@@ -97,9 +97,7 @@ class Partition:
         self.changes = Changes(self.tree, self.index, self.wakeups)
         self.escalation = Escalation(self.changes, self.wakeups.waiting, self.timers)
         listeners = Listeners(self.nodes, self.index, self.changes, self.wakeups)
-        self.reservations = Reservations(
-            listeners, self.escalation, self.timers, self.journal, self.counters
-        )
+        self.reservations = Reservations(listeners, self.escalation, self.timers, self.journal, self.counters)
         self.calls = OpenCalls(name, rm, self.timers)
         """The questions to the RM that are open."""
         self.predicates = PredicateChecks(name, rm, self.index, self.calls)

@@ -170,9 +170,7 @@ class Rm:
         self.session = 0
         self.registered_time = 0.0
         self.slice_size = slice_size
-        self.context = RmContext(
-            request.predicates, holdings, container_states=request.container_states
-        )
+        self.context = RmContext(request.predicates, holdings, container_states=request.container_states)
         self.holds = self.context.holds
         """Reason that nothing of the RM is scheduled, for all its partitions."""
         self.holdings = holdings

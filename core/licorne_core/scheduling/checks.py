@@ -149,9 +149,7 @@ class _StartsNext(Rule):
         first: Application | None = admission.starting or admission.next_accepted()
         return None if first is app else first
 
-    def reports(
-        self, context: CheckContext, app: Application, obstacle: Application | None
-    ) -> Checks:
+    def reports(self, context: CheckContext, app: Application, obstacle: Application | None) -> Checks:
         if _starts_in_turn(context, app):
             ahead = "" if obstacle is None else obstacle.app_id
             yield reasons.StartingCheck(queue=app.leaf.path, ahead=ahead)
@@ -181,19 +179,13 @@ class _NoBackOff(Rule):
     def obstacle(self, context: CheckContext, app: Application) -> Application | None:
         return app if app.backoff_until else None
 
-    def blocker(
-        self, context: CheckContext, app: Application, obstacle: Application
-    ) -> Blocker | None:
+    def blocker(self, context: CheckContext, app: Application, obstacle: Application) -> Blocker | None:
         return context.escalation.back_off(app)
 
-    def reports(
-        self, context: CheckContext, app: Application, obstacle: Application | None
-    ) -> Checks:
+    def reports(self, context: CheckContext, app: Application, obstacle: Application | None) -> Checks:
         if obstacle is not None:
             threshold = app.leaf.settings.backoff_threshold
-            yield reasons.BackOffCheck(
-                app_id=app.app_id, until=app.backoff_until, threshold=threshold
-            )
+            yield reasons.BackOffCheck(app_id=app.app_id, until=app.backoff_until, threshold=threshold)
 
 
 class _MayStart(Rule):
@@ -316,9 +308,7 @@ class _MayBeAsked(Rule):
     def blocker(self, context: CheckContext, asking: Asking, obstacle: AnswersOwed) -> Blocker:
         return obstacle
 
-    def reports(
-        self, context: CheckContext, asking: Asking, obstacle: AnswersOwed | None
-    ) -> Checks:
+    def reports(self, context: CheckContext, asking: Asking, obstacle: AnswersOwed | None) -> Checks:
         predicates = context.predicates
         yield reasons.AnswersCheck(
             waiting=predicates.waiting, most=predicates.owed.most, passed=obstacle is None
@@ -375,9 +365,7 @@ _FOR_ASKS: Final = {
 """Rules by the properties of an ask: a rule that it cannot break costs it nothing."""
 
 
-def application_blocker(
-    context: CheckContext, app: Application, *, reserved: bool = False
-) -> Blocker | None:
+def application_blocker(context: CheckContext, app: Application, *, reserved: bool = False) -> Blocker | None:
     """The first thing that stops all asks of the application, or those that have a node."""
     for rule in _FOR_APPLICATIONS:
         if reserved and rule.spares_reserved:

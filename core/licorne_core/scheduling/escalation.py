@@ -170,9 +170,7 @@ class Escalation:
         self.rank(wants, now)
         self._changes.app_is_due(wants.app)
 
-    def _set_deadline(
-        self, wants: ReservationRequest | PreemptionRequest, at: float | None
-    ) -> None:
+    def _set_deadline(self, wants: ReservationRequest | PreemptionRequest, at: float | None) -> None:
         preempts = isinstance(wants, PreemptionRequest)
         name = Deadline(Awaited.PREEMPTION if preempts else Awaited.RESERVATION, wants.group)
         deadlines = wants.app.deadlines

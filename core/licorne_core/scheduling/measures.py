@@ -86,9 +86,7 @@ class Measures:
         if self._context.preemption.enabled and group.ask_class.required_node is None:
             self._context.escalation.want_victims(group, now)
 
-    def to_reserve(
-        self, app: Application, wants: ReservationRequest, now: float
-    ) -> Node | Blocker | None:
+    def to_reserve(self, app: Application, wants: ReservationRequest, now: float) -> Node | Blocker | None:
         """A node to reserve for the first ask that is old enough (spec §§ 8.5, 8.7).
 
         None if that ask is another one by now: then the request was ranked anew.
@@ -138,9 +136,7 @@ class Measures:
         self._context.escalation.pause(wants, now)
         return None
 
-    def _kept(
-        self, leaf: Queue, wants: PreemptionRequest, request: Request, now: float
-    ) -> Kept | None:
+    def _kept(self, leaf: Queue, wants: PreemptionRequest, request: Request, now: float) -> Kept | None:
         """The kept nodes that the ask waits for, or that asks like it wait for."""
         kept: Kept | None = wants.waits_for
         if kept is not None and now < wants.waits_until and not kept.lets_through():

@@ -249,9 +249,7 @@ class Preemption:
             )
         ]
 
-    def find(
-        self, wants: PreemptionRequest, request: Request, now: float
-    ) -> tuple[Plan, ...] | Refusal:
+    def find(self, wants: PreemptionRequest, request: Request, now: float) -> tuple[Plan, ...] | Refusal:
         """The plans for the ask, or the law that is in the way. `now` is in unix seconds."""
         most = MOST_PLANS if self.asks_rm(request) else 1
         found = self.search.find(wants.app, request, now, most=most, refused=wants.refused)

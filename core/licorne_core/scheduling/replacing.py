@@ -123,9 +123,7 @@ class ReplacementSearch:
 
     __slots__ = ("_index", "_nodes", "_predicates", "looked_at")
 
-    def __init__(
-        self, nodes: dict[NodeId, Node], index: NodeIndex, predicates: PredicateChecks
-    ) -> None:
+    def __init__(self, nodes: dict[NodeId, Node], index: NodeIndex, predicates: PredicateChecks) -> None:
         """Start with these nodes."""
         self._nodes = nodes
         self._index = index

@@ -122,11 +122,7 @@ class Acl:
 
     def allows(self, who: UserGroup) -> bool:
         """True if this list alone gives access, without a look at any parent's."""
-        return (
-            self.everyone
-            or who.user in self.users
-            or any(group in self.groups for group in who.groups)
-        )
+        return self.everyone or who.user in self.users or any(group in self.groups for group in who.groups)
 
 
 def without_blanks_at_commas(text: str) -> str:

@@ -169,9 +169,7 @@ class Holdings:
     def check_application(self, app_id: str, footprint: int) -> None:
         """Check that there is room for another application."""
         if self.applications >= self.caps.applications:
-            self._refuse(
-                f"application {app_id}", self.applications, "applications", self.caps.applications
-            )
+            self._refuse(f"application {app_id}", self.applications, "applications", self.caps.applications)
         # An RM that connects again tells of its applications before what they run.
         self._check_memory(f"application {app_id}", APPLICATION_BYTES + footprint)
 
@@ -198,8 +196,7 @@ class Holdings:
 
     def _refuse(self, what: str, count: int, things: str, cap: int) -> None:
         raise Rejected(
-            f"{what} is one too many: RM {self.rm_id} has {count} {things}, at most {cap} "
-            "are allowed",
+            f"{what} is one too many: RM {self.rm_id} has {count} {things}, at most {cap} are allowed",
             Refusal.TOO_MANY,
         )
 

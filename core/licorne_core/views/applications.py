@@ -31,9 +31,7 @@ from licorne_core.views.in_order import InOrder
 from licorne_core.views.nodes import ReservationReport, reservation_report
 
 
-def applications_of(
-    partition: Partition, state: str, queue: str = ""
-) -> Iterator[tuple[AppId, Application]]:
+def applications_of(partition: Partition, state: str, queue: str = "") -> Iterator[tuple[AppId, Application]]:
     """Active, completed or rejected applications, of one queue or of all, by their names."""
     wanted = queue.lower()
     for name, app in _by_state(partition, state).items():
@@ -150,9 +148,7 @@ class AppReport:
     max_allocated: Resources = _of(most_allocated)
     pending: Resources = _of(lambda app: dict(app.pending_total))
     max_priority: int = _of(lambda app: app.priorities.top)
-    pending_count: int = _of(
-        lambda app: app.pending_count + app.assumed_count + app.replacing_count
-    )
+    pending_count: int = _of(lambda app: app.pending_count + app.assumed_count + app.replacing_count)
     allocation_count: int = _of(lambda app: app.allocation_count - app.assumed_count)
     reserved: int = _of(lambda app: len(app.reserved))
     """Asks that have a node reserved."""
@@ -278,6 +274,4 @@ def _assumed_node(request: Request) -> str:
 def _log(group: AskGroup) -> tuple[AskLogEntry, ...]:
     """Reasons that kept the asks of a group back so far, the latest last."""
     found = sorted((entry.time, message, entry.times) for message, entry in group.log.items())
-    return tuple(
-        AskLogEntry(message=message, last_time=time, count=times) for time, message, times in found
-    )
+    return tuple(AskLogEntry(message=message, last_time=time, count=times) for time, message, times in found)

@@ -65,9 +65,7 @@ def _underway(partition: Partition, request: Request) -> PreemptionCheck | None:
     return None
 
 
-def _not_allowed(
-    partition: Partition, app: Application, request: Request
-) -> PreemptionCheck | None:
+def _not_allowed(partition: Partition, app: Application, request: Request) -> PreemptionCheck | None:
     """The conditions before a search (spec § 9.2)."""
     if request.ask.ask_class.required_node is not None:
         text = "only what is on its required node could go, and that would not make room"
@@ -87,9 +85,7 @@ def _not_allowed(
     since = request.create_time
     if partition.cycle.turn_time < since + delay:
         text = f"it preempts nobody before it has waited for {delay:g} s (preemption.delay)"
-        return PreemptionCheck(
-            code="PREEMPTION_DELAYED", text=text, passed=False, until=since + delay
-        )
+        return PreemptionCheck(code="PREEMPTION_DELAYED", text=text, passed=False, until=since + delay)
     return None
 
 
@@ -100,9 +96,7 @@ def _searched(partition: Partition, request: Request) -> PreemptionCheck:
     if wants is None or found is None:
         paused = 0.0 if wants is None else max(0.0, wants.paused_until)
         text = "victims are searched for when it is tried next"
-        return PreemptionCheck(
-            code="PREEMPTION_NOT_YET_TRIED", text=text, passed=True, until=paused
-        )
+        return PreemptionCheck(code="PREEMPTION_NOT_YET_TRIED", text=text, passed=True, until=paused)
     text = _TEXTS[found.law].format(
         queue=found.queue,
         requested=describe(found.requested),

@@ -281,9 +281,7 @@ class Views(NodeViews):
         """
         return asks_of(find_application(self._registry.partition(partition), app_id))
 
-    def allocations(
-        self, partition: PartitionName, app_id: str
-    ) -> Iterator[tuple[Allocation, str] | None]:
+    def allocations(self, partition: PartitionName, app_id: str) -> Iterator[tuple[Allocation, str] | None]:
         """All allocations of one application, made like its asks, with a None for each pause.
 
         Each comes with the reason that it is being stopped, empty for none.
@@ -329,9 +327,7 @@ class Views(NodeViews):
                 with suppress(NotFound):
                     yield from self.usage(partition, kind, name)
 
-    def explain(
-        self, partition: PartitionName, app_id: str, key: str = ""
-    ) -> Iterator[Explanation | None]:
+    def explain(self, partition: PartitionName, app_id: str, key: str = "") -> Iterator[Explanation | None]:
         """Explain a pending ask, or the outcome of one; a victim of preemption is known for long.
 
         There is a None wherever the reader may pause, and the explanation at the end.
@@ -363,8 +359,6 @@ class Views(NodeViews):
         """
         return self._registry.partition(partition).ledger.latest(app_id, key, before=before)
 
-    def preemption(
-        self, partition: PartitionName, app_id: str, key: str
-    ) -> PreemptionRecord | None:
+    def preemption(self, partition: PartitionName, app_id: str, key: str) -> PreemptionRecord | None:
         """The last time that an allocation was a victim, if that is known."""
         return self._registry.partition(partition).ledger.find(AppId(app_id), AllocationKey(key))

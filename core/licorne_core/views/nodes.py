@@ -90,9 +90,7 @@ def node_detail(partition: Partition, node: Node) -> NodeReport:
         allocations=[allocation for _, allocation in known],
         foreign=list(node.foreign.values()),
         stopping={
-            (request.ask.app_id, request.key): why
-            for request, _ in known
-            if (why := why_stopped(request))
+            (request.ask.app_id, request.key): why for request, _ in known if (why := why_stopped(request))
         },
     )
 
@@ -157,9 +155,7 @@ def reservations_on(
             yield reservation_report(partition, found, node.node_id, reasoned=reasoned)
 
 
-def first_reservations(
-    partition: Partition, node: Node, most: int
-) -> tuple[ReservationReport, ...]:
+def first_reservations(partition: Partition, node: Node, most: int) -> tuple[ReservationReport, ...]:
     """First reservations of one node; asks that require it may have very many."""
     return tuple(
         reservation_report(partition, found, node.node_id)

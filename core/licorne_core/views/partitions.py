@@ -70,13 +70,9 @@ class PartitionReport:
     node_sort_policy: str = _of(lambda partition: partition.nodes.order.policy.type.value)
     node_sort_attribute: str = _of(lambda partition: partition.nodes.order.policy.attribute)
     """Attribute for `spread`; empty for other policies."""
-    node_sort_weights: Mapping[str, float] = _of(
-        lambda partition: dict(partition.nodes.order.policy.weights)
-    )
+    node_sort_weights: Mapping[str, float] = _of(lambda partition: dict(partition.nodes.order.policy.weights))
     preemption_enabled: bool = _of(lambda partition: partition.config.preemption_enabled)
-    quota_preemption_enabled: bool = _of(
-        lambda partition: partition.config.quota_preemption_enabled
-    )
+    quota_preemption_enabled: bool = _of(lambda partition: partition.config.quota_preemption_enabled)
     holds: tuple[str, ...] = _of(lambda partition: tuple(hold.value for hold in partition.holds))
 
 

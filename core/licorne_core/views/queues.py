@@ -53,9 +53,7 @@ class QueueReport:
     quota_preemption_delay: Span = _of(lambda queue: queue.settings.quota_preemption_delay)
     quota_preemption_time: Moment = _of.within(lambda queue, here: here.quota_clock.start(queue))
     """Time at which the excess over a lowered maximum is preempted; 0.0 for never."""
-    quota_preemption_running: bool = _of(
-        lambda queue: bool(queue.preempting) and is_above_max(queue)
-    )
+    quota_preemption_running: bool = _of(lambda queue: bool(queue.preempting) and is_above_max(queue))
     """True if it has more than its maximum, and victims in it are being stopped."""
     backoff_threshold: int = _of(lambda queue: queue.settings.backoff_threshold)
     backoff_delay: Span = _of(lambda queue: queue.settings.backoff_delay)

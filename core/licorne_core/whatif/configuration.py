@@ -86,9 +86,7 @@ def plan_configuration(
     if not isinstance(in_force, Configuration):
         in_force = load(report.config)
     if ConfigurationUpdated(rm_id=command.rm_id, changed=True) not in effects:
-        return ConfigurationPlan(
-            checksum=report.checksum, changed=False, warnings=in_force.warnings
-        )
+        return ConfigurationPlan(checksum=report.checksum, changed=False, warnings=in_force.warnings)
     return _plan(rehearsal, before, in_force)
 
 
@@ -158,8 +156,7 @@ def _plan(rehearsal: Rehearsal, before: _Before, config: Configuration) -> Confi
 def _placed(rehearsal: Rehearsal, before: _Before) -> Capped[PlannedAsk]:
     """The asks that waited and have a node now, in the order in which they got it."""
     waited: dict[_Name, Waiting] = {
-        (ask.partition.name, ask.app.app_id, ask.request.key): ask
-        for ask in before.waiting.values()
+        (ask.partition.name, ask.app.app_id, ask.request.key): ask for ask in before.waiting.values()
     }
     found: Capped[PlannedAsk] = Capped()
     for name, allocation, seconds in rehearsal.placed:

@@ -75,9 +75,7 @@ def defaulted_values(rm_id: RmId, config: Configuration) -> Capped[DefaultedValu
         for path, queue, above in _walk(partition):
             for what, value in _QUEUE_DEFAULTS.items():
                 is_root = not above
-                if not (is_root and what in _OF_THE_CLUSTER) and not given.has(
-                    queue.place.path, what
-                ):
+                if not (is_root and what in _OF_THE_CLUSTER) and not given.has(queue.place.path, what):
                     _add(found, name, path, what, value, DEFAULT)
             for key, value, origin in _properties(queue, above):
                 _add(found, name, path, f"property {key}", value, origin)
@@ -95,9 +93,7 @@ def _add(
     if found.is_full:
         found.count_one()
     else:
-        found.add(
-            DefaultedValue(partition=partition, path=path, name=name, value=value, origin=origin)
-        )
+        found.add(DefaultedValue(partition=partition, path=path, name=name, value=value, origin=origin))
 
 
 _Above = tuple[tuple[str, QueueConfig], ...]

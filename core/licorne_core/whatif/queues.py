@@ -111,9 +111,7 @@ def excesses(partitions: Iterable[Partition]) -> dict[Place, Excess]:
     return {place: excess_of(tracker) for place, _, tracker in _exceeded(partitions)}
 
 
-def exceeded_limits(
-    partitions: Iterable[Partition], before: Mapping[Place, Excess]
-) -> Capped[ExceededLimit]:
+def exceeded_limits(partitions: Iterable[Partition], before: Mapping[Place, Excess]) -> Capped[ExceededLimit]:
     """Exceeded limits, by partition, users first, by name and queue.
 
     `before` is the excess before the change.
@@ -150,9 +148,7 @@ def is_exceeded(tracker: Tracker) -> bool:
 
 def over_max(quota: Quota) -> dict[str, int]:
     """Allocated amounts beyond the maximum, by resource name."""
-    beyond = {
-        name: quota.allocated.get(name, 0) - bound for name, bound in (quota.max or EMPTY).items()
-    }
+    beyond = {name: quota.allocated.get(name, 0) - bound for name, bound in (quota.max or EMPTY).items()}
     return {name: value for name, value in beyond.items() if value > 0}
 
 
@@ -238,11 +234,7 @@ def compared(before: Snapshots, partitions: Iterable[Partition]) -> Capped[Plann
                 found.add(planned, *_kinds(planned))
     for (name, path), gone in before.items():
         if (name, path) not in seen:
-            found.add(
-                PlannedQueue(
-                    partition=name, path=path, change=REMOVED, applications=gone.applications
-                )
-            )
+            found.add(PlannedQueue(partition=name, path=path, change=REMOVED, applications=gone.applications))
     return found
 
 

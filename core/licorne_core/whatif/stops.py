@@ -41,9 +41,7 @@ class Waiting(NamedTuple):
         return preemption.text if preemption.code == UNDER_WAY else f"{text}; {preemption.text}"
 
 
-def waiting_asks(
-    partitions: Iterable[Partition], may_go_on: Callable[[], bool]
-) -> Iterator[Waiting]:
+def waiting_asks(partitions: Iterable[Partition], may_go_on: Callable[[], bool]) -> Iterator[Waiting]:
     """All asks that wait, by application in the order of submission; none once it may not go on.
 
     Asks of one application and one class are stopped alike, but for those that back off or have a

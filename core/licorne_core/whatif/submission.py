@@ -51,9 +51,7 @@ def plan_submission(
     rule = "" if partition is None else _rule(partition, new)
     for effect in rehearsal.carry_out(UpdateApplications(rm_id=rm_id, new=[new])):
         if isinstance(effect, ApplicationsAnswered) and effect.rejected:
-            return SubmissionPlan(
-                accepted=False, rejection=effect.rejected[0].reason, partition=name
-            )
+            return SubmissionPlan(accepted=False, rejection=effect.rejected[0].reason, partition=name)
     assert partition is not None, "an application was taken into no partition"
     app = partition.applications[new.app_id]
     refused = {
@@ -151,7 +149,5 @@ def _planned(
 def _victims(rehearsal: Rehearsal, app: Application) -> list[PlannedVictim]:
     """Victims for the application; others have to go without it as well."""
     return [
-        victim_of(stopped)
-        for stopped in rehearsal.stopped
-        if stopped.record.beneficiary_app_id == app.app_id
+        victim_of(stopped) for stopped in rehearsal.stopped if stopped.record.beneficiary_app_id == app.app_id
     ]

@@ -49,9 +49,7 @@ class ServerProcess:
 def usage_of(pid: int) -> Usage:
     """Read the kernel's books on a process (Linux)."""
     process = Path("/proc") / str(pid)
-    status = dict(
-        line.split(":", 1) for line in (process / "status").read_text().splitlines() if ":" in line
-    )
+    status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines() if ":" in line)
     return Usage(
         cpu_seconds=cpu_seconds(pid),
         rss=kilobytes(status["VmRSS"]),
@@ -92,9 +90,7 @@ async def running_server(
         )
         try:
             addresses = await listening(process, log)
-            yield ServerProcess(
-                target=addresses["grpc"], http=addresses.get("http", ""), pid=process.pid
-            )
+            yield ServerProcess(target=addresses["grpc"], http=addresses.get("http", ""), pid=process.pid)
             if process.returncode is not None:
                 raise ServerFailed(f"the server ended by itself:\n{last_lines(log)}")
         finally:

@@ -75,14 +75,10 @@ def _judge(file: str, *, strict: bool) -> Verdict:
     except OSError as error:
         return Verdict(file=name, unreadable=error.strerror or str(error))
     try:
-        configuration = load(
-            content.decode("utf-8", "surrogateescape"), strict=strict, required=True
-        )
+        configuration = load(content.decode("utf-8", "surrogateescape"), strict=strict, required=True)
     except ConfigError as error:
         return Verdict(file=name, problems=error.problems)
-    return Verdict(
-        file=name, checksum=configuration.checksum, warnings=tuple(configuration.warnings)
-    )
+    return Verdict(file=name, checksum=configuration.checksum, warnings=tuple(configuration.warnings))
 
 
 def _content(file: str) -> bytes:

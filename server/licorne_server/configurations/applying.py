@@ -66,9 +66,7 @@ class Applied:
 class Applier:
     """Applies changes whole or not at all. Its caller holds the RM's lock."""
 
-    def __init__(
-        self, engine: Engine, configurations: Configurations, check: CheckConfiguration
-    ) -> None:
+    def __init__(self, engine: Engine, configurations: Configurations, check: CheckConfiguration) -> None:
         """Over the engine, and the configurations in force.
 
         `check` finds the problem of a configuration of an RM that is not registered.

@@ -105,9 +105,7 @@ class Configurations:
             if before.extra_after(extra) != before.current.extra:
                 current = before.current
                 why = f"revision {current.number}, with another extra configuration of the RM"
-                after = self._adding(
-                    before, config, current.source, by=current.by, comment=why, extra=extra
-                )
+                after = self._adding(before, config, current.source, by=current.by, comment=why, extra=extra)
             return after.saying(text, extra)
         source = Source.REGISTRATION if text else self.default.source
         by = by if text else ""
@@ -149,9 +147,7 @@ class Configurations:
             return before
         return self._adding(before, config, source, by=by, comment=comment, extra=extra)
 
-    def _adding(
-        self, before: Revisions, config: Configuration, source: Source, **about: Any
-    ) -> Revisions:
+    def _adding(self, before: Revisions, config: Configuration, source: Source, **about: Any) -> Revisions:
         time = nanoseconds(self._clock.now())
         return before.adding(config, source, time=time, **about)
 

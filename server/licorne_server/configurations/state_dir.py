@@ -149,9 +149,7 @@ class StateDir:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.close()
-            raise SettingsError(
-                f"--state-dir {self._path} cannot be used: another server uses it"
-            ) from None
+            raise SettingsError(f"--state-dir {self._path} cannot be used: another server uses it") from None
         self._check_locked()
 
     def _check_locked(self) -> None:
@@ -211,13 +209,9 @@ class StateDir:
         try:
             self._database = database = _connect(self._file)
             _check(database)
-            rows = database.execute(
-                "SELECT rm_id, counts, CAST(record AS BLOB) FROM records ORDER BY rm_id"
-            )
+            rows = database.execute("SELECT rm_id, counts, CAST(record AS BLOB) FROM records ORDER BY rm_id")
             records = rows.fetchall()
-            found = [
-                _decoded(database, rm_id, record) for rm_id, counts, record in records if counts
-            ]
+            found = [_decoded(database, rm_id, record) for rm_id, counts, record in records if counts]
         except sqlite3.OperationalError as error:
             raise self._unusable(f"cannot be read: {error}") from None
         except (Damaged, sqlite3.DatabaseError) as error:
@@ -229,8 +223,7 @@ class StateDir:
 
     def _unusable(self, why: str) -> SettingsError:
         return SettingsError(
-            f"{self._file} {why}. Bring back a copy, or remove it: the RMs' registrations are in "
-            "force then"
+            f"{self._file} {why}. Bring back a copy, or remove it: the RMs' registrations are in force then"
         )
 
     @contextmanager
@@ -249,9 +242,7 @@ class StateDir:
 
 def _connect(file: Path) -> sqlite3.Connection:
     """A connection for one thread after another. A transaction lasts once it has ended."""
-    database = sqlite3.connect(
-        file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-    )
+    database = sqlite3.connect(file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     # The end of a transaction reaches the folder too, and what is removed is overwritten.
     database.execute("PRAGMA synchronous = EXTRA")
     database.execute("PRAGMA secure_delete = ON")
@@ -280,9 +271,7 @@ def _decoded(database: sqlite3.Connection, rm_id: str, record: bytes) -> Revisio
         Damaged: the record or a text has changed.
         sqlite3.Error: it cannot be read.
     """
-    rows = database.execute(
-        "SELECT digest, CAST(text AS TEXT) FROM texts WHERE rm_id = ?", (rm_id,)
-    )
+    rows = database.execute("SELECT digest, CAST(text AS TEXT) FROM texts WHERE rm_id = ?", (rm_id,))
     texts: dict[str, str] = dict(rows.fetchall())
     try:
         revisions = decode(record, texts)
@@ -302,9 +291,7 @@ def _prepare(database: sqlite3.Connection, revisions: Revisions) -> None:
         "INSERT OR IGNORE INTO texts VALUES (?, ?, ?)",
         [(rm_id, digest, text) for digest, text in texts_of(revisions).items()],
     )
-    database.execute(
-        "INSERT OR REPLACE INTO records VALUES (?, FALSE, ?)", (rm_id, encode(revisions))
-    )
+    database.execute("INSERT OR REPLACE INTO records VALUES (?, FALSE, ?)", (rm_id, encode(revisions)))
 
 
 def _commit(database: sqlite3.Connection, rm_id: RmId) -> None:

@@ -189,9 +189,7 @@ class Copies:
         """Questions that wait for their turn."""
         return self._lock.waiting
 
-    async def ask(
-        self, peer: str, rm_id: RmId, question: Question, check: Callable[[], object]
-    ) -> bytes:
+    async def ask(self, peer: str, rm_id: RmId, question: Question, check: Callable[[], object]) -> bytes:
         """Answer a question about an RM, after all its commands so far.
 
         `check` is called at the moment of the copy, and may raise.

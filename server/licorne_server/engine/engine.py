@@ -152,9 +152,7 @@ class Engine:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    async def submit(
-        self, command: Command, *, is_current: Callable[[], bool] | None = None
-    ) -> list[Effect]:
+    async def submit(self, command: Command, *, is_current: Callable[[], bool] | None = None) -> list[Effect]:
         """Have a command handled; its effects were routed when this returns.
 
         `is_current` is asked when the command's turn has come. If it says no, nothing is done and
@@ -332,9 +330,7 @@ class Engine:
     def _halt(self, rm_id: RmId, correlation_id: str) -> None:
         """Stop scheduling for the RM until it registers anew, and end its streams."""
         try:
-            self._scheduler.handle(
-                SetHold(rm_id=rm_id, hold=Hold.DEFECT, on=True), self._clock.now()
-            )
+            self._scheduler.handle(SetHold(rm_id=rm_id, hold=Hold.DEFECT, on=True), self._clock.now())
         except Exception:
             log.exception("hold failed", rm_id=rm_id, correlation_id=correlation_id)
         self._sink.halt(rm_id, correlation_id)

@@ -78,9 +78,7 @@ class Inbox:
 
     def take_all(self) -> list[Entry]:
         """Empty the queues; returns their entries."""
-        entries = [
-            entry for line in (*self.answers.values(), *self.commands.values()) for entry in line
-        ]
+        entries = [entry for line in (*self.answers.values(), *self.commands.values()) for entry in line]
         self.answers.clear()
         self.commands.clear()
         self.size = 0

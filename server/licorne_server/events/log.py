@@ -274,9 +274,7 @@ class EventLog:
             self._news = None
 
 
-def _expanded(
-    blocks: Sequence[Block | None], start: int, stop: int
-) -> Iterator[tuple[int, EventRecord]]:
+def _expanded(blocks: Sequence[Block | None], start: int, stop: int) -> Iterator[tuple[int, EventRecord]]:
     for block in blocks:
         yield from _kept(block).events(start, stop)
 
@@ -294,9 +292,7 @@ def _first_id(block: Block | None) -> int:
 class EventLogs:
     """The logs of all RMs, by RM in order of first registration."""
 
-    def __init__(
-        self, settings: Callable[[RmId], ExtraConfig], bounds: EventBounds = USUAL
-    ) -> None:
+    def __init__(self, settings: Callable[[RmId], ExtraConfig], bounds: EventBounds = USUAL) -> None:
         """`settings` gives what an RM's extra configuration says at the moment."""
         self._settings = settings
         self._bounds = bounds

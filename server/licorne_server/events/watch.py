@@ -77,9 +77,7 @@ class Watch:
                 raise Over(self._log.ending)
             await self._log.news()
 
-    async def next(
-        self, encode: Encode, count: int = BATCH_EVENTS, size: int = BATCH_BYTES
-    ) -> Batch:
+    async def next(self, encode: Encode, count: int = BATCH_EVENTS, size: int = BATCH_BYTES) -> Batch:
         """The next events, as soon as there is one, and as many as fit in a message.
 
         At most `count` events are read, and none after `size` bytes are reached.

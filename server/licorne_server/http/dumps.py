@@ -69,9 +69,7 @@ class StateDumps:
         self._busy = True
         try:
             content = await self._content(rm_id, peer)
-            async with aclosing(
-                sliced(fragments(content), self._sources.time_slices, peer)
-            ) as chunks:
+            async with aclosing(sliced(fragments(content), self._sources.time_slices, peer)) as chunks:
                 yield chunks
         finally:
             self._busy = False
@@ -85,9 +83,7 @@ class StateDumps:
         async with sources.time_slices.slice(peer):
             return self._parts(asked, states, configs)
 
-    def _parts(
-        self, asked: Sequence[RmReport], states: Sequence[str], configs: Sequence[str]
-    ) -> JsonObject:
+    def _parts(self, asked: Sequence[RmReport], states: Sequence[str], configs: Sequence[str]) -> JsonObject:
         """The dump of these RMs, whose lists are read while it is sent."""
         sources, views = self._sources, self._sources.views
         names = list(chain.from_iterable(rm.partitions for rm in asked))
@@ -109,9 +105,7 @@ class StateDumps:
 
     async def _config(self, rm: RmReport, peer: str) -> str:
         """The configuration as JSON, made in a thread because it may be large."""
-        return await self._sources.config_thread.run(
-            Origin(peer), partial(json_config.config_json, rm)
-        )
+        return await self._sources.config_thread.run(Origin(peer), partial(json_config.config_json, rm))
 
 
 def _by_rm(rms: Iterable[RmReport], documents: Iterable[str]) -> Verbatim:

@@ -47,16 +47,12 @@ class Families:
         """Add values of something that only grows; the name is shown as it is."""
         self._add(Family(name, "counter", text, labels), values)
 
-    def histogram(
-        self, name: str, text: str, labels: Labels, values: Mapping[Labels, Histogram]
-    ) -> None:
+    def histogram(self, name: str, text: str, labels: Labels, values: Mapping[Labels, Histogram]) -> None:
         """Add histograms; they are written as they are when their turn comes."""
         family = Family(name, "histogram", text, labels)
         self._by_name.setdefault(name, family).histograms.update(values)
 
-    def sums(
-        self, name: str, kind: str, text: str, labels: Labels, where: Labels, n: float
-    ) -> None:
+    def sums(self, name: str, kind: str, text: str, labels: Labels, where: Labels, n: float) -> None:
         """Add to a value that may be there already, as several things share the name and labels."""
         values = self._by_name.setdefault(name, Family(name, kind, text, labels)).values
         values[where] = values.get(where, 0) + n

@@ -46,8 +46,7 @@ def application_json(views: Views, name: str, app: AppReport) -> JsonObject:
         **_application(app),
         **common,
         "reservations": array_of(
-            reservation.key
-            for reservation in views.reservations_of(app.partition, name, reasoned=False)
+            reservation.key for reservation in views.reservations_of(app.partition, name, reasoned=False)
         ),
         "resourceHistory": {},
         "requests": Rows(views.asks(app.partition, name), ask_row),

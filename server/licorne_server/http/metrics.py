@@ -69,9 +69,7 @@ def gather(views: Views, families: Families, *, queue_names: bool = True) -> Ite
                 report = views.partition(name)
                 # These are in none of its partitions: they count once, with the first.
                 failed = 0 if number else len(views.rm(rm_id).failed_nodes)
-                shows = _Partition(
-                    views, families, report, shown, names=queue_names, failed_nodes=failed
-                )
+                shows = _Partition(views, families, report, shown, names=queue_names, failed_nodes=failed)
                 yield from shows.steps()
             except NotFound:
                 continue  # the partition went away between two steps

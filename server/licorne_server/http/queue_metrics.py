@@ -56,9 +56,7 @@ class Room(Protocol):
 class QueueMetrics:
     """Adds the metrics of the queues of one partition."""
 
-    def __init__(
-        self, views: Views, families: Families, report: PartitionReport, census: Census
-    ) -> None:
+    def __init__(self, views: Views, families: Families, report: PartitionReport, census: Census) -> None:
         """`census` has the sums over the applications."""
         self._views = views
         self._families = families
@@ -98,9 +96,7 @@ class QueueMetrics:
         add = self._families
         labels = (*_PLACE, "queue", "state")
         text = _RESOURCES_TEXT
-        add.gauge(
-            "yunikorn_queue_resource", text, (*labels, "resource"), self._of(queue, resources)
-        )
+        add.gauge("yunikorn_queue_resource", text, (*labels, "resource"), self._of(queue, resources))
         if queue.is_leaf:
             text = _APPLICATIONS_TEXT
             add.gauge("yunikorn_queue_app", text, labels, self._of(queue, applications))
@@ -157,9 +153,7 @@ class QueueMetrics:
         The counters start when the leaf is made, and go with it.
         """
         counters, applications = queue.counters, self._census.applications
-        states: dict[Labels, float] = {
-            (state,): applications.get((queue.path, state), 0) for state in _LIVE
-        }
+        states: dict[Labels, float] = {(state,): applications.get((queue.path, state), 0) for state in _LIVE}
         states["completed",] = counters.applications_completed
         states["failed",] = counters.applications_failed
         states["rejected",] = counters.applications_rejected

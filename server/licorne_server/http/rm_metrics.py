@@ -24,9 +24,7 @@ _COUNTED = tuple(field.name for field in fields(RmCaps) if "memory" not in field
 def gather_rms(views: Views, figures: Figures, families: Families) -> Iterator[None]:
     """Add the metrics of all RMs, one at a step. The caller may let others run between two."""
     caps = views.caps
-    families.gauge(
-        "licorne_rm_items_max", "How many one RM may have.", ("kind",), _by_kind((), caps)
-    )
+    families.gauge("licorne_rm_items_max", "How many one RM may have.", ("kind",), _by_kind((), caps))
     text = "Bytes that one RM may have, as the core reckons them."
     families.gauge("licorne_rm_memory_max_bytes", text, (), {(): caps.memory})
     text = "Bytes of these for applications that are over."
@@ -173,9 +171,7 @@ def _counts(rm: str, measures: RmMeasures, families: Families) -> None:
     }
     families.counter("licorne_rejections_total", text, ("rm", "item", "reason"), rejections)
     text = "New configurations by what came of them."
-    results: dict[Labels, float] = {
-        (rm, result): measures.configurations[result] for result in RESULTS
-    }
+    results: dict[Labels, float] = {(rm, result): measures.configurations[result] for result in RESULTS}
     families.counter("licorne_configuration_updates_total", text, ("rm", "result"), results)
     text = "1 when the last configuration was refused, so that one before it is in force."
     refused: dict[Labels, float] = {(rm,): int(measures.is_refused)}

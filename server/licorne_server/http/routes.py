@@ -156,17 +156,11 @@ class Reads:
         state = request.match_info.get("state", "active").lower()
         status = request.query.get("status", "").lower()
         if state not in APP_STATES:
-            raise web.HTTPBadRequest(
-                text=f"application state {state!r} is none of {', '.join(APP_STATES)}"
-            )
+            raise web.HTTPBadRequest(text=f"application state {state!r} is none of {', '.join(APP_STATES)}")
         if status and status not in _STATUSES:
-            raise web.HTTPBadRequest(
-                text=f"status {status!r} is none of {', '.join(sorted(_STATUSES))}"
-            )
+            raise web.HTTPBadRequest(text=f"status {status!r} is none of {', '.join(sorted(_STATUSES))}")
         async with slice_for(request):
-            rows = json_apps.applications(
-                self._views, partition, queue=queue, state=state, status=status
-            )
+            rows = json_apps.applications(self._views, partition, queue=queue, state=state, status=status)
         return await send_json(request, rows)
 
     async def application(self, request: web.Request) -> web.StreamResponse:

@@ -114,9 +114,7 @@ def _add_calls(calls: Calls, families: Families) -> None:
     started: dict[Labels, float] = {tuple(method): n for method, n in calls.started.items()}
     families.counter("grpc_server_started_total", text, _CALL, started)
     text = "Calls that are over, by status."
-    handled: dict[Labels, float] = {
-        (*method, code): n for (method, code), n in calls.handled.items()
-    }
+    handled: dict[Labels, float] = {(*method, code): n for (method, code), n in calls.handled.items()}
     families.counter("grpc_server_handled_total", text, (*_CALL, "grpc_code"), handled)
     text = "How long unary calls took."
     seconds = {tuple(method): histogram for method, histogram in calls.seconds.items()}

@@ -150,9 +150,7 @@ def slice_for(request: web.Request) -> AbstractAsyncContextManager[Callable[[], 
     return request.app[TIME_SLICES].slice(reader_of(request))
 
 
-async def sliced(
-    pieces: Iterator[str], time_slices: TimeSlices, peer: str
-) -> AsyncGenerator[bytes, None]:
+async def sliced(pieces: Iterator[str], time_slices: TimeSlices, peer: str) -> AsyncGenerator[bytes, None]:
     """The pieces as chunks of UTF-8, made in slices. Invalid characters become ``?``."""
     more = True
     while more:
@@ -165,9 +163,7 @@ async def sliced(
             yield chunk
 
 
-def _take(
-    pieces: Iterator[str], parts: list[str], room: int, over: Callable[[], bool]
-) -> tuple[bool, int]:
+def _take(pieces: Iterator[str], parts: list[str], room: int, over: Callable[[], bool]) -> tuple[bool, int]:
     """Take pieces until room or slice are used up; returns True if there are more, and the room."""
     for piece in pieces:
         parts.append(piece)
@@ -190,9 +186,7 @@ def made(steps: Iterable[T | None], to_json: Callable[[T], JsonObject | Rows]) -
     return Verbatim(pieces())
 
 
-async def send_json(
-    request: web.Request, value: JsonObject | Rows | Verbatim
-) -> web.StreamResponse:
+async def send_json(request: web.Request, value: JsonObject | Rows | Verbatim) -> web.StreamResponse:
     """Answer with JSON."""
     body = sliced(fragments(value), request.app[TIME_SLICES], reader_of(request))
     return await send(request, "application/json; charset=utf-8", body)

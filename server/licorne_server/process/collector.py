@@ -92,9 +92,7 @@ class Collector:
         now = perf_counter()
         if work - self._last_work < WORTH or now - self._last_pass < self._quiet:
             return
-        if self._connected() and (
-            self._gone() == self._last_gone or self.reckoned() > SHORT_SECONDS
-        ):
+        if self._connected() and (self._gone() == self._last_gone or self.reckoned() > SHORT_SECONDS):
             return
         self._last_pass, self._last_work, self._last_gone = now, work, self._gone()
         spent = self._pass()

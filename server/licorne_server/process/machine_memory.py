@@ -29,9 +29,7 @@ def usual_limit() -> int:
     return min([machine, *group_limits()]) * USUAL_PERCENT // 100
 
 
-def available(
-    groups: Path = CONTROL_GROUPS, process: Path = PROCESS, machine: Path = MACHINE
-) -> int | None:
+def available(groups: Path = CONTROL_GROUPS, process: Path = PROCESS, machine: Path = MACHINE) -> int | None:
     """Bytes still available, here and in the control groups; None if unknown.
 
     Memory that the system would free, such as the page cache, counts as available.

@@ -69,9 +69,7 @@ class Memory:
     returning: asyncio.Future[None] | None
     """Done when memory has been given back; None before that was tried first."""
 
-    def __init__(
-        self, limit: int, post: Callable[[Command], None], system: System = machine_memory
-    ) -> None:
+    def __init__(self, limit: int, post: Callable[[Command], None], system: System = machine_memory) -> None:
         """`post` hands a command to the engine."""
         self.limit = limit
         self.level = Shortage.NONE
@@ -167,9 +165,7 @@ class Memory:
         self._looks_to_tell = LOOKS_BETWEEN_TELLINGS
         self._reason = ""
         if level is not Shortage.NONE:
-            self._reason = (
-                f"the process takes {resident} bytes of memory, and --max-memory is {self.limit}"
-            )
+            self._reason = f"the process takes {resident} bytes of memory, and --max-memory is {self.limit}"
         self._post(RefuseNewWork(shortage=level, reason=self._reason))
 
     def _give_back(self) -> None:

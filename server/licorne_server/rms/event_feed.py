@@ -26,9 +26,7 @@ FEED_BYTES = 64 * 1024
 
 
 @asynccontextmanager
-async def feeding(
-    rm: Rm, session: Session, logs: EventLogs, time_slices: TimeSlices
-) -> AsyncIterator[None]:
+async def feeding(rm: Rm, session: Session, logs: EventLogs, time_slices: TimeSlices) -> AsyncIterator[None]:
     """Send events to the RM inside the block, if its session wants them."""
     if not session.callbacks.events:
         yield

@@ -103,9 +103,7 @@ class Session:
             CallError: INVALID_ARGUMENT, a request before it is missing.
         """
         if number > self._read + 1:
-            raise invalid_argument(
-                f"request {number} where {self._read + 1} was expected", "number"
-            )
+            raise invalid_argument(f"request {number} where {self._read + 1} was expected", "number")
         if 0 < number <= self._read:
             return False
         self._read = number or self._read

@@ -199,9 +199,7 @@ class Stream:
             raise
         self.reason = self.reason or "its client has ended it"
 
-    async def _run(
-        self, parts: Sequence[Coroutine[Any, Any, None]], wake: Callable[[], None]
-    ) -> None:
+    async def _run(self, parts: Sequence[Coroutine[Any, Any, None]], wake: Callable[[], None]) -> None:
         """As `run`; the parts are the reader, the worker and the writer."""
         self._wake = wake
         self._link.streams += 1

@@ -144,9 +144,7 @@ class Access:
             CallError: UNAUTHENTICATED, there is no known token.
         """
         if self._tokens is not None:
-            given = [
-                value for key, value in context.invocation_metadata() if key == "authorization"
-            ]
+            given = [value for key, value in context.invocation_metadata() if key == "authorization"]
             caller = self.bearer([str(value) for value in given])
             if caller is None:
                 log.warning("not authenticated", peer=context.peer())

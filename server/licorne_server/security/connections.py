@@ -261,9 +261,7 @@ class Connections:
                 del self._links[address]
         self._make_room()
 
-    def _look(
-        self, number: int, seconds: float, found: dict[int, Connection], others: set[int]
-    ) -> None:
+    def _look(self, number: int, seconds: float, found: dict[int, Connection], others: set[int]) -> None:
         """Look at one open file; if it is a connection of the port it goes into `found`."""
         with suppress(OSError):
             status = os.fstat(number)

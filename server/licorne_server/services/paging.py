@@ -32,9 +32,7 @@ R = TypeVar("R")
 class Page(Generic[T, M]):
     """A page of a list. Items that have no row, or are gone by then, are left out."""
 
-    def __init__(
-        self, items: Iterable[T | None], to_row: Callable[[T], M | None], *, size: int = 0
-    ) -> None:
+    def __init__(self, items: Iterable[T | None], to_row: Callable[[T], M | None], *, size: int = 0) -> None:
         """A page of at most `size` rows, or PAGE_SIZE for 0; `fill` makes them.
 
         A None among the items is no item: it is where a slice may end.
@@ -102,9 +100,7 @@ async def gathered(
     return rows
 
 
-def _gather(
-    rest: Iterator[T], to_row: Callable[[T], R], rows: list[R], over: Callable[[], bool]
-) -> bool:
+def _gather(rest: Iterator[T], to_row: Callable[[T], R], rows: list[R], over: Callable[[], bool]) -> bool:
     """Make rows until the slice is over; returns True if there may be more."""
     for item in rest:
         with suppress(NotFound):

@@ -302,9 +302,7 @@ def _add_nodes(message: pb.Check, check: NodesCheck) -> None:
     bound = check.bound
     if bound is not None:
         message.reservation_bound.CopyFrom(
-            pb.ReservationBound(
-                whom=bound.whom, reserved=bound.reserved, most=bound.most, key=bound.key
-            )
+            pb.ReservationBound(whom=bound.whom, reserved=bound.reserved, most=bound.most, key=bound.key)
         )
 
 

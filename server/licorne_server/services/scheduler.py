@@ -60,9 +60,7 @@ class SchedulerService:
     def handler(self) -> grpc.GenericRpcHandler:
         """The methods by name, bytes in and bytes out."""
         methods = {
-            "RegisterResourceManager": unary_handler(
-                si.RegisterResourceManagerRequest, self._register
-            )
+            "RegisterResourceManager": unary_handler(si.RegisterResourceManagerRequest, self._register)
         }
         for rpc, kind in STREAMS.items():
             methods[rpc] = stream_handler(self._stream_of(kind))
@@ -129,9 +127,7 @@ class SchedulerService:
         self._rms.check_open()
         rm = self._rms.get(rm_id, LAYOUTS[kind].message)
         if rm.session is not None:
-            raise failed_precondition(
-                f"RM {rm_id} is served over licorne.v1.Session", "SERVED_BY_SESSION"
-            )
+            raise failed_precondition(f"RM {rm_id} is served over licorne.v1.Session", "SERVED_BY_SESSION")
         return rm
 
     async def _read(

@@ -82,9 +82,7 @@ class SessionService:
 
     def handler(self) -> grpc.GenericRpcHandler:
         """The methods by name, bytes in and bytes out."""
-        return grpc.method_handlers_generic_handler(
-            self.name, {"Update": stream_handler(self._serve)}
-        )
+        return grpc.method_handlers_generic_handler(self.name, {"Update": stream_handler(self._serve)})
 
     async def _serve(self, context: Any) -> None:
         stream = self._call_guard.stream(context)

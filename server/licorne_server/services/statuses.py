@@ -70,9 +70,7 @@ def unary_handler(
     return grpc.unary_unary_rpc_method_handler(handle)
 
 
-def watch_handler(
-    request: type[Request], serve: Callable[[Request, Any], Awaitable[None]]
-) -> Method:
+def watch_handler(request: type[Request], serve: Callable[[Request, Any], Awaitable[None]]) -> Method:
     """An RPC of one request and many responses; `serve` writes these through the context."""
 
     async def handle(raw: bytes, context: Any) -> None:

@@ -112,9 +112,7 @@ class Server:
         self._build = build_info()
         self._time_slices = TimeSlices(lambda: engine.busy, lambda: engine.budget.turn, engine.slow)
         views = self.scheduler.views
-        self.tracing = tracing_of(
-            settings.traces, self._build, self.clock, self._time_slices, views
-        )
+        self.tracing = tracing_of(settings.traces, self._build, self.clock, self._time_slices, views)
         self.rms = Rms(engine.post, engine.now, settings.bounds, self.events, known, self.tracing)
         self._log_levels = RmLogLevels(lambda rm_id: self.scheduler.views.rm(rm_id).extra_config)
         self.rms.on_extra = self._log_levels.follow
@@ -125,9 +123,7 @@ class Server:
         self.failed = asyncio.Event()
         self._status = Status()
         self._calls = Calls()
-        self._collector = Collector(
-            partial(any_connected, self.rms), self.scheduler.count_gone, engine.slow
-        )
+        self._collector = Collector(partial(any_connected, self.rms), self.scheduler.count_gone, engine.slow)
         self._certificate_end = CertificateEnd(settings.tls)
         self.config_thread = ConfigThread()
         self._admission = Admission(

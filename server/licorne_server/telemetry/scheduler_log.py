@@ -59,8 +59,7 @@ class SchedulerLog:
         self._now = now
         self._levels = levels()
         self._thresholds = {
-            name: self._levels.threshold(name)
-            for name in (COMMANDS, CONFIGURATIONS, PREDICATES, TURNS)
+            name: self._levels.threshold(name) for name in (COMMANDS, CONFIGURATIONS, PREDICATES, TURNS)
         }
         # As of which change of the levels `_looks` is right.
         self._known = -1
@@ -154,9 +153,7 @@ class SchedulerLog:
                 if counts := summary(those):
                     _turns.debug("deadlines", rm_id=rm_id, **counts)
 
-    def _tell_turn(
-        self, partition: PartitionName, effects: Sequence[Effect], seconds: float
-    ) -> None:
+    def _tell_turn(self, partition: PartitionName, effects: Sequence[Effect], seconds: float) -> None:
         rm_id = rm_of(partition)
         try:
             counters = self._views.counters(partition)

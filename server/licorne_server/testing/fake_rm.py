@@ -281,9 +281,7 @@ class FakeRM:
         """End allocations, or withdraw asks; waits until those that ran are freed."""
         keys = list(keys)
         await self.client.release(keys)
-        await self.until(
-            lambda: not any(key in self.allocations for key in keys), f"the release of {keys}"
-        )
+        await self.until(lambda: not any(key in self.allocations for key in keys), f"the release of {keys}")
 
     async def stopped(self, keys: Iterable[str]) -> None:
         """Wait until the scheduler wants these to end, and stop them at once."""

@@ -88,9 +88,7 @@ class Relay:
             for one in writers:
                 one.transport.abort()
 
-    async def _copy(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, towards: str
-    ) -> None:
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, towards: str) -> None:
         """Pass on what comes, `towards` one of `SIDES`. Raises OSError when the line breaks."""
         while data := await reader.read(CHUNK):
             writer.write(data)
@@ -126,9 +124,7 @@ class Proxy(Relay):
             raise ValueError(f"count is {count}: it must be 1 or more")
         self._left[towards] = count
 
-    async def _copy(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, towards: str
-    ) -> None:
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, towards: str) -> None:
         while data := await reader.read(CHUNK):
             await self.flowing.wait()
             left = self._left[towards]

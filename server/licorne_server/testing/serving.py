@@ -94,9 +94,7 @@ class Served:
         if rm is None:
             raise ValueError(f"rm_id is {rm_id!r}: no such RM is registered")
         error = CallError(grpc.StatusCode.UNAVAILABLE, "the test has dropped this stream")
-        dropped = [
-            stream for kind, stream in rm.streams.items() if not names or kind.value in names
-        ]
+        dropped = [stream for kind, stream in rm.streams.items() if not names or kind.value in names]
         for stream in dropped:
             stream.end(error)
         for stream in dropped:

@@ -109,9 +109,7 @@ class AskReader:
         self._kinds: BoundedCache[bytes, Ask] = BoundedCache(KINDS_BYTES)
         self._known = self._kinds.entries
         # Ask classes by the bytes of the resources, the required node and the predicate.
-        self._classes: BoundedCache[tuple[bytes, str, str | None], AskClass] = BoundedCache(
-            CLASSES_BYTES
-        )
+        self._classes: BoundedCache[tuple[bytes, str, str | None], AskClass] = BoundedCache(CLASSES_BYTES)
         # The one object for equal classes, whatever their bytes.
         self._same: BoundedCache[AskClass, AskClass] = BoundedCache(EQUALS_BYTES)
         # The one object for equal names.
@@ -205,9 +203,7 @@ class AskReader:
                 self._kinds.keep(rest, ask, _size(rest, tags))
         return ask
 
-    def _made_from(
-        self, wire: si.Allocation, tags: Mapping[str, str], meant: Mapping[str, str]
-    ) -> Ask:
+    def _made_from(self, wire: si.Allocation, tags: Mapping[str, str], meant: Mapping[str, str]) -> Ask:
         """The ask; `meant` are the tags that mean something, and may be others too."""
         app_id = wire.applicationID
         create_time, required, foreign, opinion = None, "", False, None

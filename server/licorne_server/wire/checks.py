@@ -230,6 +230,4 @@ def policy(callbacks: sp.Callbacks) -> PredicatePolicy | None:
         raise invalid_argument(f"unknown fail_mode {wire.fail_mode}", f"{_FIELD}.fail_mode")
     if wire.class_by not in sp.ClassBy.values():
         raise invalid_argument(f"unknown class_by {wire.class_by}", f"{_FIELD}.class_by")
-    return PredicatePolicy(
-        deadline=deadline / 1000, fail_mode=fail_mode, judges_victims=wire.judges_victims
-    )
+    return PredicatePolicy(deadline=deadline / 1000, fail_mode=fail_mode, judges_victims=wire.judges_victims)

@@ -30,9 +30,7 @@ MAX_MESSAGE = 2048
 class CallError(Exception):
     """Ends a call or a stream with a status that explains the error to its caller."""
 
-    def __init__(
-        self, code: grpc.StatusCode, message: str, details: Sequence[Message] = ()
-    ) -> None:
+    def __init__(self, code: grpc.StatusCode, message: str, details: Sequence[Message] = ()) -> None:
         """`details` are messages of google.rpc, such as BadRequest and ErrorInfo."""
         super().__init__(message)
         self.code = code
@@ -127,9 +125,7 @@ def _problems_of(field: str, problems: Sequence[Problem]) -> Message:
         [
             (
                 problem.path or field,
-                f"{problem.line}:{problem.column}: {problem.message}"
-                if problem.line
-                else problem.message,
+                f"{problem.line}:{problem.column}: {problem.message}" if problem.line else problem.message,
             )
             for problem in problems[:MAX_VIOLATIONS]
         ]

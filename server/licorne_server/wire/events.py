@@ -206,9 +206,7 @@ class _Amounts:
 
     def __init__(self) -> None:
         # Bounded by bytes and not by number: a resource may have thousands of long names.
-        self._by_value: BoundedCache[tuple[tuple[str, int], ...], _Both] = BoundedCache(
-            RESOURCES_BYTES
-        )
+        self._by_value: BoundedCache[tuple[tuple[str, int], ...], _Both] = BoundedCache(RESOURCES_BYTES)
 
     def of(self, resources: Resources) -> _Both:
         """The field of an event."""

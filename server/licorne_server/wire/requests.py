@@ -200,9 +200,7 @@ async def allocation_batch(
         releases, bad_releases = await gather(split.items[2], batch_size, _RELEASES, pace)
         refused = refused + bad_releases
     if refused:
-        result.steps += [
-            AllocationsRejected(rm_id=rm_id, rejections=run) for run in _answers(refused)
-        ]
+        result.steps += [AllocationsRejected(rm_id=rm_id, rejections=run) for run in _answers(refused)]
     for some in releases:
         result.steps.append(UpdateAllocations(rm_id=rm_id, releases=some))
     return result
@@ -227,16 +225,12 @@ def _refused_application(names: list[str], reason: str) -> ApplicationRejection:
 def _refused_ask(names: list[str], reason: str) -> AllocationRejection:
     key, app_id, node_id = names
     item = "allocation" if node_id else "ask"
-    return AllocationRejection(
-        key=AllocationKey(key), app_id=AppId(app_id), reason=reason, item=item
-    )
+    return AllocationRejection(key=AllocationKey(key), app_id=AppId(app_id), reason=reason, item=item)
 
 
 def _refused_release(names: list[str], reason: str) -> AllocationRejection:
     key, app_id = names
-    return AllocationRejection(
-        key=AllocationKey(key), app_id=AppId(app_id), reason=reason, item="release"
-    )
+    return AllocationRejection(key=AllocationKey(key), app_id=AppId(app_id), reason=reason, item="release")
 
 
 def _nodes_of(rm_id: RmId) -> Sort[NodeUpdate, NodeRejection]:

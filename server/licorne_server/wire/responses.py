@@ -247,10 +247,7 @@ def _payload(kind: Kind, sort: str, message: Message, items: int) -> Payload:
 def _runs(items: Sequence[T]) -> Iterable[Sequence[T]]:
     if len(items) <= MAX_RESPONSE_ITEMS:
         return [items] if items else []
-    return [
-        items[begin : begin + MAX_RESPONSE_ITEMS]
-        for begin in range(0, len(items), MAX_RESPONSE_ITEMS)
-    ]
+    return [items[begin : begin + MAX_RESPONSE_ITEMS] for begin in range(0, len(items), MAX_RESPONSE_ITEMS)]
 
 
 class AllocationEncoder:

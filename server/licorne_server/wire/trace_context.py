@@ -46,6 +46,4 @@ def read_context(parent: str, state: str = "") -> TraceContext | None:
         return None
     if more and (version == 0 or more[0] != "-"):
         return None
-    return TraceContext(
-        trace_id, span_id, bool(flags & 1), state if len(state) <= MAX_STATE else ""
-    )
+    return TraceContext(trace_id, span_id, bool(flags & 1), state if len(state) <= MAX_STATE else "")

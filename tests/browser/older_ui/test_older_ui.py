@@ -84,9 +84,7 @@ async def test_every_page_finds_its_fields(read: Open) -> None:
 
 async def test_priorities_are_texts_and_names_come_from_tags(read: Open) -> None:
     """An allocation shows its pod where it has one, its queue and its partition."""
-    allocations = [
-        x for x in await lines(await read(), "applications") if x.startswith("allocation")
-    ]
+    allocations = [x for x in await lines(await read(), "applications") if x.startswith("allocation")]
     assert allocations[0].startswith(f"allocation space/pod-1 k1 n1 app-1 root.{LEAF} default ")
     assert allocations[0].endswith("priority 7")
     assert allocations[1].startswith(f"allocation <nil> k2 n1 app-1 root.{LEAF} default ")

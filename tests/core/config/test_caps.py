@@ -23,9 +23,7 @@ def partitions(number: int) -> str:
 
 def queues(number: int) -> str:
     """So many in one partition, root included."""
-    return (
-        f"{HEAD}, queues: [{','.join(f'{{name: q{count}}}' for count in range(number - 1))}]}}]}}]"
-    )
+    return f"{HEAD}, queues: [{','.join(f'{{name: q{count}}}' for count in range(number - 1))}]}}]}}]"
 
 
 def inserted_root(number: int) -> str:
@@ -102,9 +100,7 @@ def in_force(number: int) -> str:
     of_root = ",".join(f"p{count}: x" for count in range(100))
     children = [f"{{name: q{count}}}" for count in range(number // 100 - 1)]
     if number % 100:
-        children[-1] = (
-            f"{{name: last, properties: {{{','.join(f'o{c}: x' for c in range(number % 100))}}}}}"
-        )
+        children[-1] = f"{{name: last, properties: {{{','.join(f'o{c}: x' for c in range(number % 100))}}}}}"
     return f"{HEAD}, properties: {{{of_root}}}, queues: [{','.join(children)}]}}]}}]"
 
 
@@ -250,9 +246,7 @@ def test_warnings_have_an_end() -> None:
 
     def warnings(number: int) -> tuple[str, ...]:
         names = ",".join(["same"] * (number + 1))
-        return load(
-            f"{HEAD}, limits: [{{limit: '', users: [{names}], maxapplications: 1}}]}}]}}]"
-        ).warnings
+        return load(f"{HEAD}, limits: [{{limit: '', users: [{names}], maxapplications: 1}}]}}]}}]").warnings
 
     assert len(warnings(MAX_PROBLEMS)) == MAX_PROBLEMS
     more = warnings(MAX_PROBLEMS + 3)

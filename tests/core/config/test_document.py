@@ -106,9 +106,7 @@ def test_duplicate_keys_are_refused_with_their_line() -> None:
 
 def test_scalars_are_what_was_written() -> None:
     """Words and numbers that YAML would turn into something else stay as they were typed."""
-    config = load(
-        "partitions: [{name: 010, queues: [{name: no, properties: {since: 12:30, on: 0x1F}}]}]"
-    )
+    config = load("partitions: [{name: 010, queues: [{name: no, properties: {since: 12:30, on: 0x1F}}]}]")
     (partition,) = config.partitions
     (queue,) = partition.root.queues
     assert partition.name == "010"

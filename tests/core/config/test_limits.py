@@ -133,9 +133,7 @@ def test_a_name_twice_in_one_list_counts_once() -> None:
     body = "queues: [{name: q, limits: [{users: [a, b, a], maxapplications: 1}]}]"
     config = loaded(partition_text(body))
     assert config.partitions[0].root.queues[0].limits[0].users == ("a", "b")
-    assert config.warnings == (
-        "3:48: partitions[0].queues[0].limits[0].users[2]: user 'a' is listed twice",
-    )
+    assert config.warnings == ("3:48: partitions[0].queues[0].limits[0].users[2]: user 'a' is listed twice",)
 
 
 @pytest.mark.row(36)
@@ -224,9 +222,7 @@ def test_limits_below_limits(above: str, below: str, message: str) -> None:
 def test_a_queue_between_does_not_hide_the_limit_above() -> None:
     """Where the nearest limit for a name says nothing of a type, the next one above it binds."""
     lowest = "{name: r, limits: [{users: [sue], maxresources: {vcore: 3}}]}"
-    between = (
-        f"{{name: q, limits: [{{users: [sue], maxresources: {{gpu: 1}}}}], queues: [{lowest}]}}"
-    )
+    between = f"{{name: q, limits: [{{users: [sue], maxresources: {{gpu: 1}}}}], queues: [{lowest}]}}"
     above = "{users: [sue], maxresources: {vcore: 2}}"
     assert complaint(f"queues: [{{name: p, limits: [{above}], queues: [{between}]}}]") == (
         "user sue max resource map[vcore:3000] of queue r is greater than "

@@ -93,9 +93,7 @@ def test_the_checksum_is_not_part_of_itself(quote: str) -> None:
     assert load(f"{RICH}{line}").checksum == total
     assert load(f"{line}\r\n{RICH}").checksum == total
     flow = "{partitions: [{queues: [{name: a}]}], %s}"
-    assert (
-        load(flow % line).checksum == load(flow % line.lower()).checksum == checksum_of(flow % "")
-    )
+    assert load(flow % line).checksum == load(flow % line.lower()).checksum == checksum_of(flow % "")
 
 
 def test_what_is_no_checksum_counts() -> None:
@@ -239,9 +237,7 @@ KEYS = st.sampled_from(
     ]
 )
 SCALARS = st.one_of(
-    st.sampled_from(
-        ["root", "a", "*", "true", "~", "0", "10", "1Gi", "fixed", "user", "''", "a b c"]
-    ),
+    st.sampled_from(["root", "a", "*", "true", "~", "0", "10", "1Gi", "fixed", "user", "''", "a b c"]),
     st.integers(-2, 5).map(str),
 )
 
@@ -253,16 +249,12 @@ def documents() -> st.SearchStrategy[str]:
         lambda inner: st.one_of(
             st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]"),
             st.dictionaries(KEYS, inner, max_size=4).map(
-                lambda entries: (
-                    "{" + ", ".join(f"{key}: {value}" for key, value in entries.items()) + "}"
-                )
+                lambda entries: "{" + ", ".join(f"{key}: {value}" for key, value in entries.items()) + "}"
             ),
         ),
         max_leaves=25,
     )
-    return trees.map(
-        lambda tree: f"{{partitions: [{{queues: [{tree}], placementrules: [{tree}]}}]}}"
-    )
+    return trees.map(lambda tree: f"{{partitions: [{{queues: [{tree}], placementrules: [{tree}]}}]}}")
 
 
 @given(documents())

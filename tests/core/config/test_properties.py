@@ -71,9 +71,7 @@ def test_inheritance() -> None:
 @pytest.mark.row(48)
 def test_only_disabled_preemption_is_inherited() -> None:
     """Preemption that is disabled stays so below; the queue itself may say otherwise."""
-    assert merge_properties({"preemption.policy": "Disabled"}, {}) == {
-        "preemption.policy": "Disabled"
-    }
+    assert merge_properties({"preemption.policy": "Disabled"}, {}) == {"preemption.policy": "Disabled"}
     own = {"preemption.policy": "fence", "priority.offset": "3"}
     assert merge_properties({"preemption.policy": "disabled", "priority.offset": "9"}, own) == own
     assert merge_properties({}, {}) == {}
@@ -189,10 +187,7 @@ def test_bad_values_count_as_not_given(key: str, value: str) -> None:
         ("+2s", 2.0),
         ("-2s", -2.0),
         ("2562047h", 2562047 * 3600.0),
-        *(
-            (text, None)
-            for text in ("", "30", "s", ".s", "1d", "1 s", "1s ", "--1s", "1e3s", "3000000h")
-        ),
+        *((text, None) for text in ("", "30", "s", ".s", "1d", "1 s", "1s ", "--1s", "1e3s", "3000000h")),
     ],
 )
 def test_durations(text: str, seconds: float | None) -> None:

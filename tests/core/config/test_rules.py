@@ -137,9 +137,7 @@ def test_three_rules_with_parents_and_filters() -> None:
 @pytest.mark.parametrize("parent", ["{name: user}", "[{name: user}]", "\n    - name: user"])
 def test_parent_in_two_spellings(parent: str) -> None:
     """A parent rule may stand as itself or as the only one of a list."""
-    (rule,) = partition(
-        f"placementrules:\n- name: provided\n  parent: {parent}{QUEUES}"
-    ).placement_rules
+    (rule,) = partition(f"placementrules:\n- name: provided\n  parent: {parent}{QUEUES}").placement_rules
     assert rule.parent is not None
     assert rule.parent.name == "user"
 
@@ -185,10 +183,7 @@ def test_parents_that_are_not_one_rule(parent: str, message: str) -> None:
         ("{name: [user]}", "expected a text, found a list"),
         (
             "{name: fixed, value: root.default, parent: {name: user}}",
-            (
-                "cannot have a fixed queue rule with qualified queue getName and a parent rule: "
-                "root.default"
-            ),
+            ("cannot have a fixed queue rule with qualified queue getName and a parent rule: root.default"),
         ),
         (
             "{name: fixed, value: root.default, parent: {name: fixed, value: root.users}}",
@@ -231,10 +226,7 @@ def test_fixed_values_with_foreign_characters(value: str, found: str) -> None:
         ("groups: ['a@b']", "invalid rule filter group list is not a proper list or regexp: [a@b]"),
         (
             "users: ['']",
-            (
-                "invalid rule filter user list is not a proper list or regexp: [], "
-                "found an empty name"
-            ),
+            ("invalid rule filter user list is not a proper list or regexp: [], found an empty name"),
         ),
         (
             "users: ['(a']",

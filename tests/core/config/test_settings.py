@@ -93,23 +93,17 @@ def test_flags_take_true_and_false_only(value: str) -> None:
     assert complaint(body).startswith("expected true or false, found ")
 
 
-@pytest.mark.parametrize(
-    "value", ["-1", "1.5", "'3'", "12:30", "0x10", "1e3", "18446744073709551616"]
-)
+@pytest.mark.parametrize("value", ["-1", "1.5", "'3'", "12:30", "0x10", "1e3", "18446744073709551616"])
 def test_counts_take_whole_numbers_only(value: str) -> None:
     """Nothing but a plain whole number is a count."""
     message = complaint(f"queues: [{{name: a, maxapplications: {value}}}]")
     assert message.startswith("expected a whole number from 0 to 18446744073709551615, found ")
 
 
-@pytest.mark.parametrize(
-    ("value", "count"), [("010", 10), ("0", 0), ("18446744073709551615", 2**64 - 1)]
-)
+@pytest.mark.parametrize(("value", "count"), [("010", 10), ("0", 0), ("18446744073709551615", 2**64 - 1)])
 def test_counts_are_decimal(value: str, count: int) -> None:
     """A leading zero does not make a number octal."""
-    assert (
-        root(f"queues: [{{name: a, maxapplications: {value}}}]").queues[0].max_applications == count
-    )
+    assert root(f"queues: [{{name: a, maxapplications: {value}}}]").queues[0].max_applications == count
 
 
 @pytest.mark.parametrize("kind", ["os", "ldap", "test", "''"])

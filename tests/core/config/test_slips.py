@@ -39,10 +39,7 @@ def test_a_blank_beside_a_comma(key: str, text: str) -> None:
 @pytest.mark.parametrize("text", ["ann,ben", "ann ben", "ann,ben dev,ops", " dev", "*", "ann,ben "])
 def test_lists_as_they_are_meant(text: str) -> None:
     """A blank between users and groups says nothing wrong."""
-    assert (
-        problems(partition_text(f"queues: [{{name: root, submitacl: '{text}'}}]"), strict=True)
-        == ()
-    )
+    assert problems(partition_text(f"queues: [{{name: root, submitacl: '{text}'}}]"), strict=True) == ()
 
 
 def test_blanks_behind_all_commas() -> None:
@@ -125,9 +122,7 @@ def test_a_config_map_in_one_line() -> None:
     assert problem.path == "partitions[0].queues[0].name"
 
 
-@pytest.mark.parametrize(
-    "data", ["", "data: {}", "data: {other.yaml: a}", "data: {queues.yaml: []}"]
-)
+@pytest.mark.parametrize("data", ["", "data: {}", "data: {other.yaml: a}", "data: {queues.yaml: []}"])
 def test_a_config_map_without_configuration(data: str) -> None:
     """It is refused with what to give instead."""
     (problem,) = problems(f"apiVersion: v1\nkind: ConfigMap\n{data}\n")

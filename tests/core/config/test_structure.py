@@ -248,9 +248,7 @@ def test_resources_that_are_taken_as_they_are_written(key: str, sizes: str) -> N
 def test_bad_quantities_have_a_place(quantity: str) -> None:
     """A quantity that cannot be read is refused where it stands, in queue and template alike."""
     for key in ("resources", "childtemplate: {resources"):
-        body = (
-            f"queues: [{{name: a, {key}: {{max: {{memory: {quantity}}}}}{'}' * key.count('{')}}}]"
-        )
+        body = f"queues: [{{name: a, {key}: {{max: {{memory: {quantity}}}}}{'}' * key.count('{')}}}]"
         (problem,) = problems(partition_text(body))[:1]
         assert problem.path.endswith("resources.max.memory")
         assert problem.line == 3
@@ -259,9 +257,7 @@ def test_bad_quantities_have_a_place(quantity: str) -> None:
 @pytest.mark.row(38)
 def test_access_lists() -> None:
     """Three lists are refused; names that cannot be are dropped with a warning."""
-    assert complaint("queues: [{name: a, submitacl: 'a b c'}]") == (
-        "multiple spaces found in ACL: 'a b c'"
-    )
+    assert complaint("queues: [{name: a, submitacl: 'a b c'}]") == ("multiple spaces found in ACL: 'a b c'")
     config = loaded(partition_text("queues: [{name: a, adminacl: 'bob,1up'}]"))
     assert config.partitions[0].root.queues[0].admin_acl.users == {"bob"}
     assert "'1up'" in config.warnings[0]

@@ -93,9 +93,7 @@ def test_every_state_is_heard_of_with_the_message_that_the_rm_reads() -> None:
 def test_a_removed_application_lets_all_it_had_go_first() -> None:
     """Asks, state, allocations, and at last its queue and itself."""
     driver = started()
-    driver.do(
-        apps(app("app", "root.a")), asks(ask("app", "k", memory=4), ask("app", "w", memory=1))
-    )
+    driver.do(apps(app("app", "root.a")), asks(ask("app", "k", memory=4), ask("app", "w", memory=1)))
     driver.facts.clear()
     driver.send(remove_apps("app"))
     assert heard(driver) == [

@@ -140,9 +140,5 @@ def test_numbers_are_those_of_the_wire() -> None:
     """Types, changes and details have the published names and numbers (spec § 1.4)."""
     types = {kind.name: kind.value for kind in EventType}
     assert {**types, "UNKNOWN_EVENTRECORD_TYPE": 0} == dict(si.EventRecord.Type.items())
-    assert {change.name: change.value for change in EventChange} == dict(
-        si.EventRecord.ChangeType.items()
-    )
-    assert {detail.name: detail.value for detail in EventDetail} == dict(
-        si.EventRecord.ChangeDetail.items()
-    )
+    assert {change.name: change.value for change in EventChange} == dict(si.EventRecord.ChangeType.items())
+    assert {detail.name: detail.value for detail in EventDetail} == dict(si.EventRecord.ChangeDetail.items())

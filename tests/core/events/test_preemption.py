@@ -46,9 +46,7 @@ QUEUE = QueuePath("root.a")
             ),
         ),
         (
-            QuotaPreempted(
-                1.0, QUEUE, {"memory": 8}, {"memory": 4}, {"memory": 3, "pods": 1}, 5, 1
-            ),
+            QuotaPreempted(1.0, QUEUE, {"memory": 8}, {"memory": 4}, {"memory": 3, "pods": 1}, 5, 1),
             (
                 "QUEUE root.a SET QUEUE_PREEMPTION memory=8: Quota Preemption results summary: "
                 "preemptable resources: map[memory:4], claimed resources: map[memory:3 pods:1], "

@@ -86,8 +86,7 @@ def test_an_ask_too_large_for_its_user_is_told_once_until_it_fits() -> None:
     driver.do(asks(ask("app", "k2", memory=2)), nodes(node("n2", memory=1)))
     [refused] = requests(driver)
     assert refused.message == (
-        "Request 'k2' exceeds the available user quota "
-        "(requested map[memory:2], available map[memory:1])"
+        "Request 'k2' exceeds the available user quota (requested map[memory:2], available map[memory:1])"
     )
     driver.do(releases(release("app", "k1")))
     [fits] = requests(driver)

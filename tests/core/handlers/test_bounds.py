@@ -104,9 +104,7 @@ def test_what_is_available_stays_exact_below_zero() -> None:
 def test_one_resource_type_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A partition hears of so many resource types and no more, from asks and nodes alike."""
     driver = started(LEAF, 10)
-    odd = [
-        Ask(AllocationKey(f"k{n}"), AppId("one"), AskClass.of({f"type{n}": 1})) for n in range(300)
-    ]
+    odd = [Ask(AllocationKey(f"k{n}"), AppId("one"), AskClass.of({f"type{n}": 1})) for n in range(300)]
     monkeypatch.setattr(bounds, "MAX_RESOURCE_TYPES", 256)
     effects = driver.do(asks(*odd))
     assert len(refused(effects)) == 300 - 255
@@ -252,8 +250,7 @@ def test_one_task_group_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     many = [ask("one", f"k{n}", placeholder=True, group=f"g{n}", vcore=1) for n in range(5)]
     effects = driver.do(asks(*many))
     assert refused(effects) == {
-        f"k{n}": f"allocation k{n}: task group g{n} is one too many: application one has 3"
-        for n in (3, 4)
+        f"k{n}": f"allocation k{n}: task group g{n} is one too many: application one has 3" for n in (3, 4)
     }
     assert refused(driver.do(asks(ask("one", "k5", placeholder=True, group="g2", vcore=1)))) == {}
     assert refused(driver.do(asks(ask("one", "real", group="g9", vcore=1)))) == {}
@@ -262,9 +259,7 @@ def test_one_task_group_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_rest_of_a_command_is_not_counted_again() -> None:
     """A large command in a replay counts once, in however many slices it is done."""
     driver = Driver(tuning=Tuning(slice_size=1))
-    driver.do(
-        register(config("[{name: a}]")), nodes(node("n", vcore=9)), apps(app("one", "root.a"))
-    )
+    driver.do(register(config("[{name: a}]")), nodes(node("n", vcore=9)), apps(app("one", "root.a")))
     driver.do(asks(*(ask("one", f"k{number}", on_node="n", vcore=1) for number in range(5))))
     rm_id = RmId(RM)
     gone = nodes(node("n", NodeAction.DECOMISSION), node("m", vcore=5))

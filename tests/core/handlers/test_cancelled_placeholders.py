@@ -150,9 +150,7 @@ def test_a_running_gang_waits_no_longer_than_its_time(style: str) -> None:
     ("style", "entered", "after"),
     [("Soft", "Resuming", "Accepted"), ("Hard", "Failing", "Failed")],
 )
-def test_a_gang_that_has_not_come_together_drops_the_ask(
-    style: str, entered: str, after: str
-) -> None:
+def test_a_gang_that_has_not_come_together_drops_the_ask(style: str, entered: str, after: str) -> None:
     """Its time is up while the RM is silent: the ask is dropped, and the gang goes its way."""
     driver = in_vain(wanted=9, style=style)
     effects = driver.wait(60)

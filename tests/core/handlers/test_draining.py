@@ -106,9 +106,9 @@ def test_a_queue_that_is_gone_leaves_nothing() -> None:
     driver.wait(10.0)
     with pytest.raises(NotFound):
         driver.views.queue(DEFAULT, "root.old")
-    assert [
-        queue.path for queue in last(driver.views.usage(DEFAULT, "user", "ann")).queues.children
-    ] == ["root.stays"]
+    assert [queue.path for queue in last(driver.views.usage(DEFAULT, "user", "ann")).queues.children] == [
+        "root.stays"
+    ]
     with pytest.raises(NotFound):
         last(driver.views.usage(DEFAULT, "group", "dev"))
     assert driver.scheduler.next_deadline() is None

@@ -206,9 +206,7 @@ def a_gang_in_slices(count: int, *, fits: int, style: str = "Soft") -> Driver:
     driver = Driver(tuning=Tuning(timeout_size=2))
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=fits)))
     driver.do(apps(app("job", "root.a", gang={"memory": count + 1}, style=style, timeout=10)))
-    each = [
-        ask("job", f"p{number}", placeholder=True, group="g", memory=1) for number in range(count)
-    ]
+    each = [ask("job", f"p{number}", placeholder=True, group="g", memory=1) for number in range(count)]
     driver.do(asks(*each))
     driver.now += 10
     return driver
@@ -250,8 +248,7 @@ def asked_about(style: str = "Hard") -> Driver:
     driver.do(apps(app("job", "root.a", gang={"memory": 8}, style=style, timeout=10)))
     driver.do(asks(ask("job", "p", placeholder=True, group="g", memory=1)))
     doubtful = [
-        ask("job", f"q{number}", placeholder=True, group="g", memory=1, predicate="x")
-        for number in range(3)
+        ask("job", f"q{number}", placeholder=True, group="g", memory=1, predicate="x") for number in range(3)
     ]
     driver.do(asks(*doubtful))
     driver.now += 10

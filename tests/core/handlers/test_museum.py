@@ -122,9 +122,7 @@ def test_a_reserved_ask_that_goes_elsewhere_is_booked_there() -> None:
     driver.wait(5)
     (reserved,) = listed(driver.views.reservations(DEFAULT))
     other = {"n1": "n2", "n2": "n1"}[reserved.node_id]
-    there = [
-        k for k in ("s1", "s2") if last(driver.views.explain(DEFAULT, "small", k)).node_id == other
-    ]
+    there = [k for k in ("s1", "s2") if last(driver.views.explain(DEFAULT, "small", k)).node_id == other]
     effects = driver.do(releases(release("small", there[0])))
     assert placed(effects) == [("big", "b", other)]
     assert driver.views.node(DEFAULT, other).available.get("memory", 0) == 0
@@ -205,9 +203,7 @@ def test_a_recovered_placeholder_counts() -> None:
     driver.do(asks(ask("job", "p1", placeholder=True, group="g", on_node="n1", memory=1)))
     assert counts(driver, "job") == (1, 0, 0)
     effects = driver.do(asks(ask("job", "r1", group="g", memory=1)))
-    assert released(effects) == [
-        ("job", "p1", "PLACEHOLDER_REPLACED", "replacing allocationKey: r1")
-    ]
+    assert released(effects) == [("job", "p1", "PLACEHOLDER_REPLACED", "replacing allocationKey: r1")]
     driver.do(releases(release("job", "p1", why=REPLACED)))
     assert counts(driver, "job") == (1, 1, 0)
 
@@ -216,9 +212,7 @@ def test_no_allocation_is_without_a_key() -> None:
     """A release without a key means all of an application, so nothing may have an empty key."""
     driver = started("[{name: a}]", 3)
     driver.do(apps(app("job", "root.a")))
-    effects = driver.do(
-        asks(*(ask("job", key, on_node="n1", memory=1) for key in ("k1", "", "k2")))
-    )
+    effects = driver.do(asks(*(ask("job", key, on_node="n1", memory=1) for key in ("k1", "", "k2"))))
     assert refused(effects) == {"": "allocation key is empty"}
     driver.do(releases(release("job", "k1")))
     assert used(driver, "root.a") == 1

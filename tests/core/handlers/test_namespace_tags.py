@@ -22,9 +22,7 @@ from support.core.builders import (
 )
 from support.core.driver import Driver, keys
 
-BY_NAMESPACE = config(
-    "[{name: fixed}]", rest="placementrules: [{name: tag, value: namespace, create: true}]"
-)
+BY_NAMESPACE = config("[{name: fixed}]", rest="placementrules: [{name: tag, value: namespace, create: true}]")
 
 
 def tags(namespace: str, **sizes: int) -> dict[str, str]:

@@ -80,9 +80,7 @@ def _gang(n: int) -> Iterator[Command]:
     yield register(config("[{name: a}]"))
     yield nodes(node("n1", vcore=10 * n))
     yield apps(app("one", "root.a", gang={"vcore": n}, timeout=3))
-    yield asks(
-        *(ask("one", f"p{number}", vcore=1, group="g", placeholder=True) for number in range(n))
-    )
+    yield asks(*(ask("one", f"p{number}", vcore=1, group="g", placeholder=True) for number in range(n)))
 
 
 def _rejected(n: int) -> Iterator[Command]:
@@ -148,9 +146,7 @@ def _completing_gang(n: int) -> Iterator[Command]:
     yield register(config("[{name: a}]"))
     yield nodes(node("n1", vcore=10 * n))
     yield apps(app("one", "root.a", gang={"vcore": n}, timeout=300))
-    yield asks(
-        *(ask("one", f"p{number}", vcore=1, group="g", placeholder=True) for number in range(n))
-    )
+    yield asks(*(ask("one", f"p{number}", vcore=1, group="g", placeholder=True) for number in range(n)))
     yield Tick(decisions=n)
     yield asks(ask("one", "k", vcore=1))
     yield Tick()

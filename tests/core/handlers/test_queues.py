@@ -37,9 +37,7 @@ def test_siblings_without_guarantee_share_alike() -> None:
 @pytest.mark.row(88)
 def test_without_guarantee_a_share_is_of_the_maximum() -> None:
     """Leaves without guarantees but with maxima of 10 and 30 share 1 to 3."""
-    queues = (
-        "[{name: a, resources: {max: {memory: 10}}}, {name: b, resources: {max: {memory: 30}}}]"
-    )
+    queues = "[{name: a, resources: {max: {memory: 10}}}, {name: b, resources: {max: {memory: 30}}}]"
     driver = started(queues, "root.a", "root.b", memory=20)
     driver.send(asks(*wave("app-0", 50, memory=1), *wave("app-1", 50, memory=1)))
     assert Counter(app_id for app_id, _, _ in placed(driver.run())) == {"app-0": 5, "app-1": 15}
@@ -64,9 +62,7 @@ def test_priority_orders_siblings_unless_disabled(policy: str, first: list[str])
 @pytest.mark.row(102)
 def test_parents_are_always_fair() -> None:
     """A sort policy written on a parent changes nothing for its children: they share."""
-    queues = (
-        "[{name: p, properties: {application.sort.policy: fifo}, queues: [{name: a}, {name: b}]}]"
-    )
+    queues = "[{name: p, properties: {application.sort.policy: fifo}, queues: [{name: a}, {name: b}]}]"
     driver = started(queues, "root.p.a", "root.p.b", memory=10)
     driver.send(asks(*wave("app-0", 9, memory=1)))
     driver.send(asks(*wave("app-1", 9, memory=1)))

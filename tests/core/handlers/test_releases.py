@@ -25,9 +25,7 @@ DEFAULT = PartitionName("[rm1]default")
 def driver() -> Driver:
     """Two allocations, k0 and k1, on a full node, and k2 waiting."""
     driver = Driver()
-    driver.do(
-        register(config("[{name: a}]")), nodes(node("n1", memory=2)), apps(app("app", "root.a"))
-    )
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=2)), apps(app("app", "root.a")))
     driver.do(asks(*(ask("app", f"k{i}", memory=1) for i in range(3))))
     return driver
 

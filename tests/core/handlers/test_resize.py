@@ -91,9 +91,7 @@ def test_a_resize_to_nothing_is_refused(on_node: str | None) -> None:
     town = Town()
     town.do(asks(ask("job", "k1", vcore=11, on_node=on_node)))
     for size, reason in ((0, "no resources"), (-1, "negative resources")):
-        assert refused(town.do(asks(ask("job", "k1", vcore=size)))) == {
-            "k1": f"allocation contains {reason}"
-        }
+        assert refused(town.do(asks(ask("job", "k1", vcore=size)))) == {"k1": f"allocation contains {reason}"}
     report = town.job()
     assert {**report.pending, **report.allocated} == {"vcore": 11}
 

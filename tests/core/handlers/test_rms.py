@@ -57,9 +57,7 @@ def test_rms_take_turns(driver: Driver) -> None:
     driver.send(Tick(decisions=100))
     driver.send(asks(ask("app", "lone", memory=1), rm="two"))
     turns = [driver.send(Tick(decisions=100)) for _ in range(2)]
-    served = [
-        effect.rm_id for turn in turns for effect in turn if isinstance(effect, AllocationsMade)
-    ]
+    served = [effect.rm_id for turn in turns for effect in turn if isinstance(effect, AllocationsMade)]
     assert sorted(served) == ["one", "two"]
 
 

@@ -77,9 +77,7 @@ class World(NamedTuple):
         """All attributes of everything that has books, names of resources sorted."""
         things: list[Any] = [*self.nodes, *self.apps, *self.tree.walk()]
         things += [tracker for app in self.apps for tracker in app.trackers]
-        told = [
-            {name: shown(getattr(thing, name)) for name in attributes_of(thing)} for thing in things
-        ]
+        told = [{name: shown(getattr(thing, name)) for name in attributes_of(thing)} for thing in things]
         told.append({"runnable": self.wakeups.waiting.runnable})
         return json.dumps(told, sort_keys=True)
 

@@ -129,9 +129,7 @@ def test_many_on_one_node_are_asked_about_once_each() -> None:
     wanted = [ask("one", f"k{n}", vcore=1, predicate=f"alone {n}") for n in range(20)]
     checks = asked(core.do(asks(*wanted)))
     assert [check.key for check in checks] == [f"k{n}" for n in range(20)]
-    effects = core.do(
-        AnswerPredicates(rm_id=RM, answers=[PredicateAnswer(check.check) for check in checks])
-    )
+    effects = core.do(AnswerPredicates(rm_id=RM, answers=[PredicateAnswer(check.check) for check in checks]))
     assert (len(placed(effects)), asked(effects)) == (20, [])
 
 
@@ -154,9 +152,7 @@ def test_silence_makes_no_larger_checks() -> None:
     assert len(counts) > 4
 
 
-@pytest.mark.parametrize(
-    ("mode", "made"), [(FailMode.OPEN, [("one", "k", "n1")]), (FailMode.CLOSED, [])]
-)
+@pytest.mark.parametrize(("mode", "made"), [(FailMode.OPEN, [("one", "k", "n1")]), (FailMode.CLOSED, [])])
 def test_silence_counts_by_the_fail_mode(mode: FailMode, made: list[tuple[str, str, str]]) -> None:
     """After the deadline the nodes count as accepted or as refused, as the RM said."""
     core = cluster(1, PredicatePolicy(deadline=2.0, fail_mode=mode))

@@ -30,9 +30,7 @@ class Fickle:
         self.core = Driver()
         queues = "[{name: base}, {name: a}, {name: b}]"
         self.core.do(
-            register(
-                config(queues, properties=MANY_RESERVED), predicates=PredicatePolicy(deadline=2.0)
-            ),
+            register(config(queues, properties=MANY_RESERVED), predicates=PredicatePolicy(deadline=2.0)),
             nodes(node("n1", vcore=10), node("n2", vcore=10)),
             apps(app("base", "root.base"), app("a", "root.a"), app("b", "root.b")),
             asks(*(ask("base", f"base{n}", vcore=4, priority=1, on_node=f"n{n}") for n in (1, 2))),

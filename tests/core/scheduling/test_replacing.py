@@ -26,8 +26,7 @@ def test_asks_that_require_nodes_do_not_look_at_all_placeholders() -> None:
     driver = gang(*[1] * MANY)
     partition = driver.scheduler.partitions[PartitionName("[rm1]default")]
     bound = [
-        ask("job", f"r{number}", group="g", required_node=f"full{number}", memory=1)
-        for number in range(MANY)
+        ask("job", f"r{number}", group="g", required_node=f"full{number}", memory=1) for number in range(MANY)
     ]
     assert driver.do(asks(*bound)) == []
     search = ReplacementSearch(partition.nodes.by_id, partition.index, partition.predicates)

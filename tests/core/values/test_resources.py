@@ -62,9 +62,7 @@ def test_two_ways_to_fit(limit: r.Resources, size: r.Resources) -> None:
 
 
 @given(SIZES, SIZES)
-def test_what_fits_strictly_fits_with_undefined_unlimited(
-    limit: r.Resources, size: r.Resources
-) -> None:
+def test_what_fits_strictly_fits_with_undefined_unlimited(limit: r.Resources, size: r.Resources) -> None:
     """The strict fit is the narrower of the two."""
     if r.fits(limit, size):
         assert r.fits_max_undefined(limit, size)

@@ -133,8 +133,7 @@ def test_what_is_ahead_of_an_ask_is_counted_right() -> None:
     driver.do(apps(app("one", "root.a")))
     sizes = [5, 5, 5, 5, 6, 7, 7, 8]
     wanted = [
-        ask("one", f"k{number}", vcore=size, priority=number * 3 % 4)
-        for number, size in enumerate(sizes)
+        ask("one", f"k{number}", vcore=size, priority=number * 3 % 4) for number, size in enumerate(sizes)
     ]
     driver.do(asks(*wanted), releases(release("one", "k1"), release("one", "k2")))
     order = sorted(

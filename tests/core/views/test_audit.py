@@ -182,9 +182,7 @@ def member_of_the_past(partition: Partition) -> None:
         (orphan_in_application, Concern.ORPHAN_IN_APPLICATION, "application one has runs on node"),
     ],
 )
-def test_each_check_notices(
-    spoil: Callable[[Partition], None], concern: Concern, text: str
-) -> None:
+def test_each_check_notices(spoil: Callable[[Partition], None], concern: Concern, text: str) -> None:
     """Books that do not agree are found, each fault under its own name."""
     driver, partition = world()
     spoil(partition)
@@ -212,9 +210,7 @@ def test_more_than_there_is_is_told_until_it_fits_again() -> None:
 
 
 @pytest.mark.parametrize("begins", range(5))
-def test_what_many_have_is_added_up_while_it_changes(
-    monkeypatch: pytest.MonkeyPatch, begins: int
-) -> None:
+def test_what_many_have_is_added_up_while_it_changes(monkeypatch: pytest.MonkeyPatch, begins: int) -> None:
     """A sum that takes several steps is no fault for what came in between, and finds what stays."""
     monkeypatch.setattr("licorne_core.views.audit.recount.STEP", 2)
     driver, partition = world()

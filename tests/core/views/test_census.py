@@ -94,9 +94,7 @@ def test_gangs() -> None:
     found = census(driver)
     assert (found.placeholders_waiting, found.placeholders) == (1, 1)
     assert (found.running["user", "ann"], found.usage["user", "ann"]) == (1, {"vcore": 2})
-    driver.do(
-        asks(ask("gang", "real", vcore=2, group="w"), ask("gang", "next", vcore=2, group="w"))
-    )
+    driver.do(asks(ask("gang", "real", vcore=2, group="w"), ask("gang", "next", vcore=2, group="w")))
     assert reasons(driver) == {
         "REPLACES_PLACEHOLDER": 1,
         "WAITS_FOR_PLACEHOLDER": 1,

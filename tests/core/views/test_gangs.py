@@ -80,10 +80,7 @@ def explained(driver: Driver, key: str) -> Explanation:
 
 def groups(driver: Driver) -> list[tuple[str, int, int, int]]:
     """The task groups: name, count, replaced, timed out."""
-    return [
-        (group.name, group.count, group.replaced, group.timed_out)
-        for group in shown(driver).task_groups
-    ]
+    return [(group.name, group.count, group.replaced, group.timed_out) for group in shown(driver).task_groups]
 
 
 @pytest.mark.parametrize(("style", "expected"), [("Hard", "Hard"), ("soft", "Soft"), ("", "Soft")])
@@ -116,9 +113,7 @@ def test_an_ask_that_takes_a_place_says_whose(driver: Driver) -> None:
     """Until the RM has stopped the placeholder, the real one is an ask to it."""
     driver.do(asks(real("r", "g", 2)))
     gang = shown(driver)
-    assert [(item.ask.key, item.replaces, item.assumed_node) for item in gang.asks] == [
-        ("r", "p1", "")
-    ]
+    assert [(item.ask.key, item.replaces, item.assumed_node) for item in gang.asks] == [("r", "p1", "")]
     assert (gang.pending_count, gang.allocation_count) == (1, 3)
     assert gang.stopping == {"p1": "replaced"}
     assert driver.views.node(NAME, "n1").stopping == {("gang", "p1"): "replaced"}
@@ -168,9 +163,7 @@ def test_what_goes_to_another_node_is_shown_as_an_ask() -> None:
     def on_n2() -> tuple[int, int]:
         report = driver.views.node(NAME, "n2")
         assert report.allocated == {"vcore": 3}
-        assert driver.views.node(NAME, "n2", detail=False).allocation_count == len(
-            report.allocations
-        )
+        assert driver.views.node(NAME, "n2", detail=False).allocation_count == len(report.allocations)
         return report.allocation_count, shown(driver).pending_count
 
     assert on_n2() == (0, 1)
@@ -202,9 +195,7 @@ def test_an_ask_whose_place_the_rm_is_asked_about_is_assumed() -> None:
     driver = started(predicates=PredicatePolicy())
     driver.do(asks(replace(ask("gang", "r", predicate="x", vcore=2), task_group="g")))
     gang = shown(driver)
-    assert [(item.ask.key, item.replaces, item.assumed_node) for item in gang.asks] == [
-        ("r", "p1", "n1")
-    ]
+    assert [(item.ask.key, item.replaces, item.assumed_node) for item in gang.asks] == [("r", "p1", "n1")]
     assert gang.stopping == {}
     matched = explained(driver, "r")
     assert (matched.verdict, matched.summary) == (

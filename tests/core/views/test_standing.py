@@ -23,9 +23,7 @@ from support.core.driver import Driver
 DEFAULT = "[rm1]default"
 
 
-def stands(
-    driver: Driver, key: str, *, app_id: str = "one", partition: str = ""
-) -> Standing | None:
+def stands(driver: Driver, key: str, *, app_id: str = "one", partition: str = "") -> Standing | None:
     """Where the ask stands."""
     return driver.views.standing(RmId(RM), partition, app_id, key)
 

@@ -115,9 +115,7 @@ def test_a_partition_that_goes_takes_all_with_it() -> None:
     driver.do(apps(app("a", "root.a", partition="second")))
     driver.do(asks(*(ask("a", f"k{i}", partition="second", vcore=2) for i in range(2))))
     plan = planned(driver, "[{name: a}]")
-    assert [(one.key, one.node_id, one.rule) for one in plan.victims] == [
-        ("k0", "n", "partition-removed")
-    ]
+    assert [(one.key, one.node_id, one.rule) for one in plan.victims] == [("k0", "n", "partition-removed")]
     assert [(one.key, one.code, one.code_before) for one in plan.blocked] == [
         ("k1", "PARTITION_REMOVED", "QUEUE_MAX_EXCEEDED")
     ]
@@ -308,9 +306,7 @@ def test_asks_that_nothing_stops_before_are_counted_apart() -> None:
 
 def test_an_rm_on_hold_has_no_complete_plan() -> None:
     """Nothing is scheduled for it, and the plan says why; its queues are told all the same."""
-    driver = settled(
-        "[{name: a, resources: {max: {vcore: 2m}}}, {name: b}]", *several("a", 2, vcore=2)
-    )
+    driver = settled("[{name: a, resources: {max: {vcore: 2m}}}, {name: b}]", *several("a", 2, vcore=2))
     driver.do(SetHold(rm_id=RmId(RM), hold=Hold.OUTBOX_FULL, on=True))
     plan = planned(driver, "[{name: a}, {name: b}]")
     assert (plan.complete, plan.holds) == (False, ("outbox full",))

@@ -80,9 +80,7 @@ def test_what_an_ask_waits_for_is_told_with_what_preemption_does() -> None:
     ],
     ids=["none", "provided", "tag", "fixed", "default", "recovery"],
 )
-def test_the_rule_that_places_is_told(
-    rules: str, new: NewApplication, queue: str, rule: str
-) -> None:
+def test_the_rule_that_places_is_told(rules: str, new: NewApplication, queue: str, rule: str) -> None:
     """And the queue that it leads to, which is there on the copy only."""
     more = ", {name: default}" if rule == "default" else ""
     plan = planned(settled(rules, f"[{{name: a}}{more}]"), new)
@@ -94,8 +92,7 @@ def test_a_rejected_application_has_its_reason() -> None:
     plan = planned(settled(), app("old", "root.a"))
     assert plan == SubmissionPlan(
         accepted=False,
-        rejection="adding application old to partition [rm1]default, "
-        "but application already existed",
+        rejection="adding application old to partition [rm1]default, but application already existed",
         partition="[rm1]default",
     )
     assert planned(settled(), app("new", partition="no")).partition == ""
@@ -135,8 +132,6 @@ def test_a_gang_takes_the_places_of_its_placeholders() -> None:
 
 def test_an_ask_that_is_not_taken_says_so() -> None:
     """The others go on."""
-    plan = planned(
-        settled(), app("new", "root.a"), ask("new", "bad", vcore=-1), ask("new", "good", vcore=1)
-    )
+    plan = planned(settled(), app("new", "root.a"), ask("new", "bad", vcore=-1), ask("new", "good", vcore=1))
     assert [(one.key, one.code) for one in plan.asks] == [("bad", "REJECTED"), ("good", "")]
     assert "negative" in plan.asks[0].message

@@ -12,7 +12,5 @@ def run(stage: Stage, line: Line) -> list[str]:
     """Answer one preemption check, and let the core come to rest."""
     (number,) = line.words
     needed = {NodeId(node): int(position) for node, position in line.settings.items()}
-    command = AnswerPreemptions(
-        rm_id=RmId(stage.rm), answers=[PreemptionAnswer(int(number), needed)]
-    )
+    command = AnswerPreemptions(rm_id=RmId(stage.rm), answers=[PreemptionAnswer(int(number), needed)])
     return stage.told(stage.driver.do(command))

@@ -99,9 +99,7 @@ def test_a_command_stands_for_its_interpreter(tmp_path: Path) -> None:
         (__file__, "is no Python, and there is none beside it"),
     ],
 )
-def test_what_cannot_be_compared_is_said(
-    what: str, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_compared_is_said(what: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is measured, and the message says what is wrong."""
     assert main(["bench", "core", "--against", what]) == 2
     shown = capsys.readouterr()
@@ -124,9 +122,7 @@ def test_a_program_that_is_no_python_is_said(
     assert capsys.readouterr().err == f"licorne: --against: {said}"
 
 
-def test_a_server_that_cannot_be_imported_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_that_cannot_be_imported_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The message has the end of what Python says."""
     folder = older(tmp_path, "import nothing_of_this_name")
     assert main(["bench", "core", *TINY, "--against", str(folder)]) == 2
@@ -135,9 +131,7 @@ def test_a_server_that_cannot_be_imported_is_said(
     assert "No module named 'nothing_of_this_name'" in said
 
 
-def test_a_server_that_does_not_start_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_that_does_not_start_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The message says which of the two it is, and has the end of its log."""
     folder = older(tmp_path, "import sys\ndef main(_):\n    sys.exit('there is no --http')\n")
     assert main(["bench", "core", *TINY, "--against", str(folder)]) == 2

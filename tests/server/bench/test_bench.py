@@ -101,9 +101,7 @@ def test_every_scenario_measures_what_it_promises(name: str) -> None:
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_scenario_takes_one_item_a_request(name: str) -> None:
     """Requests of any size bring the same allocations."""
-    done = bench(
-        *(name, "--nodes", "20", "--pods", "200", "--seconds", "0.5"), "--batch", "1", "--json"
-    )
+    done = bench(*(name, "--nodes", "20", "--pods", "200", "--seconds", "0.5"), "--batch", "1", "--json")
     assert done.returncode == 0, done.stderr
     printed = json.loads(done.stdout)
     for result in printed if name in SINGLE else [printed]:
@@ -250,9 +248,7 @@ def test_a_failure_does_not_lose_what_was_measured_before(
 
 
 @pytest.mark.parametrize("arguments", [("nosuch",), ("shim", "--nodes", "0"), ("shim", "--pods=x")])
-def test_nonsense_is_a_usage_error(
-    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nonsense_is_a_usage_error(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is started, and the exit code says so."""
     with pytest.raises(SystemExit) as refused:
         main(["bench", *arguments])

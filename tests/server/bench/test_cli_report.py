@@ -31,9 +31,7 @@ def faked(monkeypatch: pytest.MonkeyPatch, *, fails: bool = False) -> None:
         return RUN
 
     def measured(_: str, size: int) -> Point:
-        return Point(
-            size=size, rounds=3, allocations=10, us_per_allocation=10.0, asks=10, us_per_ask=3.0
-        )
+        return Point(size=size, rounds=3, allocations=10, us_per_allocation=10.0, asks=10, us_per_ask=3.0)
 
     monkeypatch.setattr("licorne_tools.commands.runs.run_once", run_once)
     monkeypatch.setattr("licorne_tools.bench.growth.measure.measured", measured)

@@ -32,9 +32,7 @@ asyncio.run(main())
 @contextmanager
 def parent() -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
     """That process, and handles of its servers; each is readable when its server has ended."""
-    with subprocess.Popen(
-        [sys.executable, "-c", STARTS], stdout=subprocess.PIPE, text=True
-    ) as process:
+    with subprocess.Popen([sys.executable, "-c", STARTS], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         servers: list[int] = []
         try:

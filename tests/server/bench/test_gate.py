@@ -79,8 +79,7 @@ def test_a_shallow_clone_passes(tmp_path: Path, capsys: pytest.CaptureFixture[st
     git(tmp_path, "clone", "--quiet", "--depth=1", whole.as_uri(), str(clone))
     assert gate.run(clone, TINY) == 0
     assert capsys.readouterr().out == (
-        "gate: passed, as there is nothing to compare: "
-        "this clone is shallow, without the commit before\n"
+        "gate: passed, as there is nothing to compare: this clone is shallow, without the commit before\n"
     )
 
 
@@ -96,9 +95,7 @@ def test_a_folder_that_git_does_not_know_fails(
     assert "not a git repository" in shown
 
 
-def test_a_commit_that_cannot_be_put_out_fails(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_commit_that_cannot_be_put_out_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The commit before is known, but what it had is lost."""
     write(tmp_path / "file", "before")
     commit(tmp_path)

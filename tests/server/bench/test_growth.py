@@ -26,9 +26,7 @@ FIRST = ALL[0]
 
 def point(size: int, us: float, ask_us: float = 3.0) -> Point:
     """A size that costs so much."""
-    return Point(
-        size=size, rounds=3, allocations=10, us_per_allocation=us, asks=10, us_per_ask=ask_us
-    )
+    return Point(size=size, rounds=3, allocations=10, us_per_allocation=us, asks=10, us_per_ask=ask_us)
 
 
 def growth(*costs: float, asks: tuple[float, ...] = (3.0, 3.0, 3.0)) -> Growth:
@@ -233,9 +231,7 @@ def test_of_several_runs_the_least_figures_count(monkeypatch: pytest.MonkeyPatch
     assert [(spread["min"], spread["max"]) for spread in spreads] == [(8, 9), (9, 10), (9, 9)]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "rounds"), [(10.0, LEAST_ROUNDS), (0.25, 4), (0.0, MOST_ROUNDS)]
-)
+@pytest.mark.parametrize(("seconds", "rounds"), [(10.0, LEAST_ROUNDS), (0.25, 4), (0.0, MOST_ROUNDS)])
 def test_short_rounds_are_repeated_more_often(seconds: float, rounds: int) -> None:
     """Until they have taken long enough together, but not for ever."""
     cost = Cost(asks=10, taking=seconds / 2, allocations=10, deciding=seconds / 2)

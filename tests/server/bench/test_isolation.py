@@ -166,9 +166,7 @@ def test_figures_are_those_of_the_waits() -> None:
         (1.0, 2.0, 50.1, False),
     ],
 )
-def test_the_target_beside_an_attack(
-    alone: float, beside: float, worst: float, holds: bool
-) -> None:
+def test_the_target_beside_an_attack(alone: float, beside: float, worst: float, holds: bool) -> None:
     """The 99th percentile is within three times that alone or 25 ms, the worst within 50 ms."""
     run = {"alone_p99_ms": alone, "beside_p99_ms": beside, "beside_worst_ms": worst}
     assert neighbour.holds(run) is holds

@@ -36,9 +36,7 @@ def play(monkeypatch: pytest.MonkeyPatch, events: Iterator[BaseException | None]
 
     def measured(_: str, size: int) -> Point:
         happen()
-        return Point(
-            size=size, rounds=3, allocations=10, us_per_allocation=10.0, asks=10, us_per_ask=3.0
-        )
+        return Point(size=size, rounds=3, allocations=10, us_per_allocation=10.0, asks=10, us_per_ask=3.0)
 
     def alone(work: Coroutine[Any, Any, Run]) -> Run:
         work.close()
@@ -96,9 +94,7 @@ def test_it_can_be_stopped_while_it_looks_at_both_servers(
 
 
 @pytest.mark.parametrize("arguments", [("core",), ATTACK])
-@pytest.mark.parametrize(
-    ("end", "code"), [(BenchError("it is over"), 2), (KeyboardInterrupt(), 130)]
-)
+@pytest.mark.parametrize(("end", "code"), [(BenchError("it is over"), 2), (KeyboardInterrupt(), 130)])
 def test_finished_runs_are_kept(
     arguments: tuple[str, ...],
     end: BaseException,

@@ -9,9 +9,7 @@ from licorne_tools.bench.machine import machine
 from licorne_tools.bench.page import Measured, labels, names, section
 from licorne_tools.bench.scenarios import SCENARIOS, Wire
 
-THIS = Build(
-    version="1", form="compiled", python="CPython 3", optimized=True, folder="/secret", commit="abc"
-)
+THIS = Build(version="1", form="compiled", python="CPython 3", optimized=True, folder="/secret", commit="abc")
 OTHER = replace(THIS, form="pure")
 COMMAND = "licorne bench core latency --against pure --report docs"
 

@@ -6,9 +6,7 @@ from licorne_tools.bench.pairs import Pairs, Side, turns
 from licorne_tools.bench.scenarios import SCENARIOS
 
 THIS, OTHER = Side
-BUILD = Build(
-    version="0.1.0", form="pure", python="CPython", optimized=True, folder="core", commit="abc"
-)
+BUILD = Build(version="0.1.0", form="pure", python="CPython", optimized=True, folder="core", commit="abc")
 
 
 def pairs() -> Pairs:

@@ -47,8 +47,7 @@ def test_asks_of_all_applications_come_mixed() -> None:
     """Keys are unique, the batches are full, and every application has its share."""
     shape = SCENARIOS["shim"].scaled(nodes=10, pods=4000, sort=None)
     messages = [
-        AllocationRequest.FromString(m)
-        for m in workload.requests("x", workload.asks(shape), shape.batch)
+        AllocationRequest.FromString(m) for m in workload.requests("x", workload.asks(shape), shape.batch)
     ]
     assert [len(message.allocations) for message in messages] == [1000] * 4
     asks = [ask for message in messages for ask in message.allocations]
@@ -111,9 +110,7 @@ def test_an_application_says_how_large_its_gang_is() -> None:
     for kind in ("vcore", "memory"):
         sizes = [item.resourcePerAlloc.resources[kind].value for item in placeholders]
         assert application.placeholderAsk.resources[kind].value == sum(sizes)
-    kinds = [
-        [(m.taskGroupName, str(m.resourcePerAlloc)) for m in some] for some in (placeholders, real)
-    ]
+    kinds = [[(m.taskGroupName, str(m.resourcePerAlloc)) for m in some] for some in (placeholders, real)]
     assert kinds[0] == kinds[1]
     assert {m.placeholder for m in placeholders} == {True}
     assert {m.placeholder for m in real} == {False}
@@ -147,12 +144,9 @@ def test_requests_have_the_wanted_number_of_items(batch: int) -> None:
     """Over both wires all asks are sent, so many in each request, the rest in the last."""
     shape = SCENARIOS["shim1"].scaled(pods=400, batch=batch)
     asks = list(workload.asks(shape))
-    over_si = [
-        AllocationRequest.FromString(m) for m in workload.requests("x", iter(asks), shape.batch)
-    ]
+    over_si = [AllocationRequest.FromString(m) for m in workload.requests("x", iter(asks), shape.batch)]
     over_session = [
-        UpdateRequest.FromString(m).allocations
-        for m in workload.session_requests(iter(asks), shape.batch)
+        UpdateRequest.FromString(m).allocations for m in workload.session_requests(iter(asks), shape.batch)
     ]
     for requests in (over_si, over_session):
         assert [ask for request in requests for ask in request.allocations] == asks
@@ -186,9 +180,7 @@ def test_everything_fits_on_the_nodes_that_are_accepted() -> None:
     nodes, refused = list(workload.nodes(shape)), workload.refused_nodes(shape)
     assert len(refused) == 98
     vcore = sum(
-        node.schedulableResource.resources["vcore"].value
-        for node in nodes
-        if node.nodeID not in refused
+        node.schedulableResource.resources["vcore"].value for node in nodes if node.nodeID not in refused
     )
     assert vcore >= shape.pods * workload.LARGEST[0]
 
@@ -198,8 +190,5 @@ def test_the_table_of_predicates_is_complete() -> None:
     table = predicate_table(SCENARIOS["predicates"])
     shapes = [(100, 5), (1000, 5), (3000, 5), (3000, 50), (10_000, 5000)]
     assert [(s.pods, s.nodes, s.asking.tagged, s.asking.delay) for s in table] == [
-        (*shape, tagged, delay)
-        for shape in shapes
-        for tagged in (True, False)
-        for delay in (0.0, 0.05)
+        (*shape, tagged, delay) for shape in shapes for tagged in (True, False) for delay in (0.0, 0.05)
     ]

@@ -102,9 +102,7 @@ def test_an_ask_is_due_within_guarantee_and_headroom(
     due: bool,
 ) -> None:
     """Both must let it through, in a queue that is guaranteed something and is not stopped."""
-    queue = replace(
-        root(), guaranteed=guaranteed, allocated=allocated, headroom=headroom, state=state
-    )
+    queue = replace(root(), guaranteed=guaranteed, allocated=allocated, headroom=headroom, state=state)
     assert is_due(queue, {"vcore": 4, "memory": 1}) is due
 
 

@@ -84,9 +84,7 @@ async def test_the_partition_of_another_rm_is_named(town: Town) -> None:
     ],
     ids=" ".join,
 )
-async def test_nobody_acts_on_one_of_several_rms_by_chance(
-    town: Town, words: tuple[str, ...]
-) -> None:
+async def test_nobody_acts_on_one_of_several_rms_by_chance(town: Town, words: tuple[str, ...]) -> None:
     """With several RMs one must be named, as for configurations; nothing is done."""
     result = await town.shell(*words)
     assert (result.code, result.out, result.err) == (
@@ -121,9 +119,7 @@ async def test_nobody_acts_on_one_of_several_rms_by_chance(
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
-async def test_what_does_nothing_is_refused(
-    town: Town, words: tuple[str, ...], problem: str
-) -> None:
+async def test_what_does_nothing_is_refused(town: Town, words: tuple[str, ...], problem: str) -> None:
     """Acts take no filters and no forms of lists, and lists nothing that is for acts."""
     result = await town.shell(*words, *BLUE)
     assert (result.code, result.out) == (1, "")
@@ -199,9 +195,7 @@ async def test_log_levels(town: Town, usual_levels: None) -> None:
     assert (await town.shell("log-level", "root", "info")).code == 4
 
 
-async def test_levels_that_rms_want_are_shown(
-    capsys: pytest.CaptureFixture[str], usual_levels: None
-) -> None:
+async def test_levels_that_rms_want_are_shown(capsys: pytest.CaptureFixture[str], usual_levels: None) -> None:
     """Below those that were given, with the RM; without such an RM there is no column for it."""
     async with serving() as server, connected(server) as channel:
         shell = Shell(server.grpc_address, capsys)

@@ -70,9 +70,7 @@ async def test_users(capsys: pytest.CaptureFixture[str]) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-async def test_json_is_that_of_the_messages(
-    town: Town, arguments: tuple[str, ...], message: Message
-) -> None:
+async def test_json_is_that_of_the_messages(town: Town, arguments: tuple[str, ...], message: Message) -> None:
     """What is printed can be read back as the message that the server sent."""
     result = await town.shell(*arguments, "-o", "json")
     assert result.code == 0
@@ -214,9 +212,7 @@ async def test_what_an_app_does_not_show_is_counted(town: Town) -> None:
     """An application of very many asks shows the first of them, and stderr says of how many."""
     await town.blue.ask("shop", 1_100)
     async with asyncio.timeout(PATIENCE):
-        while (result := await town.shell("apps", "shop", "-o", "json")).json[
-            "pendingAsks"
-        ] < 1_102:
+        while (result := await town.shell("apps", "shop", "-o", "json")).json["pendingAsks"] < 1_102:
             pass
     assert len(result.json["asks"]) == 1_000
     assert "the first 1000 of 1102 asks\n" in result.err

@@ -111,9 +111,7 @@ def test_bash_completes_every_command(folder: Path) -> None:
         ("nodes --rm = green ''", ["drain", "undrain", "meadow-1"]),
     ],
 )
-async def test_bash_completes_names(
-    town: Town, folder: Path, words: str, offered: list[str]
-) -> None:
+async def test_bash_completes_names(town: Town, folder: Path, words: str, offered: list[str]) -> None:
     """Names of what the server has, which is the server that was named on the line."""
     command, _, rest = words.partition(" ")
     line = f"./licorne {command} --target {town.shell.target} --timeout 20 {rest}"
@@ -158,7 +156,5 @@ def test_shells_understand_their_script(
 ) -> None:
     """Every shell of this machine reads its script without a word."""
     (tmp_path / "script").write_text(script_of(shell, capsys))
-    done = subprocess.run(
-        [shell, "-n", "script"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([shell, "-n", "script"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

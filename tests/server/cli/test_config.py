@@ -39,9 +39,7 @@ async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
 
 
 @pytest.fixture
-def licorne(
-    server: Server, channel: grpc.aio.Channel, capsys: pytest.CaptureFixture[str]
-) -> Licorne:
+def licorne(server: Server, channel: grpc.aio.Channel, capsys: pytest.CaptureFixture[str]) -> Licorne:
     """Runs a command against the server, beside its loop."""
 
     async def run(*words: str) -> Result:
@@ -76,9 +74,7 @@ async def test_get_prints_the_text_as_it_is(licorne: Licorne, channel: grpc.aio.
     )
 
 
-async def test_rm_must_be_clear(
-    server: Server, licorne: Licorne, channel: grpc.aio.Channel
-) -> None:
+async def test_rm_must_be_clear(server: Server, licorne: Licorne, channel: grpc.aio.Channel) -> None:
     """With several RMs one must be named; an unknown one is refused."""
     await Shim(channel, "other").register(C)
     several = await licorne("config", "get")
@@ -120,9 +116,7 @@ async def test_validate_names_every_problem(licorne: Licorne, file: Path) -> Non
     assert (shown["valid"], len(shown["problems"])) == (False, 2)
 
 
-async def test_files_that_are_none(
-    licorne: Licorne, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_files_that_are_none(licorne: Licorne, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is not there, empty, too large or no text is a usage error that says so."""
     empty, large, binary = (tmp_path / name for name in ("empty", "large", "binary"))
     empty.write_text("\n \n")
@@ -189,9 +183,7 @@ async def test_diff_ends_as_diff_does(
     assert ended.value.code == 1
 
 
-async def test_apply_puts_a_file_into_force(
-    licorne: Licorne, file: Path, channel: grpc.aio.Channel
-) -> None:
+async def test_apply_puts_a_file_into_force(licorne: Licorne, file: Path, channel: grpc.aio.Channel) -> None:
     """The difference is shown, the history has the comment, and it is said how long it holds."""
     alone = await licorne("config", "apply", str(file))
     assert alone.code == 1
@@ -246,9 +238,7 @@ async def test_an_rm_that_is_not_there_now_can_be_configured(
     server.rms.forget(RmId("away"))
     result = await licorne("config", "get", "away")
     assert (result.code, result.out) == (0, A)
-    assert result.err == (
-        "RM away is not registered now: this comes into force when it registers\n"
-    )
+    assert result.err == ("RM away is not registered now: this comes into force when it registers\n")
     result = await licorne("config", "apply", str(file), "away", "--yes")
     assert result.code == 0
     assert "RM away: revision 2 comes into force when the RM registers\n" in result.err
@@ -274,9 +264,7 @@ async def test_apply_of_a_stale_base_names_who_was_faster(
     assert line.endswith("(operator, 127.0.0.1): quick fix")
     assert (await Admin(channel).in_force())[0] == C
     never = await licorne("config", "apply", str(file), "--base", "9", "--yes")
-    assert never.err == (
-        "licorne: nothing was changed: revision 9 of RM rm does not run, and never did\n"
-    )
+    assert never.err == ("licorne: nothing was changed: revision 9 of RM rm does not run, and never did\n")
 
 
 async def test_apply_of_a_bad_file_names_every_problem(licorne: Licorne, file: Path) -> None:

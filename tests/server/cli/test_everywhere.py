@@ -86,12 +86,8 @@ class Kept:
         assert timeout == 1.0
         ids = [number for number in self.kept if number >= request.start][: request.count]
         self.told += len(ids)
-        events = [
-            Event(id=number, record=EventRecord(timestampNano=number * 10**9)) for number in ids
-        ]
-        return ListEventsResponse(
-            lowest_id=self.kept.start, highest_id=self.kept.stop - 1, events=events
-        )
+        events = [Event(id=number, record=EventRecord(timestampNano=number * 10**9)) for number in ids]
+        return ListEventsResponse(lowest_id=self.kept.start, highest_id=self.kept.stop - 1, events=events)
 
 
 @pytest.mark.parametrize(

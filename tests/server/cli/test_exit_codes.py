@@ -48,9 +48,7 @@ def test_why_a_server_cannot_be_reached(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize("command", ASKING, ids=" ".join)
-async def test_denied(
-    command: Sequence[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_denied(command: Sequence[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """4 where the server wants a token."""
     (tmp_path / "token").write_text("token-of-an-operator")
     async with serving(operator_tokens=(tmp_path / "token",)) as server:
@@ -119,9 +117,7 @@ def test_an_option_that_is_none(command: str, capsys: pytest.CaptureFixture[str]
     ],
     ids=str,
 )
-def test_what_may_be_meant(
-    command: Sequence[str], meant: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_may_be_meant(command: Sequence[str], meant: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A word that is much like one that there is is answered with that."""
     with pytest.raises(SystemExit):
         main(command)
@@ -155,9 +151,7 @@ def test_forms_of_lists_only(command: str, form: str, capsys: pytest.CaptureFixt
     assert f"{form} is a form of lists, and this is none" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "command", [("top", "--once"), ("log-level",), ("config", "history", "blue")]
-)
+@pytest.mark.parametrize("command", [("top", "--once"), ("log-level",), ("config", "history", "blue")])
 async def test_yaml_of_what_is_no_list(town: Town, command: Sequence[str]) -> None:
     """Both forms for programs tell the same."""
     as_json = (await town.shell(*command, "-o", "json")).json

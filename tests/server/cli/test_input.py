@@ -61,9 +61,7 @@ def test_who_reads_may_have_enough(tmp_path: Path, output: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "null"])
-def test_nothing_is_no_configuration(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
-) -> None:
+def test_nothing_is_no_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     """Who names a file means what is in it: an empty one is a problem, for `serve` too."""
     file = tmp_path / "empty.yaml"
     file.write_text(text)
@@ -80,9 +78,7 @@ def test_a_mistyped_property_fails_strict(
     """A key that is much like one that means something is dubious; others are free."""
     file = tmp_path / "queues.yaml"
     wrong = key.replace("o", "", 1)
-    file.write_text(
-        f"partitions: [{{queues: [{{name: a, properties: {{{wrong}: '1', team: b}}}}]}}]"
-    )
+    file.write_text(f"partitions: [{{queues: [{{name: a, properties: {{{wrong}: '1', team: b}}}}]}}]")
     assert main(["validate-config", str(file)]) == 0
     [warning] = [line for line in capsys.readouterr().out.splitlines() if "means nothing" in line]
     path = f"partitions[0].queues[0].properties.{wrong}"

@@ -53,9 +53,7 @@ async def test_wide_tables_have_more_columns(town: Town, command: str) -> None:
         (("events", "--user", "nobody"), "events"),
     ],
 )
-async def test_where_nothing_is_found_that_is_said(
-    town: Town, command: Sequence[str], kind: str
-) -> None:
+async def test_where_nothing_is_found_that_is_said(town: Town, command: Sequence[str], kind: str) -> None:
     """On stderr, so that it is not taken for a row; programs get a list without anything in it."""
     result = await town.shell(*command)
     assert (result.code, len(result.rows)) == (0, 1)

@@ -70,9 +70,7 @@ async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
 
 
 @pytest.fixture
-def licorne(
-    server: Server, channel: grpc.aio.Channel, capsys: pytest.CaptureFixture[str]
-) -> Licorne:
+def licorne(server: Server, channel: grpc.aio.Channel, capsys: pytest.CaptureFixture[str]) -> Licorne:
     """Runs a command against the server, beside its loop."""
 
     async def run(*words: str) -> Result:
@@ -93,9 +91,7 @@ def written(folder: Path, text: str) -> str:
 
 
 @pytest.mark.row(168)
-async def test_a_plan_by_which_somebody_is_worse_off_exits_with_6(
-    licorne: Licorne, tmp_path: Path
-) -> None:
+async def test_a_plan_by_which_somebody_is_worse_off_exits_with_6(licorne: Licorne, tmp_path: Path) -> None:
     """Queues above their new maxima are shown with the amount."""
     result = await licorne("config", "plan", written(tmp_path, NARROW))
     assert "            over its maximum by vcore=1" in result.out.splitlines()
@@ -109,18 +105,14 @@ async def test_what_is_so_already_makes_nobody_worse_off(
 ) -> None:
     """A queue that is above its maximum now is told as such, and the exit code is 0."""
     await licorne("config", "apply", written(tmp_path, NARROW), "--yes")
-    again = NARROW.replace(
-        "preemption.delay: 1s}\n          - name: c", "x: y}\n          - name: c"
-    )
+    again = NARROW.replace("preemption.delay: 1s}\n          - name: c", "x: y}\n          - name: c")
     assert again != NARROW
     result = await licorne("config", "plan", written(tmp_path, again))
     assert "            over its maximum by vcore=1, as now" in result.out.splitlines()
     assert result.code == 0
 
 
-async def test_a_plan_for_an_rm_on_hold_says_so(
-    licorne: Licorne, server: Server, tmp_path: Path
-) -> None:
+async def test_a_plan_for_an_rm_on_hold_says_so(licorne: Licorne, server: Server, tmp_path: Path) -> None:
     """Nothing is scheduled for it, so that the plan is not complete: the exit code is 7."""
     hold = SetHold(rm_id=RmId("rm"), hold=Hold.OUTBOX_FULL, on=True)
     await server.engine.submit(hold)
@@ -150,9 +142,7 @@ async def test_a_plan_in_json_has_everything(licorne: Licorne, tmp_path: Path) -
     assert {"partition", "path", "name", "value", "origin"} == plan["defaults"][0].keys()
 
 
-@pytest.mark.parametrize(
-    ("text", "command"), [(WIDER, ("config", "plan")), (JOB, ("submit", "--dry-run"))]
-)
+@pytest.mark.parametrize(("text", "command"), [(WIDER, ("config", "plan")), (JOB, ("submit", "--dry-run"))])
 async def test_a_plan_in_yaml_says_what_it_says_in_json(
     licorne: Licorne, tmp_path: Path, text: str, command: tuple[str, ...]
 ) -> None:
@@ -203,9 +193,7 @@ async def test_a_submission_says_who_would_be_evicted(licorne: Licorne, tmp_path
     assert result.code == 6
 
 
-async def test_a_submission_may_come_from_stdin(
-    licorne: Licorne, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_submission_may_come_from_stdin(licorne: Licorne, monkeypatch: pytest.MonkeyPatch) -> None:
     """JSON is YAML; what is rejected says why."""
     text = b'{"application": "a", "user": "ann", "queue": "root.x", "asks": []}'
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))

@@ -35,9 +35,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
 def test_a_gang_shows_its_task_groups(capsys: pytest.CaptureFixture[str]) -> None:
     """How many placeholders there were, what became of them, and when their time is up."""
     groups = [
-        TaskGroup(
-            name="workers\x1b", count=5, replaced=2, timed_out=1, min_resource={"vcore": 1500}
-        ),
+        TaskGroup(name="workers\x1b", count=5, replaced=2, timed_out=1, min_resource={"vcore": 1500}),
         TaskGroup(name="driver", count=1),
     ]
     app = Application(application_id="spark", task_groups=groups, placeholder_deadline=AT)
@@ -140,9 +138,7 @@ def test_a_victim_is_explained_with_the_queues_of_that_moment(
 
 def test_a_victim_of_its_own_queue_shows_that_once(capsys: pytest.CaptureFixture[str]) -> None:
     """Where a maximum was enforced there is no ask either."""
-    record = Preemption(
-        time=AT, victim_queue=queue("root.low"), beneficiary_queue=queue("root.low")
-    )
+    record = Preemption(time=AT, victim_queue=queue("root.low"), beneficiary_queue=queue("root.low"))
     print_explanation(ExplainResponse(verdict="preempted", preemption=record))
     lines = printed(capsys)
     assert len([line for line in lines if line.startswith("root.low")]) == 1
@@ -213,8 +209,6 @@ async def test_a_key_that_is_gone_is_explained_by_the_ledger(
     assert result.code == 0
     lines = result.out.splitlines()
     assert lines[0] == "low/v in root.low: preempted"
-    assert lines[1] == (
-        "preempted on node n1 for ask k of application app, which may go to no other node"
-    )
+    assert lines[1] == ("preempted on node n1 for ask k of application app, which may go to no other node")
     assert lines[3].endswith("gone since 2023-11-14T22:13:21.000Z")
     assert (await shell("explain", "low", "never")).code == 3

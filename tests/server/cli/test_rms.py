@@ -56,9 +56,7 @@ async def test_an_rm_of_the_state_directory_is_forgotten(
         await Shim(channel, "new").register()
         planned = await shell("rms", "forget", "old")
         assert planned.code == 1
-        sentence = (
-            "RM old, which is not registered, is to be forgotten: 1 revision of its configuration"
-        )
+        sentence = "RM old, which is not registered, is to be forgotten: 1 revision of its configuration"
         assert planned.err.splitlines()[0] == sentence
         forgotten = await shell("rms", "forget", "old", "--yes")
         assert (forgotten.code, forgotten.err) == (0, f"{sentence}\nRM old forgotten\n")
@@ -88,9 +86,7 @@ def test_caps_that_are_near_are_shown() -> None:
     """From four fifths of a cap on it stands beside the count; before, it does not."""
     gibi = 1024**3
     counts = RmAmounts(partitions=1, queues=79, nodes=80, applications=10, asks=11, memory=gibi)
-    caps = RmAmounts(
-        partitions=9, queues=100, nodes=100, applications=10, asks=99, memory=gibi * 5 // 4
-    )
+    caps = RmAmounts(partitions=9, queues=100, nodes=100, applications=10, asks=99, memory=gibi * 5 // 4)
     rm = ResourceManager(rm_id="rm", counts=counts, caps=caps)
     shown = cells(RMS, rm)
     expected = ["1", "79", "80 of 100", "10 of 10", "11", "1Gi of 1.2Gi"]

@@ -127,9 +127,7 @@ def app() -> None:
             allocated=SMALL,
             allocation_count=1,
             pending_asks=1,
-            allocations=[
-                Allocation(allocation_key="nightly-0001-1", node_id="machine-1", resources=SMALL)
-            ],
+            allocations=[Allocation(allocation_key="nightly-0001-1", node_id="machine-1", resources=SMALL)],
             asks=[Ask(allocation_key="nightly-0001-2", reserved_node="machine-2", priority=7)],
         )
     )
@@ -138,9 +136,7 @@ def app() -> None:
 def users() -> None:
     """One in two queues, with a limit in one."""
     below = QueueUsage(queue="root.batch", allocated=SMALL, running_applications=["a", "b"])
-    root = QueueUsage(
-        queue="root", allocated=SMALL, max=LARGE, max_applications=3, children=[below]
-    )
+    root = QueueUsage(queue="root", allocated=SMALL, max=LARGE, max_applications=3, children=[below])
     Printer(USERS).print([Usage(name="somebody@example.com", root=root)])
 
 
@@ -200,8 +196,7 @@ def explain() -> None:
                     kind="queue",
                     subject="root.batch",
                     code="QUEUE_MAX_EXCEEDED",
-                    message="exceeds the maximum of queue root.batch by "
-                    "map[memory:1073741824 vcore:500]",
+                    message="exceeds the maximum of queue root.batch by map[memory:1073741824 vcore:500]",
                     requested={"vcore": 500, "memory": GI},
                     used=SMALL,
                     limit=SMALL,

@@ -18,9 +18,7 @@ from support.peers.town import Shell, Town
 
 
 @pytest.mark.parametrize("mutual", [True, False])
-async def test_a_tls_server_asked_without_tls(
-    capsys: pytest.CaptureFixture[str], mutual: bool
-) -> None:
+async def test_a_tls_server_asked_without_tls(capsys: pytest.CaptureFixture[str], mutual: bool) -> None:
     """It cannot be reached, and what to give is said; with that it can be."""
     async with serving(tls=tls(mutual=mutual)) as server:
         shell = Shell(server.grpc_address, capsys)
@@ -84,9 +82,7 @@ async def test_nothing_but_our_line_is_printed() -> None:
     command = (sys.executable, "-m", "licorne_server", "rms", "--tls-ca")
     async with serving(tls=tls()) as server:
         options = (str(FILES / "stranger.pem"), "--target", server.grpc_address)
-        process = await asyncio.create_subprocess_exec(
-            *command, *options, stderr=asyncio.subprocess.PIPE
-        )
+        process = await asyncio.create_subprocess_exec(*command, *options, stderr=asyncio.subprocess.PIPE)
         _, said = await process.communicate()
     assert (process.returncode, said.count(b"\n")) == (2, 1)
     assert said.startswith(b"licorne: cannot reach ")
@@ -160,15 +156,11 @@ async def test_a_name_that_no_host_can_have(capsys: pytest.CaptureFixture[str]) 
     assert tls_advice("a..b:7070", TlsConfig()) == ""
 
 
-async def test_files_that_can_be_read_once(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+async def test_files_that_can_be_read_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A pipe, as shells make them of commands, is left to the one who needs it."""
     pipe = tmp_path / "ca"
     os.mkfifo(pipe)
-    writing = asyncio.create_task(
-        asyncio.to_thread(pipe.write_bytes, (FILES / "ca.pem").read_bytes())
-    )
+    writing = asyncio.create_task(asyncio.to_thread(pipe.write_bytes, (FILES / "ca.pem").read_bytes()))
     async with serving(tls=tls(mutual=False)) as server:
         result = await Shell(server.grpc_address, capsys)("rms", "--tls-ca", str(pipe))
     await writing

@@ -114,8 +114,7 @@ def test_github(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check("a,b:c.yaml", "dubious.yaml", "-o", "github") == 3
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == (
-        "::error file=a%2Cb%3Ac.yaml,line=5,col=9::"
-        "partitions[0].queues[0].colour: unknown key 'colour'"
+        "::error file=a%2Cb%3Ac.yaml,line=5,col=9::partitions[0].queues[0].colour: unknown key 'colour'"
     )
     assert lines[2].startswith("::warning file=dubious.yaml::1:42: partitions[0]")
 

@@ -120,9 +120,7 @@ async def test_what_waits_of_a_peer_is_bounded(line: Line, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("bound", ["MAX_WAITING", "MAX_WAITING_BYTES"])
-async def test_questions_keep_no_rm_out(
-    line: Line, monkeypatch: pytest.MonkeyPatch, bound: str
-) -> None:
+async def test_questions_keep_no_rm_out(line: Line, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
     """Where too many questions of a peer wait, its registrations are read all the same."""
     texts = [f"partitions: [] # {number}" for number in range(2)]
     largest = max(map(getsizeof, texts))

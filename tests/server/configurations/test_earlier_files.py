@@ -94,9 +94,7 @@ def test_half_written_files_do_not_count(of_files: Path, opened: Opened) -> None
     assert opened()[1] == [OF_FILES[1]]
 
 
-def test_link_in_place_of_a_folder_of_files_is_read(
-    of_files: Path, opened: Opened, tmp_path: Path
-) -> None:
+def test_link_in_place_of_a_folder_of_files_is_read(of_files: Path, opened: Opened, tmp_path: Path) -> None:
     """Only the link goes, as what is behind it is not the server's."""
     [here] = of_files.glob("rms/a____*")
     elsewhere = tmp_path / "elsewhere"

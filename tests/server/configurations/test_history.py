@@ -149,9 +149,7 @@ async def test_change_from_a_stale_revision_is_refused(server: Server, admin: Ad
 async def test_of_many_appliers_one_wins(server: Server, admin: Admin) -> None:
     """However many start from the same revision, one of them brings the next."""
     texts = [text(f"q{number}") for number in range(8)]
-    results = await asyncio.gather(
-        *(admin.apply(config, base=1) for config in texts), return_exceptions=True
-    )
+    results = await asyncio.gather(*(admin.apply(config, base=1) for config in texts), return_exceptions=True)
     won = [index for index, result in enumerate(results) if not isinstance(result, Exception)]
     assert len(won) == 1
     lost = [refusal(result) for result in results if isinstance(result, grpc.aio.AioRpcError)]
@@ -214,9 +212,7 @@ async def test_comments_are_bounded(admin: Admin, comment: str, problem: str) ->
     assert refused.value.details() == problem
 
 
-async def test_caller_that_is_gone_leaves_the_change_whole(
-    server: Server, shim: Shim, admin: Admin
-) -> None:
+async def test_caller_that_is_gone_leaves_the_change_whole(server: Server, shim: Shim, admin: Admin) -> None:
     """An update whose caller hangs up is either in force with its revision, or not at all."""
     for config in (B, C, D, B, C, D):
         call = asyncio.ensure_future(admin.apply(config))
@@ -247,8 +243,7 @@ async def test_rm_changes_its_own_and_operators_all(guarded: Server) -> None:
     """Another RM's identity neither sees nor changes anything; only operators reload."""
     async with connected(guarded) as channel:
         bearers: dict[str, Any] = {
-            name: Bearing(channel, f"Bearer token-of-{name * 4}")
-            for name in ("rm", "other", "operator")
+            name: Bearing(channel, f"Bearer token-of-{name * 4}") for name in ("rm", "other", "operator")
         }
         shim = Shim(bearers["rm"])
         await shim.register(A)

@@ -32,9 +32,7 @@ from support.peers.shim import (
 )
 
 QUEUES = ", ".join(f"{{name: q{number}}}" for number in range(1_000))
-LARGE = (
-    f"partitions: [{{name: default, queues: [{{name: root, submitacl: '*', queues: [{QUEUES}]}}]}}]"
-)
+LARGE = f"partitions: [{{name: default, queues: [{{name: root, submitacl: '*', queues: [{QUEUES}]}}]}}]"
 BROKEN = "partitions: 3"
 OTHERS = Origin("elsewhere")
 Send = Callable[[grpc.aio.Channel, str], Coroutine[Any, Any, Any]]
@@ -106,9 +104,7 @@ async def test_what_follows_on_an_open_stream_waits(shim: Shim, server: Server) 
         await eventually(lambda: server.rms.lock("rm").turns.taken)
         await nodes.send(si.NodeRequest(rmID="rm", nodes=[node("new", vcore=5_000)]))
         applications = shim.open("UpdateApplication")
-        await applications.send(
-            si.ApplicationRequest(rmID="rm", new=[application("later", "root.q7")])
-        )
+        await applications.send(si.ApplicationRequest(rmID="rm", new=[application("later", "root.q7")]))
         await free()
         await registered
     assert (await nodes.next()).accepted[0].nodeID == "new"

@@ -53,9 +53,7 @@ async def test_applied_configuration_outlives_a_registration(
     assert (line["rm_id"], line["revision"], line["source"]) == ("rm", 2, "operator")
 
 
-async def test_new_text_of_the_rm_replaces_an_applied_one(
-    server: Server, shim: Shim, admin: Admin
-) -> None:
+async def test_new_text_of_the_rm_replaces_an_applied_one(server: Server, shim: Shim, admin: Admin) -> None:
     """An RM that says something else than before brings its text into force."""
     await shim.register(A)
     await admin.apply(B)
@@ -146,9 +144,7 @@ async def test_applied_configuration_waits_for_an_rm_that_is_gone(
     assert queues(server) == ("root.b",)
 
 
-async def test_forgotten_rm_starts_over(
-    shim: Shim, channel: grpc.aio.Channel, admin: Admin
-) -> None:
+async def test_forgotten_rm_starts_over(shim: Shim, channel: grpc.aio.Channel, admin: Admin) -> None:
     """Who has an RM forgotten has what was applied to it forgotten as well."""
     await shim.register(A)
     await admin.apply(B)

@@ -48,9 +48,7 @@ def test_what_was_applied_goes_on(source: Source) -> None:
     assert not revisions.saying(C).goes_on(A)
 
 
-@pytest.mark.parametrize(
-    "source", [Source.REGISTRATION, Source.RM, Source.FILE, Source.BUILT_IN], ids=str
-)
+@pytest.mark.parametrize("source", [Source.REGISTRATION, Source.RM, Source.FILE, Source.BUILT_IN], ids=str)
 def test_what_nobody_applied_does_not_go_on(source: Source) -> None:
     """Whatever the RM registers with comes into force."""
     revisions = having((A, Source.REGISTRATION), (B, source), said=A)

@@ -129,8 +129,7 @@ def rows(folder: Path) -> dict[str, list[tuple[object, ...]]]:
     """All that the database has, as another program reads it."""
     with closing(sqlite3.connect(folder / "state.sqlite")) as database:
         return {
-            table: database.execute(f"SELECT * FROM {table}").fetchall()
-            for table in ("records", "texts")
+            table: database.execute(f"SELECT * FROM {table}").fetchall() for table in ("records", "texts")
         }
 
 
@@ -177,9 +176,7 @@ def test_what_is_discarded_leaves_nothing(folder: Path, opened: Opened) -> None:
     assert not any(b"discarded" in data for data in files)
 
 
-def test_copy_made_while_it_is_written_is_whole(
-    folder: Path, opened: Opened, tmp_path: Path
-) -> None:
+def test_copy_made_while_it_is_written_is_whole(folder: Path, opened: Opened, tmp_path: Path) -> None:
     """SQLite's own backup needs no stop of the server, and another directory starts from it."""
     directory, _ = opened()
     kept = revisions_of("rm", A, B)

@@ -21,9 +21,7 @@ CALLER = Origin("host")
 async def test_one_thread_is_enough() -> None:
     """However many texts wait, one thread reads them, in order."""
     thread, before, read = ConfigThread(), active_count(), list[int]()
-    await asyncio.gather(
-        *(thread.run(CALLER, partial(read.append, number)) for number in range(50))
-    )
+    await asyncio.gather(*(thread.run(CALLER, partial(read.append, number)) for number in range(50)))
     assert read == list(range(50))
     assert active_count() <= before + 1
     thread.stop()

@@ -127,9 +127,7 @@ async def test_all_that_the_rm_said_before_is_in_the_copy(server: Server, shim: 
     assert await server.copies.ask("me", RM, count, nothing) == b"51"
 
 
-async def test_allocations_go_on_while_a_copy_works(
-    server: Server, shim: Shim, sleeper: Sleeper
-) -> None:
+async def test_allocations_go_on_while_a_copy_works(server: Server, shim: Shim, sleeper: Sleeper) -> None:
     """An ask is placed although a plan never ends; a caller who goes ends the plan."""
     calls = await shim.set_up()
     plan = asked(server.copies, sleeper)
@@ -159,9 +157,7 @@ async def test_the_next_plan_is_made_when_one_was_given_up(
     assert await waits == b"third"
 
 
-async def test_a_copy_that_is_killed_is_told_of(
-    server: Server, shim: Shim, sleeper: Sleeper
-) -> None:
+async def test_a_copy_that_is_killed_is_told_of(server: Server, shim: Shim, sleeper: Sleeper) -> None:
     """Its caller gets ABORTED, nothing is left of it, and the next plan is made."""
     await shim.set_up()
     plan = asked(server.copies, sleeper)
@@ -203,9 +199,7 @@ async def test_a_copy_ends_with_the_server(server: Server, shim: Shim, sleeper: 
     assert not is_there(pid)
 
 
-async def test_a_server_with_a_full_line_of_plans_stops(
-    server: Server, shim: Shim, sleeper: Sleeper
-) -> None:
+async def test_a_server_with_a_full_line_of_plans_stops(server: Server, shim: Shim, sleeper: Sleeper) -> None:
     """As many plans wait as may: stopping takes none of their places."""
     await shim.set_up()
     plans = [asked(server.copies, sleeper)]
@@ -250,9 +244,7 @@ async def test_no_copy_is_made_when_memory_is_short(server: Server, shim: Shim) 
     """The refusal says what is short."""
     await shim.set_up()
     time_slices = TimeSlices(lambda: False)
-    copies = Copies(
-        server.engine, server.scheduler, time_slices, lambda _: "the process takes 2 bytes", FREE
-    )
+    copies = Copies(server.engine, server.scheduler, time_slices, lambda _: "the process takes 2 bytes", FREE)
     with pytest.raises(CallError) as error:
         await copies.ask("me", RM, lambda *_: b"", nothing)
     assert error.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED

@@ -271,9 +271,7 @@ async def test_stopped_engine_keeps_nothing(ledger: Ledger) -> None:
     assert engine.inbox == 0
 
 
-async def test_broken_engine_leaves_nobody_waiting(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_broken_engine_leaves_nobody_waiting(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the engine's own task breaks, that is reported and every command is refused."""
     engine = Engine(Scheduler(), SystemClock())
     failures: list[str] = []
@@ -304,9 +302,7 @@ async def test_defect_halts_the_rm_that_met_it(ledger: Ledger) -> None:
     await engine.stop()
 
 
-async def test_a_guard_that_fails_halts_the_rm_of_its_command(
-    engine: Engine, ledger: Ledger
-) -> None:
+async def test_a_guard_that_fails_halts_the_rm_of_its_command(engine: Engine, ledger: Ledger) -> None:
     """A failure of what tells whether a command is wanted halts its RM; the engine goes on."""
     for rm_id in (BAD, GOOD):
         await engine.submit(RegisterRm(rm_id=rm_id))

@@ -54,9 +54,7 @@ async def test_making_a_copy_is_paid_for_as_a_slice_of_the_peer(server: Server, 
     await copies.stop()
 
 
-async def test_no_copy_is_made_while_other_readers_have_their_slice(
-    server: Server, shim: Shim
-) -> None:
+async def test_no_copy_is_made_while_other_readers_have_their_slice(server: Server, shim: Shim) -> None:
     """A copy waits for its turn at the share, and then is made."""
     await shim.set_up()
     time_slices = TimeSlices(lambda: False)

@@ -169,15 +169,11 @@ def copies_of(server: Server, pauses: Pauses) -> Copies:
     return Copies(server.engine, server.scheduler, time_slices, lambda _: "", pauses)
 
 
-async def test_plan_that_would_stop_everybody_for_too_long_is_refused(
-    server: Server, shim: Shim
-) -> None:
+async def test_plan_that_would_stop_everybody_for_too_long_is_refused(server: Server, shim: Shim) -> None:
     """No copy is made; programs get a code of its own."""
     await shim.set_up()
     copies = copies_of(server, Machine(resident=2 * GIB).pauses(0.05))
-    with pytest.raises(
-        CallError, match="no copy is made for a plan: everybody would wait"
-    ) as error:
+    with pytest.raises(CallError, match="no copy is made for a plan: everybody would wait") as error:
         await copies.ask("me", RM, lambda *_: b"", lambda: None)
     assert error.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
     [detail] = error.value.details

@@ -117,15 +117,11 @@ PATHS: dict[str, list[str]] = {
     "/ws/v1/partition/{partition}/preemptions": [f"{_P}/preemptions"],
     "/ws/v1/partition/{partition}/nodes": [f"{_P}/nodes"],
     "/ws/v1/partition/{partition}/node/{node}": [f"{_P}/node/big", f"{_P}/node/n0"],
-    "/ws/v1/partition/{partition}/queue/{queue}/applications": [
-        f"{_P}/queue/root.one/applications"
-    ],
+    "/ws/v1/partition/{partition}/queue/{queue}/applications": [f"{_P}/queue/root.one/applications"],
     "/ws/v1/partition/{partition}/queue/{queue}/applications/{state}": [
         f"{_P}/queue/root.one/applications/active"
     ],
-    "/ws/v1/partition/{partition}/queue/{queue}/application/{app}": [
-        f"{_P}/queue/root.one/application/one"
-    ],
+    "/ws/v1/partition/{partition}/queue/{queue}/application/{app}": [f"{_P}/queue/root.one/application/one"],
     "/ws/v1/partition/{partition}/applications/{state}": [
         f"{_P}/applications/{state}" for state in ("active", "completed", "rejected")
     ],

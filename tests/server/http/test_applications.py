@@ -78,9 +78,7 @@ async def test_every_field_of_asks_and_allocations(ready: Site) -> None:
     """Asks and allocations show what was asked for; priorities are texts, waits nanoseconds."""
     tags = {"kubernetes.io/meta/podName": "pod", "kubernetes.io/meta/namespace": "ns"}
     placed = replace(ask("app-1", "k1", priority=7, created=999_998.5, vcore=400), tags=tags)
-    bound = replace(
-        ask("app-1", "k2", vcore=900), ask_class=AskClass.of({"vcore": 900}, NodeId("n2"))
-    )
+    bound = replace(ask("app-1", "k2", vcore=900), ask_class=AskClass.of({"vcore": 900}, NodeId("n2")))
     ready.driver.do(asks(placed, bound))
 
     shown = await ready.get(BASE + "application/app-1")

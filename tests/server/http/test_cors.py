@@ -64,9 +64,7 @@ async def test_any_origin_is_said_in_one_word(client: aiohttp.ClientSession) -> 
         assert "Access-Control-Allow-Credentials" not in headers
 
 
-async def test_browsers_may_ask_before_they_send(
-    client: aiohttp.ClientSession, tmp_path: Path
-) -> None:
+async def test_browsers_may_ask_before_they_send(client: aiohttp.ClientSession, tmp_path: Path) -> None:
     """A preflight needs no token, and the answer that follows does."""
     (tmp_path / "token").write_text("of-an-operator-" * 2)
     async with serving(

@@ -79,9 +79,7 @@ async def test_rejected_ask_counts_for_five_minutes(busy: Site) -> None:
     """An ask that was rejected is a scheduling error for a while, and not until the next start."""
     busy.driver.do(asks(ask("nobody", "k", vcore=1)))
     busy.driver.wait(299)
-    assert await failed(busy) == {
-        "Scheduling errors": f"partition [{RM}]default rejected an ask 299 s ago"
-    }
+    assert await failed(busy) == {"Scheduling errors": f"partition [{RM}]default rejected an ask 299 s ago"}
     busy.driver.wait(1)
     assert await failed(busy) == {}
 

@@ -113,9 +113,7 @@ def test_names_are_taken(name: str) -> None:
     Settings(http_hosts=frozenset({name})).check()
 
 
-@pytest.mark.parametrize(
-    "name", ["", "http://x", "x:80", "*.x", "a b", "a,b", "x/y", "\u00fc.example"]
-)
+@pytest.mark.parametrize("name", ["", "http://x", "x:80", "*.x", "a b", "a,b", "x/y", "\u00fc.example"])
 def test_what_no_header_has_is_refused(name: str) -> None:
     """A name that would never match is a mistake that is told at the start."""
     with pytest.raises(SettingsError, match="--http-host: a name such as"):

@@ -48,9 +48,7 @@ async def secure() -> AsyncIterator[Secure]:
     """A server that knows `rm` and an operator by their certificates, both of which registered."""
     identities = {"rm": frozenset({SPIFFE})}
     operators = frozenset({"operator"})
-    async with serving(
-        http=LOOPBACK, tls=tls(), rm_identities=identities, operators=operators
-    ) as server:
+    async with serving(http=LOOPBACK, tls=tls(), rm_identities=identities, operators=operators) as server:
         for name in ("rm", "operator"):
             async with connected_as(name, server) as channel:
                 await Shim(channel, name).register()
@@ -82,9 +80,7 @@ async def test_without_a_certificate_only_probes_answer(secure: Secure) -> None:
         assert (status, "a client certificate is needed" in text) == (403, True), path
 
 
-async def test_certificate_of_another_authority_gets_nowhere(
-    secure: Secure, tmp_path: Path
-) -> None:
+async def test_certificate_of_another_authority_gets_nowhere(secure: Secure, tmp_path: Path) -> None:
     """A certificate that is not of the authority ends the connection, for probes too."""
     shutil.copy(FILES / "ca.pem", tmp_path)
     for kind in ("pem", "key"):
@@ -103,9 +99,7 @@ async def test_plain_http_is_not_answered(secure: Secure) -> None:
 async def test_tokens_count_over_tls_without_client_certificates(tmp_path: Path) -> None:
     """With tokens an answer needs one, over TLS as well."""
     (tmp_path / "token").write_text("of-an-operator-" * 2)
-    async with serving(
-        http=LOOPBACK, tls=tls(mutual=False), operator_tokens=(tmp_path / "token",)
-    ) as server:
+    async with serving(http=LOOPBACK, tls=tls(mutual=False), operator_tokens=(tmp_path / "token",)) as server:
         url = f"https://{server.http_address}/ws/v1/partitions"
         async with aiohttp.ClientSession() as client:
             async with client.get(url, ssl=https()) as answer:
@@ -222,9 +216,7 @@ async def test_metrics_have_an_address_of_their_own() -> None:
                 async with client.get(url) as answer:
                     return answer.status
 
-            assert [await status(path) for path in (*PROBES, "/metrics", "/ws/v1/metrics")] == [
-                200
-            ] * 4
+            assert [await status(path) for path in (*PROBES, "/metrics", "/ws/v1/metrics")] == [200] * 4
             for path in ("/ws/v1/partitions", "/debug/stack", "/ws/v1/stack", "/"):
                 assert await status(path) in (403, 404)
 

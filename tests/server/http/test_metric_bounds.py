@@ -20,9 +20,7 @@ def of(samples: dict[str, float], name: str, *labels: str) -> dict[str, float]:
     }
 
 
-async def test_queues_and_resources_without_end(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_queues_and_resources_without_end(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """An RM has its share of samples whatever it makes up, and another RM has all of its own."""
     monkeypatch.setattr(metrics, "MAX_SAMPLES", 4_000)
     many = ", ".join(f"{{name: q{n}}}" for n in range(300))
@@ -98,9 +96,7 @@ async def test_users_without_end(site: Site, monkeypatch: pytest.MonkeyPatch) ->
     assert names == {"user0": 2, "user1": 2, "user2": 2, "(others)": 12}
 
 
-async def test_asks_of_queues_that_are_not_shown(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_asks_of_queues_that_are_not_shown(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """They count in place of their queue, so that all reasons together are all asks."""
     monkeypatch.setattr(queue_metrics, "MAX_QUEUES", 2)
     queues = [f"q{n}" for n in range(4)]

@@ -112,8 +112,7 @@ async def test_node_usage_ranges(ready: Site) -> None:
     ranges = ["[0,10%]", *(f"({low}%,{low + 10}%]" for low in range(10, 100, 10))]
     expected = dict.fromkeys(ranges, 0) | {"[0,10%]": 2, "(10%,20%]": 1, "(90%,100%]": 1}
     assert found == {
-        f'{name}{{partition="default",range="{label}",rm="rm1"}}': count
-        for label, count in expected.items()
+        f'{name}{{partition="default",range="{label}",rm="rm1"}}': count for label, count in expected.items()
     }
     name = "yunikorn_scheduler_ephemeral_storage_node_usage_total"
     assert samples[f'{name}{{partition="default",range="[0,10%]",rm="rm1"}}'] == 3
@@ -133,9 +132,7 @@ async def test_queue_metrics(ready: Site) -> None:
     assert samples[queue("max", "vcore", "root")] == 4000
     name = "yunikorn_queue_app"
     for state, count in {"running": 1, "new": 0}.items():
-        assert samples[
-            f'{name}{{partition="default",queue="root.a",rm="rm1",state="{state}"}}'
-        ] == (count)
+        assert samples[f'{name}{{partition="default",queue="root.a",rm="rm1",state="{state}"}}'] == (count)
 
 
 def leaf(name: str, state: str, path: str = "root.a") -> str:
@@ -241,9 +238,7 @@ async def test_how_much_rms_have_and_may_have(site: Site) -> None:
     """Every RM has its counts beside the caps, and one that went away meanwhile has none."""
     site.driver.do(register(CONFIG, rm="rm1"), nodes(node("n1"), node("n2"), rm="rm1"))
     there, gone = (RmFigures(rm_id=RmId(name), connected=True) for name in ("rm1", "gone"))
-    site.figures = Figures(
-        rms=(there, gone), rms_forgotten=4, memory=1000, memory_limit=900, shortage=1
-    )
+    site.figures = Figures(rms=(there, gone), rms_forgotten=4, memory=1000, memory_limit=900, shortage=1)
 
     samples = await site.metrics()
 
@@ -321,9 +316,7 @@ async def test_scrapes_in_a_row_share_an_answer(site: Site) -> None:
     assert (await site.ask("/ws/v1/metrics"))[2] == first[2]
 
 
-async def test_scrape_lets_others_have_their_turn(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_scrape_lets_others_have_their_turn(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes, applications and queues are read one by one, and the loop comes round in between."""
     monkeypatch.setattr(fair, "SLICE_SECONDS", 0.0)
     site.driver.do(

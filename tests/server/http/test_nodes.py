@@ -52,9 +52,7 @@ async def test_every_field_of_a_node(ready: Site) -> None:
     assert shown["occupied"] == {}
     assert shown["utilized"] == {"vcore": 50, "memory": 7}
     assert (shown["schedulable"], shown["isReserved"]) == (True, False)
-    assert [(a["allocationKey"], a["applicationId"]) for a in shown["allocations"]] == [
-        ("k1", "app-1")
-    ]
+    assert [(a["allocationKey"], a["applicationId"]) for a in shown["allocations"]] == [("k1", "app-1")]
     assert await ready.get(NODES) == [shown]
 
 

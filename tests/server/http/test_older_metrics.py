@@ -73,9 +73,7 @@ def ready(site: Site) -> Site:
     )
     measures = RmMeasures()
     measures.turn.observe(0.02)
-    rm = RmFigures(
-        rm_id=RmId("rm1"), connected=True, events=EventFigures(noted=7, told=5), measures=measures
-    )
+    rm = RmFigures(rm_id=RmId("rm1"), connected=True, events=EventFigures(noted=7, told=5), measures=measures)
     site.figures = Figures(rms=(rm,))
     return site
 

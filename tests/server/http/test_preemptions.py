@@ -36,10 +36,7 @@ async def test_the_list_may_be_narrowed(site: Site, ledger: Ledger) -> None:
         ledger.note(victim(key, app_id))
 
     async def keys(query: str) -> list[str]:
-        return [
-            f"{item['applicationId']}/{item['allocationKey']}"
-            for item in await site.get(PATH + query)
-        ]
+        return [f"{item['applicationId']}/{item['allocationKey']}" for item in await site.get(PATH + query)]
 
     assert await keys("") == ["other/a", "low/b", "low/a"]
     assert await keys("?applicationID=low") == ["low/b", "low/a"]

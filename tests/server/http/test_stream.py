@@ -111,9 +111,7 @@ async def test_others_get_their_turn() -> None:
             await asyncio.sleep(0)
 
     task = asyncio.create_task(other())
-    body = b"".join(
-        [chunk async for chunk in sliced(fragments(numbered(50_000)), TimeSlices(idle), "host")]
-    )
+    body = b"".join([chunk async for chunk in sliced(fragments(numbered(50_000)), TimeSlices(idle), "host")])
     task.cancel()
 
     assert len(json.loads(body)) == 50_000
@@ -232,9 +230,7 @@ async def test_reader_that_stalls_is_cut_off(site: Site, monkeypatch: pytest.Mon
         reader.setblocking(False)
         loop = asyncio.get_running_loop()
         await loop.sock_connect(reader, (host, int(port)))
-        await loop.sock_sendall(
-            reader, f"GET {ACTIVE} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
-        )
+        await loop.sock_sendall(reader, f"GET {ACTIVE} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         hangup = select.poll()
         hangup.register(reader, 0)
         assert await asyncio.to_thread(hangup.poll, 20_000)

@@ -34,17 +34,13 @@ async def line_left(site: Site, ask: Callable[[], Awaitable[Any]]) -> int:
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/ui/api/partition/default/heat"])
-async def test_what_is_the_same_for_all_does_not_wait_for_the_line_of_one(
-    site: Site, path: str
-) -> None:
+async def test_what_is_the_same_for_all_does_not_wait_for_the_line_of_one(site: Site, path: str) -> None:
     """A reader with very much to read makes nobody else wait for what is made once for all."""
     site.driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=1)))
     assert await line_left(site, lambda: site.ask(path)) > 0
 
 
-async def test_all_who_ask_at_once_get_the_same(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_all_who_ask_at_once_get_the_same(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many scrape while an answer is made, one is made."""
     monkeypatch.setattr(scrape, "FRESH_SECONDS", 0.0)
     made = waiting = 0
@@ -85,9 +81,7 @@ async def test_an_error_is_everybodys_and_the_next_one_tries_again() -> None:
             raise ValueError("the first")
         return tries
 
-    both = await asyncio.gather(
-        together.make("a", begin), together.make("a", begin), return_exceptions=True
-    )
+    both = await asyncio.gather(together.make("a", begin), together.make("a", begin), return_exceptions=True)
     assert [str(error) for error in both] == ["the first", "the first"]
     assert await together.make("a", begin) == 2
 

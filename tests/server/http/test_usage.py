@@ -43,9 +43,7 @@ async def test_lists_are_by_name(site: Site) -> None:
     assert [group["groupName"] for group in await site.get(f"{PATH}/groups")] == ["dev"]
 
 
-@pytest.mark.parametrize(
-    "path", [f"{PATH}/user/eve", f"{PATH}/group/eve", "/ws/v1/partition/x/usage/users"]
-)
+@pytest.mark.parametrize("path", [f"{PATH}/user/eve", f"{PATH}/group/eve", "/ws/v1/partition/x/usage/users"])
 async def test_what_is_not_there_is_404(site: Site, path: str) -> None:
     """A user, group or partition that nobody knows."""
     fill(site)

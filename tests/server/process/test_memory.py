@@ -64,9 +64,7 @@ NONE, NEW, ALL = Shortage.NONE, Shortage.NEW, Shortage.ALL
         ((LIMIT + 1, 0), (NEW, NONE)),
     ],
 )
-async def test_levels(
-    system: System, figures: tuple[int, ...], levels: tuple[Shortage, ...]
-) -> None:
+async def test_levels(system: System, figures: tuple[int, ...], levels: tuple[Shortage, ...]) -> None:
     """New work is refused above the limit, all above an eighth more, nothing below 95 % of it."""
     memory, _ = watched(system)
     seen = []

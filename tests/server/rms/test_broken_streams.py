@@ -61,17 +61,13 @@ async def test_request_under_way_is_finished_and_counted(
     await answered(call, session, MANY)
 
 
-async def test_released_key_is_not_allocated_by_a_repeat(
-    server: Server, session: RawSession
-) -> None:
+async def test_released_key_is_not_allocated_by_a_repeat(server: Server, session: RawSession) -> None:
     """Asks and their releases, cut off in the middle: no key is allocated twice."""
     call, welcome = await session.begin()
     await session.replay(call, vcore=10_000_000)
     keys = [f"k{i}" for i in range(MANY)]
     gone = [si.AllocationRelease(applicationID="app", allocationKey=key) for key in keys]
-    request = si.AllocationRequest(
-        allocations=[ask(key, vcore=1) for key in keys], releases=releases(*gone)
-    )
+    request = si.AllocationRequest(allocations=[ask(key, vcore=1) for key in keys], releases=releases(*gone))
     number = await session.send(call, allocations=request)
 
     def held() -> int:

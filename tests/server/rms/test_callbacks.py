@@ -88,9 +88,7 @@ async def test_checks_come_behind_all_that_waits(server: Server, session: RawSes
     assert [item.id for item in response.predicate_checks.checks] == [1, 2]
 
 
-async def test_a_check_is_asked_again_on_the_next_stream(
-    server: Server, session: RawSession
-) -> None:
+async def test_a_check_is_asked_again_on_the_next_stream(server: Server, session: RawSession) -> None:
     """What was asked and not acknowledged comes again after a resumption, under its number."""
     call, welcome = await session.begin(callbacks=PREDICATES)
     await session.replay(call)
@@ -175,9 +173,7 @@ async def test_an_answer_must_have_a_number(session: RawSession) -> None:
     )
 
 
-async def test_an_answer_beyond_any_check_ends_the_stream(
-    session: RawSession, neighbour: Any
-) -> None:
+async def test_an_answer_beyond_any_check_ends_the_stream(session: RawSession, neighbour: Any) -> None:
     """More refusals than nodes are ever asked about are a fault of the protocol."""
     call, _ = await session.begin(callbacks=PREDICATES)
     refused = [sp.NodeRefusal(node_id="n")] * 1_001
@@ -218,9 +214,7 @@ async def test_a_flood_of_answers_is_taken_to_its_end(session: RawSession, neigh
     assert response.acknowledged == session.number
 
 
-async def test_container_states_go_to_those_who_want_them(
-    server: Server, session: RawSession
-) -> None:
+async def test_container_states_go_to_those_who_want_them(server: Server, session: RawSession) -> None:
     """An RM whose hello asks for container states gets them, numbered like any response."""
     call, _ = await session.begin(callbacks=STATES)
     await session.replay(call)
@@ -230,9 +224,7 @@ async def test_container_states_go_to_those_who_want_them(
     assert [state.allocationKey for state in told.container_states.states] == ["k"]
 
 
-async def test_nobody_else_gets_container_states(
-    server: Server, session: RawSession, shim: Shim
-) -> None:
+async def test_nobody_else_gets_container_states(server: Server, session: RawSession, shim: Shim) -> None:
     """Who did not ask for them, or speaks si.v1, gets none and has none waiting."""
     call, _ = await session.begin()
     await session.replay(call)

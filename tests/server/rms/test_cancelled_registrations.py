@@ -27,9 +27,7 @@ OTHERS = 20
 def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     """A server whose loop the test moves, and whose engine handles one command in a round."""
     with stillness():
-        monkeypatch.setattr(
-            "licorne_server.engine.engine.perf_counter", partial(next, count(0, 10))
-        )
+        monkeypatch.setattr("licorne_server.engine.engine.perf_counter", partial(next, count(0, 10)))
         site = Site()
         yield site
         site.close()

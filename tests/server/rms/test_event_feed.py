@@ -124,9 +124,7 @@ def message_of(row: dict[str, Any]) -> si.EventRecord:
     return message
 
 
-async def test_messages_hold_what_the_rm_wants_at_a_time(
-    server: Server, session: RawSession
-) -> None:
+async def test_messages_hold_what_the_rm_wants_at_a_time(server: Server, session: RawSession) -> None:
     """No message has more than `event.requestCapacity` events."""
     extra = {"event.requestCapacity": "7"}
     registration = si.RegisterResourceManagerRequest(extraConfig=extra)
@@ -157,9 +155,7 @@ async def test_a_resumed_session_goes_on_where_it_was(server: Server, session: R
     [rm] = server.rms.all()
     await eventually(lambda: not rm.connected)
     last = play(server, 10)
-    ear.call, again = await session.begin(
-        token=welcome.welcome.resume_token, acknowledged=ear.number
-    )
+    ear.call, again = await session.begin(token=welcome.welcome.resume_token, acknowledged=ear.number)
     assert again.welcome.resumed
     await ear.hear(last)
     assert list(ear.records) == list(range(last + 1))

@@ -17,9 +17,7 @@ MANY = 2_000
 """Items that are read in several portions, so that something else can come in between."""
 
 NODES = si.NodeRequest(rmID="rm", nodes=[si.NodeInfo() for _ in range(MANY)])
-APPLICATIONS = si.ApplicationRequest(
-    rmID="rm", new=[si.AddApplicationRequest() for _ in range(MANY)]
-)
+APPLICATIONS = si.ApplicationRequest(rmID="rm", new=[si.AddApplicationRequest() for _ in range(MANY)])
 ASKS = si.AllocationRequest(rmID="rm", allocations=[si.Allocation() for _ in range(MANY)])
 
 

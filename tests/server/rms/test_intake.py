@@ -68,9 +68,7 @@ async def taken_of(*entries: Entry) -> list[tuple[Kind, int, str, str]]:
 @pytest.mark.parametrize("kind", LAYOUTS)
 async def test_what_waits_of_one_kind_is_one_request(kind: Kind) -> None:
     """Its items come in order, under the number of the last, for the RM of the first."""
-    assert await taken_of(*(entry(kind, n, f"{n}{n}") for n in (1, 2, 3))) == [
-        (kind, 3, "112233", "")
-    ]
+    assert await taken_of(*(entry(kind, n, f"{n}{n}") for n in (1, 2, 3))) == [(kind, 3, "112233", "")]
 
 
 @pytest.mark.parametrize("kind", REMOVED)
@@ -131,9 +129,7 @@ async def test_answers_only_count_and_hold_up_no_joining() -> None:
 
 async def test_streams_without_numbers_are_joined_too() -> None:
     """On the streams of `si.v1` nothing is numbered."""
-    assert await taken_of(entry(Kind.NODES, 0, "a"), entry(Kind.NODES, 0, "b")) == [
-        (Kind.NODES, 0, "ab", "")
-    ]
+    assert await taken_of(entry(Kind.NODES, 0, "a"), entry(Kind.NODES, 0, "b")) == [(Kind.NODES, 0, "ab", "")]
 
 
 async def test_what_is_joined_is_bounded_in_items() -> None:
@@ -229,9 +225,7 @@ async def test_in_a_rush_the_next_ones_are_waited_for(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("what", ["many", "the end"])
-async def test_a_rush_waits_no_longer_than_it_has_to(
-    monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
+async def test_a_rush_waits_no_longer_than_it_has_to(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     """With enough requests, or when none can come any more, nothing is waited for."""
     monkeypatch.setattr(module, "RUSH_SECONDS", 60.0)
     monkeypatch.setattr(module, "GATHER_SECONDS", 3600.0)

@@ -108,9 +108,7 @@ async def test_node_with_thousands_of_resource_types_is_used(shim: Shim) -> None
     calls = await shim.set_up()
     types = {f"example.com/device-{number}": 1 for number in range(1000)}
     devices = resource(vcore=1000, **types)
-    answer = await shim.nodes(
-        calls[2], si.NodeInfo(nodeID="fat", action=CREATE, schedulableResource=devices)
-    )
+    answer = await shim.nodes(calls[2], si.NodeInfo(nodeID="fat", action=CREATE, schedulableResource=devices))
     assert [item.nodeID for item in answer.accepted] == ["fat"]
     await shim.ask(calls[0], ask("k", resourcePerAlloc=devices))
     assert await new_allocations(calls[0], 1) == {"k": "fat"}
@@ -197,9 +195,7 @@ async def test_node_is_taken_without_what_describes_it(attributes: dict[str, str
     assert taken.attributes == {"si/node-partition": "gpu"}
 
 
-async def test_item_of_empty_fields_holds_up_nobody(
-    shim: Shim, streams: tuple[Call, Call, Call]
-) -> None:
+async def test_item_of_empty_fields_holds_up_nobody(shim: Shim, streams: tuple[Call, Call, Call]) -> None:
     """Fields without content are looked at up to a number, whatever the item's size is."""
     item = b"\x0a\x01k" + b"\x12\x00" * (MAX_ITEM_BYTES // 2 - 100)
     allocations = si.AllocationRequest(rmID="rm").SerializeToString()

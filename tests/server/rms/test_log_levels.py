@@ -69,9 +69,7 @@ async def test_a_level_holds_while_its_rm_wants_it(
     assert not debugs(), "nobody knows it any more"
 
 
-async def test_a_refused_registration_changes_nothing(
-    shim: Shim, debugs: Callable[[], bool]
-) -> None:
+async def test_a_refused_registration_changes_nothing(shim: Shim, debugs: Callable[[], bool]) -> None:
     """What is not registered wants nothing; what was registered before goes on."""
     with pytest.raises(grpc.aio.AioRpcError):
         await shim.register(BAD_CONFIG, extraConfig={SCHEDULER: "debug"})
@@ -82,9 +80,7 @@ async def test_a_refused_registration_changes_nothing(
     assert debugs()
 
 
-async def test_an_operator_silences_an_rm(
-    shim: Shim, channel: Any, debugs: Callable[[], bool]
-) -> None:
+async def test_an_operator_silences_an_rm(shim: Shim, channel: Any, debugs: Callable[[], bool]) -> None:
     """What he has given counts until he takes it back."""
     await shim.register(extraConfig={"log.level": "debug"})
     admin = AdminStub(channel)

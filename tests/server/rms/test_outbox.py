@@ -12,9 +12,7 @@ SMALL = OutboxBounds(high=10_000, low=4_000, cap=50_000)
 ALL = tuple(Kind)
 
 
-def payload(
-    data: bytes, sort: str = "new", kind: Kind = Kind.ALLOCATIONS, items: int = 1
-) -> Payload:
+def payload(data: bytes, sort: str = "new", kind: Kind = Kind.ALLOCATIONS, items: int = 1) -> Payload:
     """A message to be sent."""
     return Payload(kind, sort, data, items)
 
@@ -90,9 +88,7 @@ def test_full_outbox_holds_the_rm_back(outbox: Outbox, holds: list[bool]) -> Non
     assert outbox.room.is_set()
 
 
-def test_what_is_not_acknowledged_holds_back_but_lets_readers_read(
-    outbox: Outbox, holds: list[bool]
-) -> None:
+def test_what_is_not_acknowledged_holds_back_but_lets_readers_read(outbox: Outbox, holds: list[bool]) -> None:
     """Acknowledgements come through the reader: it must not wait for them."""
     number = 0
     while not holds:

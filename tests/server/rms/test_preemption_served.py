@@ -45,9 +45,7 @@ partitions:
             properties: {preemption.delay: 1s}
 """
 LOW = [ask(f"low-{number}", "low", vcore=250) for number in range(4)]
-URGENT = ask(
-    "urgent", "high", vcore=300, preemptionPolicy=si.PreemptionPolicy(allowPreemptOther=True)
-)
+URGENT = ask("urgent", "high", vcore=300, preemptionPolicy=si.PreemptionPolicy(allowPreemptOther=True))
 APPLICATIONS = [application("low", "root.low"), application("high", "root.high")]
 JUDGE = sp.Callbacks(predicates=sp.Predicates(judges_victims=True))
 
@@ -246,9 +244,7 @@ async def test_a_daemon_gets_its_node(shim: Shim, state: "StateAsyncStub") -> No
     daemon = ask("daemon", "low", resourcePerAlloc=resource(vcore=100), allocationTags=tags)
     await shim.ask(call, daemon)
     [told] = await released_by(call)
-    assert told.message == (
-        "preempting allocations to free up resources to run daemon set ask: daemon"
-    )
+    assert told.message == ("preempting allocations to free up resources to run daemon set ask: daemon")
     [record] = await preemptions(state)
     assert (record.rule, record.beneficiary_allocation_key) == ("required-node", "daemon")
     await call.send(si.AllocationRequest(rmID="rm", releases=releases(told)))

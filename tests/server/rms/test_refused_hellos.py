@@ -48,9 +48,7 @@ async def test_refused_hello_leaves_the_open_stream_alone(session: RawSession, w
     assert await placed_keys(call, session) == ["k"]
 
 
-async def test_hello_without_memory_leaves_the_open_stream_alone(
-    server: Server, session: RawSession
-) -> None:
+async def test_hello_without_memory_leaves_the_open_stream_alone(server: Server, session: RawSession) -> None:
     """So it is where the core is what refuses the registration."""
     call, _ = await session.begin(instance=1)
     await session.replay(call)

@@ -65,9 +65,7 @@ async def test_each_rejected_item_is_told(
     """Nodes, applications, asks, allocations and releases: by core and server alike."""
     allocations, applications, nodes = streams
     await shim.nodes(nodes, node("n0", vcore=1))
-    await applications.send(
-        si.ApplicationRequest(rmID="rm", new=[application("new", "root.a.b.none")])
-    )
+    await applications.send(si.ApplicationRequest(rmID="rm", new=[application("new", "root.a.b.none")]))
     bad = ask("k3", "")
     bad.nodeID = "n0"
     gone = si.AllocationRelease(allocationKey="k4", applicationID="app", terminationType=9)  # type: ignore[arg-type]
@@ -144,9 +142,7 @@ def test_nothing_is_made_where_the_level_is_off(logs: list[Any]) -> None:
     assert [line["event"] for line in logs] == ["application rejected"]
 
 
-async def test_refused_registrations_are_told(
-    logs: list[Any], shim: Shim, session: RawSession
-) -> None:
+async def test_refused_registrations_are_told(logs: list[Any], shim: Shim, session: RawSession) -> None:
     """Whatever they are refused for, over `si.v1` and over a session."""
     for config, rm_id in (("partitions: 1", "rm"), ("", "no[good]")):
         with pytest.raises(grpc.aio.AioRpcError):

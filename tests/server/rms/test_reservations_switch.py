@@ -28,9 +28,7 @@ async def test_reservations_can_be_switched_off(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     settings = settings_of(
-        parser_for("serve").parse_args(
-            ["serve", "--listen", "127.0.0.1:0", "--http", "off", *arguments]
-        )
+        parser_for("serve").parse_args(["serve", "--listen", "127.0.0.1:0", "--http", "off", *arguments])
     )
     async with running(settings) as server:
         rm = RegisterRm(rm_id=RmId("rm"))

@@ -35,9 +35,7 @@ async def test_hello_is_answered_by_a_welcome(session: RawSession) -> None:
     assert (welcome.heartbeat_seconds, welcome.max_items) == (10, 1000)
 
 
-async def test_nothing_is_scheduled_before_the_replay_has_ended(
-    server: Server, session: RawSession
-) -> None:
+async def test_nothing_is_scheduled_before_the_replay_has_ended(server: Server, session: RawSession) -> None:
     """Asks wait behind the barrier, even those of a node and application that are there."""
     call, _ = await session.begin()
     await session.send(call, nodes=si.NodeRequest(nodes=[node("n0", vcore=1000)]))
@@ -109,9 +107,7 @@ async def test_resumed_session_goes_on_where_it_broke(session: RawSession) -> No
     await session.send(call, allocations=ASK)
     lost = await session.until(call, "allocations")
     call.call.cancel()
-    again, response = await session.begin(
-        token=welcome.welcome.resume_token, acknowledged=lost.number - 1
-    )
+    again, response = await session.begin(token=welcome.welcome.resume_token, acknowledged=lost.number - 1)
     assert response.welcome.resumed
     assert response.acknowledged == session.number
     repeated = await again.next()

@@ -8,9 +8,7 @@ from support.peers.shim import RawSession, application, node
 NAMELESS = si.NodeRequest(nodes=[node("", vcore=1)])
 
 
-async def test_who_has_heard_more_than_was_sent_starts_anew(
-    server: Server, session: RawSession
-) -> None:
+async def test_who_has_heard_more_than_was_sent_starts_anew(server: Server, session: RawSession) -> None:
     """A resumption that acknowledges what was never sent is of another history: replay it."""
     call, first = await session.begin()
     await session.replay(call)

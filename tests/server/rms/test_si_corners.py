@@ -64,18 +64,14 @@ async def test_a_namespace_brings_its_quota(shim: Shim, server: Server, calls: S
         application("made", tags={"namespace": "ns", **tags}),
         application("there", tags={"namespace": "a", **tags}),
     )
-    await shim.ask(
-        allocations, *(ask(f"{app}{i}", app) for i in range(4) for app in ("made", "there"))
-    )
+    await shim.ask(allocations, *(ask(f"{app}{i}", app) for i in range(4) for app in ("made", "there")))
     placed = await new_allocations(allocations, 6)
     assert set(placed) == {"made0", "made1", "there0", "there1", "there2", "there3"}
     assert (await read_books(server.grpc_address, "rm")).pending == {"made2", "made3"}
 
 
 @pytest.mark.row(84)
-async def test_a_forced_application_is_recovered(
-    shim: Shim, server: Server, calls: Streams
-) -> None:
+async def test_a_forced_application_is_recovered(shim: Shim, server: Server, calls: Streams) -> None:
     """With the tag an application without a place is taken, without it rejected."""
     forced = application("forced", "root.none", tags={"application.create.force": "true"})
     answer = await shim.applications(calls[1], forced, application("plain", "root.none"))
@@ -86,9 +82,7 @@ async def test_a_forced_application_is_recovered(
 
 
 @pytest.mark.row(111, 112)
-async def test_sent_again_with_another_size_or_a_node(
-    shim: Shim, server: Server, calls: Streams
-) -> None:
+async def test_sent_again_with_another_size_or_a_node(shim: Shim, server: Server, calls: Streams) -> None:
     """An allocation grows beyond its queue's maximum, a pending ask is placed from outside."""
     allocations, _, _ = calls
     await shim.ask(allocations, ask("runs", vcore=4000), ask("waits", vcore=2000))
@@ -109,18 +103,14 @@ async def test_the_older_ask_is_served_first(shim: Shim, calls: Streams) -> None
     await accepted(shim, applications, application("old", "root.a"))
     aged = ask("aged", "old", vcore=3000, allocationTags={"creationTime": "1000"})
     await shim.ask(allocations, ask("young", vcore=3000), aged)
-    gone = si.AllocationRelease(
-        applicationID="app", allocationKey="first", terminationType=si.STOPPED_BY_RM
-    )
+    gone = si.AllocationRelease(applicationID="app", allocationKey="first", terminationType=si.STOPPED_BY_RM)
     await allocations.send(si.AllocationRequest(rmID="rm", releases=releases(gone)))
     assert (await allocations.next()).released[0].allocationKey == "first"
     assert await new_allocations(allocations, 1) == {"aged": "n0"}
 
 
 @pytest.mark.row(116)
-async def test_a_drained_node_waits_to_be_used_again(
-    shim: Shim, server: Server, calls: Streams
-) -> None:
+async def test_a_drained_node_waits_to_be_used_again(shim: Shim, server: Server, calls: Streams) -> None:
     """What runs there stays, what is asked for waits, and runs when the node is schedulable."""
     allocations, _, nodes = calls
     await shim.ask(allocations, ask("stays"))
@@ -129,9 +119,7 @@ async def test_a_drained_node_waits_to_be_used_again(
     drained = si.NodeInfo(nodeID="n0", action=si.NodeInfo.DRAIN_NODE)
     await shim.nodes(nodes, drained, node("beside", vcore=0))
     await shim.ask(allocations, ask("waits"), ask("bad", vcore=0))
-    assert [item.allocationKey for item in (await allocations.next()).rejectedAllocations] == [
-        "bad"
-    ]
+    assert [item.allocationKey for item in (await allocations.next()).rejectedAllocations] == ["bad"]
     books = await read_books(server.grpc_address, "rm")
     assert (books.allocations, books.pending) == ({"stays": "n0"}, frozenset({"waits"}))
     assert not books.nodes["n0"][0]

@@ -82,9 +82,7 @@ async def test_the_time_of_a_check_begins_when_it_is_written(
     assert [(item.allocationKey, item.nodeID) for item in placed.allocations.new] == [("k", "n0")]
 
 
-async def test_the_time_of_a_check_ends(
-    server: Server, clock: VirtualClock, session: RawSession
-) -> None:
+async def test_the_time_of_a_check_ends(server: Server, clock: VirtualClock, session: RawSession) -> None:
     """Two seconds after it was written silence counts, and the RM is asked anew."""
     call, _ = await session.begin(callbacks=PREDICATES)
     await session.replay(call)

@@ -21,12 +21,8 @@ UNSENT = (
     effects.ApplicationStopped(rm_id=RM, allocations=0, asks=0),
     effects.QueueStoppedSet(rm_id=RM, changed=True, state="Stopped"),
     effects.Happened(rm_id=RM, facts=()),
-    effects.PredicatesAsked(
-        rm_id=RM, partition=PartitionName("[rm]default"), checks=(), deadline=1.0
-    ),
-    effects.PreemptionsAsked(
-        rm_id=RM, partition=PartitionName("[rm]default"), checks=(), deadline=1.0
-    ),
+    effects.PredicatesAsked(rm_id=RM, partition=PartitionName("[rm]default"), checks=(), deadline=1.0),
+    effects.PreemptionsAsked(rm_id=RM, partition=PartitionName("[rm]default"), checks=(), deadline=1.0),
 )
 
 

@@ -36,9 +36,7 @@ def victims(*numbers: int) -> PreemptionsAsked:
         rm_id=RM,
         partition=PARTITION,
         checks=[
-            AskedPreemption(
-                number, AppId("app"), AllocationKey("k"), [AskedNode(NodeId("n1"), [victim], 0)]
-            )
+            AskedPreemption(number, AppId("app"), AllocationKey("k"), [AskedNode(NodeId("n1"), [victim], 0)])
             for number in numbers
         ],
         deadline=2.0,
@@ -95,9 +93,7 @@ def told(server: Server, monkeypatch: pytest.MonkeyPatch) -> Told:
 
 
 @pytest.mark.parametrize("judges", [True, False])
-async def test_who_judges_victims_says_so_in_its_hello(
-    session: RawSession, told: Told, judges: bool
-) -> None:
+async def test_who_judges_victims_says_so_in_its_hello(session: RawSession, told: Told, judges: bool) -> None:
     """The core knows from the registration on whether to ask."""
     predicates = sp.Predicates(judges_victims=judges)
     await session.begin(callbacks=sp.Callbacks(predicates=predicates))
@@ -105,9 +101,7 @@ async def test_who_judges_victims_says_so_in_its_hello(
     assert registration.predicates.judges_victims is judges
 
 
-async def test_checks_are_a_numbered_response(
-    server: Server, session: RawSession, told: Told
-) -> None:
+async def test_checks_are_a_numbered_response(server: Server, session: RawSession, told: Told) -> None:
     """What was asked at one moment arrives as one response, and the time begins when it left."""
     call, _ = await session.begin(callbacks=JUDGE)
     await session.replay(call)
@@ -193,9 +187,7 @@ async def test_answers_reach_the_core(session: RawSession, told: Told) -> None:
     await session.replay(call)
     first = sp.PreemptionAnswer(id=1, nodes=[need(3)])
     await session.send(call, preemption_answers=answering(first, sp.PreemptionAnswer(id=2)))
-    last = await session.send(
-        call, preemption_answers=answering(sp.PreemptionAnswer(id=3, nodes=[need(-1)]))
-    )
+    last = await session.send(call, preemption_answers=answering(sp.PreemptionAnswer(id=3, nodes=[need(-1)])))
     while (response := await call.next()).acknowledged < last:
         pass
     assert told.answers == [

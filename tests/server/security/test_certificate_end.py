@@ -77,9 +77,7 @@ def test_files_that_are_no_certificates(tls: Tls) -> None:
 async def test_a_scrape_has_the_end(tls: Tls) -> None:
     """It is there with TLS, and not without."""
     for given, shown in ((tls, True), (None, False)):
-        async with running(
-            Settings(listen=LOOPBACK, http=LOOPBACK, tls=given, http_insecure=True)
-        ) as server:
+        async with running(Settings(listen=LOOPBACK, http=LOOPBACK, tls=given, http_insecure=True)) as server:
             url = f"http://{server.http_address}/metrics"
             async with aiohttp.ClientSession() as client, client.get(url) as answer:
                 text = await answer.text()

@@ -164,9 +164,7 @@ async def test_tokens_that_stay_are_not_disturbed(town: Town) -> None:
         ("/ui/api/feed", {"status": 401, "reason": GONE}),
     ],
 )
-async def test_lines_over_http_end_with_the_token(
-    town: Town, path: str, last: dict[str, object]
-) -> None:
+async def test_lines_over_http_end_with_the_token(town: Town, path: str, last: dict[str, object]) -> None:
     """The last line says why, and nothing follows."""
     await Shim(town.bearing(MINE), "mine").register()
     async with aiohttp.ClientSession() as client, asyncio.timeout(PATIENCE):

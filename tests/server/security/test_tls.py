@@ -164,9 +164,7 @@ async def test_missing_certificate_is_named(tmp_path: Path) -> None:
     ],
     ids=["certificate", "key", "another's key", "authority"],
 )
-async def test_files_that_are_no_good_are_named(
-    tmp_path: Path, file: str, content: str, named: str
-) -> None:
+async def test_files_that_are_no_good_are_named(tmp_path: Path, file: str, content: str, named: str) -> None:
     """A server does not start with them, and says which of its options is to blame."""
     for known in FILES.glob("*.*"):
         shutil.copy(known, tmp_path)

@@ -40,9 +40,7 @@ def admin(channel: grpc.aio.Channel) -> "AdminAsyncStub":
 
 
 @pytest.mark.row(168)
-async def test_update_changes_the_queues(
-    server: Server, shim: Shim, admin: "AdminAsyncStub"
-) -> None:
+async def test_update_changes_the_queues(server: Server, shim: Shim, admin: "AdminAsyncStub") -> None:
     """A new configuration is in force at once, and can be read back."""
     await shim.register(CONFIG)
     answer = await admin.UpdateConfiguration(
@@ -77,9 +75,7 @@ async def test_refused_update_names_every_problem_and_changes_nothing(
 
 
 @pytest.mark.row(53, 54, 168)
-async def test_no_refused_update_moves_the_books(
-    server: Server, shim: Shim, admin: "AdminAsyncStub"
-) -> None:
+async def test_no_refused_update_moves_the_books(server: Server, shim: Shim, admin: "AdminAsyncStub") -> None:
     """Whatever is wrong, it is told as INVALID_ARGUMENT, and usage and places stay as they are."""
     allocations = (await shim.set_up(config=CONFIG))[0]
     await shim.ask(allocations, ask("placed"), ask("waits", vcore=10_000))
@@ -100,9 +96,7 @@ async def test_refused_configurations_are_in_the_log(shim: Shim, admin: "AdminAs
     await shim.register(CONFIG)
     with capture_logs() as lines:
         with pytest.raises(grpc.aio.AioRpcError):
-            await admin.UpdateConfiguration(
-                pb.UpdateConfigurationRequest(rm_id="rm", config=BROKEN)
-            )
+            await admin.UpdateConfiguration(pb.UpdateConfigurationRequest(rm_id="rm", config=BROKEN))
         with pytest.raises(grpc.aio.AioRpcError):
             await shim.register(BROKEN)
     told = {line["event"]: line for line in lines if line["log_level"] == "warning"}
@@ -118,12 +112,8 @@ async def test_warnings_are_in_the_log(shim: Shim, admin: "AdminAsyncStub") -> N
     cpu = "partitions: [{name: default, queues: [{name: a, resources: {max: {%s: 1}}}]}]"
     with capture_logs() as lines:
         await shim.register(cpu % "cpu")
-        await admin.UpdateConfiguration(
-            pb.UpdateConfigurationRequest(rm_id="rm", config=cpu % "Memory")
-        )
-        await admin.UpdateConfiguration(
-            pb.UpdateConfigurationRequest(rm_id="rm", config=cpu % "memory")
-        )
+        await admin.UpdateConfiguration(pb.UpdateConfigurationRequest(rm_id="rm", config=cpu % "Memory"))
+        await admin.UpdateConfiguration(pb.UpdateConfigurationRequest(rm_id="rm", config=cpu % "memory"))
     told = [line for line in lines if line["event"] == "configuration has warnings"]
     assert [(line["rm_id"], line["number"]) for line in told] == [("rm", 1), ("rm", 1)]
     for line, meant in zip(told, ("vcore", "memory"), strict=True):
@@ -131,9 +121,7 @@ async def test_warnings_are_in_the_log(shim: Shim, admin: "AdminAsyncStub") -> N
 
 
 @pytest.mark.row(55)
-async def test_same_configuration_changes_nothing_but_the_rest(
-    shim: Shim, admin: "AdminAsyncStub"
-) -> None:
+async def test_same_configuration_changes_nothing_but_the_rest(shim: Shim, admin: "AdminAsyncStub") -> None:
     """An unchanged text is accepted, and the extra configuration still takes effect."""
     await shim.register(CONFIG)
     answer = await admin.UpdateConfiguration(
@@ -192,8 +180,6 @@ async def test_configuration_beyond_the_cap_is_refused(admin: "AdminAsyncStub") 
     most = pb.ValidateConfigurationRequest(config="#" * MAX_BYTES)
     assert "larger" not in (await admin.ValidateConfiguration(most)).reason
     with pytest.raises(grpc.aio.AioRpcError) as refused:
-        await admin.ValidateConfiguration(
-            pb.ValidateConfigurationRequest(config="#" * (MAX_BYTES + 1))
-        )
+        await admin.ValidateConfiguration(pb.ValidateConfigurationRequest(config="#" * (MAX_BYTES + 1)))
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert violations(refused.value).keys() == {"config"}

@@ -70,9 +70,7 @@ async def test_a_list_begins_with_what_is_kept(
     assert (answer.lowest_id, answer.highest_id) == (first, first + 3)
 
 
-async def test_long_lists_end_before_they_are_too_large(
-    tape: Tape, state: "StateAsyncStub"
-) -> None:
+async def test_long_lists_end_before_they_are_too_large(tape: Tape, state: "StateAsyncStub") -> None:
     """An answer has 10,000 events at the most, fewer where they are large; the next one goes on."""
     tape.play(30_000)
     numbers: list[int] = []
@@ -275,9 +273,7 @@ async def test_a_watcher_that_takes_nothing_is_cut_off(
         assert tape.base + len(watcher.events) == int(metadata["next_id"])
 
 
-async def test_watches_are_bounded(
-    tape: Tape, channel: grpc.aio.Channel, state: "StateAsyncStub"
-) -> None:
+async def test_watches_are_bounded(tape: Tape, channel: grpc.aio.Channel, state: "StateAsyncStub") -> None:
     """One watch too many is refused; the bound holds for each RM, and for those who come later."""
     await Shim(channel, "other").register()
     await configure(channel, maxStreams="2")

@@ -64,9 +64,7 @@ async def test_a_node_is_drained_and_undrained(server: Server, channel: Any, shi
     await shim.ask(allocations, ask("k"))
     request = sp.ExplainRequest(partition=PARTITION, application_id="app", allocation_key="k")
     explained = await StateStub(channel).Explain(request)
-    assert [dict(check.causes) for check in explained.checks if check.kind == "nodes"] == [
-        {"drained": 1}
-    ]
+    assert [dict(check.causes) for check in explained.checks if check.kind == "nodes"] == [{"drained": 1}]
     drain.schedulable = True
     assert (await admin.SetNodeSchedulable(drain)).changed
     assert await new_allocations(allocations, 1) == {"k": "n0"}
@@ -132,9 +130,7 @@ async def test_what_cannot_be_is_refused_with_a_reason(channel: Any, shim: Shim)
             not_found,
         ),
         "partition [rm]other not found": (
-            admin.SetQueueStopped(
-                pb.SetQueueStoppedRequest(rm_id="rm", partition="other", queue="root")
-            ),
+            admin.SetQueueStopped(pb.SetQueueStoppedRequest(rm_id="rm", partition="other", queue="root")),
             not_found,
         ),
         "rmID is empty, name one of them: rm": (
@@ -220,9 +216,7 @@ async def test_each_call_leaves_a_line_that_names_the_caller(
         await refusal(admin.StopApplication(pb.StopApplicationRequest(rm_id="rm")))
         await refusal(admin.ForgetRm(pb.ForgetRmRequest(rm_id="rm")))
         await admin.SetLogLevel(pb.SetLogLevelRequest(logger="core.engine", level="debug"))
-        await refusal(
-            admin.UpdateConfiguration(pb.UpdateConfigurationRequest(rm_id="rm", config="x"))
-        )
+        await refusal(admin.UpdateConfiguration(pb.UpdateConfigurationRequest(rm_id="rm", config="x")))
         async for _ in admin.DumpState(pb.DumpStateRequest()):
             pass
     told = audited(lines)

@@ -234,9 +234,7 @@ async def test_what_a_submission_says_is_done_when_it_is_made(site: Site, shim: 
     ],
     ids=["application", "twice", "node", "key", "many", "types"],
 )
-async def test_bad_asks_are_named(
-    site: Site, asks: list[si.Allocation], field: str, text: str
-) -> None:
+async def test_bad_asks_are_named(site: Site, asks: list[si.Allocation], field: str, text: str) -> None:
     """INVALID_ARGUMENT with the field of the ask that is wrong."""
     error = await refused(site.submission(*asks))
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT

@@ -68,9 +68,7 @@ async def test_connected_rm_is_not_forgotten(server: Server, channel: grpc.aio.C
     assert not server.scheduler.views.rms()
 
 
-async def test_running_allocations_need_force(
-    server: Server, channel: grpc.aio.Channel, shim: Shim
-) -> None:
+async def test_running_allocations_need_force(server: Server, channel: grpc.aio.Channel, shim: Shim) -> None:
     """An RM with running allocations is forgotten with force only, and then with all it had."""
     calls = await shim.set_up()
     await shim.ask(calls[0], ask("k"))

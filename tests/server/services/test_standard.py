@@ -22,9 +22,7 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 @pytest.mark.parametrize("service", ["", *SERVICES])
-async def test_every_service_is_healthy_once_it_serves(
-    channel: grpc.aio.Channel, service: str
-) -> None:
+async def test_every_service_is_healthy_once_it_serves(channel: grpc.aio.Channel, service: str) -> None:
     """The server as a whole and each service have an entry of their own."""
     stub = health_pb2_grpc.HealthStub(channel)
     answer = await stub.Check(health_pb2.HealthCheckRequest(service=service))

@@ -117,9 +117,7 @@ async def test_applications_come_in_pages(
 
 
 @pytest.mark.parametrize(("size", "counts"), [(2, [2, 2, 1]), (5, [5]), (0, [5])])
-async def test_nodes_come_in_pages(
-    shim: Shim, state: "StateAsyncStub", size: int, counts: list[int]
-) -> None:
+async def test_nodes_come_in_pages(shim: Shim, state: "StateAsyncStub", size: int, counts: list[int]) -> None:
     """Nodes follow one another by id; the last page says that it is the last."""
     await shim.set_up(nodes=5)
     pages = await pages_of(state.ListNodes, pb.ListNodesRequest(page_size=size))
@@ -152,13 +150,9 @@ async def test_pages_of_large_items_are_short(shim: Shim, state: "StateAsyncStub
     assert [item.node_id for page in pages for item in page.nodes] == names
 
 
-async def test_application_shows_as_much_as_was_asked_for(
-    state: "StateAsyncStub", calls: Any
-) -> None:
+async def test_application_shows_as_much_as_was_asked_for(state: "StateAsyncStub", calls: Any) -> None:
     """A limit cuts asks and allocations, the first in order staying; the counts tell the rest."""
-    await calls[0].send(
-        si.AllocationRequest(rmID="rm", allocations=[ask("late", priority=-9), ask("first")])
-    )
+    await calls[0].send(si.AllocationRequest(rmID="rm", allocations=[ask("late", priority=-9), ask("first")]))
     request = pb.GetApplicationRequest(application_id="app", limit=1)
     async with asyncio.timeout(PATIENCE):
         while (found := await state.GetApplication(request)).pending_asks < 3:

@@ -92,9 +92,7 @@ async def test_rms_that_cannot_be_asked_say_so(server: Server) -> None:
     }
 
 
-async def test_an_rm_that_registers_anew_does_not_answer(
-    server: Server, session: RawSession
-) -> None:
+async def test_an_rm_that_registers_anew_does_not_answer(server: Server, session: RawSession) -> None:
     """A dump that waits for an RM goes on when the RM starts over."""
     call, _ = await session.begin(callbacks=WANTED)
     dump = asyncio.create_task(dumped(server))

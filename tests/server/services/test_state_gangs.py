@@ -60,9 +60,7 @@ async def calls(shim: Shim) -> tuple[Call, Call, Call]:
 
 async def shown(state: "StateAsyncStub") -> pb.Application:
     """The gang as State has it."""
-    found: pb.Application = await state.GetApplication(
-        pb.GetApplicationRequest(application_id="gang")
-    )
+    found: pb.Application = await state.GetApplication(pb.GetApplicationRequest(application_id="gang"))
     return found
 
 
@@ -93,8 +91,7 @@ async def test_a_gang_shows_what_it_asked_for_and_has(
     seconds = (app.placeholder_deadline - app.submission_time) / SECOND
     assert 60 <= seconds < 90
     assert [
-        (item.allocation_key, item.placeholder, item.task_group, item.stopping)
-        for item in app.allocations
+        (item.allocation_key, item.placeholder, item.task_group, item.stopping) for item in app.allocations
     ] == [("p1", True, "workers", ""), ("p2", True, "workers", "")]
     listed = (await state.ListApplications(pb.ListApplicationsRequest())).applications
     assert [item.task_groups for item in listed if item.task_groups] == [app.task_groups]
@@ -122,17 +119,14 @@ async def test_a_place_changes_hands(
         "p2": "",
     }
     verdicts = {
-        key: (
-            await state.Explain(pb.ExplainRequest(application_id="gang", allocation_key=key))
-        ).verdict
+        key: (await state.Explain(pb.ExplainRequest(application_id="gang", allocation_key=key))).verdict
         for key in ("r", "p1", "p2")
     }
     assert verdicts == {"r": "replacing", "p1": "stopping", "p2": "allocated"}
     await calls[0].send(confirmed(release))
     response = await calls[0].next()
     assert [
-        (item.allocationKey, item.nodeID, item.taskGroupName, item.placeholder)
-        for item in response.new
+        (item.allocationKey, item.nodeID, item.taskGroupName, item.placeholder) for item in response.new
     ] == [("r", "n0", "workers", False)]
     app = await shown(state)
     assert (app.task_groups[0].replaced, app.task_groups[0].timed_out) == (1, 0)

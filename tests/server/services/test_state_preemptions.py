@@ -54,9 +54,7 @@ def queue(path: str, first: int) -> pb.PreemptionQueue:
     )
 
 
-async def test_a_victim_has_all_that_is_known_of_it(
-    state: "StateAsyncStub", ledger: Ledger
-) -> None:
+async def test_a_victim_has_all_that_is_known_of_it(state: "StateAsyncStub", ledger: Ledger) -> None:
     """What it was, for which ask and by which rule, and the queues as they were then."""
     ledger.note(victim("v", released=TIME + 1))
     assert await every(state) == [
@@ -98,9 +96,7 @@ async def test_the_list_may_be_narrowed(state: "StateAsyncStub", ledger: Ledger)
         ledger.note(victim(key, app_id))
 
     async def keys(application_id: str = "", allocation_key: str = "") -> list[str]:
-        request = pb.ListPreemptionsRequest(
-            application_id=application_id, allocation_key=allocation_key
-        )
+        request = pb.ListPreemptionsRequest(application_id=application_id, allocation_key=allocation_key)
         found = await every(state, request)
         return [f"{item.application_id}/{item.allocation_key}" for item in found]
 
@@ -120,9 +116,7 @@ async def test_victims_come_in_pages(state: "StateAsyncStub", ledger: Ledger, si
     assert [item.allocation_key for item in found] == ["v4", "v3", "v2", "v1", "v0"]
 
 
-async def test_pages_go_on_though_there_are_new_victims(
-    state: "StateAsyncStub", ledger: Ledger
-) -> None:
+async def test_pages_go_on_though_there_are_new_victims(state: "StateAsyncStub", ledger: Ledger) -> None:
     """Nothing is listed twice; what is new belongs before the first page."""
     for number in range(4):
         ledger.note(victim(f"v{number}"))
@@ -132,9 +126,7 @@ async def test_pages_go_on_though_there_are_new_victims(
     assert [item.allocation_key for item in rest] == ["v1", "v0"]
 
 
-async def test_pages_end_where_the_ledger_has_forgotten(
-    state: "StateAsyncStub", ledger: Ledger
-) -> None:
+async def test_pages_end_where_the_ledger_has_forgotten(state: "StateAsyncStub", ledger: Ledger) -> None:
     """The oldest are forgotten first: behind a victim that is forgotten there is none."""
     ledger.note(victim("v"))
     ledger.note(victim("w", time=TIME + 1))
@@ -149,9 +141,7 @@ async def test_pages_end_where_the_ledger_has_forgotten(
 @pytest.mark.parametrize(
     "token", ["v", "[", "{}", "-1", "true", "9" * 19, '[1, "low", "v"]', '["n", 1.0, "a", "k"]']
 )
-async def test_a_made_up_token_is_refused(
-    state: "StateAsyncStub", ledger: Ledger, token: str
-) -> None:
+async def test_a_made_up_token_is_refused(state: "StateAsyncStub", ledger: Ledger, token: str) -> None:
     """A token that no page ended with is an error of its field, not a wrong page."""
     assert len(ledger) == 0
     with pytest.raises(grpc.aio.AioRpcError) as refused:

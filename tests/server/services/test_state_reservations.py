@@ -128,9 +128,7 @@ async def test_pages_go_on_behind_a_reservation_that_ended(
     assert [item.allocation_key for item in rest] == ["r2"]
 
 
-async def reserve(
-    state: "StateAsyncStub", calls: tuple[Call, Call, Call], key: str, node_id: str
-) -> None:
+async def reserve(state: "StateAsyncStub", calls: tuple[Call, Call, Call], key: str, node_id: str) -> None:
     """Ask for more of a node than is free there, and wait until it is kept for the ask."""
     tags = {"yunikorn.apache.org/requiredNode": node_id}
     wanted = ask(key, vcore=60, allocationTags=tags)
@@ -152,9 +150,7 @@ async def test_a_made_up_token_is_refused(state: "StateAsyncStub", shim: Shim, t
     assert violations(refused.value).keys() == {"page_token"}
 
 
-async def test_an_ask_shows_what_stopped_it(
-    state: "StateAsyncStub", calls: tuple[Call, Call, Call]
-) -> None:
+async def test_an_ask_shows_what_stopped_it(state: "StateAsyncStub", calls: tuple[Call, Call, Call]) -> None:
     """Why an ask was passed over, when last and how often; times are in nanoseconds."""
     app = await state.GetApplication(pb.GetApplicationRequest(application_id="app"))
     for item in app.asks:

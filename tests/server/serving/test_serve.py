@@ -201,9 +201,7 @@ def test_what_cannot_be_served_is_refused_in_clear_words(
     ("arguments", "message"),
     [(("--listen", "0.0.0.0:0"), REFUSED), (("--nonsense",), "unrecognized arguments: --nonsense")],
 )
-async def test_a_refusal_is_all_that_the_process_says(
-    arguments: tuple[str, ...], message: str
-) -> None:
+async def test_a_refusal_is_all_that_the_process_says(arguments: tuple[str, ...], message: str) -> None:
     """No traceback, nothing on stdout, and the exit code says that it failed."""
     code, text = await refused("serve", *FREE, *arguments)
     assert code == 1

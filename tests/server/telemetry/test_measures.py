@@ -100,9 +100,7 @@ def test_rejections_are_counted_by_reason() -> None:
     """Items count by kind and code, whatever their texts say."""
     measures = RmMeasures()
     for code in (Refusal.UNKNOWN_NODE, Refusal.UNKNOWN_NODE, Refusal.TOO_MANY):
-        refused = AllocationRejection(
-            key=AllocationKey("k"), app_id=AppId("a"), reason="any", code=code
-        )
+        refused = AllocationRejection(key=AllocationKey("k"), app_id=AppId("a"), reason="any", code=code)
         measures.told(AllocationsRejected(rm_id=RM, rejections=[refused]), 0.0)
     assert measures.rejections == {
         ("allocation", Refusal.UNKNOWN_NODE): 2,

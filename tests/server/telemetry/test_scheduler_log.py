@@ -145,9 +145,7 @@ def test_a_turn_tells_what_it_did_and_who_waits(told: Told) -> None:
     driver.do(builders.asks(*(builders.ask("app", f"k{n}", vcore=1) for n in range(3))))
     turns = told.take("turn")
     assert sum(turn.get("allocated", 0) for turn in turns) == 2
-    assert {(turn["rm_id"], turn["partition"], turn["ms"]) for turn in turns} == {
-        (RM, PARTITION, 1.5)
-    }
+    assert {(turn["rm_id"], turn["partition"], turn["ms"]) for turn in turns} == {(RM, PARTITION, 1.5)}
     driver.now += WAITING_SECONDS
     driver.do(builders.asks(builders.ask("app", "k9", vcore=3)))
     (turn,) = told.take("turn")

@@ -108,9 +108,7 @@ async def test_quantities_cannot_overflow_the_books(
     assert root.pending == {"vcore": most}
 
 
-async def test_ids_of_100_000_characters_are_rejected(
-    shim: Shim, streams: tuple[Call, Call, Call]
-) -> None:
+async def test_ids_of_100_000_characters_are_rejected(shim: Shim, streams: tuple[Call, Call, Call]) -> None:
     """A giant id is refused wherever it stands, and shown shortened."""
     giant = "x" * 100_000
     long = "x" * 300_000
@@ -128,9 +126,7 @@ async def test_ids_of_100_000_characters_are_rejected(
     assert [item.reason for item in answer.rejected] == [f"nodeID {shown}"]
 
 
-async def test_100_000_resource_names_are_rejected(
-    shim: Shim, streams: tuple[Call, Call, Call]
-) -> None:
+async def test_100_000_resource_names_are_rejected(shim: Shim, streams: tuple[Call, Call, Call]) -> None:
     """An item with too many resource names, however big, is refused without being kept."""
     many = resource(**{f"type-{i}": 1 for i in range(100_000)})
     reason = await rejection(shim, streams[0], ask("k", resourcePerAlloc=many))
@@ -170,9 +166,7 @@ async def test_message_of_millions_of_items_is_refused_unparsed(
     assert (usage.getrusage(usage.RUSAGE_SELF).ru_maxrss - before) * 1024 < BYTES
 
 
-async def test_8_mib_in_maps_are_refused_within_bounds(
-    shim: Shim, streams: tuple[Call, Call, Call]
-) -> None:
+async def test_8_mib_in_maps_are_refused_within_bounds(shim: Shim, streams: tuple[Call, Call, Call]) -> None:
     """Maps that fill a message are refused item by item; memory stays flat."""
     names = {f"{i:03x}": si.Quantity() for i in range(4096)}
     item = si.Allocation(allocationKey="k", resourcePerAlloc=si.Resource(resources=names))
@@ -203,9 +197,7 @@ async def test_message_over_8_mib_is_refused_by_the_transport(
     assert await new_allocations(again, 1) == {"k": "n0"}
 
 
-async def test_unknown_enum_values_are_rejected_in_band(
-    shim: Shim, streams: tuple[Call, Call, Call]
-) -> None:
+async def test_unknown_enum_values_are_rejected_in_band(shim: Shim, streams: tuple[Call, Call, Call]) -> None:
     """An action or a termination type that nobody knows is named in a rejection."""
     allocations, _, nodes = streams
     answer = await shim.nodes(

@@ -61,9 +61,7 @@ def tiny_tags(number: int) -> bytes:
 
 def wide_tags(number: int) -> bytes:
     """An ask of a kind of its own, with a tag whose characters take four bytes each."""
-    return ask(
-        f"k{number}", "app", allocationTags={"t": f"{number:1700}\U0001f984"}
-    ).SerializeToString()
+    return ask(f"k{number}", "app", allocationTags={"t": f"{number:1700}\U0001f984"}).SerializeToString()
 
 
 def many_amounts(number: int) -> bytes:

@@ -46,9 +46,7 @@ def test_who_says_nothing_is_not_asked() -> None:
         (wanting(fail_mode=sp.FAIL_OPEN), PredicatePolicy(fail_mode=FailMode.OPEN)),
     ],
 )
-def test_policies_are_read_as_they_were_meant(
-    callbacks: sp.Callbacks, expected: PredicatePolicy
-) -> None:
+def test_policies_are_read_as_they_were_meant(callbacks: sp.Callbacks, expected: PredicatePolicy) -> None:
     """Milliseconds become seconds, 0 two of them, and the fail mode keeps its meaning."""
     assert policy(callbacks) == expected
 
@@ -102,9 +100,7 @@ def test_an_ask_without_the_tag_is_alone() -> None:
 def classed(class_by: sp.ClassBy.ValueType, *tags: dict[str, str]) -> list[AskClass]:
     """The classes of asks of one size with these tags."""
     reader = AskingReader(RM, class_by)
-    return [
-        read(reader, ask(f"k{i}", allocationTags=each)).ask_class for i, each in enumerate(tags)
-    ]
+    return [read(reader, ask(f"k{i}", allocationTags=each)).ask_class for i, each in enumerate(tags)]
 
 
 @pytest.mark.parametrize("class_by", [sp.BY_ASK, sp.BY_TAG])
@@ -262,8 +258,7 @@ def test_many_lonely_asks_leave_nothing_behind() -> None:
 def test_container_states_are_told_in_portions() -> None:
     """Each state is FAILED with its reason, and no response holds more than a thousand."""
     states = [
-        ContainerState(app_id=AppId("app"), key=AllocationKey(f"k{i}"), reason="waiting")
-        for i in range(1500)
+        ContainerState(app_id=AppId("app"), key=AllocationKey(f"k{i}"), reason="waiting") for i in range(1500)
     ]
     effect = ContainerStatesChanged(rm_id=RM, partition=PARTITION, states=states)
     told = list(payloads(effect, AllocationEncoder()))

@@ -28,9 +28,7 @@ def test_what_is_as_long_as_allowed_is_fine() -> None:
     assert not map_problem("types", 64, 64)
     assert map_problem("types", 65, 64) == "types has 65 entries, at most 64 are allowed"
     assert not tags_problem("tags", ["k" * MAX_ID])
-    assert tags_problem("tags", ["k" * (MAX_ID + 1)]).startswith(
-        f"tags key has {MAX_ID + 1} characters"
-    )
+    assert tags_problem("tags", ["k" * (MAX_ID + 1)]).startswith(f"tags key has {MAX_ID + 1} characters")
 
 
 def test_entries_of_the_extra_configuration() -> None:

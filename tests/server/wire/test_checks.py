@@ -31,9 +31,7 @@ def asked(checks: Sequence[AskedCheck], deadline: float = 2.0) -> PredicatesAske
 
 def check(number: int, *nodes: str, allocate: bool = True) -> AskedCheck:
     """A check about these nodes."""
-    return AskedCheck(
-        number, AppId("app"), AllocationKey("k"), allocate, [NodeId(node) for node in nodes]
-    )
+    return AskedCheck(number, AppId("app"), AllocationKey("k"), allocate, [NodeId(node) for node in nodes])
 
 
 def written(effect: PredicatesAsked) -> sp.PredicateChecks:
@@ -58,9 +56,7 @@ def any_check() -> st.SearchStrategy[AskedCheck]:
     """Any check."""
     numbers = st.integers(1, 2**64 - 1)
     nodes = st.lists(NAMES.map(NodeId), min_size=1, max_size=4)
-    return st.builds(
-        AskedCheck, numbers, NAMES.map(AppId), NAMES.map(AllocationKey), st.booleans(), nodes
-    )
+    return st.builds(AskedCheck, numbers, NAMES.map(AppId), NAMES.map(AllocationKey), st.booleans(), nodes)
 
 
 @given(
@@ -91,11 +87,7 @@ def test_many_checks_are_several_messages() -> None:
     payloads = list(CheckEncoder().payloads(effect))
     assert [payload.items for payload in payloads] == [MAX_RESPONSE_ITEMS, MAX_RESPONSE_ITEMS, 500]
     assert [payload.last_check for payload in payloads] == [1000, 2000, 2500]
-    told = [
-        item.id
-        for payload in payloads
-        for item in sp.PredicateChecks.FromString(payload.data).checks
-    ]
+    told = [item.id for payload in payloads for item in sp.PredicateChecks.FromString(payload.data).checks]
     assert told == list(range(1, 2_501))
 
 
@@ -148,9 +140,7 @@ def refusals(*refused: tuple[str, str]) -> list[tuple[str, str]]:
 def test_answers_keep_their_order() -> None:
     """The RM judged one after the other, and the core has to know in which order."""
     numbers = [3, 1, 2, 300, 2**64 - 1]
-    assert [
-        answer.check for answer in read(*(sp.PredicateAnswer(id=n) for n in numbers))
-    ] == numbers
+    assert [answer.check for answer in read(*(sp.PredicateAnswer(id=n) for n in numbers))] == numbers
     assert read() == []
 
 
@@ -219,9 +209,7 @@ def test_refusals_are_counted_before_they_are_read() -> None:
     """More refusals than any check has nodes are a fault, found before any is looked at."""
     refusal = delimited(sp.PredicateAnswer.REFUSED_FIELD_NUMBER, b"\xff\xff")
     field = sp.PredicateAnswers.ANSWERS_FIELD_NUMBER
-    with pytest.raises(
-        CallError, match=f"has more than {MAX_REFUSALS} refused, no check"
-    ) as caught:
+    with pytest.raises(CallError, match=f"has more than {MAX_REFUSALS} refused, no check") as caught:
         answers_in(delimited(field, refusal * (MAX_REFUSALS + 1)))
     assert list(faults(caught.value)) == ["predicate_answers.answers.refused"]
     with pytest.raises(Malformed, match="PredicateAnswer"):

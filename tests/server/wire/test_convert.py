@@ -190,9 +190,7 @@ def only(effect: object) -> Payload:
 
 def test_state_changes_have_nanoseconds() -> None:
     """Application updates carry state, message and time in nanoseconds."""
-    update = ApplicationUpdate(
-        app_id=AppId("a"), state="Running", time=1.5, message="runApplication"
-    )
+    update = ApplicationUpdate(app_id=AppId("a"), state="Running", time=1.5, message="runApplication")
     payload = only(ApplicationsUpdated(rm_id=RM, updates=[update]))
     [updated] = si.ApplicationResponse.FromString(payload.data).updated
     assert updated.stateTransitionTimestamp == 1_500_000_000
@@ -225,13 +223,9 @@ def test_releases_and_rejections_are_kinds_of_their_own() -> None:
         (TerminationType.PLACEHOLDER_REPLACED, si.PLACEHOLDER_REPLACED),
     ],
 )
-def test_a_release_is_written_whole(
-    termination: TerminationType, wire: si.TerminationType.ValueType
-) -> None:
+def test_a_release_is_written_whole(termination: TerminationType, wire: si.TerminationType.ValueType) -> None:
     """Whatever the reason: the RM has to know what to stop, why, and what to confirm."""
-    release = Release(
-        app_id=AppId("a"), key=AllocationKey("k"), termination=termination, message="because"
-    )
+    release = Release(app_id=AppId("a"), key=AllocationKey("k"), termination=termination, message="because")
     payload = only(AllocationsReleased(rm_id=RM, partition=PARTITION, releases=[release]))
     assert si.AllocationResponse.FromString(payload.data) == si.AllocationResponse(
         released=[

@@ -44,9 +44,7 @@ def test_other_requests_are_split_alike(names: list[str], others: list[str]) -> 
     remove = [si.RemoveApplicationRequest(applicationID=name) for name in others]
     apps = si.ApplicationRequest(new=[application(name) for name in names], remove=remove)
     split = split_up(apps.SerializeToString(), wire.APPLICATION_REQUEST)
-    assert [si.AddApplicationRequest.FromString(raw).applicationID for raw in split.items[1]] == (
-        names
-    )
+    assert [si.AddApplicationRequest.FromString(raw).applicationID for raw in split.items[1]] == (names)
     assert [si.RemoveApplicationRequest.FromString(raw) for raw in split.items[2]] == remove
 
 

@@ -54,9 +54,7 @@ async def test_malformed_item_leaves_nothing_half_done(
     assert (report.pending_asks, report.allocations) == (0, 0)
 
 
-async def test_text_that_is_no_utf8_is_malformed(
-    shim: Shim, streams: tuple[Call, Call, Call]
-) -> None:
+async def test_text_that_is_no_utf8_is_malformed(shim: Shim, streams: tuple[Call, Call, Call]) -> None:
     """Invalid UTF-8 in a text field is refused in every request."""
     allocations, applications, nodes = streams
     for call, field in ((allocations, 4), (applications, 1), (nodes, 1)):
@@ -106,9 +104,7 @@ async def test_garbage_in_unary_calls_is_malformed(shim: Shim, neighbour: Any, m
     assert (refused.value.details() or "").startswith("malformed message: ")
 
 
-async def test_garbage_in_a_session_ends_its_stream_only(
-    session: RawSession, neighbour: Any
-) -> None:
+async def test_garbage_in_a_session_ends_its_stream_only(session: RawSession, neighbour: Any) -> None:
     """Garbage inside a session ends the stream; the session can be resumed and goes on."""
     call, welcome = await session.begin()
     await session.replay(call)

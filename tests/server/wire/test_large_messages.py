@@ -140,9 +140,7 @@ async def test_messages_with_much_in_them_take_turns() -> None:
             parts += 1
 
     raw = NOBODY_KNOWS * 50_000
-    reading = [
-        asyncio.create_task(split(raw, ALLOCATION_REQUEST, Counting(gate))) for _ in range(8)
-    ]
+    reading = [asyncio.create_task(split(raw, ALLOCATION_REQUEST, Counting(gate))) for _ in range(8)]
     while not all(task.done() for task in reading):
         await asyncio.sleep(0)
         turns += 1
@@ -163,9 +161,7 @@ async def test_messages_with_much_in_them_take_turns() -> None:
         ),
     ],
 )
-def test_answer_of_very_many_fields_is_refused_unread(
-    work: Callable[[], Work], problem: str
-) -> None:
+def test_answer_of_very_many_fields_is_refused_unread(work: Callable[[], Work], problem: str) -> None:
     """They are counted no further than to the bound."""
     counts = stretches(work(), CallError)
     assert sum(counts) < LINES
@@ -186,8 +182,7 @@ def test_refusals_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_many_answers_reach_the_core_in_parts() -> None:
     """Each command has few of them, all together have all, and their order stays."""
     refusing = b"".join(
-        delimited(1, b"\x08" + bytes((number,)) + b"\x12\x03\x0a\x01n" * 1_000)
-        for number in range(1, 11)
+        delimited(1, b"\x08" + bytes((number,)) + b"\x12\x03\x0a\x01n" * 1_000) for number in range(1, 11)
     )
     commands = at_once(predicate_answers(RM, refusing, pace()))
     sizes = [sum(len(answer.refused) for answer in command.answers) for command in commands]
@@ -251,9 +246,7 @@ def test_refusals_of_items_are_told_in_parts() -> None:
         ),
     ],
 )
-def test_application_with_too_many_entries_is_refused(
-    new: si.AddApplicationRequest, reason: str
-) -> None:
+def test_application_with_too_many_entries_is_refused(new: si.AddApplicationRequest, reason: str) -> None:
     """The reason names the field, the number and the bound."""
     raw = si.ApplicationRequest(new=[new]).SerializeToString()
     [step] = at_once(read_applications(raw)).steps
@@ -332,9 +325,7 @@ async def test_registration_of_very_many_entries_is_refused(
     await neighbour()
 
 
-async def test_read_of_very_many_fields_is_refused(
-    channel: grpc.aio.Channel, neighbour: Any
-) -> None:
+async def test_read_of_very_many_fields_is_refused(channel: grpc.aio.Channel, neighbour: Any) -> None:
     """A request that only reads is no exception."""
     list_nodes: Any = channel.unary_unary("/licorne.v1.State/ListNodes")
     raw = pb.ListNodesRequest().SerializeToString() + NOBODY_KNOWS * 1_000_000
@@ -354,8 +345,5 @@ async def test_update_request_of_very_many_fields_ends_its_stream(
     await call.send(NOBODY_KNOWS * 1_000_000)
     code, text = await call.ending()
     assert code is grpc.StatusCode.INVALID_ARGUMENT
-    assert (
-        text
-        == f"malformed message: UpdateRequest: more than {MAX_UPDATE_FIELDS} fields in one request"
-    )
+    assert text == f"malformed message: UpdateRequest: more than {MAX_UPDATE_FIELDS} fields in one request"
     await neighbour()

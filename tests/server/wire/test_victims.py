@@ -86,10 +86,7 @@ def test_a_check_says_all_that_the_core_asks() -> None:
         nodes=[
             sp.NodeVictims(
                 node_id="n2",
-                victims=[
-                    sp.Victim(application_id="low", allocation_key=key)
-                    for key in ("v1", "v2", "v3")
-                ],
+                victims=[sp.Victim(application_id="low", allocation_key=key) for key in ("v1", "v2", "v3")],
                 start_index=1,
             ),
             sp.NodeVictims(node_id="n1", start_index=-1),
@@ -108,9 +105,7 @@ def test_a_payload_knows_its_last_check() -> None:
 def test_many_large_checks_are_several_messages() -> None:
     """No message grows beyond what a response may have; order and numbers are kept."""
     keys = [f"{number}-{'x' * 200}" for number in range(40)]
-    effect = asked(
-        *(check(number, *(on(f"n{n}", *keys) for n in range(10))) for number in range(9))
-    )
+    effect = asked(*(check(number, *(on(f"n{n}", *keys) for n in range(10))) for number in range(9)))
     payloads = list(victim_payloads(effect))
     assert len(payloads) > 1
     assert max(len(payload.data) for payload in payloads) <= MAX_RESPONSE_BYTES
@@ -205,9 +200,7 @@ def test_a_node_that_cannot_be_meant_is_ignored() -> None:
     assert answer.needed == {"n": 0}
 
 
-@pytest.mark.parametrize(
-    "raw", [b"\x0a", b"\x0a\x02\x12\x7f", b"\x0a\x04\x12\x02\x0a\x05", b"\x07"]
-)
+@pytest.mark.parametrize("raw", [b"\x0a", b"\x0a\x02\x12\x7f", b"\x0a\x04\x12\x02\x0a\x05", b"\x07"])
 def test_garbage_is_malformed(raw: bytes) -> None:
     """Cut off, or of a wire type that there is not."""
     with pytest.raises(Malformed):

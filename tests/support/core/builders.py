@@ -48,9 +48,7 @@ def register(
     )
 
 
-def reload(
-    config: str, rm: str = RM, extra: Mapping[str, str] | None = None
-) -> UpdateConfiguration:
+def reload(config: str, rm: str = RM, extra: Mapping[str, str] | None = None) -> UpdateConfiguration:
     """An RM sends another configuration."""
     return UpdateConfiguration(rm_id=RmId(rm), config=submitted(config), extra_config=extra or {})
 
@@ -193,9 +191,7 @@ def release(
     partition: str = "",
 ) -> ReleaseRequest:
     """One release; without a key everything of the application."""
-    return ReleaseRequest(
-        app_id=AppId(app_id), key=AllocationKey(key), termination=why, partition=partition
-    )
+    return ReleaseRequest(app_id=AppId(app_id), key=AllocationKey(key), termination=why, partition=partition)
 
 
 def releases(*wanted: ReleaseRequest, rm: str = RM) -> UpdateAllocations:
@@ -203,9 +199,7 @@ def releases(*wanted: ReleaseRequest, rm: str = RM) -> UpdateAllocations:
     return UpdateAllocations(rm_id=RmId(rm), releases=wanted)
 
 
-def answering(
-    check: AskedCheck, refused: Sequence[NodeRefusal] = (), rm: str = RM
-) -> AnswerPredicates:
+def answering(check: AskedCheck, refused: Sequence[NodeRefusal] = (), rm: str = RM) -> AnswerPredicates:
     """The RM answers a predicate check, refusing these nodes."""
     return AnswerPredicates(rm_id=RmId(rm), answers=[PredicateAnswer(check.check, refused)])
 

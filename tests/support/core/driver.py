@@ -131,12 +131,7 @@ class Driver:
 
 def asked(effects: Iterable[Effect]) -> list[AskedCheck]:
     """The predicate checks, in order."""
-    return [
-        check
-        for effect in effects
-        if isinstance(effect, PredicatesAsked)
-        for check in effect.checks
-    ]
+    return [check for effect in effects if isinstance(effect, PredicatesAsked) for check in effect.checks]
 
 
 def placed(effects: Iterable[Effect]) -> list[tuple[str, str, str]]:

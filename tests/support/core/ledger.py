@@ -55,9 +55,7 @@ class Ledger:
         if not any(isinstance(effect, RegistrationFailed) for effect in effects):
             prefix = f"[{rm_id}]"
             self._live = {k: v for k, v in self._live.items() if not k[0].startswith(prefix)}
-            self._reserved = {
-                k: v for k, v in self._reserved.items() if not k[0].startswith(prefix)
-            }
+            self._reserved = {k: v for k, v in self._reserved.items() if not k[0].startswith(prefix)}
 
     def watch(self, scheduler: Scheduler, effects: Iterable[Effect], *, decided: bool) -> None:
         """Check what was just made; `decided` by the core, rather than told by the RM."""
@@ -206,8 +204,6 @@ def check_place(partition: Partition, allocation: Allocation, kept: str | None) 
     assert node is not None, f"D3: {ask.key} on unknown node {allocation.node_id}"
     required = ask.ask_class.required_node
     assert required in (None, node.node_id), f"D3: {ask.key} wants {required}, got {node!r}"
-    assert node.schedulable or required or kept == node.node_id, (
-        f"D3: {ask.key} on drained {node!r}"
-    )
+    assert node.schedulable or required or kept == node.node_id, f"D3: {ask.key} on drained {node!r}"
     for name, _ in ask.ask_class.items:
         assert node.available.get(name, 0) >= 0, f"D1: {ask.key}: too much {name} on {node!r}"

@@ -16,11 +16,7 @@ def pending(app: Application) -> dict[AllocationKey, Ask]:
 
 def allocations(app: Application) -> dict[AllocationKey, Allocation]:
     """All that is booked, assumed allocations included, in the order of booking."""
-    return {
-        request.key: request.allocation
-        for request in app.booked()
-        if request.allocation is not None
-    }
+    return {request.key: request.allocation for request in app.booked() if request.allocation is not None}
 
 
 def assumed(app: Application) -> dict[AllocationKey, Allocation]:
@@ -40,9 +36,7 @@ def replacing(app: Application) -> dict[AllocationKey, Request]:
 def placed_elsewhere(app: Application) -> dict[AllocationKey, Allocation]:
     """What of that is booked on another node than its placeholder's, and nowhere else."""
     return {
-        key: request.allocation
-        for key, request in replacing(app).items()
-        if request.allocation is not None
+        key: request.allocation for key, request in replacing(app).items() if request.allocation is not None
     }
 
 

@@ -111,9 +111,7 @@ def replay(driver: Driver, rm: str, config: str) -> list[Effect]:
     all_told = [_truth(p) for p in driver.scheduler.partitions.values() if p.rm_id == rm_id]
     driver.send(RegisterRm(rm_id=rm_id, config=submitted(config)))
     driver.send(BeginReplay(rm_id=rm_id))
-    effects = [
-        effect for commands in all_told for command in commands for effect in driver.send(command)
-    ]
+    effects = [effect for commands in all_told for command in commands for effect in driver.send(command)]
     driver.send(
         EndReplay(
             rm_id=rm_id,
@@ -131,18 +129,14 @@ def _truth(partition: Partition) -> tuple[UpdateNodes, UpdateApplications, Updat
     known = partition.applications.values()
     fleet = [_told_node(node, name) for node in partition.nodes.by_id.values()]
     submitted = [_told_app(here, name) for here in known]
-    wanted = [
-        one.ask for holder in partition.nodes.by_id.values() for one in holder.foreign.values()
-    ]
+    wanted = [one.ask for holder in partition.nodes.by_id.values() for one in holder.foreign.values()]
     for here in known:
         wanted += [
             _told(one.ask, one.request_time, one.node_id, name)
             for key, one in allocations(here).items()
             if key not in assumed(here)
         ]
-        wanted += [
-            _told(place.request.ask, place.create_time, None, name) for place in waiting(here)
-        ]
+        wanted += [_told(place.request.ask, place.create_time, None, name) for place in waiting(here)]
     return nodes(*fleet, rm=rm), apps(*submitted, rm=rm), asks(*wanted, rm=rm)
 
 

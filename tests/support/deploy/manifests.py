@@ -28,9 +28,7 @@ def objects(text: str) -> Objects:
 
 def only(found: Objects, kind: str, name: str = "") -> Any:
     """The one object of a kind, and of a name if there are several."""
-    [one] = [
-        item for item in found if item["kind"] == kind and name in ("", item["metadata"]["name"])
-    ]
+    [one] = [item for item in found if item["kind"] == kind and name in ("", item["metadata"]["name"])]
     return one
 
 
@@ -67,9 +65,7 @@ def settings(found: Objects, folder: Path) -> Settings:
     """
     queues = folder / "queues.yaml"
     given = [one["data"]["queues.yaml"] for one in found if "queues.yaml" in one.get("data", {})]
-    queues.write_text(
-        given[0] if given else "partitions: [{name: default, queues: [{name: root}]}]"
-    )
+    queues.write_text(given[0] if given else "partitions: [{name: default, queues: [{name: root}]}]")
     words = [word.replace(CONFIG, str(queues)) for word in core(found)["args"]]
     read = settings_of(parser_for(words[0]).parse_args(words))
     read.check()

@@ -51,9 +51,7 @@ def drawn(rng: Random, kind: Descriptor, wildness: float) -> Pieces:
 
 def _one_of(rng: Random, fields: Sequence[Field]) -> int:
     """The number of one of these fields: the more there is in it, the more often."""
-    weights = [
-        1 + 3 * len(field.message_type.fields if field.message_type else ()) for field in fields
-    ]
+    weights = [1 + 3 * len(field.message_type.fields if field.message_type else ()) for field in fields]
     return rng.choices(fields, weights)[0].number
 
 

@@ -57,9 +57,7 @@ class Peer:
         for line in self._lines.values():
             self._site.hang_up(line)
         self._lines.clear()
-        request = si.RegisterResourceManagerRequest(
-            rmID=self.rm_id, config=f"{PLAIN}\n# {self._times}"
-        )
+        request = si.RegisterResourceManagerRequest(rmID=self.rm_id, config=f"{PLAIN}\n# {self._times}")
         status, _ = self._site.call(REGISTER.method, request)
         if status.code is not grpc.StatusCode.OK:
             raise Broken(f"{self.rm_id} cannot register: {status}")

@@ -196,10 +196,8 @@ class Oracle:
         arrived = self.replays.pop(command.rm_id, None)
         whole = arrived is not None and (
             command.nodes == sum(len(c.nodes) for c in arrived if isinstance(c, UpdateNodes))
-            and command.applications
-            == sum(len(c.new) for c in arrived if isinstance(c, UpdateApplications))
-            and command.allocations
-            == sum(len(c.asks) for c in arrived if isinstance(c, UpdateAllocations))
+            and command.applications == sum(len(c.new) for c in arrived if isinstance(c, UpdateApplications))
+            and command.allocations == sum(len(c.asks) for c in arrived if isinstance(c, UpdateAllocations))
         )
         (self.holds[command.rm_id].discard if whole else self.holds[command.rm_id].add)(Hold.REPLAY)
 

@@ -16,9 +16,7 @@ def within_maxima(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool 
     return all(_within_max(look, path, ask, own) for path in lineage(app.queue))
 
 
-def exceeds_cluster_only(
-    look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False
-) -> bool:
+def exceeds_cluster_only(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:
     """Whether the ask is more than what is left of all nodes together, and no other queue's."""
     own = _own(ask, reserved=reserved)
     exceeded = [path for path in lineage(app.queue) if not _within_max(look, path, ask, own)]
@@ -53,9 +51,7 @@ def _within_max(look: Look, path: str, ask: AskRecord, own: AskRecord | None) ->
     return True
 
 
-def _within_limits_of(
-    look: Look, app: AppRecord, path: str, ask: AskRecord, own: AskRecord | None
-) -> bool:
+def _within_limits_of(look: Look, app: AppRecord, path: str, ask: AskRecord, own: AskRecord | None) -> bool:
     """Whether it stays within the limits for user and group in one queue."""
     for kind, name in app.trackers():
         limit = limit_for(look.queues[path], kind, name)

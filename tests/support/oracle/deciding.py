@@ -163,9 +163,7 @@ def _goes_first(look: Look, app: AppRecord, ask: AskRecord, node_id: str) -> Dec
     return Decision(first[0].app_id, first[1].key, node_id)
 
 
-def _decide_for(
-    look: Look, app: AppRecord, outcome: Outcome
-) -> tuple[Decision | Preemption | None, bool]:
+def _decide_for(look: Look, app: AppRecord, outcome: Outcome) -> tuple[Decision | Preemption | None, bool]:
     """The application's first ask with a node, and whether it has to back off instead (§ 8.3).
 
     An application that has to back off has all its asks before that one looked at, as any other.

@@ -99,9 +99,7 @@ def seconds_left(milliseconds: int, tags: dict[str, str], now: float) -> float:
 
 def fits_below(limits: list[Amounts], wanted: Amounts) -> bool:
     """Whether the amounts stay within every limit that says something of them."""
-    return all(
-        value <= limit.get(name, value) for limit in limits for name, value in wanted.items()
-    )
+    return all(value <= limit.get(name, value) for limit in limits for name, value in wanted.items())
 
 
 def end_of(ask: AskRecord, fate: str) -> None:

@@ -43,13 +43,8 @@ def ask_who_goes(apps: Mapping[str, AppRecord], judging: Judging, decision: Pree
     app, ask = check.app, check.ask
     assert judging.said, f"the core should have asked who goes for {ask}"
     said = judging.said.pop(0)
-    got = [
-        (node.node_id, [(v.app_id, v.key) for v in node.victims], node.start) for node in said.nodes
-    ]
-    wanted = [
-        (plan.node_id, [*plan.on_node, *plan.spare], len(plan.on_node) - 1)
-        for plan in decision.plans
-    ]
+    got = [(node.node_id, [(v.app_id, v.key) for v in node.victims], node.start) for node in said.nodes]
+    wanted = [(plan.node_id, [*plan.on_node, *plan.spare], len(plan.on_node) - 1) for plan in decision.plans]
     assert (said.app_id, said.key) == (app.app_id, ask.key), f"core asks for {said}, not {ask}"
     assert got == wanted, f"core offers {got} for {ask}, oracle {wanted}"
     judging.open[said.check] = check

@@ -62,9 +62,7 @@ class Look(NamedTuple):
     claims: list[ClaimRecord]
 
 
-def apps_in_order(
-    look: Look, path: str = "root", *, newcomers: bool = False
-) -> Iterator[AppRecord]:
+def apps_in_order(look: Look, path: str = "root", *, newcomers: bool = False) -> Iterator[AppRecord]:
     """Applications with pending asks below a queue, in the order in which they are asked.
 
     With `newcomers` those too that a state-aware leaf does not let in yet.

@@ -199,9 +199,7 @@ class PartitionOracle:
             return
         brought = replace(leaf.brought or QueueRecord(leaf.path, is_leaf=True))
         brought.max = tagged_amounts(tags, "namespace.resourcequota") or brought.max
-        brought.guaranteed = (
-            tagged_amounts(tags, "namespace.resourceguaranteed") or brought.guaranteed
-        )
+        brought.guaranteed = tagged_amounts(tags, "namespace.resourceguaranteed") or brought.guaranteed
         brought.max_apps = int(tags.get("namespace.resourcemaxapps", "0")) or brought.max_apps
         leaf.brought = brought
         self._follow_template(leaf)
@@ -220,9 +218,7 @@ class PartitionOracle:
         """Put an ask on a node; the last one booked is the last of its application."""
         self.bookings += 1
         app.allocations.pop(ask.key, None)
-        app.allocations[ask.key] = AllocationRecord(
-            ask, node_id, state, self.bookings, requested, started
-        )
+        app.allocations[ask.key] = AllocationRecord(ask, node_id, state, self.bookings, requested, started)
 
     def put_back(self, app: AppRecord, key: str) -> None:
         """What was assumed or matched is pending again, whatever the RM is going to say."""

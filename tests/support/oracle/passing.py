@@ -60,9 +60,7 @@ def pass_time(partition: PartitionOracle, now: float, *, on_hold: bool) -> list[
     return waiting
 
 
-def _on_time(
-    partition: PartitionOracle, what: str, name: str, now: float, *, on_hold: bool
-) -> None:
+def _on_time(partition: PartitionOracle, what: str, name: str, now: float, *, on_hold: bool) -> None:
     """Do what one deadline says."""
     if what == "complete":
         completing_is_over(partition, partition.apps[name], now)
@@ -113,9 +111,7 @@ def take_answer(
         _go_by(partition, check.victims, found, names, now, on_hold=on_hold)
 
 
-def _agreed(
-    partition: PartitionOracle, check: PredicateCheck, refused: dict[str, str]
-) -> dict[str, int]:
+def _agreed(partition: PartitionOracle, check: PredicateCheck, refused: dict[str, str]) -> dict[str, int]:
     """The plans that the RM agrees to: it has not changed the node since, or had agreed before."""
     assert check.victims is not None
     name = (check.ask_class, False)
@@ -212,9 +208,7 @@ def _go_by(
         preempt(partition, standing, now)
 
 
-def _no_word_of_victims(
-    partition: PartitionOracle, check: VictimCheck, now: float, *, on_hold: bool
-) -> None:
+def _no_word_of_victims(partition: PartitionOracle, check: VictimCheck, now: float, *, on_hold: bool) -> None:
     """The RM is silent: it agrees to what was proposed, or to nothing for a while."""
     assert partition.policy is not None, "a check has a deadline by a policy"
     if not is_current(look_at(partition, now), check):

@@ -63,9 +63,7 @@ def _take(partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts, n
             run(partition, app)
 
 
-def _recover(
-    partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts, now: float
-) -> None:
+def _recover(partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts, now: float) -> None:
     """The RM has put an ask on a node itself."""
     assert ask.node_id is not None
     record = app.asks.pop(ask.key, None)
@@ -92,9 +90,7 @@ def _recover(
     partition.put_back_unfitting(partition.nodes[ask.node_id])
 
 
-def _resize(
-    partition: PartitionOracle, app: AppRecord, ask: AskRecord, size: Amounts, now: float
-) -> None:
+def _resize(partition: PartitionOracle, app: AppRecord, ask: AskRecord, size: Amounts, now: float) -> None:
     """A pending ask of another size; the node that is reserved for it must be able to hold it."""
     if ask.size == size:
         return
@@ -122,9 +118,7 @@ def _resize_allocation(
     ask, node_id = allocation.ask, allocation.node_id
     if ask.size != size:
         ask.size = size
-        partition.book(
-            app, ask, node_id, allocation.state, allocation.requested, allocation.started
-        )
+        partition.book(app, ask, node_id, allocation.state, allocation.requested, allocation.started)
         app.allocations[ask.key].took = allocation.took
         partition.nodes[node_id].changed()
         partition.put_back_unfitting(partition.nodes[node_id])
@@ -190,9 +184,7 @@ def release(partition: PartitionOracle, request: ReleaseRequest, now: float) -> 
         _release_of(partition, app, request, now)
 
 
-def _release_of(
-    partition: PartitionOracle, app: AppRecord, request: ReleaseRequest, now: float
-) -> None:
+def _release_of(partition: PartitionOracle, app: AppRecord, request: ReleaseRequest, now: float) -> None:
     """What waits for an answer is an ask to the RM, and a release means it as such."""
     for key in [*app.assumed_keys(), *app.matched_keys()]:
         if request.key in ("", key):

@@ -122,14 +122,8 @@ def claim_to(look: Look, ask: AskRecord) -> ClaimRecord | None:
     """
     if not look.claims:
         return None
-    now = {
-        (id(app), one.kind)
-        for waiting in _due_and_waiting(look, None).values()
-        for app, one in waiting
-    }
-    standing = [
-        claim for claim in look.claims if any((id(app), kind) in now for app, kind in claim.kinds)
-    ]
+    now = {(id(app), one.kind) for waiting in _due_and_waiting(look, None).values() for app, one in waiting}
+    standing = [claim for claim in look.claims if any((id(app), kind) in now for app, kind in claim.kinds)]
     return _room_for(look, ask, standing)
 
 
@@ -141,9 +135,7 @@ def _room_for(look: Look, ask: AskRecord, claims: list[ClaimRecord]) -> ClaimRec
     return next((claim for claim in claims if fits(look, node, claim.ask)), None)
 
 
-def claims_on(
-    look: Look, reserved: AskRecord, node: NodeRecord
-) -> list[tuple[AppRecord, AskRecord]]:
+def claims_on(look: Look, reserved: AskRecord, node: NodeRecord) -> list[tuple[AppRecord, AskRecord]]:
     """The claims that fit on a node where a reserved ask could go: its own, or another one."""
     own = reserved.reservation is not None and reserved.reservation.node_id == node.node_id
     return [
@@ -214,8 +206,7 @@ def is_due(look: Look, app: AppRecord, ask: AskRecord) -> bool:
         shared = due.keys() & ask.size.keys()
         if shared:
             return all(
-                look.usage.in_the_end(look.apps, path, name) + ask.size[name] <= due[name]
-                for name in shared
+                look.usage.in_the_end(look.apps, path, name) + ask.size[name] <= due[name] for name in shared
             )
     return False
 

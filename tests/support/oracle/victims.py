@@ -121,10 +121,7 @@ def _used_in_the_end(look: Look, name: str) -> int:
     apps = look.apps.values()
     stopping = [one for app in apps for one in app.allocations.values() if one.state == PREEMPTING]
     promised = [
-        ask.reservation.promised
-        for app in apps
-        for ask in app.asks.values()
-        if ask.reservation is not None
+        ask.reservation.promised for app in apps for ask in app.asks.values() if ask.reservation is not None
     ]
     used: int = look.usage.allocated["root"].get(name, 0)
     used -= sum(one.ask.size.get(name, 0) for one in stopping)
@@ -141,9 +138,7 @@ def search_for(look: Look, app: AppRecord, ask: AskRecord) -> BruteForce:
     return BruteForce(cluster, record)
 
 
-def find_plans(
-    look: Look, app: AppRecord, ask: AskRecord, refused: Sequence[str]
-) -> tuple[list[Plan], bool]:
+def find_plans(look: Look, app: AppRecord, ask: AskRecord, refused: Sequence[str]) -> tuple[list[Plan], bool]:
     """The plans for an ask (spec § 9.4), each for another node, the best first.
 
     Without any: whether nodes with victims are kept for others. None is for one of those refused.
@@ -212,9 +207,7 @@ def _spare(tried: BruteForce, node: NodeRecord, chosen: Victims) -> list[Name]:
     return [(one.app, one.key) for one in spare]
 
 
-def _first_enough(
-    tried: BruteForce, node: NodeRecord, allowed: list[RequestRecord]
-) -> Victims | None:
+def _first_enough(tried: BruteForce, node: NodeRecord, allowed: list[RequestRecord]) -> Victims | None:
     """The fewest on the node, the first in rank order of these; with them the fewest elsewhere.
 
     What is not enough with all victims together is not enough with some.
@@ -295,14 +288,10 @@ def _snapshot(look: Look, ask: AskRecord) -> Cluster:
             NodeRecord(
                 name=node.node_id,
                 capacity=node.capacity,
-                occupied={
-                    name: node.capacity.get(name, 0) - value for name, value in node.free().items()
-                },
+                occupied={name: node.capacity.get(name, 0) - value for name, value in node.free().items()},
                 schedulable=node.schedulable,
                 refused=frozenset(
-                    allocate
-                    for allocate in (True, False)
-                    if node.results.get((ask.ask_class, allocate))
+                    allocate for allocate in (True, False) if node.results.get((ask.ask_class, allocate))
                 ),
             )
             for node in look.nodes.values()
@@ -324,9 +313,7 @@ def _settings(properties: dict[str, str]) -> QueueSettings:
         priority_offset=int(properties.get("priority.offset", "0")),
         preemption=PreemptionPolicy(properties.get("preemption.policy", "default")),
         preemption_minimum_runtime=seconds(properties.get("preemption.minimum.runtime", "0s")),
-        preemption_loss_limit=tuple(
-            (name, int(amount.removesuffix("m"))) for name, _, amount in parts
-        ),
+        preemption_loss_limit=tuple((name, int(amount.removesuffix("m"))) for name, _, amount in parts),
         preemption_victim_order=VictimOrder(properties.get("preemption.victim.order", "age")),
     )
 

@@ -207,9 +207,7 @@ class ForeignRm:
         ]
         await self.allocations.send(rmID=self.rm_id, allocations=asks)
 
-    async def release(
-        self, key: str, app: str = "app", kind: str = "STOPPED_BY_RM", **more: Any
-    ) -> None:
+    async def release(self, key: str, app: str = "app", kind: str = "STOPPED_BY_RM", **more: Any) -> None:
         """Release by key."""
         release = {"allocationKey": key, "applicationID": app, "terminationType": kind, **more}
         await self.allocations.send(rmID=self.rm_id, releases={"allocationsToRelease": [release]})

@@ -37,9 +37,7 @@ class Garbler(Relay):
         """Make the next message to that side one that cannot be parsed."""
         self._next.add(side)
 
-    async def _copy(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, towards: str
-    ) -> None:
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, towards: str) -> None:
         side = Side.CLIENT
         try:
             head = await reader.readexactly(HEAD)

@@ -67,9 +67,7 @@ def resource(**amounts: int) -> si.Resource:
 
 def node(node_id: str, **amounts: int) -> si.NodeInfo:
     """A node to create."""
-    return si.NodeInfo(
-        nodeID=node_id, action=si.NodeInfo.CREATE, schedulableResource=resource(**amounts)
-    )
+    return si.NodeInfo(nodeID=node_id, action=si.NodeInfo.CREATE, schedulableResource=resource(**amounts))
 
 
 def application(app_id: str, queue: str = "", **fields: Any) -> si.AddApplicationRequest:
@@ -188,9 +186,7 @@ class Shim:
         response: si.NodeResponse = await call.next()
         return response
 
-    async def applications(
-        self, call: Call, *new: si.AddApplicationRequest
-    ) -> si.ApplicationResponse:
+    async def applications(self, call: Call, *new: si.AddApplicationRequest) -> si.ApplicationResponse:
         """Send applications and take the verdict on them."""
         await call.send(si.ApplicationRequest(rmID=self.rm_id, new=new))
         response: si.ApplicationResponse = await call.next()
@@ -200,9 +196,7 @@ class Shim:
         """Send asks."""
         await call.send(si.AllocationRequest(rmID=self.rm_id, allocations=asks))
 
-    async def set_up(
-        self, *, config: str = "", nodes: int = 1, vcore: int = 1000
-    ) -> tuple[Call, Call, Call]:
+    async def set_up(self, *, config: str = "", nodes: int = 1, vcore: int = 1000) -> tuple[Call, Call, Call]:
         """Register, with some nodes and the application `app`; the three streams, by name."""
         await self.register(config)
         node_call, app_call = self.open("UpdateNode"), self.open("UpdateApplication")

@@ -74,9 +74,7 @@ class Town:
 
 
 @asynccontextmanager
-async def busy_town(
-    capsys: pytest.CaptureFixture[str], clock: Clock | None = None
-) -> AsyncIterator[Town]:
+async def busy_town(capsys: pytest.CaptureFixture[str], clock: Clock | None = None) -> AsyncIterator[Town]:
     """`blue` runs 4 of the 6 asks of an application in root.prod: its maximum."""
     async with AsyncExitStack() as stack:
         served = await stack.enter_async_context(serve(CONFIG, clock=clock))

@@ -110,9 +110,7 @@ class BruteForce:
     def _sets(self) -> Iterator[tuple[RequestRecord, ...]]:
         """Every set of candidates, each in rank order."""
         candidates = self.rules.candidates
-        return chain.from_iterable(
-            combinations(candidates, size) for size in range(1, len(candidates) + 1)
-        )
+        return chain.from_iterable(combinations(candidates, size) for size in range(1, len(candidates) + 1))
 
     def _best_on(
         self, node: NodeRecord, legal: list[tuple[RequestRecord, ...]]

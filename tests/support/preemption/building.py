@@ -106,9 +106,7 @@ def _add(built: Built, record: RequestRecord) -> None:
             book_preempting(items, node, app)
     if record.hold is not None:
         hold = record.hold
-        reservation = Reservation(
-            app.app_id, request.key, NodeId(hold.node), hold.time, hold.required, items
-        )
+        reservation = Reservation(app.app_id, request.key, NodeId(hold.node), hold.time, hold.required, items)
         request.reservation = reservation
         built.nodes.by_id[NodeId(hold.node)].add_reservation(reservation)
         built.reserved.append(reservation)
@@ -145,9 +143,7 @@ def _ask(record: RequestRecord) -> Ask:
     )
 
 
-def _refuse(
-    built: Built, node: str, refused: frozenset[bool], requests: tuple[RequestRecord, ...]
-) -> None:
+def _refuse(built: Built, node: str, refused: frozenset[bool], requests: tuple[RequestRecord, ...]) -> None:
     for record in requests:
         if record.predicate is not None:
             ask_class = built.request(record.key)[1].ask.ask_class

@@ -97,9 +97,7 @@ class Drawing:
         occupied = {name: free - room for name, free in left.items() if free > room}
         return replace(node, occupied=occupied)
 
-    def _running(
-        self, leaves: list[str], asking: str, nodes: list[NodeRecord]
-    ) -> list[RequestRecord]:
+    def _running(self, leaves: list[str], asking: str, nodes: list[NodeRecord]) -> list[RequestRecord]:
         """Allocations, most of them in other leaves than the ask's."""
         random = self.random
         free = {node.name: dict(node.capacity) for node in nodes}
@@ -146,9 +144,7 @@ class Drawing:
             if random.random() < (0.3 if self.has_odd_ones else 0.05):
                 leaf = random.choice(leaves)
                 required = random.random() < 0.2
-                hold = Hold(
-                    node=node.name, time=NOW - random.choice([3, 4, 5, 60]), required=required
-                )
+                hold = Hold(node=node.name, time=NOW - random.choice([3, 4, 5, 60]), required=required)
                 found.append(
                     RequestRecord(
                         app=f"app-{leaf}-w",
@@ -179,9 +175,7 @@ class Drawing:
     def _priority(self) -> int:
         return self.random.randint(-1, 3) if self.has_priorities else 0
 
-    def _queues(
-        self, leaves: list[str], asking: str, requests: list[RequestRecord]
-    ) -> list[QueueRecord]:
+    def _queues(self, leaves: list[str], asking: str, requests: list[RequestRecord]) -> list[QueueRecord]:
         paths = {"root"}
         for leaf in leaves:
             parts = leaf.split(".")
@@ -201,9 +195,7 @@ class Drawing:
             queues.append(queue)
         return queues
 
-    def _guaranteed(
-        self, used: dict[str, int], *, mine: bool, shared: bool
-    ) -> dict[str, int] | None:
+    def _guaranteed(self, used: dict[str, int], *, mine: bool, shared: bool) -> dict[str, int] | None:
         random = self.random
         if random.random() < (0.07 if mine else 0.9 if shared else 0.55):
             return None

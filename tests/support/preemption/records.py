@@ -106,20 +106,14 @@ class Cluster:
 
     def settled(self, path: str, name: str) -> int:
         """What the queue has when all that was decided has happened."""
-        stays = [
-            one
-            for one in self.inside(path)
-            if one.counts and one.state is not RequestState.PREEMPTING
-        ]
+        stays = [one for one in self.inside(path) if one.counts and one.state is not RequestState.PREEMPTING]
         promised = sum(one.promised.get(name, 0) for one in self.inside(path))
         return total(stays, name) + promised
 
     def free(self, node: NodeRecord, name: str) -> int:
         """What is left on a node once all victims there are gone."""
         there = [
-            one
-            for one in self.requests
-            if one.node == node.name and one.state is not RequestState.PREEMPTING
+            one for one in self.requests if one.node == node.name and one.state is not RequestState.PREEMPTING
         ]
         return node.capacity.get(name, 0) - node.occupied.get(name, 0) - total(there, name)
 

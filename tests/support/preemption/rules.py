@@ -104,8 +104,7 @@ class Rules:
         for name in self.ask.size:
             bound = [p for p in self.apart(leaf) if name in guarantees(self.cluster, p)]
             if bound and all(
-                self.cluster.settled(path, name) > guarantees(self.cluster, path)[name]
-                for path in bound
+                self.cluster.settled(path, name) > guarantees(self.cluster, path)[name] for path in bound
             ):
                 return True
         return False

@@ -15,9 +15,7 @@ def queue(
     path: str, guaranteed: Size | None = None, most: Size | None = None, **settings: Any
 ) -> QueueRecord:
     """A leaf with these settings."""
-    return QueueRecord(
-        path=path, guaranteed=guaranteed, max=most, settings=QueueSettings(**settings)
-    )
+    return QueueRecord(path=path, guaranteed=guaranteed, max=most, settings=QueueSettings(**settings))
 
 
 def parent(
@@ -27,9 +25,7 @@ def parent(
     return replace(queue(path, guaranteed, most, **settings), is_leaf=False)
 
 
-def runs(
-    leaf: str, *numbers: int, node: str = "n1", vcore: int = 1, **more: Any
-) -> list[RequestRecord]:
+def runs(leaf: str, *numbers: int, node: str = "n1", vcore: int = 1, **more: Any) -> list[RequestRecord]:
     """Allocations of one application, the higher the number the younger."""
     return [
         RequestRecord(

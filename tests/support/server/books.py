@@ -68,9 +68,7 @@ async def read_books(target: str, rm_id: str = "rm1", *, only: str = "") -> Book
             async for app in listed(state.ListApplications, request):
                 applications[app.application_id] = (app.queue, app.user)
                 details = await state.GetApplication(
-                    GetApplicationRequest(
-                        partition=name, application_id=app.application_id, limit=10_000
-                    )
+                    GetApplicationRequest(partition=name, application_id=app.application_id, limit=10_000)
                 )
                 shown = (len(details.asks), len(details.allocations))
                 assert shown == (details.pending_asks, details.allocation_count)

@@ -99,9 +99,7 @@ class Admin:
 
     async def roll_back(self, to: int = 0, base: int = 0) -> pb.RollBackConfigurationResponse:
         """Apply the text of an earlier revision."""
-        request = pb.RollBackConfigurationRequest(
-            rm_id=self._rm_id, revision=to, base_revision=base
-        )
+        request = pb.RollBackConfigurationRequest(rm_id=self._rm_id, revision=to, base_revision=base)
         answer: pb.RollBackConfigurationResponse = await self._stub.RollBackConfiguration(request)
         return answer
 

@@ -73,8 +73,7 @@ def _commands(first: int, n: int) -> Iterator[Command]:
 def _others(first: int, n: int, rms: int) -> Iterator[Command]:
     """So many RMs with levels of the log; there are so many partitions that have nothing."""
     partitions = "".join(
-        f"  - name: p{number}\n    queues: [{{name: root, submitacl: '*'}}]\n"
-        for number in range(PARTITIONS)
+        f"  - name: p{number}\n    queues: [{{name: root, submitacl: '*'}}]\n" for number in range(PARTITIONS)
     )
     many = submitted(f"partitions:\n{partitions}")
     one = submitted("partitions:\n  - name: default\n    queues: [{name: root}]\n")

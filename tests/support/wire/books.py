@@ -30,9 +30,7 @@ def partitions_of(scheduler: Scheduler, rm_id: str) -> list[Partition]:
 
 def books_of(scheduler: Scheduler, rm_id: str) -> Books:
     """All that the ledger of an RM must agree with."""
-    books = Books(
-        frozenset(bare_partition(p.name) for p in partitions_of(scheduler, rm_id)), {}, {}, {}, {}
-    )
+    books = Books(frozenset(bare_partition(p.name) for p in partitions_of(scheduler, rm_id)), {}, {}, {}, {})
     for partition in partitions_of(scheduler, rm_id):
         for node in partition.nodes.by_id.values():
             books.nodes[node.node_id] = Standing(node.schedulable, amounts(dict(node.capacity)))

@@ -49,8 +49,7 @@ GOOD = (
     Config(
         "tight",
         config(
-            "[{name: a, resources: {max: {vcore: 3m}}, maxapplications: 1},"
-            " {name: p, queues: [{name: x}]}]",
+            "[{name: a, resources: {max: {vcore: 3m}}, maxapplications: 1}, {name: p, queues: [{name: x}]}]",
             rest=f"{_CREATES}\nnodesortpolicy: binpacking",
         ),
     ),

@@ -50,9 +50,7 @@ def _vcore(value: int, memory: int = 0) -> Amounts:
     return (("memory", memory), ("vcore", value)) if memory else (("vcore", value),)
 
 
-_ASK_SIZES = _mostly(
-    [_vcore(1), _vcore(2), _vcore(3), _vcore(1, 1)], [(), _vcore(-1), _vcore(HUGE)]
-)
+_ASK_SIZES = _mostly([_vcore(1), _vcore(2), _vcore(3), _vcore(1, 1)], [(), _vcore(-1), _vcore(HUGE)])
 _NODE_SIZES = _mostly([_vcore(4, 4), _vcore(2, 4), _vcore(6, 4), _vcore(3)], [(), _vcore(-2)])
 _ACTIONS = st.sampled_from(
     [

@@ -104,9 +104,7 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, KeyAnswer]):
         removed = message == f"Node {state.node_id} Removed"
         return removed and around.node_may_be(state.node_id, there=False)
 
-    def _asked(
-        self, state: Held | None, item: AskItem, answer: KeyAnswer | None
-    ) -> Iterable[Held | None]:
+    def _asked(self, state: Held | None, item: AskItem, answer: KeyAnswer | None) -> Iterable[Held | None]:
         match answer:
             case Rejected(reason):
                 return [state] if self._plausible(reason, item) else []

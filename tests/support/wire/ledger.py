@@ -89,9 +89,7 @@ class Ledger:
 
     def _key(self, app_id: str, key: str) -> KeyTrack | ForeignTrack:
         if not app_id:
-            return self.foreign.get(key) or self.foreign.setdefault(
-                key, ForeignTrack(key, self.around)
-            )
+            return self.foreign.get(key) or self.foreign.setdefault(key, ForeignTrack(key, self.around))
         name = (app_id, key)
         return self.keys.get(name) or self.keys.setdefault(name, KeyTrack(app_id, key, self.around))
 

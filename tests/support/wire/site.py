@@ -99,9 +99,7 @@ class WatchedScheduler(Scheduler):
 class CopiesInHere(Copies):
     """Copies that are no processes: on a loop that stands still nobody would wait for one."""
 
-    async def ask(
-        self, peer: str, rm_id: RmId, question: Question, check: Callable[[], object]
-    ) -> bytes:
+    async def ask(self, peer: str, rm_id: RmId, question: Question, check: Callable[[], object]) -> bytes:
         """The answer to a question, as far as the RM's commands were carried out."""
         check()
         return question(deepcopy(self._scheduler), self._engine.now(), lambda: 0.0)
@@ -198,9 +196,7 @@ class Site:
         eviction = Eviction(engine, rms, views, self.clock, 0.0)
         places = RmBounds(number=16)
         admission = Admission(engine, rms, thread, eviction, configurations, places, lambda: "")
-        changes = Changes(
-            engine, rms, configurations, thread, self.clock, self.scheduler.refusal_of
-        )
+        changes = Changes(engine, rms, configurations, thread, self.clock, self.scheduler.refusal_of)
         self.admission = admission
         sources = Sources(
             views=views,
@@ -227,9 +223,7 @@ class Site:
                 eviction,
                 self._dumps,
                 changes,
-                CopiesInHere(
-                    engine, self.scheduler, time_slices, lambda _: "", Pauses(0.0, lambda: 0)
-                ),
+                CopiesInHere(engine, self.scheduler, time_slices, lambda _: "", Pauses(0.0, lambda: 0)),
                 time_slices,
                 RmLogLevels(lambda rm_id: views.rm(rm_id).extra_config),
             ).handler(),
@@ -277,9 +271,7 @@ class Site:
         return line
 
     @staticmethod
-    async def _serve(
-        serve: Callable[[Any, Line], Awaitable[Any]], request: bytes | None, line: Line
-    ) -> None:
+    async def _serve(serve: Callable[[Any, Line], Awaitable[Any]], request: bytes | None, line: Line) -> None:
         try:
             await serve(request, line)
             line.status = OK

@@ -62,9 +62,7 @@ class StillLoop(asyncio.SelectorEventLoop):
         self._asked += 1
         return super().call_soon(callback, *args, context=context)
 
-    def run_in_executor(
-        self, executor: object, func: Callable[[*_Ts], T], *args: *_Ts
-    ) -> asyncio.Future[T]:
+    def run_in_executor(self, executor: object, func: Callable[[*_Ts], T], *args: *_Ts) -> asyncio.Future[T]:
         """What is meant for a thread is done in the next round: there are no threads here."""
         future: asyncio.Future[T] = self.create_future()
 

@@ -18,9 +18,7 @@ EPOCH = 1
 class Talk:
     """What was sent and heard, by number, and what has to be sent again."""
 
-    def __init__(
-        self, rm_id: str, instance: int, config: str, stamp: int, *, is_asked: bool
-    ) -> None:
+    def __init__(self, rm_id: str, instance: int, config: str, stamp: int, *, is_asked: bool) -> None:
         """A session that has not begun; `stamp` is that of the one before.
 
         With `is_asked` the RM has a say in which nodes its asks go to. For every other

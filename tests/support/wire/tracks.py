@@ -79,9 +79,7 @@ class Track(Generic[S, T, A]):
 
     def _answered(self, worlds: Iterable[tuple[S, int]], answer: A) -> list[tuple[S, int]]:
         return [
-            world
-            for state, dealt in self._silently(worlds)
-            for world in self._steps(state, dealt, answer)
+            world for state, dealt in self._silently(worlds) for world in self._steps(state, dealt, answer)
         ]
 
     def _silently(self, worlds: Iterable[tuple[S, int]]) -> dict[tuple[S, int], None]:

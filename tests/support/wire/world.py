@@ -113,9 +113,7 @@ class World:
             elif again:
                 rm.say_again()
 
-    def restart(
-        self, rm: WireRm, config: Config, *, session: bool, is_asked: bool = False
-    ) -> Books:
+    def restart(self, rm: WireRm, config: Config, *, session: bool, is_asked: bool = False) -> Books:
         """The RM's process starts anew and registers; what it would replay."""
         self.touch(rm)
         belief = believed(rm.ledger)
@@ -144,9 +142,7 @@ class World:
         if rm.connection.has_session:
             rm.begin_replay()
         messages = [
-            (kind, items[begin : begin + 2])
-            for kind, items in phases
-            for begin in range(0, len(items), 2)
+            (kind, items[begin : begin + 2]) for kind, items in phases for begin in range(0, len(items), 2)
         ]
         for kind, items in messages[:stop]:
             if not rm.connection.has_session and kind is not messages[0][0]:
@@ -193,9 +189,7 @@ def replay_of(belief: Books, config: Config, rng: Random) -> list[tuple[str, lis
         for (app_id, key), held in belief.keys.items()
         if home(app_id) in there
     ]
-    asks += [
-        AskItem(key, "", at.size, at.node_id, foreign=True) for key, at in belief.foreign.items()
-    ]
+    asks += [AskItem(key, "", at.size, at.node_id, foreign=True) for key, at in belief.foreign.items()]
     for items in (nodes, apps, asks):
         rng.shuffle(items)
     return [(NODES, nodes), (APPLICATIONS, apps), (ALLOCATIONS, asks)]

@@ -10,11 +10,7 @@ TYPES = {"vcore": 1000, "memory": 8, "gpu": 1}
 
 def some(rng: Random, low: int, high: int) -> Amounts:
     """Amounts of some types, each so many times what is middling."""
-    return {
-        name: rng.randint(low, high) * typical
-        for name, typical in TYPES.items()
-        if rng.random() < 0.6
-    }
+    return {name: rng.randint(low, high) * typical for name, typical in TYPES.items() if rng.random() < 0.6}
 
 
 def written(size: Amounts) -> dict[str, str]:

@@ -59,12 +59,8 @@ class Answers:
                 nodes.setdefault(rm_id, []).append(answer)
             elif steps <= 0 and isinstance(answer, PreemptionAnswer):
                 victims.setdefault(rm_id, []).append(answer)
-        self._pending = [
-            (steps - 1, rm_id, answer) for steps, rm_id, answer in self._pending if steps > 0
-        ]
-        due: list[Command] = [
-            AnswerPredicates(rm_id=rm_id, answers=a) for rm_id, a in nodes.items()
-        ]
+        self._pending = [(steps - 1, rm_id, answer) for steps, rm_id, answer in self._pending if steps > 0]
+        due: list[Command] = [AnswerPredicates(rm_id=rm_id, answers=a) for rm_id, a in nodes.items()]
         return due + [AnswerPreemptions(rm_id=rm_id, answers=a) for rm_id, a in victims.items()]
 
     def _consider(self, asked: PredicatesAsked, check: AskedCheck) -> None:

@@ -76,10 +76,7 @@ def _app_of_core(app: Application, now: float) -> tuple[Any, ...]:
             for request in app.requests.values()
             if request.state in PAIRED
         },
-        {
-            name: (group.count, group.replaced, group.timed_out, group.open)
-            for name, group in groups.items()
-        },
+        {name: (group.count, group.replaced, group.timed_out, group.open) for name, group in groups.items()},
         _without_zeros(app.allocated),
         {
             request.key: (request.triggered, dict(request.promise.items) if request.promise else {})
@@ -165,10 +162,7 @@ def _app_of_oracle(app: AppRecord, usage: Usage, now: float) -> tuple[Any, ...]:
         app.state,
         app.backs_off_until,
         set(app.asks),
-        {
-            key: (one.state, one.node_id, one.requested, one.took)
-            for key, one in app.allocations.items()
-        },
+        {key: (one.state, one.node_id, one.requested, one.took) for key, one in app.allocations.items()},
         {key: (pair.state, pair.node_id) for key, pair in app.pairs.items()},
         {name: (*counts, counts.open) for name, counts in task_groups(app).items()},
         _without_zeros(usage.app_allocated[app.app_id]),
@@ -200,9 +194,7 @@ def unseen_by_oracle(partition: PartitionOracle) -> tuple[Keys, Keys, Keys]:
         if ask.reservation
     }
     assumed: Keys = {
-        (app.app_id, key): app.allocations[key].node_id
-        for app in apps
-        for key in app.assumed_keys()
+        (app.app_id, key): app.allocations[key].node_id for app in apps for key in app.assumed_keys()
     }
     pairs: Keys = {(app.app_id, key): pair.state for app in apps for key, pair in app.pairs.items()}
     stopping: Keys = {

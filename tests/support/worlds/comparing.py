@@ -98,12 +98,9 @@ class _Pair:
         self.answers.hear(effects)
         self.confirmations.hear(effects)
         self.resizes.hear(effects)
-        asked = [
-            effect for effect in effects if isinstance(effect, PredicatesAsked | PreemptionsAsked)
-        ]
+        asked = [effect for effect in effects if isinstance(effect, PredicatesAsked | PreemptionsAsked)]
         self.unwritten += [
-            NotePredicatesSent(rm_id=effect.rm_id, check=effect.checks[-1].check)
-            for effect in asked
+            NotePredicatesSent(rm_id=effect.rm_id, check=effect.checks[-1].check) for effect in asked
         ]
         self.oracle.handle(command, self.driver.now, asked)
         for name, theirs in self.oracle.partitions.items():

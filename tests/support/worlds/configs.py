@@ -160,9 +160,7 @@ class ConfigMaker:
         """What is worth preempting others for: something of most types."""
         rng = self.rng
         return {
-            name: rng.choice([1, 2, 4, 6]) * typical
-            for name, typical in TYPES.items()
-            if rng.random() < 0.85
+            name: rng.choice([1, 2, 4, 6]) * typical for name, typical in TYPES.items() if rng.random() < 0.85
         }
 
     def _written(

@@ -45,9 +45,7 @@ class Confirmations:
         for steps, rm_id, request in self._pending:
             if steps <= 0:
                 sent.setdefault(rm_id, []).append(request)
-        self._pending = [
-            (steps - 1, rm_id, request) for steps, rm_id, request in self._pending if steps > 0
-        ]
+        self._pending = [(steps - 1, rm_id, request) for steps, rm_id, request in self._pending if steps > 0]
         return [releases(*requests, rm=rm_id) for rm_id, requests in sent.items()]
 
     def _consider(self, effect: AllocationsReleased, told: Release) -> None:

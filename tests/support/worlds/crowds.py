@@ -50,16 +50,11 @@ class Crowd:
         rng = self.rng
         commands: list[Command] = []
         for partition, maker in self.settings.makers.items():
-            there = [
-                node(f"n{number}", partition=partition, size=self.capacity())
-                for number in range(fleet)
-            ]
+            there = [node(f"n{number}", partition=partition, size=self.capacity()) for number in range(fleet)]
             new = []
             for number, leaf in enumerate(maker.leaves()[:10]):
                 user, groups = rng.choice(USERS)
-                new.append(
-                    app(f"app-{number}", leaf, user=user, groups=groups, partition=partition)
-                )
+                new.append(app(f"app-{number}", leaf, user=user, groups=groups, partition=partition))
                 self.note(partition, f"app-{number}", leaf)
             commands += [nodes(*there, rm=self.rm), apps(*new, rm=self.rm)]
         return commands

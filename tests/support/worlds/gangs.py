@@ -155,9 +155,7 @@ class GangMaker:
             name = rng.choice(["nobody's", "", "g0"])
         # Placeholders and the real ones after them mostly come without a wish of their own.
         own = rng.random() < 0.3
-        ask_class = AskClass.of(
-            size, ask.ask_class.required_node if own else None, ask.ask_class.predicate
-        )
+        ask_class = AskClass.of(size, ask.ask_class.required_node if own else None, ask.ask_class.predicate)
         return replace(
             ask,
             app_id=AppId(app_id),

@@ -23,9 +23,7 @@ class Step(NamedTuple):
     command: Command | None
 
 
-def play_watched(
-    script: Sequence[Step], tuning: Tuning | None = None
-) -> tuple[list[Effect], list[Fact]]:
+def play_watched(script: Sequence[Step], tuning: Tuning | None = None) -> tuple[list[Effect], list[Fact]]:
     """All effects that a core answers to a script, and all that those who watch hear."""
     driver = Driver(tuning=tuning)
     answers, confirmations = Answers(driver.scheduler), Confirmations()

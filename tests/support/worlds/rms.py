@@ -62,9 +62,7 @@ def some_shape(rng: Random) -> dict[str, int]:
 class RmMaker:
     """Draws the commands of one RM. Names repeat from RM to RM on purpose."""
 
-    def __init__(
-        self, rng: Random, rm: str, *, hides: bool, gangs: float, preempting: float
-    ) -> None:
+    def __init__(self, rng: Random, rm: str, *, hides: bool, gangs: float, preempting: float) -> None:
         """Draw its settings and the shapes of ask that its applications use.
 
         `gangs` is the share of its applications that have placeholders, `preempting` that of its
@@ -76,9 +74,7 @@ class RmMaker:
         self.crowd = Crowd(rng, rm, self.settings, preempting)
         dense = self.crowd.is_dense
         self.fleet = rng.choice([1, 2, 3] if dense else [2, 4, 7])
-        self.shapes = [
-            self.crowd.shape() if dense else some_shape(rng) for _ in range(rng.randint(1, 5))
-        ]
+        self.shapes = [self.crowd.shape() if dense else some_shape(rng) for _ in range(rng.randint(1, 5))]
         self.submitted: dict[str, list[str]] = {name: [] for name in self.settings.makers}
         self.asked: list[tuple[str, str]] = []
         self.gangs = GangMaker(rng, self.shapes, gangs)
@@ -216,9 +212,7 @@ class RmMaker:
             commands.append(asks(*again, rm=self.rm))
         return commands
 
-    def _members(
-        self, draw: DrawMembers, partition: str, app_id: str, now: float
-    ) -> UpdateAllocations:
+    def _members(self, draw: DrawMembers, partition: str, app_id: str, now: float) -> UpdateAllocations:
         known = len(self.asked)
         wanted = draw(partition, app_id, lambda: self.draw(partition, now))
         self.asked[known:] = [(app_id, ask.key) for ask in wanted]

@@ -42,9 +42,7 @@ class RmSettings:
             maker.resettle()
         if self.rng.random() < 0.1:
             return reload(REFUSED, rm=self.rm)
-        return reload(
-            self._config(all_partitions=self.rng.random() < 0.7), rm=self.rm, extra=self._extra()
-        )
+        return reload(self._config(all_partitions=self.rng.random() < 0.7), rm=self.rm, extra=self._extra())
 
     def _config(self, *, all_partitions: bool = True) -> str:
         names = list(self.makers) if all_partitions or not self.hides else ["default"]

@@ -42,9 +42,7 @@ def _without_steps(script: list[Step], fails: Callable[[Sequence[Step]], bool]) 
     return script
 
 
-def _without_items(
-    script: list[Step], number: int, fails: Callable[[Sequence[Step]], bool]
-) -> list[Step]:
+def _without_items(script: list[Step], number: int, fails: Callable[[Sequence[Step]], bool]) -> list[Step]:
     """Leave out single nodes, applications, asks and releases of one step."""
     index = 0
     while index < _size(script[number].command):
@@ -88,9 +86,7 @@ def _without_item(command: Command | None, index: int) -> Command | None:
             return command
 
 
-def _without_settings(
-    script: list[Step], number: int, fails: Callable[[Sequence[Step]], bool]
-) -> list[Step]:
+def _without_settings(script: list[Step], number: int, fails: Callable[[Sequence[Step]], bool]) -> list[Step]:
     """Leave out parts of one step's configuration, as long as what is left is valid."""
     command = script[number].command
     if not isinstance(command, RegisterRm | UpdateConfiguration):

@@ -36,9 +36,7 @@ class BareServer:
 
 
 @asynccontextmanager
-async def bare_server(
-    mode: str, messages: Sequence[bytes], *, rounds: int = 1
-) -> AsyncIterator[BareServer]:
+async def bare_server(mode: str, messages: Sequence[bytes], *, rounds: int = 1) -> AsyncIterator[BareServer]:
     """Start one that sends these messages; end it in the end."""
     arguments = (mode, str(len(messages)), str(rounds))
     process = await asyncio.create_subprocess_exec(
@@ -91,9 +89,7 @@ class EveryMethod(grpc.GenericRpcHandler):
 
     def __init__(self, behaviour: Behaviour) -> None:
         """In this way."""
-        self._handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(
-            behaviour
-        )
+        self._handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(behaviour)
 
     def service(self, _: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes]":
         """The same for all names."""

@@ -88,9 +88,7 @@ class Rm:
         """Introduce the RM, and open its stream for allocations."""
         self.progress.step("registering")
         await self._stub.RegisterResourceManager(
-            RegisterResourceManagerRequest(
-                rmID=self.rm_id, version="bench", config=config, extraConfig=extra
-            )
+            RegisterResourceManagerRequest(rmID=self.rm_id, version="bench", config=config, extraConfig=extra)
         )
         await self.write(AllocationRequest(rmID=self.rm_id).SerializeToString())
 
@@ -118,8 +116,7 @@ class Rm:
     async def _taken(
         self,
         step: str,
-        call: grpc.aio.StreamStreamCall[T, NodeResponse]
-        | grpc.aio.StreamStreamCall[T, ApplicationResponse],
+        call: grpc.aio.StreamStreamCall[T, NodeResponse] | grpc.aio.StreamStreamCall[T, ApplicationResponse],
         requests: Iterable[T],
         items: int,
     ) -> None:
@@ -186,9 +183,7 @@ class Rm:
             await asyncio.sleep(max(0.0, sent + 1 / rate - received))
         return latencies
 
-    async def steady(
-        self, asks: Iterable[Allocation], rate: float
-    ) -> tuple[list[float], list[bytes]]:
+    async def steady(self, asks: Iterable[Allocation], rate: float) -> tuple[list[float], list[bytes]]:
         """Send all asks, `rate` a second, whatever becomes of them; give each back when placed.
 
         Returns the seconds from each send to its receipt, and the raw responses.
@@ -245,8 +240,7 @@ async def put(call: grpc.aio.StreamStreamCall[T, Any], requests: Iterable[T]) ->
 
 
 async def taken(
-    call: grpc.aio.StreamStreamCall[Any, NodeResponse]
-    | grpc.aio.StreamStreamCall[Any, ApplicationResponse],
+    call: grpc.aio.StreamStreamCall[Any, NodeResponse] | grpc.aio.StreamStreamCall[Any, ApplicationResponse],
     waiting: int,
     progress: Progress = UNSEEN,
 ) -> None:

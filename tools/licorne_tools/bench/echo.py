@@ -21,9 +21,7 @@ RM = "echo"
 ENOUGH_REQUESTS = 20_000
 
 
-async def echo(
-    wire: Wire, requests: list[bytes], responses: Iterable[bytes], batch: int
-) -> dict[str, float]:
+async def echo(wire: Wire, requests: list[bytes], responses: Iterable[bytes], batch: int) -> dict[str, float]:
     """Send requests with `batch` asks each to such a server; every number by its name.
 
     The requests are messages of the wire. The responses are AllocationResponses, with the answers

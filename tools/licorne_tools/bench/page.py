@@ -127,9 +127,7 @@ def again(build: Build, command: str) -> str:
 
 def shapes(named: Mapping[str, Measured]) -> str:
     """What the scenarios are, and how often each was run."""
-    rows = [
-        (name, found.scenario.about, *map(brief, sizes(found))) for name, found in named.items()
-    ]
+    rows = [(name, found.scenario.about, *map(brief, sizes(found))) for name, found in named.items()]
     return plain_table(("Scenario", "What", "Asks", "Nodes", "Runs"), rows)
 
 
@@ -157,8 +155,7 @@ def part(
         from licorne_tools.bench.pictures import by_scenario
 
         series = {
-            side: {name: each[place] for name, each in shown.items()}
-            for place, side in enumerate(sides)
+            side: {name: each[place] for name, each in shown.items()} for place, side in enumerate(sides)
         }
         pictures[measure.picture] = by_scenario(measure.heading, list(shown), series)
         parts.append(f"![{measure.heading}]({measure.picture})")

@@ -86,9 +86,7 @@ def drawn(
     They are to be filled meanwhile.
     """
     with style():
-        figure = Figure(
-            figsize=(WIDTH, FRAME + ROW * len(names)), facecolor="white", layout="constrained"
-        )
+        figure = Figure(figsize=(WIDTH, FRAME + ROW * len(names)), facecolor="white", layout="constrained")
         axes = figure.add_subplot()
         axes.set_xscale("log")
         axes.set_yticks(range(len(names)), names)
@@ -118,9 +116,7 @@ def rows(names: Iterable[str], found: Mapping[str, T]) -> Iterator[tuple[int, T]
     return ((row, found[name]) for row, name in enumerate(names) if name in found)
 
 
-def point(
-    axes: Axes, spread: Spread, row: float, color: str, shown: Callable[[float], str]
-) -> None:
+def point(axes: Axes, spread: Spread, row: float, color: str, shown: Callable[[float], str]) -> None:
     """A point with whiskers, and its figure behind them."""
     ends = [[spread.median - spread.min], [spread.max - spread.median]]
     axes.errorbar([spread.median], [row], xerr=ends, fmt="o", color=color, capsize=3)

@@ -62,9 +62,7 @@ async def fill(rm: Rm, scenario: Scenario, count: int, unit: rivalry.Size) -> No
     await rm.place(workload.requests(rm.rm_id, asks, scenario.batch), count)
 
 
-async def burst(
-    server: ServerProcess, rm: Rm, scenario: Scenario, ahead: Iterable[Allocation]
-) -> Load:
+async def burst(server: ServerProcess, rm: Rm, scenario: Scenario, ahead: Iterable[Allocation]) -> Load:
     """All asks at once, with some ahead of them that get nothing."""
     messages = workload.requests(rm.rm_id, ahead, scenario.batch)
     messages += workload.requests(rm.rm_id, workload.asks(scenario), scenario.batch)

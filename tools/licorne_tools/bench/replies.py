@@ -28,14 +28,10 @@ class Replies:
         for some in batched(asks, self._batch):
             await self._send(AllocationRequest(rmID=self._rm.rm_id, allocations=some))
 
-    async def confirm(
-        self, released: Iterable[AllocationRelease], why: TerminationType.ValueType
-    ) -> int:
+    async def confirm(self, released: Iterable[AllocationRelease], why: TerminationType.ValueType) -> int:
         """Confirm the releases that the RM was told to carry out for this reason; how many."""
         confirmed = 0
-        for some in batched(
-            (item for item in released if item.terminationType == why), self._batch
-        ):
+        for some in batched((item for item in released if item.terminationType == why), self._batch):
             releases = AllocationReleasesRequest(
                 allocationsToRelease=[
                     AllocationRelease(

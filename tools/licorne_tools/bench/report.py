@@ -132,9 +132,7 @@ def overview(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
     rows = []
     for scenario, runs in results:
         found = summary(runs)
-        figures = [
-            found[measure].quoted() if measure in found else NOTHING for measure in filled.values()
-        ]
+        figures = [found[measure].quoted() if measure in found else NOTHING for measure in filled.values()]
         rows.append([*described(scenario, asked=asked).values(), *figures])
     return [*described(results[0][0], asked=asked), *filled], rows
 

@@ -30,9 +30,7 @@ LENT, LACKING, SPARE = 8, 4, 3
 def full_configuration(scenario: Scenario) -> str:
     """A lender without a guarantee, and leaves that are guaranteed all that they claim."""
     due = times(claim(), scenario.apps * scenario.asks)
-    return configuration(
-        [leaf(LENDER), *(leaf(name, due) for name in workload.queue_names(scenario))]
-    )
+    return configuration([leaf(LENDER), *(leaf(name, due) for name in workload.queue_names(scenario))])
 
 
 def full_nodes(scenario: Scenario) -> Iterator[NodeInfo]:

@@ -123,9 +123,7 @@ async def session_burst(server: ServerProcess, scenario: Scenario, progress: Pro
         raise BenchError(
             f"the RM refuses {asking.refused_percent} % of the nodes: that is all {len(refused)}"
         )
-    async with SessionRm(
-        server.target, RM, refused=refused, delay=asking.delay, progress=progress
-    ) as rm:
+    async with SessionRm(server.target, RM, refused=refused, delay=asking.delay, progress=progress) as rm:
         await rm.open(
             workload.configuration(scenario),
             workload.nodes(scenario),

@@ -200,9 +200,7 @@ class SessionRm:
 
     def _refusals(self, node_ids: Iterable[str]) -> list[NodeRefusal]:
         return [
-            NodeRefusal(node_id=node_id, reason=REASON)
-            for node_id in node_ids
-            if node_id in self._refused
+            NodeRefusal(node_id=node_id, reason=REASON) for node_id in node_ids if node_id in self._refused
         ]
 
     async def _answer_late(self) -> None:

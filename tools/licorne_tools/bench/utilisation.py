@@ -191,9 +191,7 @@ class Simulation:
             self._usage.advance(self._now)
             while self._agenda[0][0] <= self._now:
                 heapq.heappop(self._agenda)[2]()
-            while (deadline := self._scheduler.next_deadline()) is not None and (
-                deadline <= self._now
-            ):
+            while (deadline := self._scheduler.next_deadline()) is not None and (deadline <= self._now):
                 self._handle(Tick())
         self._now = until
         self._usage.advance(until)
@@ -309,8 +307,7 @@ class Simulation:
         victims = [
             release.key
             for release in effect.releases
-            if release.termination is TerminationType.PREEMPTED_BY_SCHEDULER
-            and release.key in self._running
+            if release.termination is TerminationType.PREEMPTED_BY_SCHEDULER and release.key in self._running
         ]
         if victims:
             self._preempted += len(victims)
@@ -331,9 +328,7 @@ class Simulation:
         """Look at the queues and at the reserved nodes, and do so again."""
         views = self._scheduler.views
         samples = self._samples
-        reserved = {
-            each.node_id for each in views.reservations(self._partition) if each is not None
-        }
+        reserved = {each.node_id for each in views.reservations(self._partition) if each is not None}
         samples.reserved.append(len(reserved))
         samples.backlog.append((self._now - START, len(self._waiting)))
         for queue in _leaves(views.queues(self._partition)):
@@ -377,9 +372,7 @@ def is_due(queue: QueueReport, wanted: Resources) -> bool:
     """
     if not queue.guaranteed or queue.state != "Active":
         return False
-    left = {
-        name: amount - queue.allocated.get(name, 0) for name, amount in queue.guaranteed.items()
-    }
+    left = {name: amount - queue.allocated.get(name, 0) for name, amount in queue.guaranteed.items()}
     return _fits(wanted, left) and _fits(wanted, queue.headroom)
 
 

@@ -178,8 +178,7 @@ def unplaceable(app: str) -> Iterator[Allocation]:
 def requests(rm_id: str, items: Iterable[Allocation], batch: int) -> list[bytes]:
     """Asks as messages on the wire, so that making them costs nothing later."""
     return [
-        AllocationRequest(rmID=rm_id, allocations=some).SerializeToString()
-        for some in batched(items, batch)
+        AllocationRequest(rmID=rm_id, allocations=some).SerializeToString() for some in batched(items, batch)
     ]
 
 

@@ -102,9 +102,7 @@ def builds(this: Build, other: Build) -> list[str]:
     return lines
 
 
-def show(
-    results: Sequence[Compared], this: Build, other: Build, *, as_data: bool, several: bool
-) -> None:
+def show(results: Sequence[Compared], this: Build, other: Build, *, as_data: bool, several: bool) -> None:
     """The builds, and a table: of one scenario in full, of several the measures of an overview.
 
     As data it is complete either way: an object, or an array of them.

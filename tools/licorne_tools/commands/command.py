@@ -42,9 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         about |= each.ALONE.scenarios
     scenarios = "\n".join(f"  {name:<11} {text}" for name, text in about.items())
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = (
-        f"scenarios:\n{scenarios}\n  {ALL:<11} each but the last four, one line for each"
-    )
+    parser.epilog = f"scenarios:\n{scenarios}\n  {ALL:<11} each but the last four, one line for each"
     add = parser.add_argument
     names = (*about, ALL)
     add("scenario", choices=names, metavar="SCENARIO", help="see below")

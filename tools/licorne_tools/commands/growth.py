@@ -76,9 +76,7 @@ def chosen(args: argparse.Namespace) -> list[Dimension]:
     return [dimension for dimension in DIMENSIONS.values() if dimension.name in names]
 
 
-def measured(
-    dimensions: list[Dimension], runs: int, progress: Progress, outcome: Outcome
-) -> list[Growth]:
+def measured(dimensions: list[Dimension], runs: int, progress: Progress, outcome: Outcome) -> list[Growth]:
     """One dimension after the other, as far as they do not fail."""
     growths: list[Growth] = []
     for number, dimension in enumerate(dimensions, start=1):

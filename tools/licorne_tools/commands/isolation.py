@@ -169,9 +169,7 @@ def settings(options: neighbour.Beside | manyrms.Many) -> dict[str, float]:
     return {name: getattr(options, name) for name in names}
 
 
-def measured(
-    lines: list[Line], args: argparse.Namespace, progress: Progress, outcome: Outcome
-) -> list[Part]:
+def measured(lines: list[Line], args: argparse.Namespace, progress: Progress, outcome: Outcome) -> list[Part]:
     """One line after the other: the runs that were done of each."""
     parts: list[Part] = []
     for number, line in enumerate(lines, start=1):

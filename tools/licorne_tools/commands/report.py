@@ -57,9 +57,7 @@ class Report:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The folder, and whether there are pictures."""
-    parser.add_argument(
-        "--report", type=Path, metavar="DIR", help="write tables into DIR/performance.md"
-    )
+    parser.add_argument("--report", type=Path, metavar="DIR", help="write tables into DIR/performance.md")
     parser.add_argument(
         "--pictures",
         action="store_true",

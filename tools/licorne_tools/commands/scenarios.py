@@ -63,9 +63,7 @@ def chosen(args: argparse.Namespace) -> Sequence[Scenario]:
         each
         for name in names
         for each in over(
-            SCENARIOS[name].scaled(
-                nodes=args.nodes, pods=args.pods, sort=args.sort, batch=args.batch
-            ),
+            SCENARIOS[name].scaled(nodes=args.nodes, pods=args.pods, sort=args.sort, batch=args.batch),
             wire,
         )
     ]

@@ -108,9 +108,7 @@ def line(played_: Played) -> list[str]:
     runs = list(figures.values())
     hidden = () if any(run.large_asks for run in runs) else OF_LARGE
     cells = [
-        NOTHING
-        if measure in hidden
-        else Spread.of(getattr(run, measure) for run in runs).quoted(readable)
+        NOTHING if measure in hidden else Spread.of(getattr(run, measure) for run in runs).quoted(readable)
         for measure in COLUMNS.values()
     ]
     return [load.name, "yes" if reservations else "no", *cells]

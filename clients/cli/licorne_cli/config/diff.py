@@ -95,9 +95,7 @@ def compare(channel: grpc.Channel, args: argparse.Namespace, differences: list[s
 
 def diff_lines(before: str, old: str, after: str, new: str) -> Iterator[str]:
     """A unified diff of two texts."""
-    lines = unified_diff(
-        old.splitlines(), new.splitlines(), printable(before), printable(after), lineterm=""
-    )
+    lines = unified_diff(old.splitlines(), new.splitlines(), printable(before), printable(after), lineterm="")
     return map(printable, lines)
 
 

@@ -97,11 +97,7 @@ def put_into_force(
 
 def _since(stub: AdminStub, rm_id: str, args: argparse.Namespace, base: int) -> list[str]:
     """The revisions that came in between."""
-    newer = [
-        described(revision)
-        for revision in revisions_of(stub, rm_id, args)
-        if revision.revision > base
-    ]
+    newer = [described(revision) for revision in revisions_of(stub, rm_id, args) if revision.revision > base]
     head = f"licorne: nothing was changed: revision {base} of RM {printable(rm_id)} does not run"
     if not newer:
         return [f"{head}, and never did"]

@@ -55,9 +55,7 @@ def run(args: argparse.Namespace) -> int:
     return judged(plans[0]) if plans and code == OK else code
 
 
-def show(
-    channel: grpc.Channel, args: argparse.Namespace, plans: list[PlanConfigurationResponse]
-) -> None:
+def show(channel: grpc.Channel, args: argparse.Namespace, plans: list[PlanConfigurationResponse]) -> None:
     """Ask and print; `plans` has the plan then."""
     text = read_file(args)
     rm_id = chosen_rm(channel, args)

@@ -159,10 +159,7 @@ def _placed_line(asks: Sequence[PlannedAsk]) -> str:
         for node, count in nodes.most_common(NODES_SHOWN)
     ]
     more = f" and {len(nodes) - NODES_SHOWN} more" if len(nodes) > NODES_SHOWN else ""
-    return (
-        f"{_of_app(first)}: {counted(len(asks), 'ask')} on {', '.join(shown)}{more}"
-        f"{_after(first.seconds)}"
-    )
+    return f"{_of_app(first)}: {counted(len(asks), 'ask')} on {', '.join(shown)}{more}{_after(first.seconds)}"
 
 
 def _blocked_line(asks: Sequence[PlannedAsk]) -> str:

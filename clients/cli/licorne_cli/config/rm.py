@@ -19,9 +19,7 @@ from licorne_cli.output.text import printable, shown_time
 
 def add_rm_argument(parser: argparse.ArgumentParser) -> None:
     """Add the RM, which may be named by its place, with ``--rm``, or by a context."""
-    parser.add_argument(
-        "rm", nargs="?", default="", metavar="RM", help="the RM's id (default: the only one)"
-    )
+    parser.add_argument("rm", nargs="?", default="", metavar="RM", help="the RM's id (default: the only one)")
     parser.add_argument("--rm", dest="rm_id", metavar="RM", help="the same")
 
 
@@ -38,15 +36,11 @@ def chosen_rm(channel: grpc.Channel, args: argparse.Namespace) -> str:
     if not rm_ids:
         raise NotFoundError(no_rm(args))
     if len(rm_ids) > 1:
-        raise UsageError(
-            f"there are several RMs, name one of them with --rm: {printable(', '.join(rm_ids))}"
-        )
+        raise UsageError(f"there are several RMs, name one of them with --rm: {printable(', '.join(rm_ids))}")
     return rm_ids[0]
 
 
-def running_configuration(
-    stub: AdminStub, rm_id: str, args: argparse.Namespace
-) -> GetConfigurationResponse:
+def running_configuration(stub: AdminStub, rm_id: str, args: argparse.Namespace) -> GetConfigurationResponse:
     """The configuration in force for the RM."""
     answer: GetConfigurationResponse = stub.GetConfiguration(
         GetConfigurationRequest(rm_id=rm_id), timeout=args.timeout

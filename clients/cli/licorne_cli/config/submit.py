@@ -38,9 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = NOTES
     parser.add_argument("file", metavar="FILE", help="an application in YAML or JSON; - for stdin")
     add_rm_argument(parser)
-    parser.add_argument(
-        "--dry-run", action="store_true", help="say what would happen; must be given"
-    )
+    parser.add_argument("--dry-run", action="store_true", help="say what would happen; must be given")
     add_connection_arguments(parser, partition=False, forms=("text", *DATA_FORMS))
     parser.set_defaults(timeout=PLAN_SECONDS)
 
@@ -52,9 +50,7 @@ def run(args: argparse.Namespace) -> int:
     return judged(plans[0]) if plans and code == OK else code
 
 
-def show(
-    channel: grpc.Channel, args: argparse.Namespace, plans: list[PlanSubmissionResponse]
-) -> None:
+def show(channel: grpc.Channel, args: argparse.Namespace, plans: list[PlanSubmissionResponse]) -> None:
     """Ask and print; `plans` has the plan then."""
     if not args.dry_run:
         raise UsageError(

@@ -45,14 +45,10 @@ class _Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientIntercepto
     def __init__(self, value: str) -> None:
         self._pair = ("authorization", value)
 
-    def intercept_unary_unary(
-        self, continuation: Any, client_call_details: Any, request: Any
-    ) -> Any:
+    def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
         return continuation(self._extended(client_call_details), request)
 
-    def intercept_unary_stream(
-        self, continuation: Any, client_call_details: Any, request: Any
-    ) -> Any:
+    def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
         return continuation(self._extended(client_call_details), request)
 
     def _extended(self, details: Any) -> _Details:
@@ -118,22 +114,16 @@ def add_connection_arguments(
         add("-o", "--output", choices=forms, default=forms[0], help="form (%(default)s)")
     if partition:
         usual = "all" if everywhere else "the one called default of the RM that came first"
-        parser.add_argument(
-            "--partition", metavar="PARTITION", help=f"NAME or [rmID]NAME (default: {usual})"
-        )
+        parser.add_argument("--partition", metavar="PARTITION", help=f"NAME or [rmID]NAME (default: {usual})")
     if partition if rm is None else rm:
         usual = "all" if everywhere else "the one that came first"
-        parser.add_argument(
-            "--rm", dest="rm_id", metavar="RM", help=f"of this RM (default: {usual})"
-        )
+        parser.add_argument("--rm", dest="rm_id", metavar="RM", help=f"of this RM (default: {usual})")
     server = parser.add_argument_group(
         "server", "Each may come from the environment or a context too; see licorne context --help."
     )
     add = server.add_argument
     add("--target", type=target, metavar="HOST[:PORT]", help=f"({DEFAULT_TARGET})")
-    add(
-        "--context", metavar="CONTEXT", help=f"go by this one (${CONTEXT_VARIABLE}, or that in use)"
-    )
+    add("--context", metavar="CONTEXT", help=f"go by this one (${CONTEXT_VARIABLE}, or that in use)")
     add("--token", type=Path, metavar="FILE", help="a file with the bearer token to call with")
     add("--tls", action="store_true", default=None, help="TLS with the system's authorities")
     add("--tls-ca", type=Path, metavar="FILE", help="trust this authority (PEM)")
@@ -207,9 +197,7 @@ def partitions_of(stub: StateStub, args: argparse.Namespace) -> list[str]:
     return [partition.name for partition in partitions]
 
 
-def with_state(
-    args: argparse.Namespace, show: Callable[[StateStub, argparse.Namespace], None]
-) -> int:
+def with_state(args: argparse.Namespace, show: Callable[[StateStub, argparse.Namespace], None]) -> int:
     """Run `show` against what the server tells of its state; the exit code."""
     return with_channel(args, lambda channel: show(StateStub(channel), args))
 
@@ -253,11 +241,7 @@ def explain_failure(args: argparse.Namespace, error: grpc.RpcError) -> int:
     """Print why an RPC failed, and what was not sent; returns the exit code for it."""
     code = explain_status(args, error)
     if code != NOT_FOUND and args.left_out:
-        say(
-            "\n".join(
-                f"licorne: {withheld}; what options name is sent" for withheld in args.left_out
-            )
-        )
+        say("\n".join(f"licorne: {withheld}; what options name is sent" for withheld in args.left_out))
     return code
 
 

@@ -141,9 +141,7 @@ class _Reader:
                 self._note(top["current"], "current", f"there is no context {found.current}")
         return found
 
-    def _entries(
-        self, node: yaml.Node | None, where: str, known: Sequence[str] = ()
-    ) -> dict[str, yaml.Node]:
+    def _entries(self, node: yaml.Node | None, where: str, known: Sequence[str] = ()) -> dict[str, yaml.Node]:
         """The values of a mapping that are not null, by key; of `known` keys if there are any."""
         if node is None or _is_null(node):
             return {}
@@ -279,9 +277,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 help="its name" if needs_name else "its name (default: that in use)",
             )
         if name in ("list", "show"):
-            action.add_argument(
-                "-o", "--output", choices=FORMS, default="table", help="form (%(default)s)"
-            )
+            action.add_argument("-o", "--output", choices=FORMS, default="table", help="form (%(default)s)")
         if name == "set":
             _add_values(action)
 
@@ -290,9 +286,7 @@ def _add_values(parser: argparse.ArgumentParser) -> None:
     for key in KEYS:
         text = f"what --{key} is by default; an empty one takes it away"
         if key == SWITCH:
-            parser.add_argument(
-                f"--{key}", dest=key, action=argparse.BooleanOptionalAction, help="use TLS"
-            )
+            parser.add_argument(f"--{key}", dest=key, action=argparse.BooleanOptionalAction, help="use TLS")
         else:
             metavar = "FILE" if key in FILES else key.upper()
             parser.add_argument(f"--{key}", dest=key, metavar=metavar, help=text)

@@ -184,9 +184,7 @@ def _why_they_part(target: str, address: tuple[str, int], tls: TlsConfig, patien
     if not hung_up:
         return ""
     if tls.certificate is None:
-        return (
-            f"{target} hangs up: it may want a certificate of yours, give --tls-cert and --tls-key"
-        )
+        return f"{target} hangs up: it may want a certificate of yours, give --tls-cert and --tls-key"
     return f"{target} hangs up: it may not trust the certificate in {tls.certificate}"
 
 

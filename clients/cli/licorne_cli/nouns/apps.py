@@ -232,9 +232,7 @@ def with_reasons(
         else column
         for column in listing.columns
     ]
-    return replace(
-        listing, columns=columns, plain=lambda app: {**to_plain(app), "reason": reasons.of(app)}
-    )
+    return replace(listing, columns=columns, plain=lambda app: {**to_plain(app), "reason": reasons.of(app)})
 
 
 def show_one(stub: StateStub, args: argparse.Namespace, name: str) -> None:
@@ -324,9 +322,7 @@ def item_row(item: Ask | Allocation, state: str, node: str) -> tuple[str, ...]:
 def plan_kill(act: Act, names: Sequence[str]) -> list[str]:
     """A line for each application to be killed."""
     partition = act.place.partition
-    requests = (
-        GetApplicationRequest(partition=partition, application_id=name, limit=1) for name in names
-    )
+    requests = (GetApplicationRequest(partition=partition, application_id=name, limit=1) for name in names)
     return [planned(act.state.GetApplication(each, timeout=act.timeout)) for each in requests]
 
 

@@ -75,9 +75,7 @@ class Follower:
             RpcError: the first call failed, or nobody knows what to do about it.
         """
         while True:
-            request = WatchEventsRequest(
-                rm_id=self._rm_id, start=self._next_id, instance=self._instance
-            )
+            request = WatchEventsRequest(rm_id=self._rm_id, start=self._next_id, instance=self._instance)
             try:
                 for answer in self._stub.WatchEvents(request):
                     self._heard, self._pause = True, 0.0
@@ -152,9 +150,7 @@ EVENTS = Listing[Event, Event](
         ),
         Column("TYPE", lambda event: name_of("Type", event.record.type), head=True),
         Column("CHANGE", lambda event: kind("ChangeType", event.record.eventChangeType), head=True),
-        Column(
-            "DETAIL", lambda event: kind("ChangeDetail", event.record.eventChangeDetail), head=True
-        ),
+        Column("DETAIL", lambda event: kind("ChangeDetail", event.record.eventChangeDetail), head=True),
         Column("OBJECT", lambda event: event.record.objectID),
         Column("REFERENCE", lambda event: event.record.referenceID or NOTHING),
         Column("RESOURCES", lambda event: human_resources(amounts(event)), amounts=amounts),

@@ -98,9 +98,7 @@ def found(stub: StateStub, args: argparse.Namespace) -> ExplainResponse:
     if len(answers) > 1:
         where = printable(", ".join(answers))
         name = printable(args.application)
-        raise UsageError(
-            f"application {name} is in several partitions: {where}. Name one: --partition"
-        )
+        raise UsageError(f"application {name} is in several partitions: {where}. Name one: --partition")
     [(partition, answer)] = answers.items()
     return answer
 
@@ -108,16 +106,12 @@ def found(stub: StateStub, args: argparse.Namespace) -> ExplainResponse:
 def telling(refusals: Sequence[grpc.RpcError]) -> grpc.RpcError:
     """Of several refusals the one that says more than that the application is not there."""
     ends = "not found"
-    return next(
-        (error for error in refusals if not (error.details() or "").endswith(ends)), refusals[0]
-    )
+    return next((error for error in refusals if not (error.details() or "").endswith(ends)), refusals[0])
 
 
 def explained(stub: StateStub, args: argparse.Namespace, partition: str) -> ExplainResponse:
     """The answer of one partition."""
-    request = ExplainRequest(
-        partition=partition, application_id=args.application, allocation_key=args.ask
-    )
+    request = ExplainRequest(partition=partition, application_id=args.application, allocation_key=args.ask)
     return stub.Explain(request, timeout=args.timeout)
 
 

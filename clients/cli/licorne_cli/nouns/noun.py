@@ -77,9 +77,7 @@ def _only(meant: Sequence[Place], usual: Sequence[Place]) -> Place:
         return usual[0]
     if len(meant) > 1:
         names = printable(", ".join(place.partition for place in meant))
-        raise UsageError(
-            f"there are several partitions, name one of them with --partition: {names}"
-        )
+        raise UsageError(f"there are several partitions, name one of them with --partition: {names}")
     return meant[0]
 
 
@@ -221,9 +219,7 @@ class Noun(Generic[T, R]):
         partition = chosen_partition(stub, args) if self.partitioned else ""
         print_or_watch(self.listing, lambda: self.found(stub, args, partition, name), args)
 
-    def found(
-        self, stub: StateStub, args: argparse.Namespace, partition: str, name: str
-    ) -> Sequence[T]:
+    def found(self, stub: StateStub, args: argparse.Namespace, partition: str, name: str) -> Sequence[T]:
         """The items of a name, all for none, as far as the filters let them through.
 
         Raises:
@@ -235,18 +231,14 @@ class Noun(Generic[T, R]):
             raise NotFoundError(self.not_found(name, everything, args, partition))
         return [item for item in items if self.wanted(item, args)]
 
-    def not_found(
-        self, name: str, everything: Sequence[T], args: argparse.Namespace, partition: str
-    ) -> str:
+    def not_found(self, name: str, everything: Sequence[T], args: argparse.Namespace, partition: str) -> str:
         """The sentence for a name that is not there."""
         if self.missing is not None:
             return self.missing(name, everything, args, partition)
         kind, where = self.listing.kind, printable(partition)
         return f"{kind} {printable(name)} not found in partition {where}"
 
-    def _act(
-        self, channel: grpc.Channel, args: argparse.Namespace, name: str, things: Sequence[str]
-    ) -> None:
+    def _act(self, channel: grpc.Channel, args: argparse.Namespace, name: str, things: Sequence[str]) -> None:
         """Show what is to be done, ask if need be, and do it to one after the other."""
         check_options(args, name)
         verb = self.verbs[name]

@@ -69,9 +69,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def missing(
-    name: str, rms: Sequence[ResourceManager], args: argparse.Namespace, _partition: str = ""
-) -> str:
+def missing(name: str, rms: Sequence[ResourceManager], args: argparse.Namespace, _partition: str = "") -> str:
     """The sentence for an RM that is not there."""
     return not_there("RM", name, (rm.rm_id for rm in rms), no_rm(args))
 

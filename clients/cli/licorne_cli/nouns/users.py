@@ -66,9 +66,7 @@ USERS = Listing[Usage, Row](
         Column("APPLICATIONS", applications, wide=True),
     ),
 )
-GROUPS = replace(
-    USERS, kind="group", columns=(replace(USERS.columns[0], header="GROUP"), *USERS.columns[1:])
-)
+GROUPS = replace(USERS, kind="group", columns=(replace(USERS.columns[0], header="GROUP"), *USERS.columns[1:]))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

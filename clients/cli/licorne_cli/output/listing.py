@@ -155,9 +155,7 @@ def add_listing_arguments(
 ) -> None:
     """Add how it is printed, sorted and watched; `add_connection_arguments` has to come too."""
     has_amounts = any(column.amounts is not None for column in listing.columns)
-    amounts = (
-        f"; of resources by {MEASURE}, or by another as COLUMN.RESOURCE" if has_amounts else ""
-    )
+    amounts = f"; of resources by {MEASURE}, or by another as COLUMN.RESOURCE" if has_amounts else ""
     group = parser.add_argument_group("output")
     add = group.add_argument
     add("-o", "--output", choices=FORMS, default="table", help="form (%(default)s)")

@@ -94,9 +94,7 @@ class Printer(Generic[T, R]):
             headers = [column.header for column in columns]
             if self._events:
                 headers, heads = ["EVENT", *headers], heads + 1
-            self._table = Table(
-                headers, heads=heads, with_headers=self._headers, widths=self._widths
-            )
+            self._table = Table(headers, heads=heads, with_headers=self._headers, widths=self._widths)
         cells = [[column.cell(row) for column in self._columns] for row in rows]
         self._table.print([[event, *line] for line in cells] if self._events else cells)
 

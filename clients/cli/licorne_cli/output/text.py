@@ -214,8 +214,7 @@ def padded(table: Sequence[Sequence[str]], widths: Sequence[int]) -> list[list[s
     """The cells padded to these widths, two blanks between; the last column as it is."""
     rooms = [*(width + GAP for width in widths[:-1]), 0]
     return [
-        [cell + " " * (room - cell_len(cell)) for cell, room in zip(row, rooms, strict=True)]
-        for row in table
+        [cell + " " * (room - cell_len(cell)) for cell, room in zip(row, rooms, strict=True)] for row in table
     ]
 
 
@@ -252,9 +251,7 @@ class Table:
         """Print some more rows, the headers before the first ones."""
         cells = [[printable(cell) for cell in row] for row in rows]
         first = [self._headers] if self._with_headers and not self._begun else []
-        fresh = widths_of(
-            [self._headers if self._with_headers else [""] * len(self._headers), *cells]
-        )
+        fresh = widths_of([self._headers if self._with_headers else [""] * len(self._headers), *cells])
         self._widths = [max(pair) for pair in zip_longest(self._widths, fresh, fillvalue=0)]
         if not self._begun:
             total = sum(self._widths) + GAP * (len(self._widths) - 1)
@@ -266,9 +263,7 @@ class Table:
             return
         lines = padded([*first, *cells], self._widths)
         styled = [[(cell, "bold") for cell in line] for line in lines[: len(first)]]
-        styled += [
-            [(c, CELL_STYLES.get(c.rstrip(), "")) for c in line] for line in lines[len(first) :]
-        ]
+        styled += [[(c, CELL_STYLES.get(c.rstrip(), "")) for c in line] for line in lines[len(first) :]]
         print_segments(styled)
 
 
@@ -276,9 +271,7 @@ Segment = tuple[str, str]
 """A piece of a line, and its style."""
 
 
-def listed(
-    headers: Sequence[str], row: Sequence[str], heads: int, width: int
-) -> list[list[Segment]]:
+def listed(headers: Sequence[str], row: Sequence[str], heads: int, width: int) -> list[list[Segment]]:
     """One row as an item of a list: what it is, and below it what is said of it, in few lines."""
     head = [cell for cell in row[:heads] if cell != NOTHING]
     if head and head[0].replace(",", "").isdecimal():

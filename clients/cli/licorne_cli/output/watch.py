@@ -16,9 +16,7 @@ INTERVAL = 2.0
 """Seconds between two looks."""
 
 
-def print_or_watch(
-    listing: Listing[T, R], look: Callable[[], Sequence[T]], args: argparse.Namespace
-) -> None:
+def print_or_watch(listing: Listing[T, R], look: Callable[[], Sequence[T]], args: argparse.Namespace) -> None:
     """Print what `look` finds; with `-w` go on with what changes, until interrupted.
 
     Raises:
@@ -27,9 +25,7 @@ def print_or_watch(
     if not args.watch:
         print_listing(listing, look(), args)
         return
-    printer = Printer(
-        listing, args.output, headers=not args.no_headers, events=args.output_watch_events
-    )
+    printer = Printer(listing, args.output, headers=not args.no_headers, events=args.output_watch_events)
     first = look()
     printer.print(listing.ordered(first, args))
     known = {listing.name(item): item for item in first}

@@ -73,9 +73,7 @@ def run(args: argparse.Namespace) -> int:
     return OK
 
 
-def names_of(
-    words: Sequence[str], parser_for: Callable[[str], argparse.ArgumentParser]
-) -> list[str]:
+def names_of(words: Sequence[str], parser_for: Callable[[str], argparse.ArgumentParser]) -> list[str]:
     """The names of the kind in the first word; the others are what was typed so far.
 
     Of these only what says which server is meant counts. Nothing is said of any failure.

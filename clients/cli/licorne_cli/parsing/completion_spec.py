@@ -58,9 +58,7 @@ def _specs(parser: argparse.ArgumentParser, words: tuple[str, ...]) -> Iterator[
     shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
     below = [action for action in shown if isinstance(action, argparse._SubParsersAction)]
     commands = {
-        name: item
-        for action in below
-        for name, item in zip(action.choices, _texts(action), strict=True)
+        name: item for action in below for name, item in zip(action.choices, _texts(action), strict=True)
     }
     positional = [item for item in shown if not item.option_strings and item not in below]
     yield CommandSpec(

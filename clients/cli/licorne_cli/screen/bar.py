@@ -29,10 +29,7 @@ def bar(used: int, guaranteed: int, whole: int, cells: int, glyphs: Glyphs) -> T
     if rest:
         found.append(glyphs.parts[rest - 1], colour)
     start = full + bool(rest)
-    free = (
-        glyphs.guarantee if at == mark and not borrows else glyphs.room
-        for at in range(start, cells)
-    )
+    free = (glyphs.guarantee if at == mark and not borrows else glyphs.room for at in range(start, cells))
     return found.append("".join(free), ROOM)
 
 

@@ -162,9 +162,7 @@ def _queues(view: View, frame: Frame, width: int, room: int) -> list[Text]:
     table = Table([item for item in seen if isinstance(item, Node)], _chosen(view, frame), width)
     lines = table.headings()
     for item in seen:
-        lines.append(
-            table.line(item, is_chosen=item is selected) if isinstance(item, Node) else item
-        )
+        lines.append(table.line(item, is_chosen=item is selected) if isinstance(item, Node) else item)
     if len(items) > space:
         lines.extend(Text() for _ in range(space - len(seen)))
         lines.append(_more(items, view.top, len(seen), frame, width))

@@ -91,9 +91,7 @@ def _needed(column: Column, node: Node, names: Sequence[str]) -> int:
     return GAP + max(len(column.heading), *(cell_len(column.cell(node, name)) for name in names))
 
 
-def _applications(
-    node: Node, inside: Inside, chosen: str, width: int, space: int
-) -> Iterator[Text]:
+def _applications(node: Node, inside: Inside, chosen: str, width: int, space: int) -> Iterator[Text]:
     """The applications around the chosen one, as many as have room."""
     if not node.queue.is_leaf:
         yield Text("applications are in the leaves below this queue", "dim")
@@ -106,9 +104,7 @@ def _applications(
     at = names.index(chosen) if chosen in names else 0
     count = max(space - 2, 1)
     top = max(min(at - count // 2, len(apps) - count), 0)
-    name_cells = min(
-        max(len("APPLICATION"), *(cell_len(printable(name)) for name in names)), NAME_MOST
-    )
+    name_cells = min(max(len("APPLICATION"), *(cell_len(printable(name)) for name in names)), NAME_MOST)
     heads = fill("APPLICATION", name_cells) + f"  {'STATE':10}  {'RUNNING':>7}  {'PENDING':>7}  "
     user_cells = 12 if width - cell_len(heads) >= 30 else 0
     heads += f"{'USER':12}  " if user_cells else ""
@@ -157,8 +153,7 @@ def _reasons(answer: ExplainResponse, width: int) -> Iterator[Text]:
         yield Text(line)
     ahead = (
         f"{answer.asks_ahead:,} asks of the application" * bool(answer.asks_ahead),
-        f"{answer.applications_ahead:,} applications of the queue"
-        * bool(answer.applications_ahead),
+        f"{answer.applications_ahead:,} applications of the queue" * bool(answer.applications_ahead),
     )
     if any(ahead):
         text = f"ahead of it: {', '.join(filter(None, ahead))}"

@@ -79,9 +79,7 @@ class Source:
         """
         rms = {rm.rm_id: rm for rm in all_rms(self._stub, self._timeout)}
         partitions = self.partitions()
-        self._queues = {
-            partition.name: self._queues_of(partition.name, opened) for partition in partitions
-        }
+        self._queues = {partition.name: self._queues_of(partition.name, opened) for partition in partitions}
         clusters = [
             Cluster(
                 partition=partition,
@@ -122,9 +120,7 @@ class Source:
             explanation=self._explained(opened, ordered),
         )
 
-    def _explained(
-        self, opened: Opened, applications: Sequence[Application]
-    ) -> ExplainResponse | None:
+    def _explained(self, opened: Opened, applications: Sequence[Application]) -> ExplainResponse | None:
         """The explanation of the chosen application, or the first; None if nothing of it waits."""
         wanted = opened.application or (applications[0].application_id if applications else "")
         waits = any(app.application_id == wanted and app.pending_asks for app in applications)

@@ -67,9 +67,7 @@ def _applications(node: Node, _: str) -> str:
 
 
 RESOURCE = Column("RESOURCE", lambda _, name: squeeze(label(name), RESOURCE_MOST), right=False)
-SHORT_RESOURCE = Column(
-    "RES", lambda _, name: squeeze(label(name), SHORT_RESOURCE_MOST), right=False
-)
+SHORT_RESOURCE = Column("RES", lambda _, name: squeeze(label(name), SHORT_RESOURCE_MOST), right=False)
 """The same where the screen is narrow."""
 USED = Column("USED", _amount_of("allocated"))
 GUARANTEED = Column("GUARANTEED", _amount_of("guaranteed"))
@@ -106,9 +104,7 @@ class Table:
         self._width = width
         self._gap = NARROW_GAP if width < NARROW else GAP
         self._measures = {node.key: chosen.resource or node.dominant() for node in nodes}
-        self._notes = {
-            node.key: ", ".join(queue_marks(node, self._measures[node.key])) for node in nodes
-        }
+        self._notes = {node.key: ", ".join(queue_marks(node, self._measures[node.key])) for node in nodes}
         self._layout = self._laid_out(nodes)
 
     def _laid_out(self, nodes: Sequence[Node]) -> Layout:
@@ -118,9 +114,7 @@ class Table:
         name = min(longest, max(NAME_LEAST, self._width // NAME_SHARE))
         least = min(note, NOTE_LEAST)
         note_now = min(note, max(NOTE_LEAST, self._width // NOTE_SHARE))
-        rest = (
-            self._width - name - 1 - BAR_LEAST - PERCENT - (note_now + self._gap if note_now else 0)
-        )
+        rest = self._width - name - 1 - BAR_LEAST - PERCENT - (note_now + self._gap if note_now else 0)
         columns = []
         for column in self._by_priority():
             needed = self._needed(column, nodes)

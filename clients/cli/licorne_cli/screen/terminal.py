@@ -252,9 +252,7 @@ class Terminal:
         self._heard(self._keys.feed(data))
         if self._keys.is_open:
             loop = asyncio.get_running_loop()
-            self._settling = loop.call_later(
-                ESCAPE_SECONDS, lambda: self._heard(self._keys.settle())
-            )
+            self._settling = loop.call_later(ESCAPE_SECONDS, lambda: self._heard(self._keys.settle()))
 
 
 def _input() -> int | None:

@@ -41,9 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     looks = parser.add_mutually_exclusive_group()
     looks.add_argument("--count", type=positive, metavar="N", help="print so many looks, then end")
-    looks.add_argument(
-        "--once", dest="count", action="store_const", const=1, help="print one look, then end"
-    )
+    looks.add_argument("--once", dest="count", action="store_const", const=1, help="print one look, then end")
     add_connection_arguments(parser, everywhere=True)
 
 
@@ -101,9 +99,7 @@ def print_table(snapshot: Snapshot, target: str) -> None:
     """One look on the ordinary screen, however long it is."""
     view = View()
     view.saw(snapshot)
-    frame = Frame(
-        title=title_of(target), status=totals(snapshot), glyphs=glyphs_for(sys.stdout.encoding)
-    )
+    frame = Frame(title=title_of(target), status=totals(snapshot), glyphs=glyphs_for(sys.stdout.encoding))
     console = console_on(sys.stdout, pictured=True)
     console.width = size_of(sys.stdout)[0]
     for text in whole_table(view, frame, console.width):

@@ -73,9 +73,7 @@ def levels_of(stub: AdminStub, args: argparse.Namespace) -> GetLogLevelsResponse
 def show(found: GetLogLevelsResponse, output: str) -> None:
     """The levels that were given, and below them those that RMs want, if any."""
     given = dict(sorted(found.levels.items()))
-    wanted = [
-        {"rmId": one.rm_id, "levels": dict(sorted(one.levels.items()))} for one in found.wanted
-    ]
+    wanted = [{"rmId": one.rm_id, "levels": dict(sorted(one.levels.items()))} for one in found.wanted]
     if output in DATA_FORMS:
         print_data({"levels": given, "wanted": wanted}, output)
         return

@@ -17,9 +17,7 @@ from licorne_cli.output.text import (
     to_plain,
 )
 
-EXAMPLES = (
-    ("licorne reload", "after the file was edited; the server also notices that by itself"),
-)
+EXAMPLES = (("licorne reload", "after the file was edited; the server also notices that by itself"),)
 HEADERS = ("RM", "REVISION", "RESULT")
 
 

@@ -63,9 +63,7 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def server_version(
-    stub: StateStub, args: argparse.Namespace, *, named: bool
-) -> list[GetServerResponse]:
+def server_version(stub: StateStub, args: argparse.Namespace, *, named: bool) -> list[GetServerResponse]:
     """The version of the server; nothing from one that is too old to know.
 
     Raises:

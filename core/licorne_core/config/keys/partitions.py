@@ -11,8 +11,7 @@ FILTER = Section(
         Key(
             "type",
             Kind.TEXT,
-            "`allow`: the rule is for those who are listed; `deny`: for all others. In any case of "
-            "letters",
+            "`allow`: the rule is for those who are listed; `deny`: for all others. In any case of letters",
             "3.9",
             default="allow",
             choices=("allow", "deny"),

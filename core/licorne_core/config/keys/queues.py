@@ -80,8 +80,7 @@ LIMIT = Section(
         Key(
             "groups",
             Kind.TEXTS,
-            "groups, the members of each limited together; `*` is everybody without a named group, "
-            "together",
+            "groups, the members of each limited together; `*` is everybody without a named group, together",
             "2.6",
             allowed="names, or `*` alone, which needs a named group in the same queue",
         ),
@@ -108,8 +107,7 @@ RESOURCES = Section(
         Key(
             "guaranteed",
             Kind.AMOUNTS,
-            "what the queue is due: siblings are ordered by usage against it, and preemption takes "
-            "it back",
+            "what the queue is due: siblings are ordered by usage against it, and preemption takes it back",
             "4.9",
             allowed="those of children fit into their parent's, and into every maximum above",
         ),

@@ -213,8 +213,7 @@ EXTRA = Section(
         Key(
             "health.checkInterval",
             Kind.ANY_DURATION,
-            "how often health is checked; zero or less is off. Health is checked whenever it is "
-            "asked for",
+            "how often health is checked; zero or less is off. Health is checked whenever it is asked for",
             "2.8",
             default="30s",
             works=False,

@@ -284,11 +284,7 @@ _G = Gone
 _L = Left
 
 ON_GONE: dict[tuple[AppState, Gone, Left], AppEvent] = {
-    **{
-        (state, gone, _L.NOTHING): AppEvent.COMPLETE
-        for state in (_A.ACCEPTED, _A.RUNNING)
-        for gone in Gone
-    },
+    **{(state, gone, _L.NOTHING): AppEvent.COMPLETE for state in (_A.ACCEPTED, _A.RUNNING) for gone in Gone},
     # The work is done: unreplaced placeholders do not keep it from completing (§ 6.9).
     (_A.ACCEPTED, _G.REAL, _L.PLACEHOLDERS): AppEvent.COMPLETE,
     (_A.RUNNING, _G.REAL, _L.PLACEHOLDERS): AppEvent.COMPLETE,

@@ -146,9 +146,7 @@ ACCOUNTS: dict[RequestState, tuple[Account, ...]] = {
 `ledger/moves.py` posts the differences, and every recount (`views/audit/recount.py`) sums the table.
 """
 
-POSTINGS: dict[
-    tuple[RequestState, RequestEvent], tuple[tuple[Account, ...], tuple[Account, ...]]
-] = {
+POSTINGS: dict[tuple[RequestState, RequestEvent], tuple[tuple[Account, ...], tuple[Account, ...]]] = {
     (state, event): (
         tuple(account for account in reversed(ACCOUNTS[state]) if account not in ACCOUNTS[to]),
         tuple(account for account in ACCOUNTS[to] if account not in ACCOUNTS[state]),

@@ -106,9 +106,7 @@ class LimitBook:
             named.discard(WILDCARD)
         return named | self.of_kind(kind).keys()
 
-    def add_idle(
-        self, trackers: dict[QueuePath, Tracker], kind: str, name: str, queue: Queue
-    ) -> None:
+    def add_idle(self, trackers: dict[QueuePath, Tracker], kind: str, name: str, queue: Queue) -> None:
         """Add an unused tracker where a limit of the queue names a user or group.
 
         `trackers` are the existing ones, by queue, for reports. No application counts for the name
@@ -194,9 +192,7 @@ def _count_usage(app: Application, count: Callable[[dict[str, int], Items], None
                 count(tracker.preempting, items)
 
 
-def _trackers(
-    book: Trackers, kind: str, name: str, leaf: Queue, limit_of: _Lookup
-) -> tuple[Tracker, ...]:
+def _trackers(book: Trackers, kind: str, name: str, leaf: Queue, limit_of: _Lookup) -> tuple[Tracker, ...]:
     """The name's trackers from the leaf up to root."""
     known = book.setdefault(name, {})
     found = []

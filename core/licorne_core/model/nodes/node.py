@@ -130,8 +130,7 @@ class Node:
         """``<Node n1 schedulable: available {...}, 3 allocations>``."""
         state = "schedulable" if self.schedulable else "unschedulable"
         return (
-            f"<Node {self.node_id} {state}: available {self.available}, "
-            f"{len(self.allocations)} allocations>"
+            f"<Node {self.node_id} {state}: available {self.available}, {len(self.allocations)} allocations>"
         )
 
     def set_schedulable(self, *, schedulable: bool) -> None:

@@ -222,9 +222,7 @@ def reasons_of(
     return "; ".join(told)
 
 
-def _reason(
-    rule: PlacementRuleConfig, result: QueuePath | Miss, user: UserGroup, tree: QueueTree
-) -> str:
+def _reason(rule: PlacementRuleConfig, result: QueuePath | Miss, user: UserGroup, tree: QueueTree) -> str:
     if not isinstance(result, Miss):
         return f"{_path(result)} {closed_for(result, user, tree)}"
     why = f"{_path(result.path)} {result.why}" if result.path else result.why
@@ -313,9 +311,7 @@ class Placer:
         for path in given:
             stopped = stopped_above(tree.nearest(path))
             if stopped is not None:
-                raise Rejected(
-                    f"application rejected: queue {stopped.path} is stopped", Refusal.NO_QUEUE
-                )
+                raise Rejected(f"application rejected: queue {stopped.path} is stopped", Refusal.NO_QUEUE)
         why = reasons_of(self.rules, results, app.user, tree)
         if has_default:
             why = f"{why}; {DEFAULT_PATH} {closed_for(DEFAULT_PATH, app.user, tree)}"
@@ -334,7 +330,5 @@ def _leaf_at(path: QueuePath, app: NewApplication, tree: QueueTree) -> Queue:
                 refusal.code,
             ) from refusal
     if not queue.is_leaf:
-        raise Rejected(
-            f"failed to find queue {path} for application {app.app_id}", Refusal.NO_QUEUE
-        )
+        raise Rejected(f"failed to find queue {path} for application {app.app_id}", Refusal.NO_QUEUE)
     return queue

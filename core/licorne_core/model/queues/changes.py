@@ -78,9 +78,7 @@ def limit_facts(change: Change, now: float) -> Iterator[Fact]:
         yield from _limits_changed(queue, was, is_, now)
 
 
-def _changed(
-    queue: Queue, known: QueueSnapshot, found: QueueSnapshot, now: float
-) -> Iterator[Fact]:
+def _changed(queue: Queue, known: QueueSnapshot, found: QueueSnapshot, now: float) -> Iterator[Fact]:
     if known.is_leaf != found.is_leaf:
         yield QueueTypeChanged(now, queue.path, found.is_leaf)
     if known.max != found.max:

@@ -259,9 +259,7 @@ def may_submit(queue: Queue, user: UserGroup) -> bool:
     """
     if any(above.path == RECOVERY_PATH for above in queue.lineage):
         return False
-    return any(
-        above.submit_acl.allows(user) or above.admin_acl.allows(user) for above in queue.lineage
-    )
+    return any(above.submit_acl.allows(user) or above.admin_acl.allows(user) for above in queue.lineage)
 
 
 def takes_applications(queue: Queue) -> bool:
@@ -280,9 +278,7 @@ def why_closed(queue: Queue) -> str:
     if not queue.is_leaf:
         return "is no leaf"
     above = next(
-        queue
-        for queue in queue.lineage
-        if queue.state is not QueueState.ACTIVE or queue.becomes_leaf
+        queue for queue in queue.lineage if queue.state is not QueueState.ACTIVE or queue.becomes_leaf
     )
     state = "is to become a leaf" if above.becomes_leaf else f"is {above.state.value.lower()}"
     return state if above is queue else f"is below {above.path}, which {state}"

@@ -73,9 +73,7 @@ class PredicateCheck(Call):
         "reservations",
     )
 
-    def __init__(
-        self, number: int, request: Request, nodes: Iterable[Node], *, allocate: bool
-    ) -> None:
+    def __init__(self, number: int, request: Request, nodes: Iterable[Node], *, allocate: bool) -> None:
         """Start without waiting asks."""
         super().__init__(number)
         self.request = request
@@ -248,9 +246,7 @@ class PredicateChecks:
             )
         ]
 
-    def _open_about(
-        self, ask_class: AskClass, node: Node, *, allocate: bool
-    ) -> PredicateCheck | None:
+    def _open_about(self, ask_class: AskClass, node: Node, *, allocate: bool) -> PredicateCheck | None:
         """The open check about the node as it is now."""
         check = self._about.get((ask_class, allocate, node))
         return check if check is not None and check.is_about(node) else None

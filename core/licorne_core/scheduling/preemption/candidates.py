@@ -188,9 +188,7 @@ class Candidates:
         """The largest amount of a type that one allocation of the leaf has."""
         return self._place.leaves.of(giver.leaf).largest.get(name, 0)
 
-    def judge(
-        self, app: Application, request: Request, node: Node, giver: Giver
-    ) -> Candidate | Out:
+    def judge(self, app: Application, request: Request, node: Node, giver: Giver) -> Candidate | Out:
         """Return the candidate of an allocation of the leaf, or the reason against it."""
         out = self.refusal(request, giver)
         if out is not None:

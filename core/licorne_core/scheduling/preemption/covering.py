@@ -175,9 +175,7 @@ class OtherNodes:
             if one.victim.node is not node and (kinds is None or one.kind in kinds):
                 yield one
 
-    def undisturbed(
-        self, node: Node, kinds: Kinds, missing: Vector
-    ) -> tuple[Candidate, ...] | None:
+    def undisturbed(self, node: Node, kinds: Kinds, missing: Vector) -> tuple[Candidate, ...] | None:
         """Return `first` with no victim taken off; it is the same for most nodes, so it is kept."""
         if kinds not in self._undisturbed:
             found = self.first(missing, None, kinds)
@@ -194,9 +192,7 @@ class OtherNodes:
         found = self._undisturbed.get(frozenset({0}))
         return None if found is None else len(found)
 
-    def first(
-        self, missing: Vector, node: Node | None, kinds: Kinds
-    ) -> tuple[Candidate, ...] | None:
+    def first(self, missing: Vector, node: Node | None, kinds: Kinds) -> tuple[Candidate, ...] | None:
         """Return the first set, by size and rank, that covers the shortage; None for none."""
         self.asked = True
         if not covers(self.most, missing):
@@ -293,9 +289,7 @@ def required_node_victims(
     for victim in candidates:
         victims.append(victim)
         sizes = victim.request.ask.ask_class.resources
-        missing = [
-            value - sizes.get(name, 0) for value, (name, _) in zip(missing, wanted, strict=True)
-        ]
+        missing = [value - sizes.get(name, 0) for value, (name, _) in zip(missing, wanted, strict=True)]
         if max(missing) <= 0:
             break
     collected = tuple([value - rest for rest, (_, value) in zip(missing, wanted, strict=True)])
@@ -303,9 +297,7 @@ def required_node_victims(
     return tuple(victims) if covers(collected, short) and covers(collected, beyond) else ()
 
 
-def _on_required(
-    request: Request, node: Node, applications: Mapping[AppId, Application]
-) -> list[Victim]:
+def _on_required(request: Request, node: Node, applications: Mapping[AppId, Application]) -> list[Victim]:
     wanted = [name for name, _ in request.ask.ask_class.items]
     found = []
     for allocation in node.allocations:

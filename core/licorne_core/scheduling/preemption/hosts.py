@@ -43,9 +43,7 @@ def room_lacking(
     return short
 
 
-def may_host(
-    node: Node, request: Request, applications: Mapping[AppId, Application], now: float
-) -> bool:
+def may_host(node: Node, request: Request, applications: Mapping[AppId, Application], now: float) -> bool:
     """True if the node could be kept for the ask, however full it is."""
     if not is_free_for(node, request, applications, now):
         return False
@@ -53,9 +51,7 @@ def may_host(
     return not (node.results and node.results.get((request.ask.ask_class, False)))
 
 
-def is_free_for(
-    node: Node, request: Request, applications: Mapping[AppId, Application], now: float
-) -> bool:
+def is_free_for(node: Node, request: Request, applications: Mapping[AppId, Application], now: float) -> bool:
     """The same, whatever the RM has said of the node."""
     if not node.schedulable:
         return False

@@ -97,9 +97,7 @@ ANY_PRIORITY = None
 
 def settled(queue: Queue, name: str) -> int:
     """Usage of a type once all decisions are carried out."""
-    return (
-        queue.allocated.get(name, 0) - queue.preempting.get(name, 0) + queue.promised.get(name, 0)
-    )
+    return queue.allocated.get(name, 0) - queue.preempting.get(name, 0) + queue.promised.get(name, 0)
 
 
 def guaranteed(queue: Queue, name: str) -> int:
@@ -248,9 +246,7 @@ def quota_shortage(lineage: Iterable[Queue], wanted: Items) -> tuple[int, ...]:
     All victims are below the lowest queue that is too full, so one amount counts for all. A type
     that root does not have cannot be freed.
     """
-    return tuple(
-        max(0, *(_beyond(queue, name, value) for queue in lineage)) for name, value in wanted
-    )
+    return tuple(max(0, *(_beyond(queue, name, value) for queue in lineage)) for name, value in wanted)
 
 
 def _beyond(queue: Queue, name: str, value: int) -> int:

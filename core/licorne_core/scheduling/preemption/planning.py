@@ -170,9 +170,7 @@ class Planning:
         """True if each node lacks more than all candidates together have."""
         return not hosts.may_lack(self._other_nodes.most)
 
-    def _try(
-        self, fewest: int, node: Node, short: Vector | None, plans: list[Found], most: int
-    ) -> None:
+    def _try(self, fewest: int, node: Node, short: Vector | None, plans: list[Found], most: int) -> None:
         """Look for victims on a node, and keep the plan if it is among the best so many."""
         if short is None:
             return
@@ -234,9 +232,7 @@ class Planning:
                 return one if covers(one.gives, self._beyond) else None
         return None
 
-    def _of_kinds(
-        self, here: list[Candidate], node: Node, kinds: Kinds, short: Vector
-    ) -> Chosen | None:
+    def _of_kinds(self, here: list[Candidate], node: Node, kinds: Kinds, short: Vector) -> Chosen | None:
         others = self._other_nodes
         other_nodes: tuple[Candidate, ...] = ()
 

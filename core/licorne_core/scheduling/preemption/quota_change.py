@@ -367,7 +367,5 @@ def _keeps_guarantee(queue: Queue, items: Items) -> bool:
     """True if the queue keeps its guarantee of each type of which it loses more (law 2)."""
     guaranteed = queue.guaranteed or EMPTY
     return all(
-        _staying(queue, name) - value >= guaranteed[name]
-        for name, value in items
-        if name in guaranteed
+        _staying(queue, name) - value >= guaranteed[name] for name, value in items if name in guaranteed
     )

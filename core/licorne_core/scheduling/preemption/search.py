@@ -121,9 +121,7 @@ class PreemptionSearch:
         self._glance = glance
         contents = Contents(nodes.by_id, applications, nodes.changed)
         victim_counts = VictimCounts(contents, nodes.changed)
-        self._place = Place(
-            nodes.by_id, applications, losses, reserved, contents, Leaves(), victim_counts
-        )
+        self._place = Place(nodes.by_id, applications, losses, reserved, contents, Leaves(), victim_counts)
         self.work = 0
 
     def find(
@@ -164,9 +162,7 @@ class PreemptionSearch:
         self.work += what_if.steps + candidates.judged + hosts.looked_at
         return found
 
-    def _refusal(
-        self, candidates: Candidates, hosts: AskHosts, entitled: Queue, request: Request
-    ) -> Refusal:
+    def _refusal(self, candidates: Candidates, hosts: AskHosts, entitled: Queue, request: Request) -> Refusal:
         """Refusal without a plan, with the time at which that may change by itself."""
         if hosts.are_kept():
             found = refusal(Law.NODES_KEPT, entitled, request)
@@ -220,9 +216,7 @@ class PreemptionSearch:
         self._place.victim_counts.check()
         self._place.leaves.check()
 
-    def _candidates(
-        self, app: Application, entitled: Queue, request: Request, now: float
-    ) -> Candidates:
+    def _candidates(self, app: Application, entitled: Queue, request: Request, now: float) -> Candidates:
         leaf: Queue = app.leaf
         wanted = request.ask.ask_class.items
         fence = fence_of(leaf, request.ask.priority, wanted)
@@ -328,9 +322,7 @@ class _Reasons:
                 if judged is Out.HIGHER_PRIORITY:
                     self.note_priority(giver.leaf, request.ask.priority)
                 if judged is Out.TOO_YOUNG:
-                    self._times.append(
-                        candidates.now + minimum - seconds_run(request, candidates.now)
-                    )
+                    self._times.append(candidates.now + minimum - seconds_run(request, candidates.now))
                 if self._left <= 0:
                     break
         self._is_cut_off |= self._left <= 0 and minimum > 0

@@ -90,9 +90,7 @@ class Contents:
             if known.change == number and known != _on(node, number):
                 raise InvariantBroken(f"P5: {node!r}: other applications are there than are kept")
 
-    def fewest(
-        self, node: Node, wanted: Items, short: Vector, spared: Callable[[Queue], bool]
-    ) -> int | None:
+    def fewest(self, node: Node, wanted: Items, short: Vector, spared: Callable[[Queue], bool]) -> int | None:
         """Least number of victims that free the ask's shortage there; None if all are too few.
 
         It is the shortage, divided by the largest allocation on the node in leaves that are not
@@ -101,11 +99,7 @@ class Contents:
         if not any(short):
             return 0
         applications = self.applications
-        there = [
-            sizes
-            for app_id, sizes in self.on(node).largest
-            if not spared(applications[app_id].leaf)
-        ]
+        there = [sizes for app_id, sizes in self.on(node).largest if not spared(applications[app_id].leaf)]
         fewest = 0
         for (name, _), lacking in zip(wanted, short, strict=True):
             if lacking:

@@ -167,9 +167,7 @@ def covers(vector: Vector, missing: Vector) -> bool:
 
 def less(missing: Vector, given: Vector) -> Vector:
     """Amounts that are still missing; never below zero."""
-    return tuple(
-        [need - have if need > have else 0 for need, have in zip(missing, given, strict=True)]
-    )
+    return tuple([need - have if need > have else 0 for need, have in zip(missing, given, strict=True)])
 
 
 MOST_LEAVES = 10_000

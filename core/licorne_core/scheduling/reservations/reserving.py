@@ -201,9 +201,7 @@ class Reservations:
         self._leave_node(reservation, app, request, now)
         self._wake(reservation)
 
-    def _leave_node(
-        self, reservation: Reservation, app: Application, request: Request, now: float
-    ) -> None:
+    def _leave_node(self, reservation: Reservation, app: Application, request: Request, now: float) -> None:
         """The node, if there is one, is for others, and the ask may have another one."""
         node_id, reservation.node_id = reservation.node_id, None
         if request.is_pending:

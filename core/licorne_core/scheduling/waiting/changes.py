@@ -211,9 +211,7 @@ class Changes:
         admission = leaf.admission
         before = admission.next_accepted()
         admission.note(app, present=app.app_id in leaf.applications)
-        self._place(
-            app, leaf, due=app.state is not AppState.ACCEPTED or app is admission.next_accepted()
-        )
+        self._place(app, leaf, due=app.state is not AppState.ACCEPTED or app is admission.next_accepted())
         for other in (before, admission.next_accepted()):
             if other is not None and other is not app:
                 self._place(other, leaf, due=other is admission.next_accepted())

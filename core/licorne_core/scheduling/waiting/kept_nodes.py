@@ -82,9 +82,7 @@ class KeptNodes:
             return None
         return known
 
-    def note(
-        self, leaf: Queue, request: Request, refusal: Refusal, now: float, until: float
-    ) -> Kept:
+    def note(self, leaf: Queue, request: Request, refusal: Refusal, now: float, until: float) -> Kept:
         """Note a search that failed because nodes are reserved: alike asks wait for them."""
         self._forget_expired(now)
         likeness = _likeness(leaf, request)

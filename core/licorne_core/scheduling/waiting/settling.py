@@ -105,9 +105,7 @@ class Settling:
             self._changes.app_changed(app)
         self._wakeups.node_improved(node)
 
-    def placed(
-        self, app: Application, request: Request, node: Node, *, same_priority: bool
-    ) -> None:
+    def placed(self, app: Application, request: Request, node: Node, *, same_priority: bool) -> None:
         """An ask was placed by a decision: `moved`, written out for speed."""
         if app.reserved and app.allocation_count == 1:
             self._wakeups.app_counts(app)

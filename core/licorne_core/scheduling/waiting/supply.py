@@ -41,9 +41,7 @@ class NodePool(Pool):
 
     __slots__ = ("_amounts", "_required", "_short", "passes_ended", "rooms", "supplies")
 
-    def __init__(
-        self, amounts: Callable[[Node], Mapping[str, int]], *, required: bool = False
-    ) -> None:
+    def __init__(self, amounts: Callable[[Node], Mapping[str, int]], *, required: bool = False) -> None:
         """Start empty. `amounts` are the amounts of a node that wanted ones have to fit in.
 
         With `required` it is about one node, and about asks that require that.

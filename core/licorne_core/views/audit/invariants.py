@@ -163,9 +163,7 @@ def _check_deadlines(partition: Partition) -> None:
         _require("L1", all(r in partition.timers for r in retries), f"{app!r}: asks that back off")
 
 
-def _check_identity(
-    name: PartitionName, partition: Partition, owners: dict[object, PartitionName]
-) -> None:
+def _check_identity(name: PartitionName, partition: Partition, owners: dict[object, PartitionName]) -> None:
     _same("R1", "name of the partition", name, partition.name)
     _require("R1", name.startswith(f"[{partition.rm_id}]"), f"{name} is of RM {partition.rm_id}")
     for thing in (partition, partition.tree, partition.tree.root, partition.nodes):
@@ -218,9 +216,7 @@ def _check_queue(queue: Queue) -> None:
 
 
 def _check_members(partition: Partition, queue: Queue) -> None:
-    _require(
-        "A3", partition.tree.get(queue.path) is queue, f"queue {queue.path} is not in the tree"
-    )
+    _require("A3", partition.tree.get(queue.path) is queue, f"queue {queue.path} is not in the tree")
     parent = queue.parent
     known = parent is None or parent.children.get(queue.name) is queue
     _require("A3", known, f"queue {queue.path} is not among its parent's children")
@@ -273,9 +269,7 @@ def _check_cluster(partition: Partition) -> None:
     in_queues = sum(len(leaf.applications) for leaf in partition.tree.leaves())
     _same("A6", f"{at}: applications in queues", len(partition.applications), in_queues)
     foreign = {key: holder for holder in nodes.by_id.values() for key in holder.foreign}
-    _require(
-        "A6", partition.foreign == foreign, f"{at} and its nodes differ on foreign allocations"
-    )
+    _require("A6", partition.foreign == foreign, f"{at} and its nodes differ on foreign allocations")
 
 
 def _top(priorities: Iterable[int]) -> int:

@@ -140,8 +140,7 @@ async def play(length: float) -> None:
             spectator = Spectator(StateStub(channel), rms, length)
             async with asyncio.TaskGroup() as group:
                 players = [
-                    group.create_task(rm.play(server.target, iter(rm.world.submissions)))
-                    for rm in rms
+                    group.create_task(rm.play(server.target, iter(rm.world.submissions))) for rm in rms
                 ]
                 try:
                     await spectator.watch()
@@ -230,9 +229,7 @@ class Spectator:
 
     def _blocked(self) -> ExplainResponse | None:
         """The explanation of the waiting application; None when it does not wait now."""
-        request = ExplainRequest(
-            partition=f"[{EXPLAINED_RM}]default", application_id=WAITING_APPLICATION
-        )
+        request = ExplainRequest(partition=f"[{EXPLAINED_RM}]default", application_id=WAITING_APPLICATION)
         try:
             answer = self._stub.Explain(request, timeout=ANSWER_SECONDS)
         except grpc.RpcError as error:
@@ -242,10 +239,7 @@ class Spectator:
         return answer if answer.verdict == "pending" else None
 
     def _title(self) -> str:
-        return (
-            f"licorne demo, {self.seconds:.0f} of {self._length:.0f} s:"
-            " a real server, three fake RMs"
-        )
+        return f"licorne demo, {self.seconds:.0f} of {self._length:.0f} s: a real server, three fake RMs"
 
     def _totals(self) -> str:
         placed = sum(rm.tally.allocations for rm in self._rms)

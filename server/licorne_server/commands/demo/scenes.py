@@ -97,9 +97,7 @@ CLAIMING = Submission(
 
 # It starts as a whole: placeholders keep the room until all of them are there.
 GANG = "simulation-0001"
-WORKERS = TaskGroup(
-    name="workers", members=16, resources={"vcore": 4000, "memory": 16 * GI}, priority=10
-)
+WORKERS = TaskGroup(name="workers", members=16, resources={"vcore": 4000, "memory": 16 * GI}, priority=10)
 SIMULATION = Submission(
     at=0.1,
     application=Application(

@@ -266,10 +266,7 @@ def rounds(world: World) -> Iterator[Submission]:
             yield Submission(
                 at=item.at + number,
                 application=replace(item.application, application_id=name),
-                asks=tuple(
-                    replace(ask, application_id=name, key=f"{ask.key}-{number}")
-                    for ask in item.asks
-                ),
+                asks=tuple(replace(ask, application_id=name, key=f"{ask.key}-{number}") for ask in item.asks),
                 runs=item.runs,
             )
 

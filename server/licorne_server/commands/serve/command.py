@@ -81,8 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--metrics-queue-names",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="metrics of queues also under names with the queue in them, as older dashboards want "
-        "(on)",
+        help="metrics of queues also under names with the queue in them, as older dashboards want (on)",
     )
     add_trace_arguments(parser)
     add("--log-level", default="info", choices=("debug", "info", "warning", "error"))

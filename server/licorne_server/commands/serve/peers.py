@@ -51,6 +51,4 @@ def add_peer_arguments(parser: argparse.ArgumentParser) -> None:
 
 def peer_bounds(args: argparse.Namespace) -> PeerBounds:
     """The bounds in the arguments."""
-    return PeerBounds(
-        first_message=args.first_message, idle=args.idle, connections=args.max_connections
-    )
+    return PeerBounds(first_message=args.first_message, idle=args.idle, connections=args.max_connections)

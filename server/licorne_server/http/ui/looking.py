@@ -234,9 +234,7 @@ class Looker:
         yield
         return seen.queues
 
-    def _look_at_queues(
-        self, rm_id: RmId, name: PartitionName, room: int
-    ) -> Generator[None, None, _Seen]:
+    def _look_at_queues(self, rm_id: RmId, name: PartitionName, room: int) -> Generator[None, None, _Seen]:
         """Put the queues level by level, as many as there is room for."""
         shown = 0
         for path in self._sources.views.level_by_level(name):

@@ -104,9 +104,7 @@ class Search:
         else:
             self.complete = False
 
-    def _names_of(
-        self, partition: PartitionName
-    ) -> Iterator[tuple[str, PartitionName, str | None]]:
+    def _names_of(self, partition: PartitionName) -> Iterator[tuple[str, PartitionName, str | None]]:
         """All names in a partition, and None wherever the reader may pause."""
         views = self._views
         yield "", partition, None

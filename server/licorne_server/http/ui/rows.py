@@ -39,9 +39,7 @@ def rm_row(rm: RmReport, connected: bool, since: float, caps: RmCaps) -> JsonObj
     }
 
 
-_amounts: Callable[[RmCounts | RmCaps], JsonObject] = _row(
-    RmCounts, "queues nodes applications asks memory"
-)
+_amounts: Callable[[RmCounts | RmCaps], JsonObject] = _row(RmCounts, "queues nodes applications asks memory")
 _rm = _row(
     RmReport,
     "version session partitions checksum",
@@ -106,17 +104,13 @@ _application = _row(
 )
 
 
-def application_detail(
-    name: str, app: AppReport, reservations: Iterable[ReservationReport]
-) -> JsonObject:
+def application_detail(name: str, app: AppReport, reservations: Iterable[ReservationReport]) -> JsonObject:
     """One application with all but its asks and allocations, which come in pages."""
     row = application_row(name, app)
     return {**row, **_detail(app), "reservations": Rows(reservations, reservation_row)}
 
 
-_task_group = _row(
-    TaskGroupReport, "name count replaced", timedOut="timed_out", size="min_resource"
-)
+_task_group = _row(TaskGroupReport, "name count replaced", timedOut="timed_out", size="min_resource")
 _detail = _row(
     AppReport,
     "partition groups group",
@@ -124,9 +118,7 @@ _detail = _row(
     backoffUntil="backoff_until",
     maxAllocated="max_allocated",
     maxPriority="max_priority",
-    stateLog=lambda app: [
-        {"time": milliseconds(time), "state": state} for time, state in app.state_log
-    ],
+    stateLog=lambda app: [{"time": milliseconds(time), "state": state} for time, state in app.state_log],
     gangStyle="gang_style",
     placeholderCount="placeholder_count",
     placeholderAsk="placeholder_ask",

@@ -154,9 +154,7 @@ class ConfigurationMethods:
         )
 
 
-def _compared(
-    config: str, running: str | None, *, strict: bool
-) -> tuple[Configuration, Differences | None]:
+def _compared(config: str, running: str | None, *, strict: bool) -> tuple[Configuration, Differences | None]:
     """The configuration, and its differences from the one that runs, if that is valid.
 
     Raises:
@@ -270,9 +268,7 @@ class RevisionMethods:
             changed=reloaded.changed,
             checksum=reloaded.checksum,
             rms=[
-                pb.ReloadedRm(
-                    rm_id=rm.rm_id, changed=rm.changed, revision=rm.revision, refusal=rm.refusal
-                )
+                pb.ReloadedRm(rm_id=rm.rm_id, changed=rm.changed, revision=rm.revision, refusal=rm.refusal)
                 for rm in reloaded.rms
             ],
         )

@@ -83,9 +83,7 @@ class PlanMethods:
             "PlanSubmission": unary_handler(pb.PlanSubmissionRequest, self._submission),
         }
 
-    async def _configuration(
-        self, request: pb.PlanConfigurationRequest, context: Any
-    ) -> Message | bytes:
+    async def _configuration(self, request: pb.PlanConfigurationRequest, context: Any) -> Message | bytes:
         problem = size_problem("config", bytes_of((request.config,)), MAX_CONFIG_BYTES)
         if problem:
             raise invalid_argument(problem, "config")
@@ -111,9 +109,7 @@ class PlanMethods:
         def base() -> int:
             return configurations.get(request.rm_id).current.number
 
-        answer = await self._copies.ask(
-            peer, rm_id, partial(_plan_configuration, base, command), check
-        )
+        answer = await self._copies.ask(peer, rm_id, partial(_plan_configuration, base, command), check)
         if answer.startswith(_PLANNED):
             return answer.removeprefix(_PLANNED)
         refused = pb.ValidateConfigurationResponse.FromString(answer.removeprefix(_REFUSED))
@@ -145,9 +141,7 @@ class PlanMethods:
                 raise config_refused(refused.reason, refused.problems)
             if not isinstance(config, Configuration) or config.checksum != report.checksum:
                 return None
-            plan = ConfigurationPlan(
-                checksum=config.checksum, changed=False, warnings=config.warnings
-            )
+            plan = ConfigurationPlan(checksum=config.checksum, changed=False, warnings=config.warnings)
             base = self._changes.configurations.get(request.rm_id).current.number
             return configuration_plan(plan, base)
 
@@ -165,9 +159,7 @@ class PlanMethods:
             partial(self._names.rm, request.rm_id, context),
         )
 
-    async def _described(
-        self, request: pb.PlanSubmissionRequest, peer: str
-    ) -> pb.PlanSubmissionRequest:
+    async def _described(self, request: pb.PlanSubmissionRequest, peer: str) -> pb.PlanSubmissionRequest:
         """The submission that the text of a request describes.
 
         Raises:
@@ -189,9 +181,7 @@ class PlanMethods:
         )
 
 
-async def read_submission(
-    request: pb.PlanSubmissionRequest, pace: Pace
-) -> tuple[NewApplication, list[Ask]]:
+async def read_submission(request: pb.PlanSubmissionRequest, pace: Pace) -> tuple[NewApplication, list[Ask]]:
     """The application and its asks, read part by part: others have their turns between.
 
     Raises:

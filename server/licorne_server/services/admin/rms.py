@@ -110,9 +110,7 @@ MAX_WANTED = 100
 class LogMethods:
     """`GetLogLevels` and `SetLogLevel`."""
 
-    def __init__(
-        self, access: Access, audit: Audit, time_slices: TimeSlices, wanted: RmLogLevels
-    ) -> None:
+    def __init__(self, access: Access, audit: Audit, time_slices: TimeSlices, wanted: RmLogLevels) -> None:
         """The levels are the process's; `wanted` are those requested by RMs.
 
         Lists of them are made in `time_slices`.

@@ -175,6 +175,4 @@ def _placeholders(asks: list[si.Allocation]) -> si.Resource:
 
 
 def _resource(amounts: Mapping[str, int]) -> si.Resource:
-    return si.Resource(
-        resources={name: si.Quantity(value=amounts[name]) for name in sorted(amounts)}
-    )
+    return si.Resource(resources={name: si.Quantity(value=amounts[name]) for name in sorted(amounts)})

@@ -129,10 +129,7 @@ def _missing(name: str) -> str:
         return f"logger {shown(name)} does not exist: did you mean {meant}?"
     if name.partition(".")[0] != TOP:
         return f"logger {shown(name)} is neither {TOP} nor below it, as {TOP}.engine is"
-    return (
-        f"logger {shown(name)} does not exist; there are {', '.join(LOGGERS)}, "
-        "and what is above them"
-    )
+    return f"logger {shown(name)} does not exist; there are {', '.join(LOGGERS)}, and what is above them"
 
 
 LEVELS = ("debug", "info", "warning", "error")

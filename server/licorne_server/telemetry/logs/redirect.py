@@ -141,9 +141,7 @@ class Strays(logging.Handler):
         about = {"logger": record.name, "text": text}
         self._say(f"{LIBRARY}: {record.name}", level, LIBRARY, about, record.exc_info)
 
-    def _uncaught(
-        self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
-    ) -> None:
+    def _uncaught(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         self._say(UNCAUGHT, "critical", UNCAUGHT, {}, (kind, error, trace))
 
     def _uncaught_in_thread(self, args: threading.ExceptHookArgs) -> None:
@@ -157,9 +155,7 @@ class Strays(logging.Handler):
         about = {"reason": args.err_msg or "", "type": type(args.object).__qualname__}
         self._say(IGNORED, "error", IGNORED, about, _exc_info(args))
 
-    def _say(
-        self, kind: str, level: str, event: str, about: Mapping[str, object], exc_info: object
-    ) -> None:
+    def _say(self, kind: str, level: str, event: str, about: Mapping[str, object], exc_info: object) -> None:
         line = self._lines.foreign(kind, level, event, **about, exc_info=exc_info)
         if line:
             self._write(line)

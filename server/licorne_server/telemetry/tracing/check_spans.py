@@ -76,9 +76,7 @@ class CheckSpans:
             time = self._spans.now()
             self._ends.add(partial(self._write, rm_id, found, check, outcome, time))
 
-    def _write(
-        self, rm_id: RmId, found: FollowedAsk, check: OpenCheck, outcome: str, time: float
-    ) -> None:
+    def _write(self, rm_id: RmId, found: FollowedAsk, check: OpenCheck, outcome: str, time: float) -> None:
         about: dict[str, str | int] = {
             RM_ID: rm_id,
             "licorne.partition": check.partition,

@@ -44,9 +44,7 @@ def test_what_the_rm_agrees_to_is_linked() -> None:
 
 def test_a_linked_placeholder_is_counted_once_however_it_ends() -> None:
     """As replaced if the real one has its place, as timed out otherwise."""
-    counted = {
-        event: PAIRS[*LINKED, event].counts_as for *states, event in PAIRS if states == [*LINKED]
-    }
+    counted = {event: PAIRS[*LINKED, event].counts_as for *states, event in PAIRS if states == [*LINKED]}
     assert counted == {
         PairEvent.ENDED: Count.REPLACED,
         PairEvent.PLACE_LOST: Count.TIMED_OUT,

@@ -33,9 +33,7 @@ def reachable_from(start: RequestState) -> set[RequestState]:
 
 
 @pytest.mark.parametrize(("state", "event"), [*product(RequestState, RequestEvent)])
-def test_an_event_leads_where_the_table_says_or_is_refused(
-    state: RequestState, event: RequestEvent
-) -> None:
+def test_an_event_leads_where_the_table_says_or_is_refused(state: RequestState, event: RequestEvent) -> None:
     """A step that is not in the table raises KeyError and leaves the request as it was."""
     request = request_in(state)
     if (state, event) in TRANSITIONS:

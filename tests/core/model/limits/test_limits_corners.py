@@ -133,8 +133,7 @@ def test_one_of_two_leaves_a_group_with_what_it_has() -> None:
     want(driver, "bob", 3)
     driver.do(reload(config(both % (groups("dev"), groups("ops")))))
     used = {
-        name: last(driver.views.usage(DEFAULT, "group", name)).queues.allocated
-        for name in ("dev", "ops")
+        name: last(driver.views.usage(DEFAULT, "group", name)).queues.allocated for name in ("dev", "ops")
     }
     assert used == {"dev": {"vcore": 2}, "ops": {"vcore": 3}}
 

@@ -34,9 +34,7 @@ def refusal(placer: Placer, tree: QueueTree, app: NewApplication) -> str:
 
 def app(queue: str = "", **tags: str) -> NewApplication:
     """An application of ann's."""
-    return NewApplication(
-        app_id=AppId("app-1"), queue_name=queue, user=UserGroup("ann", ("ann",)), tags=tags
-    )
+    return NewApplication(app_id=AppId("app-1"), queue_name=queue, user=UserGroup("ann", ("ann",)), tags=tags)
 
 
 @pytest.mark.row(62)

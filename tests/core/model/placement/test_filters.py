@@ -111,8 +111,7 @@ def test_list_of_bad_names_is_not_empty() -> None:
 def test_deny_in_any_case(spelling: str) -> None:
     """The type of a filter is read without regard to case."""
     config = partition_config(
-        f"queues: [{{name: a}}]\n"
-        f"placementrules: [{{name: user, filter: {{type: {spelling}, users: [ann]}}}}]"
+        f"queues: [{{name: a}}]\nplacementrules: [{{name: user, filter: {{type: {spelling}, users: [ann]}}}}]"
     )
     (rule,) = config.placement_rules
     assert rule.filter is not None

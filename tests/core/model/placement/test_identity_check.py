@@ -16,9 +16,7 @@ def by(user: str, *groups: str, **tags: str) -> NewApplication:
 
 def test_groups_are_taken_as_they_come() -> None:
     """Groups that the RM reports are the user's groups."""
-    assert checked_user(by("ann", "staff", "dev"), forced=False) == UserGroup(
-        "ann", ("staff", "dev")
-    )
+    assert checked_user(by("ann", "staff", "dev"), forced=False) == UserGroup("ann", ("staff", "dev"))
 
 
 def test_without_groups_there_is_one_of_the_same_name() -> None:

@@ -146,9 +146,7 @@ class World:
         except Rejected:
             assert known == {queue.path for queue in self.tree.walk()}
             raise
-        leaf.applications[app.app_id] = Application(
-            app.app_id, leaf.path, checked.user, app.tags, 0.0
-        )
+        leaf.applications[app.app_id] = Application(app.app_id, leaf.path, checked.user, app.tags, 0.0)
         self.places[app.app_id] = leaf.path
         return leaf.path if leaf.path in known else f"{leaf.path} (created)"
 

@@ -25,9 +25,7 @@ def priority(inside: int | None, **settings: bool | int) -> int:
         (None, 7, NO_PRIORITY),
     ],
 )
-def test_the_highest_inside_is_offset_within_int32(
-    inside: int | None, offset: int, expected: int
-) -> None:
+def test_the_highest_inside_is_offset_within_int32(inside: int | None, offset: int, expected: int) -> None:
     """An offset stops at the ends of int32, and does nothing for a queue without asks."""
     assert priority(inside, priority_offset=offset) == expected
 

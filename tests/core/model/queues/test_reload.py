@@ -120,9 +120,7 @@ def test_draining_queue_comes_back() -> None:
 
 def test_dynamic_queue_becomes_managed() -> None:
     """A dynamic queue that the configuration names follows that, not its template, from now on."""
-    tree = tree_of(
-        "- {name: root, submitacl: '*', childtemplate: {maxapplications: 2}, queues: [{name: a}]}"
-    )
+    tree = tree_of("- {name: root, submitacl: '*', childtemplate: {maxapplications: 2}, queues: [{name: a}]}")
     leaf = tree.create(QueuePath("root.users.ann"), ANN)
     enter(leaf)
     follow(tree, "- {name: users, queues: [{name: ann, maxapplications: 7}]}")
@@ -133,9 +131,7 @@ def test_dynamic_queue_becomes_managed() -> None:
 
 def test_dynamic_queues_below_a_draining_one_are_cleaned() -> None:
     """Dynamic children do not drain, but do not outlive their applications either."""
-    tree = tree_of(
-        "- {name: root, submitacl: '*', queues: [{name: users, parent: true}, {name: a}]}"
-    )
+    tree = tree_of("- {name: root, submitacl: '*', queues: [{name: users, parent: true}, {name: a}]}")
     leaf = tree.create(QueuePath("root.users.ann"), ANN)
     enter(leaf)
     follow(tree, ONLY_A)
@@ -162,9 +158,7 @@ def test_leaf_with_applications_stays_a_leaf() -> None:
     before = outline(tree)
     problems = check_reload(
         tree,
-        root_config(
-            "- {name: b, queues: [{name: x, parent: true}]}\n- {name: a, queues: [{name: z}]}"
-        ),
+        root_config("- {name: b, queues: [{name: x, parent: true}]}\n- {name: a, queues: [{name: z}]}"),
     )
     assert [problem.message for problem in problems] == [
         "queue root.b.x has applications and cannot become a parent",

@@ -88,8 +88,7 @@ def test_template_is_not_for_managed_leaves() -> None:
 def test_dynamic_leaf_inherits_no_properties() -> None:
     """A dynamic leaf has the template's properties and none of its parent's."""
     tree = tree_of(
-        "- {name: a, parent: true, submitacl: '*', "
-        "properties: {application.sort.policy: fair, color: red}}"
+        "- {name: a, parent: true, submitacl: '*', properties: {application.sort.policy: fair, color: red}}"
     )
     leaf = created(tree, "root.a.x")
     assert leaf.properties == {}

@@ -125,9 +125,7 @@ def test_create_stops_somewhere() -> None:
     tree = tree_of(OPEN)
     deepest = ".".join(["root", *["x"] * (MAX_LEVELS - 1)])
     assert create(tree, deepest) == deepest
-    assert refusal(tree, f"root.y{'.y' * 31}") == (
-        "queue path of 33 levels is too deep, at most 32 allowed"
-    )
+    assert refusal(tree, f"root.y{'.y' * 31}") == ("queue path of 33 levels is too deep, at most 32 allowed")
     assert refusal(tree, f"root.{'z' * MAX_PATH_LENGTH}") == (
         "queue path of 4101 characters is too long, at most 4096 allowed"
     )

@@ -103,11 +103,7 @@ def test_each_ask_on_a_node_has_a_word_of_its_own(order: str) -> None:
     waiting = asked(effects)
     while waiting:
         check = waiting.pop(0)
-        refused = [
-            NodeRefusal(node_id=NodeId(name), reason="taken")
-            for name in check.nodes
-            if name in taken
-        ]
+        refused = [NodeRefusal(node_id=NodeId(name), reason="taken") for name in check.nodes if name in taken]
         effects = core.do(answering(check, refused))
         taken.add(check.nodes[0])
         new = [where for _, _, where in placed(effects)]

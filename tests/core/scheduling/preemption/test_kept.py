@@ -71,9 +71,7 @@ def test_a_search_costs_what_has_changed(nodes: int) -> None:
 
 
 @pytest.mark.parametrize("nodes", [50, 400])
-def test_a_search_in_vain_costs_what_has_changed(
-    nodes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_in_vain_costs_what_has_changed(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """B may lose one of the two that each node lacks: no node need be looked at to see that."""
     monkeypatch.setattr(search, "MOST_COUNTED", 10)
     built = build(full(nodes, spare=1))

@@ -85,9 +85,7 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.parametrize("many_apps", [False, True], ids=["one application", "one each"])
 @pytest.mark.parametrize("nodes_of", [1, 3])
-def test_asks_that_come_together_do_not_wait_for_each_others_pause(
-    nodes_of: int, many_apps: bool
-) -> None:
+def test_asks_that_come_together_do_not_wait_for_each_others_pause(nodes_of: int, many_apps: bool) -> None:
     """All are placed in the time that the victims take, and no clock moves."""
     driver = crowded(4, nodes_of=nodes_of)
     poor(driver, 4 * nodes_of, many_apps=many_apps)

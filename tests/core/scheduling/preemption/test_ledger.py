@@ -120,9 +120,7 @@ def test_a_ledger_keeps_ten_thousand_records() -> None:
     st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("kl"), st.booleans())),
     st.integers(1, 5),
 )
-def test_a_ledger_is_the_tail_of_all_that_was_noted(
-    steps: list[tuple[str, str, bool]], kept: int
-) -> None:
+def test_a_ledger_is_the_tail_of_all_that_was_noted(steps: list[tuple[str, str, bool]], kept: int) -> None:
     """Whatever is noted and released: the same as a list of which the last ones are kept."""
     ledger = Ledger(kept)
     plain: list[list[object]] = []

@@ -32,12 +32,7 @@ def town() -> Driver:
 
 def questions(effects: list[Effect]) -> list[AskedPreemption]:
     """The questions about victims, in order."""
-    return [
-        check
-        for effect in effects
-        if isinstance(effect, PreemptionsAsked)
-        for check in effect.checks
-    ]
+    return [check for effect in effects if isinstance(effect, PreemptionsAsked) for check in effect.checks]
 
 
 def named(question: AskedPreemption) -> list[str]:
@@ -103,8 +98,7 @@ def test_what_was_refused_for_one_ask_is_asked_again_for_the_next() -> None:
 def unlike(count: int) -> list[Ask]:
     """Poor asks of which none is like another."""
     return [
-        ask("poor", f"p{number}", memory=1, predicate=f"x{number}", policy="so")
-        for number in range(count)
+        ask("poor", f"p{number}", memory=1, predicate=f"x{number}", policy="so") for number in range(count)
     ]
 
 

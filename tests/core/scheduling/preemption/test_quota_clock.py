@@ -48,9 +48,7 @@ ROWS: dict[str, tuple[QuotaTerms, QuotaTerms, bool, float | None, float | None]]
 }
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "above", "start", "expected"), ROWS.values(), ids=ROWS.keys()
-)
+@pytest.mark.parametrize(("before", "after", "above", "start", "expected"), ROWS.values(), ids=ROWS.keys())
 def test_each_row_of_the_table(
     before: QuotaTerms, after: QuotaTerms, above: bool, start: float | None, expected: float | None
 ) -> None:
@@ -107,9 +105,7 @@ class Partition:
         for queue in self.at(path).lineage:
             queue.allocated["memory"] = queue.allocated.get("memory", 0) + memory
 
-    def reload(
-        self, top: int, delay: str, low: int, other: int, *, enabled: bool | None = None
-    ) -> None:
+    def reload(self, top: int, delay: str, low: int, other: int, *, enabled: bool | None = None) -> None:
         """Another configuration comes."""
         on = self.clock.enabled if enabled is None else enabled
         was, self.clock.enabled = self.clock.enabled, on

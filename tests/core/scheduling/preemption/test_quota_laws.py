@@ -30,12 +30,9 @@ Sizes = dict[str, int]
 
 sizes = st.dictionaries(st.sampled_from(TYPES), st.integers(1, 9), min_size=1)
 guarantees = st.none() | st.dictionaries(st.sampled_from(TYPES), st.integers(0, 12))
-maxima = st.fixed_dictionaries(
-    {"memory": st.integers(0, 20)}, optional={"vcore": st.integers(0, 20)}
-)
+maxima = st.fixed_dictionaries({"memory": st.integers(0, 20)}, optional={"vcore": st.integers(0, 20)})
 events = st.sampled_from(
-    [RequestEvent.ALLOCATE] * 4
-    + [RequestEvent.KEEP_ROOM, RequestEvent.ASSUME, RequestEvent.PREEMPT]
+    [RequestEvent.ALLOCATE] * 4 + [RequestEvent.KEEP_ROOM, RequestEvent.ASSUME, RequestEvent.PREEMPT]
 )
 settings = st.just(HARMLESS) | st.builds(
     QueueSettings,
@@ -106,9 +103,7 @@ def loses(queue: Queue, found: Enforced) -> Counter[str]:
     """What the queue loses with the victims."""
     lost: Counter[str] = Counter()
     for victim in found.victims:
-        leaf: Queue | None = next(
-            (q for q in walk(queue) if victim.app.app_id in q.applications), None
-        )
+        leaf: Queue | None = next((q for q in walk(queue) if victim.app.app_id in q.applications), None)
         if leaf is not None:
             lost.update(dict(victim.request.ask.ask_class.items))
     return lost
@@ -167,9 +162,7 @@ def test_the_parts_of_the_leaves_add_up(tree: QueueTree, path: str) -> None:
     for name, value in amount.items():
         of_leaves = [part[name] for _, part in parts]
         assert min(of_leaves) >= 0
-        spares = [
-            max(0, stays(leaf)[name] - (leaf.guaranteed or {}).get(name, 0)) for leaf, _ in parts
-        ]
+        spares = [max(0, stays(leaf)[name] - (leaf.guaranteed or {}).get(name, 0)) for leaf, _ in parts]
         assert all(part <= spare for part, spare in zip(of_leaves, spares, strict=True))
         assert sum(of_leaves) <= value
         below = walk(queue)[1:]

@@ -195,8 +195,7 @@ def test_types_that_are_not_too_much_do_not_bind_but_for_guarantees() -> None:
 def test_guarantees_count_all_victims_together() -> None:
     """Those in other leaves as well, for a queue that both are in."""
     tree = (
-        "[{name: p, resources: {guaranteed: {vcore: 5m}, max: {memory: %d}}, "
-        "queues: [{name: a}, {name: b}]}]"
+        "[{name: p, resources: {guaranteed: {vcore: 5m}, max: {memory: %d}}, queues: [{name: a}, {name: b}]}]"
     )
     scene = Scene(tree % 8)
     scene.run("root.p.a", *(ask("in-a", f"a{i}", memory=1, vcore=2) for i in range(4)))

@@ -40,9 +40,7 @@ def test_what_an_rm_brought_along_runs_since_it_was_asked_for() -> None:
 def test_a_leaf_loses_no_more_in_an_hour_than_it_may() -> None:
     """Losses are amounts times seconds; those of the last hour and of the same plan add up."""
     limited = queue(B, preemption_loss_limit=(("vcore", 2000),))
-    world = cluster(
-        [queue(A, {"vcore": 9}), limited], runs(B, *range(12)), waits(A, 1), waits(A, 2, vcore=3)
-    )
+    world = cluster([queue(A, {"vcore": 9}), limited], runs(B, *range(12)), waits(A, 1), waits(A, 2, vcore=3))
     assert victims(world, f"{A}-w1") == [f"{B}-11"]
     assert victims(world, f"{A}-w2") is Law.NOT_ENOUGH
     lost = LossRecord(leaf=B, time=NOW - 3000, size={"vcore": 1}, seconds=1500.0)
@@ -50,9 +48,7 @@ def test_a_leaf_loses_no_more_in_an_hour_than_it_may() -> None:
     refused = refusal(burnt, f"{A}-w1")
     assert (refused.law, refused.out[Out.LOSS_LIMIT]) == (Law.NO_VICTIMS, 12)
     assert refused.until == NOW + 600
-    assert victims(replace(world, losses=(replace(lost, time=NOW - 3600),)), f"{A}-w1") == [
-        f"{B}-11"
-    ]
+    assert victims(replace(world, losses=(replace(lost, time=NOW - 3600),)), f"{A}-w1") == [f"{B}-11"]
 
 
 def test_by_cost_the_cheapest_goes_first() -> None:

@@ -70,9 +70,7 @@ def test_nothing_is_guaranteed() -> None:
 @pytest.mark.row(142)
 def test_exactly_at_its_guarantee_a_queue_gives_nothing() -> None:
     """Only what is above the guarantee may go."""
-    world = cluster(
-        [queue(A, {"vcore": 5}), queue(B, {"vcore": 12})], runs(B, *range(12)), waits(A, 1)
-    )
+    world = cluster([queue(A, {"vcore": 5}), queue(B, {"vcore": 12})], runs(B, *range(12)), waits(A, 1))
     refused = refusal(world, f"{A}-w1")
     assert (refused.law, refused.out[Out.BELOW_GUARANTEE]) == (Law.NO_VICTIMS, 1)
 
@@ -130,9 +128,7 @@ def test_what_was_promised_counts_as_used() -> None:
         ({"time": NOW - 5, "required": True}, {"priority": 0, "required_node": "n1"}, False),
     ],
 )
-def test_a_lesser_reservation_gives_way(
-    hold: dict[str, Any], other: dict[str, Any], wanted: bool
-) -> None:
+def test_a_lesser_reservation_gives_way(hold: dict[str, Any], other: dict[str, Any], wanted: bool) -> None:
     """A node that is reserved for others is out, unless they are lesser and had their time."""
     world = cluster(
         [queue(A, {"vcore": 5}), queue(B)],

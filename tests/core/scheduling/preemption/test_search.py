@@ -148,9 +148,7 @@ def _victims(built: Built, records: list[RequestRecord]) -> tuple[Victim, ...]:
 
 
 def _books(built: Built) -> list[object]:
-    queues = [
-        (q.path, dict(q.allocated), dict(q.preempting), dict(q.promised)) for q in built.tree.walk()
-    ]
+    queues = [(q.path, dict(q.allocated), dict(q.preempting), dict(q.promised)) for q in built.tree.walk()]
     nodes = [
         (n.node_id, dict(n.allocated), dict(n.available), n.version, list(n.reservations))
         for n in built.nodes.by_id.values()

@@ -86,9 +86,7 @@ def test_a_maximum_that_is_reached_for_a_moment_costs_no_reservation() -> None:
 
 def test_the_time_out_can_be_set() -> None:
     """`reservation.idle.timeout` says for how long a node is kept in vain."""
-    patient = FULL.replace(
-        "{name: full,", "{name: full, properties: {reservation.idle.timeout: 20s},"
-    )
+    patient = FULL.replace("{name: full,", "{name: full, properties: {reservation.idle.timeout: 20s},")
     core = cluster(patient)
     core.do(asks(ask("full", "big", vcore=7)))
     core.wait(3)
@@ -113,16 +111,13 @@ def test_an_ask_that_may_run_again_has_a_node_reserved_at_once() -> None:
 REASONS = {
     "maximum of its queue": "[{name: base}, {name: a, resources: {max: {vcore: 12m}}}]",
     "maximum above it": (
-        "[{name: base},"
-        " {name: p, parent: true, resources: {max: {vcore: 12m}}, queues: [{name: a}]}]"
+        "[{name: base}, {name: p, parent: true, resources: {max: {vcore: 12m}}, queues: [{name: a}]}]"
     ),
     "limit of its user": (
-        "[{name: base},"
-        " {name: a, limits: [{limit: few, users: [ann], maxresources: {vcore: 12m}}]}]"
+        "[{name: base}, {name: a, limits: [{limit: few, users: [ann], maxresources: {vcore: 12m}}]}]"
     ),
     "limit of its group": (
-        "[{name: base},"
-        " {name: a, limits: [{limit: few, groups: [dev], maxresources: {vcore: 12m}}]}]"
+        "[{name: base}, {name: a, limits: [{limit: few, groups: [dev], maxresources: {vcore: 12m}}]}]"
     ),
 }
 
@@ -136,9 +131,7 @@ def test_whatever_stops_the_ask_ends_its_reservation(queues: str, required: bool
     core.do(nodes(node("n1", vcore=10), node("n2", vcore=10)))
     path = "root.p.a" if "name: p" in queues else "root.a"
     core.do(apps(app("base", "root.base", user="eve"), app("a", path, user="ann", groups=["dev"])))
-    core.do(
-        asks(ask("base", "b1", vcore=4, on_node="n1"), ask("base", "b2", vcore=4, on_node="n2"))
-    )
+    core.do(asks(ask("base", "b1", vcore=4, on_node="n1"), ask("base", "b2", vcore=4, on_node="n2")))
     core.do(asks(ask("a", "big", vcore=7, required_node="n1" if required else None)))
     core.wait(3)
     assert reserved(core) == {"big": "n1"}
@@ -182,9 +175,7 @@ def test_it_gives_way_as_soon_as_there_is_room() -> None:
     core = cluster(DUE)
     core.do(asks(ask("other", "big", vcore=9)))
     core.wait(3)
-    core.do(
-        asks(ask("base", "fills", vcore=6, on_node="n2"), ask("base", "f1", vcore=5, on_node="n1"))
-    )
+    core.do(asks(ask("base", "fills", vcore=6, on_node="n2"), ask("base", "f1", vcore=5, on_node="n1")))
     core.do(asks(ask("due", "d", vcore=9)))
     core.wait(2)
     assert reserved(core) == {"big": "n1"}
@@ -196,13 +187,9 @@ def test_it_gives_way_as_soon_as_there_is_room() -> None:
 def test_a_claim_counts_only_as_long_as_somebody_has_it(end: str) -> None:
     """Room for an ask that has gone, or whose queue has its guarantee, ends no reservation."""
     core = cluster(DUE)
-    core.do(
-        nodes(node("n3", NodeAction.CREATE_DRAIN, vcore=20)), asks(ask("other", "big", vcore=9))
-    )
+    core.do(nodes(node("n3", NodeAction.CREATE_DRAIN, vcore=20)), asks(ask("other", "big", vcore=9)))
     core.wait(3)
-    core.do(
-        asks(ask("base", "fills", vcore=6, on_node="n2"), ask("base", "f1", vcore=5, on_node="n1"))
-    )
+    core.do(asks(ask("base", "fills", vcore=6, on_node="n2"), ask("base", "f1", vcore=5, on_node="n1")))
     core.do(asks(ask("due", "d", vcore=5)))
     core.wait(1.5)
     assert reserved(core) == {"big": "n1"}
@@ -248,9 +235,7 @@ def test_other_asks_go_beside_the_reserved_amount() -> None:
 def test_a_reload_decides_whether_others_go_beside_what_is_reserved() -> None:
     """`reservation.exclusive` counts at once for what stands reserved, in both directions."""
     queues = "[{{name: a, properties: {{reservation.exclusive: '{}'}}}}, {{name: b}}]"
-    shared, exclusive = (
-        config(queues.format(text), properties=MANY_RESERVED) for text in ("false", "true")
-    )
+    shared, exclusive = (config(queues.format(text), properties=MANY_RESERVED) for text in ("false", "true"))
     core = Driver()
     core.do(register(shared), nodes(node("n1", vcore=10, gpu=2), node("n2", vcore=1)))
     core.do(apps(app("a", "root.a"), app("b", "root.b")))
@@ -291,9 +276,7 @@ def test_an_exclusive_reservation_keeps_the_whole_node() -> None:
 )
 def test_reserved_nodes_are_bounded(properties: str, leaf: str, most: int) -> None:
     """For an application, in a queue and in the partition; one that ends makes way for another."""
-    core = cluster(
-        f"[{{name: base}}, {{name: a, properties: {{{leaf}}}}}]", 5, properties=properties
-    )
+    core = cluster(f"[{{name: base}}, {{name: a, properties: {{{leaf}}}}}]", 5, properties=properties)
     core.do(asks(*(ask("a", f"k{number}", vcore=8) for number in range(5))))
     core.wait(10)
     assert len(reserved(core)) == most

@@ -39,9 +39,7 @@ def kept(core: Driver) -> dict[str, Reservation]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_every_reservation_is_reviewed_in_its_turn(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_reservation_is_reviewed_in_its_turn(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits for no more reviews than all that are there with it take, whoever comes and goes.
 
     A review shows that the ask gives way, as its queue is guaranteed nothing. Asks go more often

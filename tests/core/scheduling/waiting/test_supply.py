@@ -165,9 +165,7 @@ def test_what_may_be_reserved_goes_by_capacity() -> None:
     book_on_node((("vcore", 5),), node)
     assert supply.takes(node)
     assert not supply.takes(node_of(1, vcore=2))
-    reservation = Reservation(
-        AppId("app"), AllocationKey("k"), node.node_id, 0.0, required=False, items=()
-    )
+    reservation = Reservation(AppId("app"), AllocationKey("k"), node.node_id, 0.0, required=False, items=())
     node.add_reservation(reservation)
     assert not supply.takes(node)
     node.drop_reservation(reservation)

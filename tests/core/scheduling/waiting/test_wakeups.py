@@ -62,9 +62,7 @@ def tried(core: Driver) -> int:
 
 def waiting_in_one_application() -> Driver:
     """One application has an ask of each size, the largest first."""
-    core = started(
-        config("[{name: a}, {name: f}]"), apps(app("fill", "root.f"), app("app", "root.a"))
-    )
+    core = started(config("[{name: a}, {name: f}]"), apps(app("fill", "root.f"), app("app", "root.a")))
     core.do(nodes(node("n", vcore=1000)), asks(ask("fill", "f", vcore=990)))
     core.do(asks(ask("fill", "g", vcore=10)))
     core.do(asks(*(ask("app", f"k{size}", vcore=size) for size in SIZES)))
@@ -149,9 +147,7 @@ def test_room_of_its_user_wakes_a_reserved_ask() -> None:
 
 def test_a_reserved_ask_goes_before_those_who_wait_for_the_same_room() -> None:
     """Though they come first in the order of queues: the reserved pass is the first (§ 8.6)."""
-    queues = (
-        "[{name: a}, {name: p, resources: {max: {vcore: 14m}}, queues: [{name: x}, {name: y}]}]"
-    )
+    queues = "[{name: a}, {name: p, resources: {max: {vcore: 14m}}, queues: [{name: x}, {name: y}]}]"
     core = started(
         config(queues),
         nodes(node("n1", vcore=10), node("n2", vcore=10)),

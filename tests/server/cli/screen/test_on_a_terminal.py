@@ -68,9 +68,7 @@ async def test_the_screen_follows_the_window(top: Tty) -> None:
     ("number", "code"),
     [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, 131), (signal.SIGINT, 0)],
 )
-async def test_a_signal_gives_the_terminal_back(
-    top: Tty, number: signal.Signals, code: int
-) -> None:
+async def test_a_signal_gives_the_terminal_back(top: Tty, number: signal.Signals, code: int) -> None:
     """Whatever ends it; the exit code says what it was, and an interrupt is a good end."""
     assert top.attributes() != top.mode
     top.process.send_signal(number)

@@ -24,9 +24,7 @@ class Counting(grpc.UnaryUnaryClientInterceptor):
         """None yet."""
         self.calls: Counter[str] = Counter()
 
-    def intercept_unary_unary(
-        self, continuation: Any, client_call_details: Any, request: Any
-    ) -> Any:
+    def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
         """Count one."""
         method = client_call_details.method.rpartition("/")[2]
         self.calls[f"{method} {getattr(request, 'partition', '')}".rstrip()] += 1
@@ -64,9 +62,7 @@ async def test_a_look_asks_for_each_list_once(stub: StateStub, counting: Countin
     assert [cluster.rm and cluster.rm.connected for cluster in snapshot.clusters] == [True, True]
 
 
-async def test_a_named_partition_is_all_that_is_asked_for(
-    stub: StateStub, counting: Counting
-) -> None:
+async def test_a_named_partition_is_all_that_is_asked_for(stub: StateStub, counting: Counting) -> None:
     """Of the queues; and one that is not there is said to be missing."""
     snapshot = await look(Source(stub, 30.0, partition="[green]default"))
     assert [cluster.name for cluster in snapshot.clusters] == ["[green]default"]

@@ -17,9 +17,7 @@ async def test_without_a_terminal_it_is_a_line(town: Town) -> None:
     [line] = result.out.splitlines()
     seconds, rest = re.split(r" s  ", line)
     assert seconds.strip().isdecimal()
-    assert rest == (
-        "[blue]default  20%  [green]default   0%  3 nodes, 4 allocations, 2 asks waiting"
-    )
+    assert rest == ("[blue]default  20%  [green]default   0%  3 nodes, 4 allocations, 2 asks waiting")
 
 
 async def test_looks_are_as_many_as_wanted(town: Town) -> None:

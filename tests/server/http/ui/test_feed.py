@@ -76,9 +76,7 @@ def rendered(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return made
 
 
-async def test_a_message_is_made_once_for_all_viewers(
-    town: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_message_is_made_once_for_all_viewers(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Five viewers cost one rendering of everything, and one of each change."""
     made = rendered(monkeypatch)
     async with AsyncExitStack() as stack:
@@ -139,9 +137,7 @@ async def test_viewers_who_may_see_less_are_told_less(town: Site) -> None:
     assert again is own
 
 
-async def test_a_long_message_is_sent_in_chunks(
-    town: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_long_message_is_sent_in_chunks(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """None is longer than others are, and a viewer reads one message."""
     monkeypatch.setattr(stream, "CHUNK", 100)
     monkeypatch.setattr(feed, "CHUNK", 100)
@@ -167,9 +163,7 @@ async def test_messages_are_passed_on_at_once(town: Site) -> None:
         assert answer.headers["X-Accel-Buffering"] == "no"
 
 
-async def test_large_rms_leave_small_ones_their_place(
-    town: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_large_rms_leave_small_ones_their_place(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where not all queues can be shown each RM has an equal share; what it leaves others have."""
     many = ", ".join(f"{{name: q{number}}}" for number in range(30))
     for rm in ("large", "huge"):
@@ -204,9 +198,7 @@ async def test_what_is_gone_is_told(town: Site) -> None:
         assert ["queues", RM, f"[{RM}]default", "root.fresh"] in gone
 
 
-async def test_nothing_is_looked_at_while_nobody_looks(
-    town: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nothing_is_looked_at_while_nobody_looks(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The looks begin with the first viewer, and end with the last."""
     looks = counted(monkeypatch)
     assert not looks
@@ -278,9 +270,7 @@ async def test_idle_partitions_are_passed_by(town: Site, monkeypatch: pytest.Mon
     town.driver.do(register(config("[{name: a}]"), rm="idle"))
     happened(town)
     views = town.driver.views
-    sources = Sources(
-        views=views, status=town.status, started_time=1, now=lambda: 1, rm_state=town.rm_state
-    )
+    sources = Sources(views=views, status=town.status, started_time=1, now=lambda: 1, rm_state=town.rm_state)
     looker = looking.Looker(sources, board := Board())
     read: list[str] = []
     real = views.queue

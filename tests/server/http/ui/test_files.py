@@ -27,9 +27,7 @@ async def test_every_file_is_served_with_headers_that_keep_it_safe(site: Site, p
     status, headers, body = await site.ask(path)
     assert status == 200
     assert body
-    policy = dict(
-        part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";")
-    )
+    policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
     assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'"
     assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
     assert policy["require-trusted-types-for"] == "'script'"
@@ -56,9 +54,7 @@ async def test_files_are_compressed_for_those_who_take_it(site: Site) -> None:
     assert gzip.decompress(body) == plain
 
 
-@pytest.mark.parametrize(
-    "path", ["/ui/static/", "/ui/static/..%2fpage.py", "/ui/static/nothing.js"]
-)
+@pytest.mark.parametrize("path", ["/ui/static/", "/ui/static/..%2fpage.py", "/ui/static/nothing.js"])
 async def test_no_other_file_is_served(site: Site, path: str) -> None:
     """Only what was found at the start has a path."""
     assert (await site.refused(path))["status_code"] == 404
@@ -70,9 +66,7 @@ def test_the_page_loads_nothing_that_is_not_there() -> None:
     html = (STATIC / paths.INDEX).read_text()
     assert set(re.findall(r'(?:src|href)="ui/static/([^"]+)"', html)) <= names
     assert not re.search(r"https?:|\sstyle=|\son\w+=", html)
-    imported = {
-        name for file in SCRIPTS for name in re.findall(r'from "\./([^"]+)"', file.read_text())
-    }
+    imported = {name for file in SCRIPTS for name in re.findall(r'from "\./([^"]+)"', file.read_text())}
     assert imported | {"main.js"} == {file.name for file in SCRIPTS}
 
 

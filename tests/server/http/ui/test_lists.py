@@ -68,9 +68,7 @@ async def test_pages_follow_one_another(town: Site) -> None:
     assert seen == ["more-0", "more-1", "more-2", "more-3", "more-4", "runner", "waiter"]
 
 
-async def test_a_search_looks_at_so_much_at_a_time(
-    town: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_search_looks_at_so_much_at_a_time(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page may be empty and have one behind it: whoever looks on asks for that."""
     monkeypatch.setattr(pages.Found.__init__, "__defaults__", (1,))
     answer = await town.get(f"{MINE}/applications?q=waiter")

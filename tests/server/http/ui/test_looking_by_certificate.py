@@ -73,9 +73,7 @@ async def registered(server: Server) -> None:
 @pytest.fixture
 async def secure() -> AsyncIterator[Server]:
     """A server that knows an RM and an operator by their certificates; both are registered."""
-    async with serving(
-        http=LOOPBACK, tls=tls(), rm_identities=IDENTITIES, operators=OPERATORS
-    ) as server:
+    async with serving(http=LOOPBACK, tls=tls(), rm_identities=IDENTITIES, operators=OPERATORS) as server:
         await registered(server)
         yield server
 

@@ -26,9 +26,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Server]:
         (tmp_path / name).write_text(token)
     tokens = {name: (tmp_path / name,) for name in ("mine", "others")}
     async with (
-        serving(
-            http=LOOPBACK, rm_tokens=tokens, operator_tokens=(tmp_path / "operator",)
-        ) as server,
+        serving(http=LOOPBACK, rm_tokens=tokens, operator_tokens=(tmp_path / "operator",)) as server,
         connected(server) as channel,
     ):
         for rm, token in (("mine", MINE), ("others", OTHERS)):
@@ -56,9 +54,7 @@ async def answers(client: aiohttp.ClientSession, server: Server, path: str) -> l
     return [await status(client, server, path, who) for who in ("", OTHERS, MINE, OPERATOR)]
 
 
-async def first_change(
-    client: aiohttp.ClientSession, server: Server, token: str
-) -> tuple[str, Any]:
+async def first_change(client: aiohttp.ClientSession, server: Server, token: str) -> tuple[str, Any]:
     """The role that the feed tells a viewer, and all that it shows at first."""
     url = f"http://{server.http_address}{API}/feed"
     async with (
@@ -86,9 +82,7 @@ async def test_data_is_shown_to_its_rm_and_to_operators(
         assert await answers(client, served, path) == [401, 403, wanted, wanted]
 
 
-async def test_what_is_of_one_rm_is_shown_to_it(
-    served: Server, client: aiohttp.ClientSession
-) -> None:
+async def test_what_is_of_one_rm_is_shown_to_it(served: Server, client: aiohttp.ClientSession) -> None:
     """And to operators; an RM that does not name itself gets nothing."""
     for path in (f"{API}/config", f"{API}/events"):
         assert await answers(client, served, f"{path}?rm=mine") == [401, 403, 200, 200]
@@ -109,9 +103,7 @@ async def test_the_feed_shows_each_viewer_what_it_may_see(
     assert {rm["id"] for rm in everything["rms"]} == {"mine", "others"}
 
 
-async def test_a_search_finds_what_the_caller_may_see(
-    served: Server, client: aiohttp.ClientSession
-) -> None:
+async def test_a_search_finds_what_the_caller_may_see(served: Server, client: aiohttp.ClientSession) -> None:
     """Names of others are not told."""
     url = f"http://{served.http_address}{API}/search?q=root"
     assert await status(client, served, f"{API}/search?q=root") == 401

@@ -82,9 +82,7 @@ def terminal() -> Iterator[tuple[int, int]]:
         (("--log-format", "json"), rb'\{"event": "started"'),
     ],
 )
-async def test_a_terminal_gets_text(
-    terminal: tuple[int, int], flags: tuple[str, ...], begin: bytes
-) -> None:
+async def test_a_terminal_gets_text(terminal: tuple[int, int], flags: tuple[str, ...], begin: bytes) -> None:
     """`serve` writes for a person where stderr is a terminal, unless it is told otherwise."""
     ours, theirs = terminal
     server = ServerProcess("--log-level", "info", *flags, stderr=theirs, program=UNCOLOURED)

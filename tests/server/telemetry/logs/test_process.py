@@ -29,9 +29,7 @@ CLOSED_STDERR = ("sh", "-c", 'exec "$@" 2>&-', "sh", *PROGRAM)
 async def logged(program: Sequence[str] = PROGRAM) -> AsyncIterator[tuple[ServerProcess, Log]]:
     """A server, and what it logs."""
     with pipe() as (read, write):
-        async with ServerProcess(
-            *FLAGS, http=ANY_PORT, stderr=write.fileno(), program=program
-        ) as server:
+        async with ServerProcess(*FLAGS, http=ANY_PORT, stderr=write.fileno(), program=program) as server:
             write.close()
             yield server, Log(read.fileno())
 

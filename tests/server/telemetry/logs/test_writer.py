@@ -52,9 +52,7 @@ def reader(fd: int, lines: list[str]) -> threading.Thread:
 
 
 @pytest.mark.parametrize("blocking", [True, False])
-def test_what_nobody_reads_is_dropped_beyond_the_bound(
-    start: Start, drops: Drops, *, blocking: bool
-) -> None:
+def test_what_nobody_reads_is_dropped_beyond_the_bound(start: Start, drops: Drops, *, blocking: bool) -> None:
     """A full pipe stops nobody. Once it is read what waited comes in order, and what was lost."""
     with pipe() as (read, write):
         os.set_blocking(write.fileno(), blocking)

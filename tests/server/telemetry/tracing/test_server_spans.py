@@ -37,9 +37,7 @@ CALLER = (("traceparent", traceparent()),)
 UNWANTED = (("traceparent", traceparent(sampled=False)),)
 
 
-async def update(
-    channel: grpc.aio.Channel, config: str, metadata: Sequence[tuple[str, str]] = ()
-) -> None:
+async def update(channel: grpc.aio.Channel, config: str, metadata: Sequence[tuple[str, str]] = ()) -> None:
     """Give the RM another configuration, whether it is taken or not."""
     admin: Any = AdminStub(channel)
     request = ap.UpdateConfigurationRequest(rm_id="rm", config=config)

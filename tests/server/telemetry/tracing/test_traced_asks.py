@@ -120,9 +120,7 @@ async def test_an_ask_is_a_span_in_the_trace_of_its_caller(traced: Traced, shim:
     assert times == sorted(time for time in times if time is not None)
 
 
-async def test_the_metadata_of_the_stream_is_for_asks_without_a_context(
-    traced: Traced, shim: Shim
-) -> None:
+async def test_the_metadata_of_the_stream_is_for_asks_without_a_context(traced: Traced, shim: Shim) -> None:
     """The tag of an ask goes before the call that it came on, in any case of letters."""
     metadata = [("traceparent", traceparent()), ("tracestate", "vendor=1")]
     calls = await cluster(shim, metadata=metadata)
@@ -138,9 +136,7 @@ async def test_the_metadata_of_the_stream_is_for_asks_without_a_context(
     }
 
 
-async def test_the_metadata_of_a_session_is_for_its_asks(
-    traced: Traced, channel: grpc.aio.Channel
-) -> None:
+async def test_the_metadata_of_a_session_is_for_its_asks(traced: Traced, channel: grpc.aio.Channel) -> None:
     """Also over a session the context of the stream is that of its asks."""
     session = RawSession(channel)
     call, _ = await session.begin(metadata=[("traceparent", traceparent())])
@@ -212,9 +208,7 @@ async def test_an_ask_that_its_rm_takes_back_ends(traced: Traced, shim: Shim) ->
     await shim.ask(calls[0], *(traced_ask(key) for key in "abc"))
     for key in "abc":
         await traced.reason("rm", key, "PARTITION_NOT_SCHEDULING")
-    gone = si.AllocationRelease(
-        applicationID="app", allocationKey="a", terminationType=si.STOPPED_BY_RM
-    )
+    gone = si.AllocationRelease(applicationID="app", allocationKey="a", terminationType=si.STOPPED_BY_RM)
     request = si.AllocationRequest(rmID="rm", releases=releases(gone))
     await calls[0].send(request)
     await traced.ended(1)
@@ -333,9 +327,7 @@ async def test_so_many_asks_are_followed_and_no_more(traced: Traced, shim: Shim)
     assert counts.followed == MAX_OF_RM
 
 
-async def test_the_last_changes_of_an_ask_that_waits_for_long_are_kept(
-    traced: Traced, shim: Shim
-) -> None:
+async def test_the_last_changes_of_an_ask_that_waits_for_long_are_kept(traced: Traced, shim: Shim) -> None:
     """However often something else is in its way, its span takes bounded memory."""
     calls = await cluster(shim)
     await shim.nodes(calls[1], node("small", vcore=150), node("little", vcore=150))
@@ -354,9 +346,7 @@ async def test_the_last_changes_of_an_ask_that_waits_for_long_are_kept(
     assert last == [name for _, name in ways][-len(last) :]
 
 
-async def test_an_ask_that_wants_very_much_has_some_of_it_in_its_span(
-    traced: Traced, shim: Shim
-) -> None:
+async def test_an_ask_that_wants_very_much_has_some_of_it_in_its_span(traced: Traced, shim: Shim) -> None:
     """The first resources are named, and leave room for whose ask it is and what came of it."""
     calls = await cluster(shim)
     wanted = resource(**{f"kind{number:03}": 1 for number in range(300)})

@@ -77,8 +77,7 @@ ALL = (
         about="groups with a limit each",
         sizes=HUNDREDS,
         measure=built(of_apps.groups),
-        note="As with apps-fifo, and each user and group has a tracker in each queue that is "
-        "limited.",
+        note="As with apps-fifo, and each user and group has a tracker in each queue that is limited.",
     ),
     Dimension(
         name="nodes",
@@ -91,8 +90,7 @@ ALL = (
         about="types of resources in asks and nodes",
         sizes=(2, 4, 16),
         measure=built(of_apps.resource_types),
-        note="Each type is compared and booked by itself, on the node, in each queue and in "
-        "the application.",
+        note="Each type is compared and booked by itself, on the node, in each queue and in the application.",
     ),
     Dimension(
         name="sizes",

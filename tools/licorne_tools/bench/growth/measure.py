@@ -44,8 +44,7 @@ class Curve:
         """Whether it grows no faster than log n up to any of the sizes."""
         first = self.sizes[0]
         return all(
-            factor <= allowed(first, size)
-            for size, factor in zip(self.sizes, self.factors, strict=True)
+            factor <= allowed(first, size) for size, factor in zip(self.sizes, self.factors, strict=True)
         )
 
 
@@ -83,9 +82,7 @@ class Growth:
         return Curve(sizes, tuple(cost / costs[0] for cost in costs))
 
 
-def grown(
-    dimension: Dimension, runs: int = 1, tell: Callable[[Point], None] = lambda _: None
-) -> Growth:
+def grown(dimension: Dimension, runs: int = 1, tell: Callable[[Point], None] = lambda _: None) -> Growth:
     """Measure a dimension; of several runs the least of each figure counts.
 
     The sizes are measured in turn, so that a slow time of the machine is one of all of them.

@@ -141,8 +141,7 @@ def reservations(size: int, work: int) -> World:
     world.take(asks_of([app], max(size, work) * 6 // 5, [half], key="half"))
     world.settle()
     world.take(
-        ask(ahead[number % AHEAD], f"large-{number:06}", half, priority=HIGH)
-        for number in range(size)
+        ask(ahead[number % AHEAD], f"large-{number:06}", half, priority=HIGH) for number in range(size)
     )
     world.wait(OLD_ENOUGH)
     world.waiting = asks_of([app], work)

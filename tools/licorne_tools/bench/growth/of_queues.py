@@ -35,9 +35,7 @@ def namespaces(size: int, work: int) -> World:
     world = World(config([{"name": "other"}], rules=[rule]))
     world.add_nodes()
     new = [
-        application(
-            f"app-{name}", queue="", tags={"namespace": name, "namespace.resourcequota": quota}
-        )
+        application(f"app-{name}", queue="", tags={"namespace": name, "namespace.resourcequota": quota})
         for name in numbered("namespace", size)
     ]
     world.waiting = asks_of(running(world, new), work)

@@ -40,10 +40,7 @@ def predicate_classes(size: int, work: int) -> World:
     world.hear = accepting
     world.add_nodes()
     apps = running(world, [application("app")])
-    classes = [
-        AskClass(CLASSES[number % len(CLASSES)].shape, f"class-{number:06}")
-        for number in range(size)
-    ]
+    classes = [AskClass(CLASSES[number % len(CLASSES)].shape, f"class-{number:06}") for number in range(size)]
     world.waiting = asks_of(apps, max(size, work), classes)
     return world
 

@@ -65,9 +65,7 @@ async def _stubs(server: ServerProcess, stack: AsyncExitStack, count: int) -> li
     return list(islice(cycle(stubs), count))
 
 
-async def _place(
-    server: ServerProcess, rm: Rm, audience: Sequence["Watcher"], shape: Scenario
-) -> Cost:
+async def _place(server: ServerProcess, rm: Rm, audience: Sequence["Watcher"], shape: Scenario) -> Cost:
     """Have all asks placed, some at a time, and let everybody see it before the next ones."""
     for watcher in audience:
         await watcher.begin()

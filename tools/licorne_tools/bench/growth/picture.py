@@ -53,9 +53,7 @@ def _one(axes: Axes, growth: Growth) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log", base=2)
     axes.set_ylim(BOTTOM, TOP)
-    axes.fill_between(
-        sizes, BOTTOM, [allowed(sizes[0], size) for size in sizes], color=ALLOWED, linewidth=0
-    )
+    axes.fill_between(sizes, BOTTOM, [allowed(sizes[0], size) for size in sizes], color=ALLOWED, linewidth=0)
     if growth.taking is not None:
         _line(axes, growth.taking, linestyle="--", linewidth=1)
     _line(axes, growth.deciding, marker="o", markersize=3.5, linewidth=1.8)

@@ -21,9 +21,7 @@ one of the sizes: by more than half of the first cost with each tenfold, which i
 from 100 on."""
 
 
-def section(
-    growths: Sequence[Growth], build: Build, command: str, *, drawn: bool = False
-) -> Section:
+def section(growths: Sequence[Growth], build: Build, command: str, *, drawn: bool = False) -> Section:
     """The table, and a note on what grows. The command is the one to do it again.
 
     `drawn` adds a picture, for which matplotlib is needed.
@@ -37,10 +35,7 @@ def section(
         measured_on({build.form: build}),
         again(build, command),
         INTRODUCTION,
-        *(
-            f"![The cost of an allocation against the size of each dimension]({name})"
-            for name in pictures
-        ),
+        *(f"![The cost of an allocation against the size of each dimension]({name})" for name in pictures),
         markdown_table(HEADERS, table(growths)),
         "\n".join(f"- `{each.dimension.name}`: {each.dimension.about}." for each in growths),
     ]

@@ -101,9 +101,7 @@ class World:
     hear: Callable[[Effect], Iterable[Command]] | None
     """What the RM says to an effect, if it says anything."""
 
-    def __init__(
-        self, text: str, *, rm: str = "bench", predicates: PredicatePolicy | None = None
-    ) -> None:
+    def __init__(self, text: str, *, rm: str = "bench", predicates: PredicatePolicy | None = None) -> None:
         """Register the RM with a configuration; no nodes and no applications yet."""
         self.scheduler = Scheduler()
         self.rm_id = RmId(rm)
@@ -221,9 +219,7 @@ def application(
     name: str, queue: str = "root.leaf", user: str = "ann", groups: Sequence[str] = (), **more: Any
 ) -> NewApplication:
     """An application; in one leaf of one user, unless it is about these."""
-    return NewApplication(
-        app_id=AppId(name), queue_name=queue, user=UserGroup(user, tuple(groups)), **more
-    )
+    return NewApplication(app_id=AppId(name), queue_name=queue, user=UserGroup(user, tuple(groups)), **more)
 
 
 def ask(app: str, key: str, ask_class: AskClass, **more: Any) -> Ask:

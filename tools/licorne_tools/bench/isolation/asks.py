@@ -134,8 +134,7 @@ async def tagged(ground: Ground) -> AsyncIterator[Act]:
 def tagged_asks(app: str, number: int) -> bytes:
     """A message with many asks that are larger than any node, and have tags of their own."""
     asks = [
-        wanted(app, f"tagged-{number:04}-{each:03}", 2 * workload.NODE_VCORE)
-        for each in range(TAGGED_BATCH)
+        wanted(app, f"tagged-{number:04}-{each:03}", 2 * workload.NODE_VCORE) for each in range(TAGGED_BATCH)
     ]
     for ask in asks:
         for tag in range(TAGS):

@@ -41,9 +41,7 @@ class Attacker:
             async with asyncio.timeout(STOP_SECONDS):
                 output, _ = await self._process.communicate(b"")
         except TimeoutError:
-            raise BenchError(
-                f"the attack {self._name} did not end in {STOP_SECONDS:.0f} s"
-            ) from None
+            raise BenchError(f"the attack {self._name} did not end in {STOP_SECONDS:.0f} s") from None
         if self._process.returncode != 0:
             raise BenchError(f"the attack {self._name} failed")
         return Done(**json.loads(output))

@@ -131,8 +131,6 @@ async def answered(ground: Ground, config: str, message: bytes) -> None:
     """Send a message of a session, and an ask behind it; wait until that is placed."""
     shape = Scenario("", "", nodes=1)
     async with SessionRm(ground.target, SESSION_RM) as rm:
-        await rm.open(
-            config, workload.nodes(shape), workload.applications(shape), batch=BATCH, asked=True
-        )
+        await rm.open(config, workload.nodes(shape), workload.applications(shape), batch=BATCH, asked=True)
         behind = workload.session_requests(workload.asks(shape), BATCH)
         await rm.place([message, *behind], shape.pods)

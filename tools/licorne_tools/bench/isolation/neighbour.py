@@ -83,18 +83,14 @@ async def beside(options: Beside) -> Run:
     return {**found, "p99_ratio": ratio, "attack_acts": done.acts, "attack_refused": done.refused}
 
 
-async def phase(
-    rm: Rm, asks: Iterator[Allocation], options: Beside, number: int, step: str
-) -> list[float]:
+async def phase(rm: Rm, asks: Iterator[Allocation], options: Beside, number: int, step: str) -> list[float]:
     """The waits of so many asks."""
     rm.progress.step(step, of=number)
     try:
         async with asyncio.timeout(number / options.rate + LIMIT_SECONDS):
             seconds, _ = await rm.steady(islice(asks, number), options.rate)
     except TimeoutError:
-        raise BenchError(
-            f"beside {options.attack}: asks wait for more than {LIMIT_SECONDS:.0f} s"
-        ) from None
+        raise BenchError(f"beside {options.attack}: asks wait for more than {LIMIT_SECONDS:.0f} s") from None
     return seconds
 
 

@@ -29,9 +29,7 @@ def medians(runs: Sequence[Run]) -> Run:
     return {name: spread.median for name, spread in summary(runs).items()}
 
 
-def table(
-    first: str, columns: Mapping[str, str], parts: Iterable[Part]
-) -> tuple[list[str], list[list[str]]]:
+def table(first: str, columns: Mapping[str, str], parts: Iterable[Part]) -> tuple[list[str], list[list[str]]]:
     """Headers, and a line for each part: medians, with their spread where there were several runs.
 
     `first` is the header of the names, and `columns` has the measure of each other header.
