@@ -22,11 +22,7 @@ import grpc
 from licorne import AskDropped, PreemptionCheck, TaskGroup
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import UpdateRequest, UpdateResponse
-from licorne.v1.session_pb2_grpc import (
-    SessionServicer,
-    SessionStub,
-    add_SessionServicer_to_server,
-)
+from licorne.v1.session_pb2_grpc import SessionServicer, SessionStub, add_SessionServicer_to_server
 from licorne_server.telemetry.logs import set_up
 from licorne_server.testing import FakeRM, Served, VirtualClock, serve
 

@@ -9,12 +9,11 @@ from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 from licorne_core.handlers.allocations import update_allocations
 from licorne_core.handlers.apps import update_applications
-from licorne_core.handlers.calls import answer_predicates, answer_preemptions, note_sent
 from licorne_core.handlers.configuration import refusal_of, register, update_configuration
 from licorne_core.handlers.nodes import update_nodes
 from licorne_core.handlers.operators import OperatorCommand, act_for_operator
 from licorne_core.handlers.replay import begin_replay, count_replayed, end_replay
-from licorne_core.handlers.turn import decide, fire_timers
+from licorne_core.handlers.turn import answer_predicates, answer_preemptions, decide, fire_timers, note_sent
 from licorne_core.messages.commands import (
     AnswerPredicates,
     AnswerPreemptions,

@@ -7,22 +7,10 @@ from typing import Any
 
 import pytest
 
-from licorne import (
-    Application,
-    Ask,
-    ClassBy,
-    Client,
-    FailMode,
-    Node,
-    PredicateCheck,
-)
+from licorne import Application, Ask, ClassBy, Client, FailMode, Node, PredicateCheck
 from licorne.callbacks import MAX_REASON, Callbacks
 from licorne.v1 import session_pb2 as pb
-from licorne.v1.session_pb2 import (
-    PredicateAnswer,
-    Predicates,
-    UpdateRequest,
-)
+from licorne.v1.session_pb2 import PredicateAnswer, Predicates, UpdateRequest
 from support.peers.scripted import ScriptedStream, listening, scripted
 from support.peers.shim import eventually
 

@@ -6,15 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from licorne import (
-    Application,
-    ApplicationRejected,
-    Event,
-    Node,
-    NodeRejected,
-    Reconnected,
-    RetryConfig,
-)
+from licorne import Application, ApplicationRejected, Event, Node, NodeRejected, Reconnected, RetryConfig
 from licorne_server.testing import FakeRM, serve
 from support.peers.proxy import Proxy
 from support.peers.shim import eventually

@@ -5,14 +5,7 @@ import asyncio
 import grpc
 import pytest
 
-from licorne import (
-    Client,
-    Event,
-    LicorneError,
-    Node,
-    ProtocolError,
-    RegistrationInvalid,
-)
+from licorne import Client, Event, LicorneError, Node, ProtocolError, RegistrationInvalid
 from licorne_server.testing import FakeRM, serve
 from support.peers.garbler import Garbler, Side
 from support.peers.scripted import QUICK, Script, ScriptedStream, listening, scripted

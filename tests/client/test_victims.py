@@ -6,16 +6,7 @@ from typing import Any
 
 import pytest
 
-from licorne import (
-    Application,
-    Ask,
-    Client,
-    FailMode,
-    NodeVictims,
-    PredicateCheck,
-    PreemptionCheck,
-    Victim,
-)
+from licorne import Application, Ask, Client, FailMode, NodeVictims, PredicateCheck, PreemptionCheck, Victim
 from licorne.v1 import session_pb2 as pb
 from licorne.v1.session_pb2 import UpdateRequest
 from support.peers.scripted import ScriptedStream, listening, scripted

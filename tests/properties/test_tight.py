@@ -6,7 +6,7 @@ import pytest
 
 from licorne_core.handlers import turn
 from licorne_core.model.apps import groups
-from licorne_core.scheduling.node_search import heap_room, heaps, node_heap
+from licorne_core.scheduling.node_search import heaps, node_heap
 from licorne_core.scheduling.predicates import checks as predicate_checks
 from licorne_core.scheduling.preemption import victims
 from licorne_core.scheduling.waiting import waiting_line
@@ -23,7 +23,7 @@ def _no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "SLACK", -1000)
     monkeypatch.setattr(heaps, "LOG_SLACK", -1000)
     monkeypatch.setattr(victims, "MOST_ENDED", -1)
-    monkeypatch.setattr(heap_room, "MAX_HEAPS", 2)
+    monkeypatch.setattr(heaps, "MAX_HEAPS", 2)
     monkeypatch.setattr(heaps, "PROBES", 1)
 
 

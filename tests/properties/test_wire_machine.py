@@ -22,11 +22,7 @@ from licorne_server.rms.streams import Stream
 from licorne_server.wire.framing import Split
 from support.wire.configs import BAD, GOOD, Config
 from support.wire.connection import APPLICATIONS, KINDS, NODES
-from support.wire.drawing import (
-    is_idempotent,
-    localized,
-    messages,
-)
+from support.wire.drawing import is_idempotent, localized, messages
 from support.wire.items import AppItem, AskItem, NodeItem
 from support.wire.ledger import Item
 from support.wire.mischief import MISCHIEF, do_mischief

@@ -11,11 +11,7 @@ from typing import TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
-from google.rpc.error_details_pb2 import (  # type: ignore[import-untyped]
-    BadRequest,
-    ErrorInfo,
-    RetryInfo,
-)
+from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo  # type: ignore[import-untyped]
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 from grpc import aio
 

@@ -23,23 +23,11 @@ from licorne.calls import Calls
 from licorne.channel import Dialer
 from licorne.client_context import ClientContext
 from licorne.connection import Connection
-from licorne.errors import (
-    CallFailed,
-    LicorneError,
-    NotFound,
-    RegistrationInvalid,
-)
+from licorne.errors import CallFailed, LicorneError, NotFound, RegistrationInvalid
 from licorne.events import Event
 from licorne.fields import check_registration
 from licorne.known import application_of
-from licorne.model import (
-    DEFAULT_PARTITION,
-    Allocation,
-    Application,
-    Ask,
-    Node,
-    Termination,
-)
+from licorne.model import DEFAULT_PARTITION, Allocation, Application, Ask, Node, Termination
 from licorne.options import Confirm, GangOptions, Limits, RetryConfig, TlsConfig, Token
 from licorne.packer import Packer
 from licorne.session import Session, Stats

@@ -8,13 +8,7 @@ from grpc import aio
 
 from licorne.channel import Backoff, Dialer, refusal, text_of, wanted_wait
 from licorne.client_context import ClientContext
-from licorne.errors import (
-    ConfigInvalid,
-    ConnectionLost,
-    LicorneError,
-    ProtocolError,
-    RegistrationInvalid,
-)
+from licorne.errors import ConfigInvalid, ConnectionLost, LicorneError, ProtocolError, RegistrationInvalid
 from licorne.options import RetryConfig
 from licorne.stream import GRACE, Stream
 from licorne.v1.session_pb2_grpc import SessionStub

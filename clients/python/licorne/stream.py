@@ -17,14 +17,7 @@ from licorne.client_context import ACK_EVERY, ClientContext
 from licorne.errors import ConnectionLost, ProtocolError
 from licorne.events import Drained, Event, Reconnected
 from licorne.outgoing import Replay
-from licorne.v1.session_pb2 import (
-    Ack,
-    Drain,
-    Heartbeat,
-    ReplayResult,
-    UpdateRequest,
-    UpdateResponse,
-)
+from licorne.v1.session_pb2 import Ack, Drain, Heartbeat, ReplayResult, UpdateRequest, UpdateResponse
 
 LOG = logging.getLogger("licorne")
 

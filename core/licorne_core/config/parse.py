@@ -4,13 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 from licorne_core.config import keys
-from licorne_core.config.caps import (
-    ACL_NAMES,
-    MAX_PROPERTIES,
-    MAX_PROPERTY_LENGTH,
-    PARTITIONS,
-    QUEUES,
-)
+from licorne_core.config.caps import ACL_NAMES, MAX_PROPERTIES, MAX_PROPERTY_LENGTH, PARTITIONS, QUEUES
 from licorne_core.config.limits import read_limit
 from licorne_core.config.properties import QueueSettings, settings_of
 from licorne_core.config.reader import Cursor, Fields

@@ -12,19 +12,9 @@ from licorne_core.handlers.ending import end
 from licorne_core.handlers.lifecycle import advance, after_gone, drop_ask, note_freed, placed
 from licorne_core.handlers.nodes import is_foreign, release_foreign, take_foreign
 from licorne_core.handlers.outcome import Outcome, OutcomeJob
-from licorne_core.handlers.predicates import (
-    WAITS_FOR_ANSWER,
-    roll_back,
-    roll_back_all,
-    roll_back_unfitting,
-)
+from licorne_core.handlers.predicates import WAITS_FOR_ANSWER, roll_back, roll_back_all, roll_back_unfitting
 from licorne_core.handlers.preemption import note_growth
-from licorne_core.messages.commands import (
-    AskBackoff,
-    ReleaseRequest,
-    TerminationType,
-    UpdateAllocations,
-)
+from licorne_core.messages.commands import AskBackoff, ReleaseRequest, TerminationType, UpdateAllocations
 from licorne_core.messages.effects import AllocationRejection, Effect, Release
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import Gone, PairEvent

@@ -10,26 +10,11 @@ from licorne_core.events.apps import AppAdded, StateEntered
 from licorne_core.events.journal import EventDetail
 from licorne_core.events.queues import QueueAdded, QueueGuaranteedChanged, QueueMaxChanged
 from licorne_core.handlers.gangs import check_gang, gang_of
-from licorne_core.handlers.lifecycle import (
-    advance,
-    drop_ask,
-    end_placeholder_time,
-    note_freed,
-    unlink,
-)
+from licorne_core.handlers.lifecycle import advance, drop_ask, end_placeholder_time, note_freed, unlink
 from licorne_core.handlers.outcome import OutcomeJob
 from licorne_core.handlers.predicates import roll_back_all
-from licorne_core.messages.commands import (
-    NewApplication,
-    TerminationType,
-    UpdateApplications,
-)
-from licorne_core.messages.effects import (
-    ApplicationRejection,
-    ApplicationsAnswered,
-    Effect,
-    Release,
-)
+from licorne_core.messages.commands import NewApplication, TerminationType, UpdateApplications
+from licorne_core.messages.effects import ApplicationRejection, ApplicationsAnswered, Effect, Release
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import Gang, PairEvent
 from licorne_core.model.apps.requests import TO_REPLACE, RequestState

@@ -19,14 +19,7 @@ from licorne_core.handlers.outcome import (
 from licorne_core.handlers.predicates import roll_back_all
 from licorne_core.messages.commands import NewApplication
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.gang import (
-    ON_TIMEOUT,
-    Gang,
-    GangStyle,
-    Gone,
-    PairEvent,
-    placeholder_timeout,
-)
+from licorne_core.model.apps.gang import ON_TIMEOUT, Gang, GangStyle, Gone, PairEvent, placeholder_timeout
 from licorne_core.model.apps.requests import Request, RequestState, is_ask, place_of
 from licorne_core.model.apps.states import AppEvent, AppState
 from licorne_core.model.queues.queue import Queue

@@ -10,12 +10,7 @@ from licorne_core.messages.effects import ApplicationUpdate
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import ON_GONE, Gone, Left, PairEvent
 from licorne_core.model.apps.requests import Request
-from licorne_core.model.apps.states import (
-    COMPLETING_TIME,
-    SCHEDULABLE,
-    AppEvent,
-    AppState,
-)
+from licorne_core.model.apps.states import COMPLETING_TIME, SCHEDULABLE, AppEvent, AppState
 from licorne_core.model.queues.queue import STARTING_TIME, Queue
 from licorne_core.model.queues.tree import is_state_aware
 from licorne_core.model.trackers import Tally

@@ -53,7 +53,7 @@ Asks with a node reserved come before all others (`reservations/reserved.py`), t
 placeholders make way for real asks (`replacing.py`). They use the same blockers. Those that were
 woken have rankings of their own from root down, under the same keys (`priority_pass.py`). A pass that
 finds nothing ends with a review of the reservations, once a second (`reservations/review.py`), which
-hears some of the asks that wait for nodes (`waiting/backlog.py`).
+hears some of the asks that wait for nodes (`waiting/wakeups.py`).
 
 Time (`escalation.py`): each application has one heap of deadlines. At a deadline its back-off ends,
 or an ask of a group that found no node is old enough to have one reserved, or to preempt others. A

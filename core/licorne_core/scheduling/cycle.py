@@ -15,13 +15,7 @@ from licorne_core.model.apps.states import SCHEDULABLE, AppState
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.checks import (
-    QUEUE_RUNS,
-    Asking,
-    CheckContext,
-    application_blocker,
-    ask_blocker,
-)
+from licorne_core.scheduling.checks import QUEUE_RUNS, Asking, CheckContext, application_blocker, ask_blocker
 from licorne_core.scheduling.measures import REFUSAL_TIME, Measures, ToReserve
 from licorne_core.scheduling.node_search.candidates import WORK_OF_A_TRY, NodeIndex, refusals
 from licorne_core.scheduling.node_search.heaps import StillLooking

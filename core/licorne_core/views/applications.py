@@ -11,13 +11,7 @@ from itertools import islice
 from licorne_core.model.apps.application import Application, most_allocated
 from licorne_core.model.apps.gang import TaskGroup
 from licorne_core.model.apps.groups import AskGroup, group_key
-from licorne_core.model.apps.requests import (
-    SHOWN_AS_ASKS,
-    Request,
-    RequestState,
-    is_ask,
-    place_of,
-)
+from licorne_core.model.apps.requests import SHOWN_AS_ASKS, Request, RequestState, is_ask, place_of
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.errors import NotFound, shown

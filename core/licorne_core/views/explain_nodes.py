@@ -14,12 +14,7 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.reservations.reserved import ReservedAsks
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import NodeId, QueuePath
-from licorne_core.values.reservations import (
-    HolderReason,
-    QueueReservations,
-    Reservation,
-    ReservationBound,
-)
+from licorne_core.values.reservations import HolderReason, QueueReservations, Reservation, ReservationBound
 from licorne_core.values.resources import charge
 
 MOST_QUEUES = 5

@@ -39,8 +39,7 @@ from licorne_core.views.nodes import (
     reservations,
     reservations_on,
 )
-from licorne_core.views.outstanding import outstanding_shapes
-from licorne_core.views.outstanding_scan import scan
+from licorne_core.views.outstanding_scan import outstanding_shapes, scan
 from licorne_core.views.partitions import (
     PartitionReport,
     RmReport,
@@ -48,13 +47,7 @@ from licorne_core.views.partitions import (
     placement_report,
     rm_report,
 )
-from licorne_core.views.queues import (
-    QueueReport,
-    children_of,
-    level_by_level,
-    queue_report,
-    queue_subtree,
-)
+from licorne_core.views.queues import QueueReport, children_of, level_by_level, queue_report, queue_subtree
 from licorne_core.views.usage import UsageReport, usage_report
 
 

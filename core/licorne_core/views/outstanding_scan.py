@@ -3,6 +3,10 @@
 An ask counts when it was tried, no node took it, and it fits in the headroom of its user, its group
 and its queues, behind the asks before it. The size of the cluster does not bound it: an autoscaler
 is to change that. An ask that waits for its turn or for an answer of the RM is not without a node.
+
+Also here:
+
+* Shortage of a cluster: asks that quota would admit and no node takes (spec § 8.12).
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,6 +14,7 @@ from heapq import heappop
 from typing import NamedTuple
 
 from licorne_core.messages.effects import ContainerState
+from licorne_core.messages.reports import OutstandingShape
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.queues.queue import Queue
@@ -17,7 +22,10 @@ from licorne_core.model.quotas import Quota, headroom
 from licorne_core.partitions.jobs import Job
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.predicates.results import PredicateResults
+from licorne_core.values.asks import Shape
+from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import Items
+from licorne_core.values.runs import in_runs
 
 REASON = "request is waiting for cluster resources become available"
 
@@ -159,3 +167,30 @@ def _groups(app: Application, results: PredicateResults) -> Iterator[AskGroup | 
             yield group
         else:
             yield None
+
+
+_Size = tuple[int, Shape, dict[QueuePath, int]]
+"""A size: minus its number of asks, its amounts, and its number of asks by queue."""
+
+
+def outstanding_shapes(found: Iterable[Outstanding | None]) -> Iterator[OutstandingShape | None]:
+    """Outstanding asks by size, the most frequent first.
+
+    There is a None wherever the reader may pause.
+    """
+    sizes: dict[Shape, dict[QueuePath, int]] = {}
+    for one in found:
+        if one is not None and one.asks:
+            queues = sizes.setdefault(one.group.ask_class.shape, {})
+            queues[one.leaf.path] = queues.get(one.leaf.path, 0) + one.asks
+        yield None
+    items = ((-sum(queues.values()), size, queues) for size, queues in sizes.items())
+    for size in in_runs(items, key=_rank):
+        if size is None:
+            yield None
+        else:
+            yield OutstandingShape(resources=size[1].resources, count=-size[0], queues=size[2])
+
+
+def _rank(size: _Size) -> tuple[int, Shape]:
+    return size[:2]

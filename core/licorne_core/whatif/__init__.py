@@ -13,11 +13,7 @@ shows victims too. Each entry has the seconds until it happens.
 """
 
 from licorne_core.whatif.configuration import plan_configuration
-from licorne_core.whatif.plans import (
-    ConfigurationPlan,
-    ConfigurationPlanRefused,
-    SubmissionPlan,
-)
+from licorne_core.whatif.plans import ConfigurationPlan, ConfigurationPlanRefused, SubmissionPlan
 from licorne_core.whatif.submission import plan_submission
 
 __all__ = [

@@ -10,13 +10,7 @@ from licorne_core.messages.effects import ConfigurationRefused, ConfigurationUpd
 from licorne_core.model.apps.requests import Request, RequestState
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
-from licorne_core.values.ids import (
-    AllocationKey,
-    AppId,
-    PartitionName,
-    partition_key,
-    partition_name,
-)
+from licorne_core.values.ids import AllocationKey, AppId, PartitionName, partition_key, partition_name
 from licorne_core.whatif.ahead import MOST_AHEAD, has_nothing_to_wait_for, seconds_ahead
 from licorne_core.whatif.defaults import defaulted_values
 from licorne_core.whatif.plans import (

@@ -11,13 +11,7 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.asks import Ask
 from licorne_core.values.errors import Rejected
-from licorne_core.values.ids import (
-    AllocationKey,
-    PartitionName,
-    RmId,
-    normalize_partition,
-    partition_key,
-)
+from licorne_core.values.ids import AllocationKey, PartitionName, RmId, normalize_partition, partition_key
 from licorne_core.whatif.ahead import MOST_AHEAD, seconds_ahead
 from licorne_core.whatif.configuration import victim_of
 from licorne_core.whatif.plans import PlannedAsk, PlannedVictim, SubmissionPlan

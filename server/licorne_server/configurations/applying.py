@@ -12,21 +12,10 @@ import structlog
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import UpdateConfiguration
-from licorne_core.messages.effects import (
-    ConfigurationRefused,
-    ConfigurationUpdated,
-    Effect,
-    NotRegistered,
-)
+from licorne_core.messages.effects import ConfigurationRefused, ConfigurationUpdated, Effect, NotRegistered
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.history import Configurations
-from licorne_server.configurations.revisions import (
-    Revision,
-    Revisions,
-    Source,
-    extra_text,
-    tell_warnings,
-)
+from licorne_server.configurations.revisions import Revision, Revisions, Source, extra_text, tell_warnings
 from licorne_server.engine.engine import Engine
 from licorne_server.process.loop import RunToCompletion
 from licorne_server.wire.errors import CallError, aborted, config_refused, failed_precondition

@@ -15,13 +15,7 @@ from typing import Protocol
 
 import structlog
 
-from licorne_core.messages.commands import (
-    Command,
-    Hold,
-    OfNoRm,
-    SetHold,
-    Tick,
-)
+from licorne_core.messages.commands import Command, Hold, OfNoRm, SetHold, Tick
 from licorne_core.messages.effects import Effect, TickFailed, Unfinished
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler

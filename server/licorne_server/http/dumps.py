@@ -25,15 +25,7 @@ from licorne_server.configurations.thread import Origin
 from licorne_server.http import json_apps, json_cluster, json_config, json_nodes, json_queues
 from licorne_server.http.dashboard import history_of_applications, history_of_containers
 from licorne_server.http.sources import Sources
-from licorne_server.http.stream import (
-    JsonObject,
-    Rows,
-    Verbatim,
-    fragments,
-    reader_of,
-    send,
-    sliced,
-)
+from licorne_server.http.stream import JsonObject, Rows, Verbatim, fragments, reader_of, send, sliced
 from licorne_server.http.units import rest_name, rms_named
 from licorne_server.wire.responses import nanoseconds
 

@@ -32,11 +32,7 @@ from licorne_server.rms.rm import Rm
 from licorne_server.rms.state_dump import problem
 from licorne_server.rms.streams import Stream
 from licorne_server.telemetry.measures import RmMeasures
-from licorne_server.wire.errors import (
-    CallError,
-    failed_precondition,
-    unavailable,
-)
+from licorne_server.wire.errors import CallError, failed_precondition, unavailable
 from licorne_server.wire.framing import delimited
 from licorne_server.wire.pacing import Pace
 from licorne_server.wire.responses import Kind, Payload

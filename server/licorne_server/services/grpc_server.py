@@ -12,11 +12,7 @@ from typing import Any
 
 import grpc
 from google.protobuf.message import Message
-from grpc_health.v1 import (  # type: ignore[import-untyped]
-    health,
-    health_pb2,
-    health_pb2_grpc,
-)
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
 
 from licorne.v1 import state_pb2 as pb

@@ -8,12 +8,7 @@ from typing import Any
 import grpc
 import structlog
 
-from licorne.v1.session_pb2 import (
-    Hello,
-    UpdateRequest,
-    UpdateResponse,
-    Welcome,
-)
+from licorne.v1.session_pb2 import Hello, UpdateRequest, UpdateResponse, Welcome
 from licorne_core.messages.commands import BeginReplay, RegisterRm
 from licorne_core.values.errors import shown
 from licorne_core.values.ids import RmId

@@ -35,15 +35,7 @@ from licorne_server.wire.caps import (
     text_problem,
 )
 from licorne_server.wire.errors import Malformed
-from licorne_server.wire.items import (
-    BadItem,
-    Large,
-    Layout,
-    check,
-    parse,
-    read_texts,
-    without_entries,
-)
+from licorne_server.wire.items import BadItem, Large, Layout, check, parse, read_texts, without_entries
 from licorne_server.wire.trace_context import STATE_TAG, TAG
 
 log = structlog.get_logger("core.convert_asks")

@@ -11,10 +11,7 @@ from collections.abc import Iterable, Sequence
 import grpc
 from google.protobuf import any_pb2
 from google.protobuf.message import Message
-from google.rpc import (  # type: ignore[import-untyped]
-    error_details_pb2,
-    status_pb2,
-)
+from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 from grpc_status import rpc_status  # type: ignore[import-untyped]
 
 from licorne_core.values.errors import Problem

@@ -10,13 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from licorne_server.wire.caps import (
-    MAX_ENTRIES,
-    MAX_ID,
-    MAX_ITEM_BYTES,
-    size_problem,
-    tags_problem,
-)
+from licorne_server.wire.caps import MAX_ENTRIES, MAX_ID, MAX_ITEM_BYTES, size_problem, tags_problem
 from licorne_server.wire.errors import Malformed
 from licorne_server.wire.framing import Place, delimited, skim, survey, text_of
 from licorne_server.wire.pacing import FIELD, Pace

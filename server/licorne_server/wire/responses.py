@@ -11,11 +11,7 @@ from typing import NamedTuple, TypeVar, assert_never
 from google.protobuf.message import Message
 
 from licorne.si.v1 import si_pb2 as si
-from licorne.v1.session_pb2 import (
-    ContainerStates,
-    ReplayResult,
-    UpdateResponse,
-)
+from licorne.v1.session_pb2 import ContainerStates, ReplayResult, UpdateResponse
 from licorne_core.messages.effects import (
     AllocationRejection,
     AllocationsMade,

@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from licorne_core.config import (
-    DEFAULT_CONFIG,
-    InvalidConfiguration,
-    built_in,
-    checksum_of,
-    load,
-    submitted,
-)
+from licorne_core.config import DEFAULT_CONFIG, InvalidConfiguration, built_in, checksum_of, load, submitted
 from licorne_core.values.errors import ConfigError
 from support.core.configurations import partition_text, problems
 

@@ -3,15 +3,7 @@
 import pytest
 
 from licorne_core.values.names import INVALID_QUEUE_NAME
-from support.core.configurations import (
-    complaint,
-    find,
-    loaded,
-    messages,
-    partition_text,
-    problems,
-    root,
-)
+from support.core.configurations import complaint, find, loaded, messages, partition_text, problems, root
 
 NOT_SET = "scheduler config is not set"
 

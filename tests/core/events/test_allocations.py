@@ -3,18 +3,7 @@
 import pytest
 
 from licorne_core.messages.commands import TerminationType
-from support.core.builders import (
-    app,
-    apps,
-    ask,
-    asks,
-    config,
-    node,
-    nodes,
-    register,
-    release,
-    releases,
-)
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver
 from support.core.watching import heard
 

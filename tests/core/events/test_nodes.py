@@ -4,16 +4,7 @@ import pytest
 
 from licorne_core.messages.commands import NodeAction
 from licorne_core.values.asks import Ask
-from support.core.builders import (
-    ask,
-    asks,
-    config,
-    node,
-    nodes,
-    register,
-    release,
-    releases,
-)
+from support.core.builders import ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver
 from support.core.watching import heard
 

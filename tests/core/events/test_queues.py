@@ -3,18 +3,7 @@
 import pytest
 
 from licorne_core.messages.effects import Registered
-from support.core.builders import (
-    app,
-    apps,
-    ask,
-    asks,
-    config,
-    node,
-    nodes,
-    register,
-    reload,
-    remove_apps,
-)
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload, remove_apps
 from support.core.driver import Driver
 from support.core.watching import heard
 

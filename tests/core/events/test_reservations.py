@@ -4,18 +4,7 @@ import pytest
 
 from licorne_core.events.journal import EventChange, EventDetail
 from licorne_core.messages.commands import Command, NodeAction, Tick
-from support.core.builders import (
-    app,
-    apps,
-    ask,
-    asks,
-    config,
-    node,
-    nodes,
-    register,
-    release,
-    releases,
-)
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver
 from support.core.watching import records
 

@@ -20,15 +20,7 @@ from support.core.builders import (
     releases,
     remove_apps,
 )
-from support.core.driver import (
-    START,
-    Driver,
-    keys,
-    placed,
-    refused_apps,
-    released,
-    states,
-)
+from support.core.driver import START, Driver, keys, placed, refused_apps, released, states
 
 DEFAULT = PartitionName("[rm1]default")
 FAIR = "application.sort.policy: fair"

@@ -5,10 +5,7 @@ from dataclasses import replace
 import pytest
 
 from licorne_core.config import load
-from licorne_core.messages.effects import (
-    Effect,
-    RegistrationFailed,
-)
+from licorne_core.messages.effects import Effect, RegistrationFailed
 from support.core.builders import RM, app, apps, config, register, reload
 from support.core.driver import Driver
 

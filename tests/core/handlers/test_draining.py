@@ -5,18 +5,7 @@ import pytest
 from licorne_core.messages.commands import NewApplication
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import AppId, PartitionName
-from support.core.builders import (
-    app,
-    apps,
-    ask,
-    asks,
-    config,
-    node,
-    nodes,
-    register,
-    reload,
-    remove_apps,
-)
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload, remove_apps
 from support.core.driver import Driver, keys, refused_apps
 from support.core.steps import last
 

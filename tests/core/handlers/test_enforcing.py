@@ -2,14 +2,7 @@
 
 import pytest
 
-from licorne_core.messages.commands import (
-    BeginReplay,
-    Command,
-    EndReplay,
-    RemoveRm,
-    TerminationType,
-    Tick,
-)
+from licorne_core.messages.commands import BeginReplay, Command, EndReplay, RemoveRm, TerminationType, Tick
 from licorne_core.messages.effects import Effect
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath, RmId

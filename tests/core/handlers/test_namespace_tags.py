@@ -8,18 +8,7 @@ from licorne_core.events.apps import StateEntered
 from licorne_core.messages.commands import NewApplication
 from licorne_core.messages.effects import ApplicationsAnswered
 from licorne_core.views.queues import QueueReport
-from support.core.builders import (
-    RM,
-    app,
-    apps,
-    ask,
-    asks,
-    config,
-    node,
-    nodes,
-    register,
-    reload,
-)
+from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
 from support.core.driver import Driver, keys
 
 BY_NAMESPACE = config("[{name: fixed}]", rest="placementrules: [{name: tag, value: namespace, create: true}]")

@@ -4,18 +4,7 @@ import pytest
 
 from licorne_core.messages.commands import ReleaseRequest, TerminationType
 from licorne_core.values.ids import AppId, PartitionName
-from support.core.builders import (
-    app,
-    apps,
-    ask,
-    asks,
-    config,
-    node,
-    nodes,
-    register,
-    release,
-    releases,
-)
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver, keys, released
 
 DEFAULT = PartitionName("[rm1]default")

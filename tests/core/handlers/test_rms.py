@@ -3,23 +3,10 @@
 import pytest
 
 from licorne_core.messages.commands import Hold, RemoveRm, SetHold, Tick
-from licorne_core.messages.effects import (
-    AllocationsMade,
-    NotRegistered,
-)
+from licorne_core.messages.effects import AllocationsMade, NotRegistered
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, RmId
-from support.core.builders import (
-    app,
-    apps,
-    ask,
-    asks,
-    config,
-    node,
-    nodes,
-    register,
-    reload,
-)
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload
 from support.core.driver import Driver, keys, placed
 
 ONE = PartitionName("[one]default")

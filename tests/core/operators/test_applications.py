@@ -1,12 +1,6 @@
 """An operator ends an application: it fails, and its RM is told to stop what runs (spec § 5.1)."""
 
-from licorne_core.messages.commands import (
-    BeginReplay,
-    EndReplay,
-    PredicatePolicy,
-    TerminationType,
-    Tick,
-)
+from licorne_core.messages.commands import BeginReplay, EndReplay, PredicatePolicy, TerminationType, Tick
 from licorne_core.messages.effects import (
     ApplicationStopped,
     ApplicationsUpdated,

@@ -26,18 +26,7 @@ from licorne_core.partitions import agenda
 from licorne_core.partitions.jobs import Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.ids import RmId
-from support.core.builders import (
-    app,
-    apps,
-    ask,
-    asks,
-    config,
-    node,
-    nodes,
-    register,
-    release,
-    releases,
-)
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver, placed
 
 BUSY = "busy"

@@ -2,18 +2,7 @@
 
 from licorne_core.messages.commands import Command, NodeAction
 from licorne_core.values.ids import PartitionName
-from support.core.builders import (
-    app,
-    apps,
-    ask,
-    asks,
-    config,
-    node,
-    nodes,
-    register,
-    release,
-    releases,
-)
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.builders import reload as configure
 from support.core.driver import Driver
 

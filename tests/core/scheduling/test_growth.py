@@ -8,18 +8,7 @@ import pytest
 from licorne_core.messages.commands import Command, Tick
 from licorne_core.messages.effects import Effect
 from licorne_core.scheduler import Scheduler
-from support.core.builders import (
-    app,
-    apps,
-    ask,
-    asks,
-    config,
-    node,
-    nodes,
-    register,
-    release,
-    releases,
-)
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.counted import lines_of_core
 from support.core.driver import START, keys
 

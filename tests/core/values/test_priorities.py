@@ -3,13 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from licorne_core.values.priorities import (
-    INT32_MAX,
-    INT32_MIN,
-    NO_PRIORITY,
-    PriorityCounts,
-    clamp_priority,
-)
+from licorne_core.values.priorities import INT32_MAX, INT32_MIN, NO_PRIORITY, PriorityCounts, clamp_priority
 
 
 @given(st.lists(st.integers(-3, 3), max_size=60))

@@ -5,18 +5,7 @@ import pytest
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import explain
-from support.core.builders import (
-    app,
-    apps,
-    ask,
-    asks,
-    config,
-    node,
-    nodes,
-    register,
-    release,
-    releases,
-)
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver
 
 DEFAULT = PartitionName("[rm1]default")

@@ -7,8 +7,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import AppId, UserGroup
 from licorne_core.values.runs import RUN
-from licorne_core.views.outstanding import outstanding_shapes
-from licorne_core.views.outstanding_scan import Outstanding
+from licorne_core.views.outstanding_scan import Outstanding, outstanding_shapes
 
 ROOT = Queue("root", None, is_leaf=False, managed=True)
 A = Queue("a", ROOT, is_leaf=True, managed=True)

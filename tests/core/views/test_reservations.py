@@ -3,18 +3,7 @@
 import pytest
 
 from licorne_core.values.ids import PartitionName
-from support.core.builders import (
-    app,
-    apps,
-    ask,
-    asks,
-    config,
-    node,
-    nodes,
-    register,
-    release,
-    releases,
-)
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import START, Driver
 from support.core.steps import listed
 

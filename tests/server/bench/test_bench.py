@@ -15,14 +15,7 @@ from licorne_cli.commands import main
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.load import Options
 from licorne_tools.bench.report import Run
-from licorne_tools.bench.scenarios import (
-    PREDICATE_DELAYS,
-    SCENARIOS,
-    SINGLE,
-    Kind,
-    Scenario,
-    Wire,
-)
+from licorne_tools.bench.scenarios import PREDICATE_DELAYS, SCENARIOS, SINGLE, Kind, Scenario, Wire
 
 SMOKE = "core"
 """The scenario that is tried with the other tests."""

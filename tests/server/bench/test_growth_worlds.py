@@ -11,15 +11,7 @@ from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.growth import of_apps, of_cluster, of_queues, of_rms
 from licorne_tools.bench.growth.catalogue import DIMENSIONS
 from licorne_tools.bench.growth.dimension import built
-from licorne_tools.bench.growth.world import (
-    CLASSES,
-    World,
-    application,
-    ask,
-    config,
-    leaf,
-    place,
-)
+from licorne_tools.bench.growth.world import CLASSES, World, application, ask, config, leaf, place
 from support.core.steps import last, listed
 
 SIZE, WORK = 3, 30

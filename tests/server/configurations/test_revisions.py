@@ -4,12 +4,7 @@ import pytest
 
 from licorne_core.config import load
 from licorne_core.values.ids import RmId
-from licorne_server.configurations.revisions import (
-    MAX_REVISIONS,
-    MAX_TEXT_BYTES,
-    Revisions,
-    Source,
-)
+from licorne_server.configurations.revisions import MAX_REVISIONS, MAX_TEXT_BYTES, Revisions, Source
 from support.server.configuring import A, B, C, text
 
 EMPTY = Revisions(rm_id=RmId("rm"))

@@ -9,14 +9,7 @@ import pytest
 from google.rpc.error_details_pb2 import ErrorInfo  # type: ignore[import-untyped]
 
 from licorne_core.values.ids import RmId
-from licorne_server.engine.copies import (
-    AT_ONCE,
-    PART,
-    REMEMBERED_SECONDS,
-    USUAL_RATE,
-    Copies,
-    Pauses,
-)
+from licorne_server.engine.copies import AT_ONCE, PART, REMEMBERED_SECONDS, USUAL_RATE, Copies, Pauses
 from licorne_server.fair import TimeSlices
 from licorne_server.process.rm_bounds import RmBounds
 from licorne_server.serving.app import Server

@@ -7,17 +7,7 @@ import pytest
 from licorne_core.messages.commands import PredicatePolicy
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import NodeId
-from support.core.builders import (
-    app,
-    apps,
-    ask,
-    asks,
-    node,
-    nodes,
-    register,
-    release,
-    releases,
-)
+from support.core.builders import app, apps, ask, asks, node, nodes, register, release, releases
 from support.server.http_site import Site
 
 BASE = "/ws/v1/partition/default/"

@@ -7,18 +7,7 @@ import pytest
 from licorne_core.messages.commands import NodeAction, PredicatePolicy
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import AllocationKey, AppId, NodeId
-from support.core.builders import (
-    app,
-    apps,
-    ask,
-    asks,
-    config,
-    node,
-    nodes,
-    register,
-    release,
-    releases,
-)
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.server.http_site import Site
 
 NODES = "/ws/v1/partition/default/nodes"

@@ -8,17 +8,7 @@ from aiohttp import web
 
 from licorne_server.http import routes
 from licorne_server.http.stream import slice_for
-from support.core.builders import (
-    app,
-    apps,
-    ask,
-    asks,
-    node,
-    nodes,
-    register,
-    reload,
-    remove_apps,
-)
+from support.core.builders import app, apps, ask, asks, node, nodes, register, reload, remove_apps
 from support.server.http_site import Site
 
 QUEUES = "/ws/v1/partition/default/queues"

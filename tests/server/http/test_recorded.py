@@ -18,19 +18,7 @@ from licorne_server.http.ui.paths import STATIC
 from licorne_server.services.history import Sample
 from licorne_server.telemetry.measures import RmMeasures
 from licorne_server.telemetry.measures.histogram import Calls, Method
-from support.core.builders import (
-    RM,
-    app,
-    apps,
-    ask,
-    asks,
-    drain,
-    node,
-    nodes,
-    register,
-    release,
-    releases,
-)
+from support.core.builders import RM, app, apps, ask, asks, drain, node, nodes, register, release, releases
 from support.core.driver import START
 from support.core.victims import victim
 from support.recorded import compact, compare

@@ -16,16 +16,7 @@ from licorne_server.process.rm_bounds import OutboxBounds
 from licorne_server.rms import event_feed
 from licorne_server.serving.app import Server
 from support.core.facts import START, happened
-from support.peers.shim import (
-    LOOPBACK,
-    Call,
-    RawSession,
-    ask,
-    connected,
-    eventually,
-    resource,
-    serving,
-)
+from support.peers.shim import LOOPBACK, Call, RawSession, ask, connected, eventually, resource, serving
 
 WANTED = sp.Callbacks(events=True)
 

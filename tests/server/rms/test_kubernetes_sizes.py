@@ -20,16 +20,7 @@ from licorne_server.wire.framing import APPLICATION_REQUEST, NODE_REQUEST, split
 from licorne_server.wire.items import BadItem, take_apart
 from licorne_server.wire.requests import application_batch, node_batch
 from support.core.paced import at_once, pace
-from support.peers.shim import (
-    Call,
-    Shim,
-    application,
-    ask,
-    eventually,
-    new_allocations,
-    node,
-    resource,
-)
+from support.peers.shim import Call, Shim, application, ask, eventually, new_allocations, node, resource
 
 RM = RmId("rm")
 KIB = 1024

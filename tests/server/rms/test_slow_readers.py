@@ -10,16 +10,7 @@ from licorne.v1 import session_pb2 as sp
 from licorne_core.values.ids import RmId
 from licorne_server.process.rm_bounds import OutboxBounds
 from licorne_server.serving.app import Server
-from support.peers.shim import (
-    Call,
-    RawSession,
-    Shim,
-    ask,
-    connected,
-    eventually,
-    new_allocations,
-    serving,
-)
+from support.peers.shim import Call, RawSession, Shim, ask, connected, eventually, new_allocations, serving
 
 ASKS = 20_000
 SLOW = [

@@ -6,12 +6,7 @@ import grpc
 import pytest
 
 from licorne.v1 import session_pb2 as sp
-from licorne_core.messages.commands import (
-    AnswerPreemptions,
-    NotePredicatesSent,
-    PreemptionAnswer,
-    RegisterRm,
-)
+from licorne_core.messages.commands import AnswerPreemptions, NotePredicatesSent, PreemptionAnswer, RegisterRm
 from licorne_core.messages.effects import (
     AskedCheck,
     AskedNode,

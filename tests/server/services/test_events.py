@@ -15,15 +15,7 @@ from licorne_server.process.peer_bounds import host_of
 from licorne_server.services import events
 from licorne_server.serving.app import Server
 from support.core.facts import START
-from support.peers.shim import (
-    Shim,
-    application,
-    ask,
-    connected,
-    eventually,
-    new_allocations,
-    node,
-)
+from support.peers.shim import Shim, application, ask, connected, eventually, new_allocations, node
 from support.server.tapes import Tape, Watcher, configure, info_of
 
 if TYPE_CHECKING:

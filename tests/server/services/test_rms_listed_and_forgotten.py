@@ -19,15 +19,7 @@ from licorne_server.serving.app import Server
 from licorne_server.testing import VirtualClock
 from licorne_server.testing.virtual_clock import START
 from support.peers.bearing import Bearing
-from support.peers.shim import (
-    RawSession,
-    Shim,
-    ask,
-    connected,
-    hang_up,
-    new_allocations,
-    serving,
-)
+from support.peers.shim import RawSession, Shim, ask, connected, hang_up, new_allocations, serving
 
 Refusal = tuple[grpc.StatusCode, str, str]
 

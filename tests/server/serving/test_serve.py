@@ -15,15 +15,7 @@ import pytest
 from licorne.v1 import session_pb2 as sp
 from licorne_cli.commands import main
 from support.peers.bearing import Bearing
-from support.peers.shim import (
-    PATIENCE,
-    RawSession,
-    Shim,
-    application,
-    ask,
-    new_allocations,
-    node,
-)
+from support.peers.shim import PATIENCE, RawSession, Shim, application, ask, new_allocations, node
 
 REFUSED = (
     "refusing to serve 0.0.0.0:0 without TLS: give --tls-cert and --tls-key, "

@@ -10,16 +10,7 @@ import pytest
 from licorne.si.v1 import si_pb2 as si
 from licorne_server.serving.app import Server
 from licorne_server.wire.framing import delimited
-from support.peers.shim import (
-    Call,
-    Shim,
-    application,
-    ask,
-    new_allocations,
-    node,
-    releases,
-    resource,
-)
+from support.peers.shim import Call, Shim, application, ask, new_allocations, node, releases, resource
 
 COUNT = itertools.count()
 MIB = 1024 * 1024

@@ -23,13 +23,7 @@ from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName,
 from licorne_server.wire.asks import AskReader
 from licorne_server.wire.errors import Malformed
 from licorne_server.wire.items import BadItem
-from licorne_server.wire.responses import (
-    AllocationEncoder,
-    Kind,
-    Payload,
-    nanoseconds,
-    payloads,
-)
+from licorne_server.wire.responses import AllocationEncoder, Kind, Payload, nanoseconds, payloads
 from support.peers.shim import ask, resource
 
 RM = RmId("rm")

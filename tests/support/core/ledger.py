@@ -16,26 +16,14 @@ Q1  No new application in a queue that drains, or that is to become a leaf or a 
 
 from collections.abc import Iterable
 
-from licorne_core.messages.effects import (
-    AllocationsMade,
-    ApplicationsAnswered,
-    Effect,
-    RegistrationFailed,
-)
+from licorne_core.messages.effects import AllocationsMade, ApplicationsAnswered, Effect, RegistrationFailed
 from licorne_core.model.queues.queue import takes_applications
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
 from licorne_core.scheduling.preemption.laws import entitled_queue
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName
-from support.core.requests import (
-    Kept,
-    allocations,
-    assumed,
-    is_pending,
-    placed_elsewhere,
-    reservations,
-)
+from support.core.requests import Kept, allocations, assumed, is_pending, placed_elsewhere, reservations
 
 Key = tuple[str, str, str]
 

@@ -9,12 +9,7 @@ from licorne_core.messages.commands import (
     PredicateAnswer,
     PreemptionAnswer,
 )
-from licorne_core.messages.effects import (
-    AllocationsReleased,
-    Effect,
-    PredicatesAsked,
-    PreemptionsAsked,
-)
+from licorne_core.messages.effects import AllocationsReleased, Effect, PredicatesAsked, PreemptionsAsked
 from support.core.builders import release, releases
 from support.core.driver import Driver
 from support.worlds.confirming import ASKED

@@ -28,14 +28,7 @@ from licorne_core.values.ids import NodeId, RmId, bare_partition
 from licorne_core.values.resources import Resources, subtract, sum_of
 from support.core.builders import app, apps, asks, node, nodes
 from support.core.driver import Driver
-from support.core.requests import (
-    allocations,
-    assumed,
-    pending,
-    placed_elsewhere,
-    replacing,
-    waiting,
-)
+from support.core.requests import allocations, assumed, pending, placed_elsewhere, replacing, waiting
 
 FORCED = "application.create.force"
 """The tag of applications that an RM tells again: they run, so nothing may keep them out."""

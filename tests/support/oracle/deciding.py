@@ -22,14 +22,7 @@ from support.oracle.checks import (
 from support.oracle.gangs import is_replaceable
 from support.oracle.order import Look, apps_in_order, fit_key
 from support.oracle.replacing import Replacement, replace_one
-from support.oracle.reserving import (
-    GiveUp,
-    claim_to,
-    claims_on,
-    is_due,
-    may_reserve,
-    review,
-)
+from support.oracle.reserving import GiveUp, claim_to, claims_on, is_due, may_reserve, review
 from support.oracle.terms import KeptRecord, Likeness, WishRecord
 from support.oracle.victims import Plan, Preemption, find_plans, victims_on_required_node
 

@@ -14,13 +14,7 @@ from support.oracle.books import (
     QueueRecord,
     lineage,
 )
-from support.oracle.config import (
-    creates_queues,
-    node_order,
-    preempts,
-    queue_records,
-    tagged_amounts,
-)
+from support.oracle.config import creates_queues, node_order, preempts, queue_records, tagged_amounts
 from support.oracle.gangs import fits_below, seconds_left
 from support.oracle.judging import Judging, VictimCheck
 from support.oracle.limits import group_of, is_limited

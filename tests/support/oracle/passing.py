@@ -14,22 +14,10 @@ from support.oracle.judging import (
 )
 from support.oracle.lives import completing_is_over, placeholders_overdue
 from support.oracle.partition import PartitionOracle
-from support.oracle.predicates import (
-    RETRY_SECONDS,
-    PredicateCheck,
-    forget_silence,
-    put_back,
-    remember,
-)
+from support.oracle.predicates import RETRY_SECONDS, PredicateCheck, forget_silence, put_back, remember
 from support.oracle.reserving import victims_on
 from support.oracle.terms import NO_ANSWER
-from support.oracle.turns import (
-    SEARCH_INTERVAL,
-    confirm,
-    link,
-    look_at,
-    preempt,
-)
+from support.oracle.turns import SEARCH_INTERVAL, confirm, link, look_at, preempt
 from support.oracle.victims import Preemption
 
 RESERVATION_SECONDS = 3600.0

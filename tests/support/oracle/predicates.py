@@ -7,12 +7,7 @@ after a look whether they make sense.
 from dataclasses import dataclass, field
 
 from licorne_core.messages.effects import AskedCheck
-from support.oracle.books import (
-    AppRecord,
-    AskClass,
-    AskRecord,
-    NodeRecord,
-)
+from support.oracle.books import AppRecord, AskClass, AskRecord, NodeRecord
 from support.oracle.checks import takes
 from support.oracle.judging import VictimCheck
 from support.oracle.order import Look, node_key

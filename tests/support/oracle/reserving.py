@@ -4,14 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from support.oracle.books import (
-    AllocationRecord,
-    AppRecord,
-    AskClass,
-    AskRecord,
-    NodeRecord,
-    lineage,
-)
+from support.oracle.books import AllocationRecord, AppRecord, AskClass, AskRecord, NodeRecord, lineage
 from support.oracle.checks import (
     exceeds_cluster_only,
     fits,

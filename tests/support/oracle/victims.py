@@ -21,14 +21,7 @@ from support.oracle.books import (
 )
 from support.oracle.order import Look
 from support.preemption.brute_force import BruteForce
-from support.preemption.records import (
-    Cluster,
-    Hold,
-    LossRecord,
-    NodeRecord,
-    QueueRecord,
-    RequestRecord,
-)
+from support.preemption.records import Cluster, Hold, LossRecord, NodeRecord, QueueRecord, RequestRecord
 
 MAY_GO = (ALLOCATED, PLACEHOLDER)
 

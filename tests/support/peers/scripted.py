@@ -8,12 +8,7 @@ from typing import Any
 import grpc
 
 from licorne import Client, RetryConfig
-from licorne.v1.session_pb2 import (
-    ReplayResult,
-    UpdateRequest,
-    UpdateResponse,
-    Welcome,
-)
+from licorne.v1.session_pb2 import ReplayResult, UpdateRequest, UpdateResponse, Welcome
 from licorne.v1.session_pb2_grpc import SessionServicer, add_SessionServicer_to_server
 
 QUICK = RetryConfig(initial=0.01, maximum=0.02)

@@ -5,14 +5,7 @@ from random import Random
 
 from licorne_core.config.properties import PreemptionPolicy, QueueSettings, VictimOrder
 from licorne_core.model.apps.requests import RequestState
-from support.preemption.records import (
-    Cluster,
-    Hold,
-    LossRecord,
-    NodeRecord,
-    QueueRecord,
-    RequestRecord,
-)
+from support.preemption.records import Cluster, Hold, LossRecord, NodeRecord, QueueRecord, RequestRecord
 
 NOW = 1_000_000.0
 TYPES = ["vcore", "vcore", "vcore", "memory", "memory", "gpu"]

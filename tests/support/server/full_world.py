@@ -8,17 +8,7 @@ from licorne_core.messages.commands import Command, RegisterRm
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import RmId
 from licorne_server.serving.app import Server
-from support.core.builders import (
-    app,
-    apps,
-    ask,
-    asks,
-    node,
-    nodes,
-    register,
-    reload,
-    remove_apps,
-)
+from support.core.builders import app, apps, ask, asks, node, nodes, register, reload, remove_apps
 from support.peers.shim import eventually
 
 USER, GROUP = "ann", "staff"

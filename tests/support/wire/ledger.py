@@ -8,27 +8,9 @@ from licorne.v1 import session_pb2 as session
 from support.wire.around import Around
 from support.wire.books import Books
 from support.wire.foreign import ForeignTrack
-from support.wire.items import (
-    AppItem,
-    AskItem,
-    NodeItem,
-    ReleaseItem,
-    RemovalItem,
-    amounts,
-    home,
-)
+from support.wire.items import AppItem, AskItem, NodeItem, ReleaseItem, RemovalItem, amounts, home
 from support.wire.keys import KeyTrack
-from support.wire.things import (
-    Accepted,
-    Asked,
-    Held,
-    New,
-    Preempted,
-    Rejected,
-    Released,
-    TimedOut,
-    Updated,
-)
+from support.wire.things import Accepted, Asked, Held, New, Preempted, Rejected, Released, TimedOut, Updated
 from support.wire.tracks import Track, Violation
 
 Item = NodeItem | AppItem | RemovalItem | AskItem | ReleaseItem

@@ -4,14 +4,7 @@ import grpc
 
 from licorne.v1 import session_pb2 as session
 from licorne_server.wire.framing import delimited
-from support.wire.connection import (
-    ALLOCATIONS,
-    APPLICATIONS,
-    METHODS,
-    NODES,
-    SESSION,
-    request,
-)
+from support.wire.connection import ALLOCATIONS, APPLICATIONS, METHODS, NODES, SESSION, request
 from support.wire.items import AppItem, AskItem, NodeItem
 from support.wire.ledger import Item
 from support.wire.shim import WireRm

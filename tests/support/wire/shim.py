@@ -9,15 +9,7 @@ from licorne.v1 import admin_pb2 as admin
 from licorne.v1 import session_pb2 as session
 from support.wire.books import Books
 from support.wire.configs import GOOD, Config, InForce
-from support.wire.connection import (
-    ALLOCATIONS,
-    APPLICATIONS,
-    KINDS,
-    NODES,
-    WHOLE,
-    Connection,
-    request,
-)
+from support.wire.connection import ALLOCATIONS, APPLICATIONS, KINDS, NODES, WHOLE, Connection, request
 from support.wire.items import is_removal
 from support.wire.ledger import Item, Ledger
 from support.wire.site import OK, Line, Site, Status

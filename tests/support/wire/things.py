@@ -7,15 +7,7 @@ rejected. What is asked but neither freed nor rejected is `Held`, pending while 
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
-from support.wire.items import (
-    BAD_PARTITIONS,
-    Amounts,
-    AppItem,
-    NodeItem,
-    RemovalItem,
-    amounts,
-    home,
-)
+from support.wire.items import BAD_PARTITIONS, Amounts, AppItem, NodeItem, RemovalItem, amounts, home
 from support.wire.tracks import Track
 
 # ---- Answers ----

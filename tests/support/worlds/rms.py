@@ -19,17 +19,7 @@ from licorne_core.messages.commands import (
 )
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import RmId
-from support.core.builders import (
-    app,
-    apps,
-    ask,
-    asks,
-    node,
-    nodes,
-    release,
-    releases,
-    remove_apps,
-)
+from support.core.builders import app, apps, ask, asks, node, nodes, release, releases, remove_apps
 from support.worlds.amounts import TYPES, some
 from support.worlds.crowds import USERS, Crowd
 from support.worlds.gangs import DrawMembers, GangMaker

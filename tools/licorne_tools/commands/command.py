@@ -16,13 +16,7 @@ from licorne_tools.commands import isolation as bench_isolation
 from licorne_tools.commands import report as bench_report
 from licorne_tools.commands import runs as bench_runs
 from licorne_tools.commands import utilisation as bench_utilisation
-from licorne_tools.commands.scenarios import (
-    ALL,
-    FAIR,
-    add_predicate_arguments,
-    chosen,
-    scenario_name,
-)
+from licorne_tools.commands.scenarios import ALL, FAIR, add_predicate_arguments, chosen, scenario_name
 
 EXAMPLES = (
     ("licorne bench core", "how many allocations a second the core makes here"),

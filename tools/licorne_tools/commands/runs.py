@@ -5,16 +5,7 @@ from collections.abc import Sequence
 from licorne_cli.output.text import print_json, print_table, say, while_read
 from licorne_tools.bench.installation import this_build
 from licorne_tools.bench.load import Options
-from licorne_tools.bench.report import (
-    HEADERS,
-    Result,
-    Run,
-    as_json,
-    as_rows,
-    overview,
-    setting_texts,
-    title,
-)
+from licorne_tools.bench.report import HEADERS, Result, Run, as_json, as_rows, overview, setting_texts, title
 from licorne_tools.bench.runs import alone, run_once
 from licorne_tools.bench.scenarios import Scenario
 from licorne_tools.commands.outcome import OK, Outcome

@@ -6,14 +6,7 @@ from dataclasses import replace
 
 from licorne_cli.connection.failures import UsageError
 from licorne_cli.parsing.arguments import percent, seconds
-from licorne_tools.bench.scenarios import (
-    SCENARIOS,
-    Kind,
-    Scenario,
-    Wire,
-    over,
-    predicate_table,
-)
+from licorne_tools.bench.scenarios import SCENARIOS, Kind, Scenario, Wire, over, predicate_table
 from licorne_tools.commands.alone import OF_PREDICATES, given
 
 ALL = "all"

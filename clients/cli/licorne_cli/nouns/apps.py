@@ -28,7 +28,7 @@ from licorne_cli.connection.failures import UsageError
 from licorne_cli.connection.pages import pages
 from licorne_cli.nouns.noun import Act, Noun, Verb
 from licorne_cli.output.listing import Column, Listing, itself, number, resources
-from licorne_cli.output.printer import Printer
+from licorne_cli.output.printer import Printer, print_or_watch
 from licorne_cli.output.text import (
     DATA_FORMS,
     NOTHING,
@@ -42,7 +42,6 @@ from licorne_cli.output.text import (
     shown_time,
     to_plain,
 )
-from licorne_cli.output.watch import print_or_watch
 
 LISTS = ("active", "completed", "rejected")
 """Lists of the server. The second has failed applications too."""

@@ -28,8 +28,8 @@ from licorne_cli.connection.channel import (
 from licorne_cli.connection.failures import NotFoundError, UsageError
 from licorne_cli.connection.missing import missing_rm, no_rm, not_there
 from licorne_cli.output.listing import Listing, R, T, add_listing_arguments, of_kind
+from licorne_cli.output.printer import print_or_watch
 from licorne_cli.output.text import DATA_FORMS, ask_consent, print_data, printable, say, to_plain
-from licorne_cli.output.watch import print_or_watch
 
 
 class Place(NamedTuple):

@@ -1,7 +1,7 @@
 """Listings: the columns of a table, its order, and the names of the items.
 
 A command declares one `Listing` and gives its arguments with `add_listing_arguments`. `printer.py`
-prints it in every form, and `watch.py` as it changes.
+prints it in every form, and `printer.py` as it changes.
 """
 
 import argparse

@@ -1,21 +1,23 @@
-"""Prints the items of a listing in the form that was asked for."""
+"""Prints the items of a listing in the form that was asked for.
+
+Also here:
+
+* `-w`: lists again and again, and prints what is new or has changed, as kubectl does.
+"""
 
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic
 
+import grpc
+
+from licorne_cli.connection.channel import UNREACHABLE_CODES
+from licorne_cli.connection.failures import NotFoundError
 from licorne_cli.output.listing import Column, Listing, R, T
-from licorne_cli.output.text import (
-    DATA_FORMS,
-    NOTHING,
-    Table,
-    print_data,
-    print_yaml,
-    printable,
-    say,
-)
+from licorne_cli.output.text import DATA_FORMS, NOTHING, Table, print_data, print_yaml, printable, say
 
 ADDED = "ADDED"
 MODIFIED = "MODIFIED"
@@ -102,3 +104,54 @@ class Printer(Generic[T, R]):
 def worth(column: Column[R], rows: Sequence[R]) -> bool:
     """True for a column to be shown: an optional one needs something in it."""
     return not column.optional or any(column.cell(row) != NOTHING for row in rows)
+
+
+INTERVAL = 2.0
+"""Seconds between two looks."""
+
+
+def print_or_watch(listing: Listing[T, R], look: Callable[[], Sequence[T]], args: argparse.Namespace) -> None:
+    """Print what `look` finds; with `-w` go on with what changes, until interrupted.
+
+    Raises:
+        KeyboardInterrupt: the watch was ended.
+    """
+    if not args.watch:
+        print_listing(listing, look(), args)
+        return
+    printer = Printer(listing, args.output, headers=not args.no_headers, events=args.output_watch_events)
+    first = look()
+    printer.print(listing.ordered(first, args))
+    known = {listing.name(item): item for item in first}
+    while True:
+        time.sleep(INTERVAL)
+        found = {listing.name(item): item for item in look_again(look, args)}
+        fresh = [item for name, item in found.items() if name not in known]
+        changed = [item for name, item in found.items() if name in known and item != known[name]]
+        gone = [item for name, item in known.items() if name not in found]
+        printer.print(listing.ordered(fresh, args), ADDED)
+        printer.print(listing.ordered(changed, args), MODIFIED)
+        if args.output_watch_events:
+            printer.print(listing.ordered(gone, args), DELETED)
+        else:
+            for item in gone:
+                say(f"{listing.kind}/{printable(listing.name(item))} is gone")
+        known = found
+
+
+def look_again(look: Callable[[], Sequence[T]], args: argparse.Namespace) -> Sequence[T]:
+    """The items of the next look that works: a server may restart, an RM register anew."""
+    lost = False
+    while True:
+        try:
+            return look()
+        except NotFoundError as error:
+            why = str(error)
+        except grpc.RpcError as error:
+            if error.code() not in {*UNREACHABLE_CODES, grpc.StatusCode.NOT_FOUND}:
+                raise
+            why = printable(error.details() or error.code().name)
+        if not lost:
+            say(f"licorne: lost {args.target}: {why}; trying again")
+        lost = True
+        time.sleep(INTERVAL)

@@ -10,12 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 
-from licorne_cli.connection.channel import (
-    OK,
-    add_connection_arguments,
-    partitions_of,
-    with_state,
-)
+from licorne_cli.connection.channel import OK, add_connection_arguments, partitions_of, with_state
 from licorne_cli.output.text import while_read
 from licorne_cli.parsing.arguments import Offering
 from licorne_cli.parsing.completion_scripts import bash, fish, zsh

@@ -14,11 +14,9 @@ from rich.text import Text
 
 from licorne_cli.connection.missing import NO_RM
 from licorne_cli.output.text import printable
-from licorne_cli.screen.bar import BEYOND, PLAIN, ROOM, WITHIN
-from licorne_cli.screen.cells import fill, fitting, wrapped
-from licorne_cli.screen.glyphs import Glyphs
+from licorne_cli.screen.cells import BEYOND, PLAIN, ROOM, WITHIN, fill, fitting, wrapped
+from licorne_cli.screen.glyphs import Glyphs, cluster_marks, label
 from licorne_cli.screen.help_page import help_page
-from licorne_cli.screen.marks import cluster_marks, label
 from licorne_cli.screen.queue_page import queue_page
 from licorne_cli.screen.snapshot import Cluster, Snapshot
 from licorne_cli.screen.table import Chosen, Table, percent

@@ -7,10 +7,8 @@ from rich.text import Text
 
 from licorne.v1.state_pb2 import Application, ExplainResponse
 from licorne_cli.output.text import human_resources, human_text, printable
-from licorne_cli.screen.bar import bar
-from licorne_cli.screen.cells import fill, squeeze, wrapped
-from licorne_cli.screen.glyphs import Glyphs
-from licorne_cli.screen.marks import label, queue_marks
+from licorne_cli.screen.cells import bar, fill, squeeze, wrapped
+from licorne_cli.screen.glyphs import Glyphs, label, queue_marks
 from licorne_cli.screen.snapshot import Inside
 from licorne_cli.screen.table import (
     BAR_HEADING,

@@ -12,14 +12,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.preemption.candidates import Candidates, Giver
 from licorne_core.scheduling.preemption.laws import quota_shortage
 from licorne_core.scheduling.preemption.victim_index import room_shortage
-from licorne_core.scheduling.preemption.victims import (
-    Candidate,
-    Vector,
-    Victim,
-    WhatIf,
-    covers,
-    less,
-)
+from licorne_core.scheduling.preemption.victims import Candidate, Vector, Victim, WhatIf, covers, less
 from licorne_core.values.ids import AppId
 
 

@@ -25,12 +25,7 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.preemption.candidates import Candidates, Giver, Place
-from licorne_core.scheduling.preemption.hosts import (
-    GLANCE,
-    AskHosts,
-    next_to_yield,
-    room_lacking,
-)
+from licorne_core.scheduling.preemption.hosts import GLANCE, AskHosts, next_to_yield, room_lacking
 from licorne_core.scheduling.preemption.laws import (
     Comparison,
     Law,
@@ -45,14 +40,7 @@ from licorne_core.scheduling.preemption.laws import (
 from licorne_core.scheduling.preemption.ledger import Losses
 from licorne_core.scheduling.preemption.planning import Plan, Planning
 from licorne_core.scheduling.preemption.victim_index import Contents, VictimCounts
-from licorne_core.scheduling.preemption.victims import (
-    Candidate,
-    Leaves,
-    Victim,
-    WhatIf,
-    less,
-    seconds_run,
-)
+from licorne_core.scheduling.preemption.victims import Candidate, Leaves, Victim, WhatIf, less, seconds_run
 from licorne_core.values.ids import AppId, QueuePath
 from licorne_core.values.reservations import Reservation
 from licorne_core.values.resources import Resources

@@ -1,9 +1,17 @@
-"""Wakeups: each call finds the blockers that a change may open."""
+"""Wakeups: each call finds the blockers that a change may open.
 
-from collections.abc import Iterable
+Also here:
+
+* Backlog: groups that found no room at their last try, each heard in its turn (spec § 8.6).
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import TaskGroup
+from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
@@ -12,12 +20,61 @@ from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.replacing import ReplacingApps
 from licorne_core.scheduling.reservations.limits import ReservationLimits, reservers
 from licorne_core.scheduling.reservations.reserved import ReservedAsks
-from licorne_core.scheduling.waiting.backlog import Backlog
 from licorne_core.scheduling.waiting.blockers import GangWaits, RunningLimits, StoppedQueues
 from licorne_core.scheduling.waiting.kept_nodes import KeptNodes
 from licorne_core.scheduling.waiting.shortages import QuotaShortages
 from licorne_core.scheduling.waiting.waiting import Waiting
 from licorne_core.values.ranking import Key
+
+
+class Backlog:
+    """Groups that no node took, or that were more than the cluster had left, in a ring.
+
+    Always true: every group that waits, is `nowhere` and may go to any node is in it. Others may
+    be: they are forgotten when it is their turn. A group that is tried again keeps its place.
+    """
+
+    __slots__ = ("_groups",)
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._groups: OrderedDict[AskGroup, None] = OrderedDict()
+
+    def __contains__(self, group: AskGroup) -> bool:
+        """True if it will have its turn."""
+        return group in self._groups
+
+    def note(self, group: AskGroup) -> None:
+        """The group was tried, and there is no room for it."""
+        if group.ask_class.required_node is None:
+            self._groups[group] = None
+
+    def forget(self, group: AskGroup) -> None:
+        """Forget a group without waiting or assumed asks."""
+        self._groups.pop(group, None)
+
+    def first_groups(self, most: int) -> Iterable[AskGroup]:
+        """So many at most, those whose turn comes first; former ones may be among them."""
+        return islice(self._groups, most)
+
+    def next_groups(self, most: int) -> Iterator[AskGroup | None]:
+        """Yield so many groups at most, behind the last one yielded; None for a former one.
+
+        The caller may stop early: the next call goes on there.
+        """
+        groups = self._groups
+        for _ in range(min(most, len(groups))):
+            group = next(iter(groups))
+            if group.nowhere:
+                groups.move_to_end(group)
+                yield group
+            else:
+                del groups[group]
+                yield None
+
+    def clear(self) -> None:
+        """Forget all groups."""
+        self._groups.clear()
 
 
 class Wakeups:

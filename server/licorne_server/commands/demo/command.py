@@ -12,19 +12,10 @@ from time import perf_counter
 import grpc
 
 from licorne import LicorneError
-from licorne.v1.state_pb2 import (
-    ExplainRequest,
-    ExplainResponse,
-)
+from licorne.v1.state_pb2 import ExplainRequest, ExplainResponse
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.nouns.explain import print_explanation
-from licorne_cli.output.text import (
-    OutputError,
-    human_bytes,
-    is_terminal,
-    print_sentence,
-    say,
-)
+from licorne_cli.output.text import OutputError, human_bytes, is_terminal, print_sentence, say
 from licorne_cli.screen.picture import MEASURE, Lines
 from licorne_cli.screen.snapshot import Opened, Snapshot
 from licorne_cli.screen.source import Source

@@ -9,14 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from licorne import Application, Ask, Node
-from licorne_server.commands.demo.scenes import (
-    BORROWING,
-    CLAIMING,
-    GI,
-    NIGHTLY,
-    SIMULATION,
-    Submission,
-)
+from licorne_server.commands.demo.scenes import BORROWING, CLAIMING, GI, NIGHTLY, SIMULATION, Submission
 
 SEED = 7
 # After this share of the time nothing new comes.

@@ -9,8 +9,12 @@ from pathlib import Path
 
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import AskBackoff
-from licorne_server.commands.serve.http import add_http_arguments, http_settings
-from licorne_server.commands.serve.peers import add_peer_arguments, peer_bounds
+from licorne_server.commands.serve.http import (
+    add_http_arguments,
+    add_peer_arguments,
+    http_settings,
+    peer_bounds,
+)
 from licorne_server.commands.serve.rms import add_rm_arguments, rm_bounds
 from licorne_server.commands.serve.traces import add_trace_arguments, trace_settings
 from licorne_server.process.peer_bounds import raise_file_limit

@@ -25,14 +25,7 @@ from licorne_core.views.partitions import RmReport
 from licorne_server.fair import TimeSlices
 from licorne_server.http import json_nodes, json_queues
 from licorne_server.http.sources import Sources
-from licorne_server.http.stream import (
-    JsonObject,
-    object_of,
-    send_bytes,
-    send_json,
-    slice_for,
-    text_of,
-)
+from licorne_server.http.stream import JsonObject, object_of, send_bytes, send_json, slice_for, text_of
 from licorne_server.http.together import Together
 from licorne_server.http.ui.pages import Found, Maker
 from licorne_server.http.ui.paths import API

@@ -20,14 +20,7 @@ from licorne_core.views import Views
 from licorne_server.http.identity import role_of, visible_to
 from licorne_server.http.routes import APP_STATES
 from licorne_server.http.sources import Sources
-from licorne_server.http.stream import (
-    CALLER,
-    JsonObject,
-    accepts_gzip,
-    reader_of,
-    send_json,
-    send_live,
-)
+from licorne_server.http.stream import CALLER, JsonObject, accepts_gzip, reader_of, send_json, send_live
 from licorne_server.http.ui.details import DetailReads
 from licorne_server.http.ui.feed import Feed, TooManyViewers, farewell
 from licorne_server.http.ui.lists import EventPages, ListReads

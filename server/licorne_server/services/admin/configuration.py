@@ -15,14 +15,7 @@ from licorne_core.config import load
 from licorne_core.config.schema import Configuration
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.ids import RmId
-from licorne_server.configurations import (
-    Change,
-    Changes,
-    DefaultFileError,
-    Revision,
-    Revisions,
-    Source,
-)
+from licorne_server.configurations import Change, Changes, DefaultFileError, Revision, Revisions, Source
 from licorne_server.configurations.thread import VALIDATION, ConfigThread, Origin
 from licorne_server.security.access import Access
 from licorne_server.services.admin.audit import Audit

@@ -30,11 +30,7 @@ from licorne_server.fair import TimeSlices
 from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access
 from licorne_server.services.admin.names import Names
-from licorne_server.services.admin.plan_messages import (
-    configuration_plan,
-    refused_plan,
-    submission_plan,
-)
+from licorne_server.services.admin.plan_messages import configuration_plan, refused_plan, submission_plan
 from licorne_server.services.admin.submission_text import MAX_ASKS, read_submission_text
 from licorne_server.services.statuses import unary_handler
 from licorne_server.wire.asks import AskReader

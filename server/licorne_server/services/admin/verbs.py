@@ -6,12 +6,7 @@ from typing import Any, TypeVar
 from google.protobuf.message import Message
 
 from licorne.v1 import admin_pb2 as pb
-from licorne_core.messages.commands import (
-    Command,
-    SetNodeSchedulable,
-    SetQueueStopped,
-    StopApplication,
-)
+from licorne_core.messages.commands import Command, SetNodeSchedulable, SetQueueStopped, StopApplication
 from licorne_core.messages.effects import (
     ApplicationStopped,
     Effect,
@@ -26,13 +21,7 @@ from licorne_server.engine.engine import Engine
 from licorne_server.services.admin.audit import Audit
 from licorne_server.services.admin.names import Names
 from licorne_server.services.statuses import Method, unary_handler
-from licorne_server.wire.caps import (
-    MAX_QUEUE_PATH,
-    bytes_of,
-    id_problem,
-    size_problem,
-    text_problem,
-)
+from licorne_server.wire.caps import MAX_QUEUE_PATH, bytes_of, id_problem, size_problem, text_problem
 from licorne_server.wire.errors import CallError, failed_precondition, invalid_argument, not_found
 
 T = TypeVar("T", bound=Effect)

@@ -12,16 +12,7 @@ from structlog.typing import EventDict
 
 from licorne_server.process.peer_bounds import host_of, peer_of
 from licorne_server.telemetry.logs.levels import AUDIT
-from licorne_server.telemetry.logs.limits import (
-    FOREIGN,
-    OF_ALL,
-    OF_ONE,
-    OWN,
-    Dropped,
-    Drops,
-    Limits,
-    Reason,
-)
+from licorne_server.telemetry.logs.limits import FOREIGN, OF_ALL, OF_ONE, OWN, Dropped, Drops, Limits, Reason
 
 MAX_LINE = 16_384
 """The longest line, in characters. All of them are ASCII."""

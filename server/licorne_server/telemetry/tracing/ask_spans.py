@@ -9,12 +9,7 @@ from functools import partial
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode
 
 from licorne_core.messages.commands import ReleaseRequest
-from licorne_core.messages.effects import (
-    AllocationsMade,
-    AllocationsRejected,
-    AllocationsReleased,
-    Effect,
-)
+from licorne_core.messages.effects import AllocationsMade, AllocationsRejected, AllocationsReleased, Effect
 from licorne_core.values.asks import NO_TAGS, Ask
 from licorne_core.values.ids import RmId
 from licorne_core.values.rule_kinds import tag_value

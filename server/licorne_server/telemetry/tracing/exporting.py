@@ -17,12 +17,7 @@ import structlog
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from licorne_server.telemetry.tracing.defects import (
-    EXPORT_FAILED,
-    QUEUE_FULL,
-    SHUTDOWN,
-    TraceCounts,
-)
+from licorne_server.telemetry.tracing.defects import EXPORT_FAILED, QUEUE_FULL, SHUTDOWN, TraceCounts
 from licorne_server.telemetry.tracing.spans import RM_ID
 
 log = structlog.get_logger("core.tracing.exporting")

@@ -2,19 +2,7 @@
 
 import pytest
 
-from support.core.builders import (
-    RM,
-    app,
-    apps,
-    ask,
-    asks,
-    config,
-    node,
-    nodes,
-    register,
-    release,
-    releases,
-)
+from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver, keys, placed, states
 from support.core.steps import last
 

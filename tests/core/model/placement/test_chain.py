@@ -12,13 +12,7 @@ from licorne_core.model.queues.tree import MAX_LEVELS, MAX_PATH_LENGTH, QueueTre
 from licorne_core.values.errors import ConfigError, Rejected
 from licorne_core.values.ids import AppId, UserGroup
 from licorne_core.values.names import is_queue_name
-from support.core.trees import (
-    check_tree,
-    outline,
-    root_config,
-    tree_of,
-    whole_tree,
-)
+from support.core.trees import check_tree, outline, root_config, tree_of, whole_tree
 
 OPEN = "- {name: root, submitacl: '*', queues: [{name: a}]}"
 

@@ -31,14 +31,7 @@ from licorne_core.model.queues.tree import QueueTree, check_reload
 from licorne_core.values.errors import ConfigError, Rejected
 from licorne_core.values.ids import AppId, UserGroup
 from licorne_core.values.rule_kinds import RULES
-from support.core.trees import (
-    check_tree,
-    outline,
-    partition_config,
-    queue_at,
-    reload_tree,
-    whole_tree,
-)
+from support.core.trees import check_tree, outline, partition_config, queue_at, reload_tree, whole_tree
 
 FILES = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 

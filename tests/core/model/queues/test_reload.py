@@ -4,16 +4,7 @@ import pytest
 
 from licorne_core.model.queues.tree import QueueTree, check_reload, stop
 from licorne_core.values.ids import QueuePath
-from support.core.trees import (
-    ANN,
-    check_tree,
-    enter,
-    outline,
-    queue_at,
-    reload_tree,
-    root_config,
-    tree_of,
-)
+from support.core.trees import ANN, check_tree, enter, outline, queue_at, reload_tree, root_config, tree_of
 
 TWO = """
 - name: root

@@ -6,16 +6,7 @@ from licorne_core.model.queues.queue import RECOVERY_PATH, QueueState
 from licorne_core.model.queues.tree import MAX_LEVELS, MAX_PATH_LENGTH, QueueTree, stop
 from licorne_core.values.errors import Rejected
 from licorne_core.values.ids import QueuePath, UserGroup
-from support.core.trees import (
-    ANN,
-    check_tree,
-    enter,
-    outline,
-    queue_at,
-    reload_tree,
-    root_config,
-    tree_of,
-)
+from support.core.trees import ANN, check_tree, enter, outline, queue_at, reload_tree, root_config, tree_of
 
 OPEN = """
 - name: root

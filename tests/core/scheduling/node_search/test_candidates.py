@@ -8,7 +8,7 @@ from licorne_core.config.schema import NodeSortPolicy, NodeSortType
 from licorne_core.model.books import book_on_node, unbook_on_node
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.node_search import heap_room, heaps
+from licorne_core.scheduling.node_search import heaps
 from licorne_core.scheduling.node_search.candidates import WORK_OF_A_TRY, NodeIndex
 from licorne_core.scheduling.waiting.supply import Supply, fit_score
 from licorne_core.values.asks import AskClass
@@ -202,7 +202,7 @@ def test_a_change_is_not_lost_with_the_log(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("cap", ["MAX_HEAPS", "MAX_FILL"])
 def test_more_classes_than_heaps(cap: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any number of classes is served, though only so many have a heap of their own."""
-    monkeypatch.setattr(heap_room, cap, 3)
+    monkeypatch.setattr(heaps, cap, 3)
     small = [{"vcore": 1}] * (2 * heaps.PROBES)
     book = book_of(NodeSortType.FAIR, *small, {"vcore": 100})
     index = index_of(book)

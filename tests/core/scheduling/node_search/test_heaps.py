@@ -12,7 +12,7 @@ from licorne_core.config.schema import NodeSortPolicy
 from licorne_core.model.books import book_on_node
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.node_search import heap_room, heaps
+from licorne_core.scheduling.node_search import heaps
 from licorne_core.scheduling.node_search.heaps import NodeHeaps, StillLooking
 from licorne_core.scheduling.node_search.node_heap import NodeHeap
 from licorne_core.scheduling.waiting.supply import NodePool, ReservableSupply, Supply
@@ -225,7 +225,7 @@ def test_a_look_ahead_is_not_made_in_parts() -> None:
 
 def test_heaps_that_were_asked_longest_ago_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """With more supplies than may have one, half of the others give theirs up, the newest not."""
-    monkeypatch.setattr(heap_room, "MAX_HEAPS", 4)
+    monkeypatch.setattr(heaps, "MAX_HEAPS", 4)
     nodes = Nodes(4)
     supplies = [supply_of(vcore, ReservableSupply) for vcore in range(1, 6)]
     for supply in supplies[:4]:
@@ -271,7 +271,7 @@ def test_a_heap_that_is_begun_later_knows_nodes_that_came_meanwhile() -> None:
 
 def test_heaps_that_are_not_full_yet_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """A supply that begins with a heap beyond the most makes room at once, not when it is full."""
-    monkeypatch.setattr(heap_room, "MAX_HEAPS", 2)
+    monkeypatch.setattr(heaps, "MAX_HEAPS", 2)
     nodes = Nodes(40, part=8)
     supplies = [supply_of(vcore, ReservableSupply) for vcore in (1, 2, 3)]
     for supply in supplies:
@@ -285,7 +285,7 @@ def test_all_heaps_together_have_so_many_entries(
     bound: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond that, half of the others make room, those asked longest ago."""
-    monkeypatch.setattr(heap_room, bound, most)
+    monkeypatch.setattr(heaps, bound, most)
     nodes = Nodes(20)
     supplies = [supply_of(vcore, ReservableSupply) for vcore in (1, 2, 3, 4)]
     for supply in supplies[:3]:
@@ -297,7 +297,7 @@ def test_all_heaps_together_have_so_many_entries(
 
 def test_entries_that_came_with_changes_of_nodes_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """A heap that grows when it reads of better nodes makes others give way."""
-    monkeypatch.setattr(heap_room, "MAX_ENTRIES", 63)
+    monkeypatch.setattr(heaps, "MAX_ENTRIES", 63)
     nodes = Nodes(20)
     old, asked = supply_of(1, ReservableSupply), supply_of(2, ReservableSupply)
     kept = []

@@ -6,18 +6,7 @@ from licorne_core.messages.commands import PredicatePolicy, TerminationType
 from licorne_core.messages.effects import Effect, PreemptionsAsked
 from licorne_core.scheduling.preemption import PreemptionSearch
 from licorne_core.values.ids import PartitionName
-from support.core.builders import (
-    app,
-    apps,
-    ask,
-    asks,
-    config,
-    node,
-    nodes,
-    register,
-    release,
-    releases,
-)
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver, placed, released
 from support.core.obedient import let_happen
 from support.core.steps import last

@@ -10,18 +10,7 @@ from licorne_core.model.apps.requests import Request
 from licorne_core.model.trackers import Tracker
 from licorne_core.scheduling.waiting.back_off import backs_off
 from licorne_core.values.ids import AppId, PartitionName, QueuePath, UserGroup
-from support.core.builders import (
-    app,
-    apps,
-    ask,
-    asks,
-    config,
-    node,
-    nodes,
-    register,
-    release,
-    releases,
-)
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver, keys
 from support.core.steps import last
 

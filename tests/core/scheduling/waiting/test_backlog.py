@@ -5,7 +5,7 @@ import pytest
 from licorne_core.messages.commands import NodeAction
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.scheduling.reservations import review
-from licorne_core.scheduling.waiting.backlog import Backlog
+from licorne_core.scheduling.waiting.wakeups import Backlog
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import NodeId
 from support.core.builders import MANY_RESERVED, app, apps, ask, asks, config, node, nodes, register

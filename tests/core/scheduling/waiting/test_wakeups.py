@@ -4,13 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from licorne_core.messages.commands import (
-    Command,
-    NodeRefusal,
-    PredicatePolicy,
-    TerminationType,
-    Tick,
-)
+from licorne_core.messages.commands import Command, NodeRefusal, PredicatePolicy, TerminationType, Tick
 from licorne_core.messages.effects import AskedCheck
 from licorne_core.values.ids import NodeId, PartitionName
 from support.core.builders import (

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from licorne.v1.state_pb2 import Application
-from licorne_cli.screen.bar import bar
+from licorne_cli.screen.cells import bar
 from licorne_cli.screen.glyphs import UNICODE
 from licorne_cli.screen.snapshot import Inside, Snapshot
 from licorne_cli.screen.view import LONGEST_FILTER, View

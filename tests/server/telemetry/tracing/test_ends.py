@@ -10,12 +10,7 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 
 from licorne_core.messages.commands import UpdateAllocations
-from licorne_core.messages.effects import (
-    AllocationRejection,
-    AllocationsRejected,
-    Effect,
-    Registered,
-)
+from licorne_core.messages.effects import AllocationRejection, AllocationsRejected, Effect, Registered
 from licorne_core.values.ids import AllocationKey, AppId, RmId
 from licorne_server.fair import SLICE_SECONDS, TimeSlices
 from licorne_server.telemetry.tracing.ask_spans import AskBegins, AskEnds

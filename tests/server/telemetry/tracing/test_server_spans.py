@@ -24,14 +24,7 @@ from licorne_server.telemetry.tracing.tracing import Tracing
 from licorne_server.wire.asks import AskReader
 from support.peers.shim import RawSession, Shim, ask, connected, eventually, new_allocations, node
 from support.server.configuring import BROKEN, A, B, C, text, write
-from support.server.traces import (
-    TRACE,
-    about,
-    trace_id,
-    traced_ask,
-    traceparent,
-    tracing,
-)
+from support.server.traces import TRACE, about, trace_id, traced_ask, traceparent, tracing
 
 CALLER = (("traceparent", traceparent()),)
 UNWANTED = (("traceparent", traceparent(sampled=False)),)

@@ -3,15 +3,7 @@
 import json
 from typing import Any
 
-from licorne_tools.bench.growth.world import (
-    World,
-    application,
-    asks_of,
-    config,
-    leaf,
-    numbered,
-    running,
-)
+from licorne_tools.bench.growth.world import World, application, asks_of, config, leaf, numbered, running
 
 
 def flat(size: int, work: int) -> World:

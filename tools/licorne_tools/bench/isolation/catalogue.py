@@ -1,13 +1,6 @@
 """All attacks by name, in the order in which they are tried."""
 
-from licorne_tools.bench.isolation import (
-    asks,
-    configurations,
-    http2,
-    messages,
-    readers,
-    things,
-)
+from licorne_tools.bench.isolation import asks, configurations, http2, messages, readers, things
 from licorne_tools.bench.isolation.attack import Attack
 
 ATTACKS = {

@@ -5,12 +5,7 @@ from contextlib import asynccontextmanager
 
 import grpc
 
-from licorne.si.v1.si_pb2 import (
-    AddApplicationRequest,
-    ApplicationRequest,
-    NodeInfo,
-    RemoveApplicationRequest,
-)
+from licorne.si.v1.si_pb2 import AddApplicationRequest, ApplicationRequest, NodeInfo, RemoveApplicationRequest
 from licorne.si.v1.si_pb2_grpc import SchedulerStub
 from licorne_tools.bench import workload
 from licorne_tools.bench.driver import OPTIONS, Rm, put, taken
