@@ -102,8 +102,8 @@ ELSEWHERE = {
         "submit recovery-by-name queue=root.@recovery@",
     ),
     "a bad second partition in an update": (
-        "tests/core/handlers/test_reload.py",
-        "An error in the second partition leaves the first as it was.",
+        "tests/scenarios/reload_settings.txt",
+        "Something wrong in a second partition: the first is not changed either.",
     ),
     "a leaf with applications made a parent": (
         "tests/core/handlers/test_refused_configurations.py",

@@ -1,8 +1,6 @@
 """The queues of one partition: found, created, reloaded and cleaned (spec §§ 2.7, 4.1-4.4).
 
-Also here:
-
-* Settings of a queue from its configuration, its parent and its template (spec §§ 2.4, 4.1).
+A queue has its settings from its configuration, its parent and its template (spec §§ 2.4, 4.1).
 """
 
 from collections.abc import Iterable, Iterator
