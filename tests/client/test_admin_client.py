@@ -67,6 +67,8 @@ async def test_configurations_are_looked_at_and_changed(admin: Admin, rm: FakeRM
     assert (before.config, before.revision) == (QUEUES, 1)
     assert (await admin.validate_configuration(WIDER)).allowed
     assert len((await admin.validate_configuration(BAD)).problems) == 2
+    compared = await admin.validate_configuration(WIDER, compare=True)
+    assert [change.name for change in compared.changes] == ["queue root.batch"]
     plan = await admin.plan_configuration(WIDER, base_revision=1)
     assert [ask.allocation_key for ask in plan.placed] == ["job-3"]
     done = await admin.update_configuration(WIDER, base_revision=1, comment="more room")
@@ -153,6 +155,10 @@ async def test_a_submission_is_tried_without_being_made(admin: Admin, rm: FakeRM
         await admin.plan_submission(
             application, [Ask(key="k", application_id="new", resources={}, traceparent="x")]
         )
+    text = "{application: new, queue: root.batch, user: bob, asks: [{name: n-1, resources: {vcore: 1}}]}"
+    assert [one.allocation_key for one in (await admin.plan_submission(text)).asks] == ["n-1"]
+    with pytest.raises(ValueError, match="asks: those of an application that is a text"):
+        await admin.plan_submission(text, [ask])
     assert [one.application_id for one in await rm.client.state.applications()] == ["job"]
 
 

@@ -63,14 +63,16 @@ class AdminCalls(OfOneRm):
         return list(answer.revisions)
 
     async def validate_configuration(
-        self, config: str, *, strict: bool = False
+        self, config: str, *, strict: bool = False, compare: bool = False
     ) -> pb.ValidateConfigurationResponse:
         """Validate a configuration; returns its acceptance, with all problems and warnings.
 
-        With `strict` warnings are problems as well.
+        With `strict` warnings are problems as well. With `compare` the answer has the differences
+        from the configuration that is in force for the RM.
         """
-        check_arguments(config=config, strict=strict)
-        request = pb.ValidateConfigurationRequest(config=config, strict=strict)
+        check_arguments(config=config, strict=strict, compare=compare)
+        compared = self._rm("validate_configuration") if compare else ""
+        request = pb.ValidateConfigurationRequest(config=config, strict=strict, compare_rm_id=compared)
         return await self._calls.call(
             lambda channel: _stub(channel).ValidateConfiguration, request, at_least=LONG
         )
@@ -148,18 +150,33 @@ class AdminCalls(OfOneRm):
         )
 
     async def plan_submission(
-        self, application: Application, asks: Iterable[Ask] = ()
+        self, application: Application | str, asks: Iterable[Ask] = ()
     ) -> pb.PlanSubmissionResponse:
         """The placement of an application and its asks if they came now; nothing is changed.
 
-        The placeholders of its task groups come before the asks. There may be 1,000 in all. Raises
-        Rejected for an item that cannot be sent, as `Client` does.
+        The application may be a text in YAML or JSON, with its asks in it. The placeholders of its
+        task groups come before the asks. There may be 1,000 in all.
+
+        Raises:
+            Rejected: an item cannot be sent, as `Client` says it.
+            ValueError: there are asks beside a text.
         """
-        [taken] = fields.applications([application])
+        text, items = "", list(asks)
+        wired = None
+        if isinstance(application, str):
+            check_arguments(application=application)
+            if items:
+                raise ValueError("asks: those of an application that is a text are in the text")
+            text = application
+        else:
+            [taken] = fields.applications([application])
+            wired = wire.application(taken)
+            items = [*placeholders(taken), *fields.asks(items)]
         request = pb.PlanSubmissionRequest(
             rm_id=self._rm("plan_submission"),
-            application=wire.application(taken),
-            asks=[wire.allocation(ask) for ask in (*placeholders(taken), *fields.asks(asks))],
+            application=wired,
+            asks=[wire.allocation(ask) for ask in items],
+            text=text,
         )
         return await self._calls.call(lambda channel: _stub(channel).PlanSubmission, request, at_least=LONG)
 

@@ -13,9 +13,11 @@ UINT64 = Range(0, 2**64 - 1, "0 and 2^64 - 1")
 _REVISION = partial(whole, UINT64)
 
 ARGUMENTS: Mapping[str, Check] = {
+    "application": text,
     "application_id": text,
     "base_revision": _REVISION,
     "comment": text,
+    "compare": flag,
     "config": text,
     "count": partial(whole, UINT32),
     "extra_config": tags,

@@ -25,6 +25,9 @@ _MINUTES = f"{RECENT_SECONDS / 60:.0f} minutes"
 SHOWN = 10
 """Findings that a diagnosis names, at most."""
 
+STEP = 128
+"""Nodes of no partition that are looked at in one step."""
+
 DATA = "Consistency of data"
 NEGATIVE = "Negative resources"
 CHECKS = {
@@ -112,11 +115,15 @@ class HealthReads:
 def _pieces(views: Views, rms: tuple[RmReport, ...], status: Status, now: float) -> Iterator[str]:
     """The answer's JSON; before it an empty piece for each step, so that slices can end."""
     by_concern = {concern: Found() for concern in Concern}
-    rejected, failed = Found(), Found()
+    rejected, failed, lost = Found(), Found(), Found()
     if status.failure:
         failed.add(status.failure)
     for rm in rms:
         halted = False
+        for number, node_id in enumerate(rm.failed_nodes):
+            if not number % STEP:
+                yield ""
+            lost.add(f"node {node_id} of RM {rm.rm_id} is for a partition that is not there")
         for name in rm.partitions:
             yield ""
             with suppress(NotFound):
@@ -132,7 +139,7 @@ def _pieces(views: Views, rms: tuple[RmReport, ...], status: Status, now: float)
     checks = [
         Check("Scheduling errors", f"no ask was rejected in the last {_MINUTES}", rejected),
         Check("Internal errors", "nothing has failed inside the scheduler", failed),
-        _failed_nodes(rms),
+        Check("Failed nodes", "every node has a partition", lost),
         *(Check(*CHECKS[concern], found) for concern, found in by_concern.items()),
     ]
     healthy = not any(check.found.count for check in checks)
@@ -145,11 +152,3 @@ def _look_for_rejected(views: Views, partition: PartitionName, now: float, found
     ago = now - counters.rejection_time
     if counters.rejection_time and ago < RECENT_SECONDS:
         found.add(f"partition {partition} rejected an ask {max(0.0, ago):.0f} s ago")
-
-
-def _failed_nodes(rms: tuple[RmReport, ...]) -> Check:
-    found = Found()
-    for rm in rms:
-        for node_id in rm.failed_nodes:
-            found.add(f"node {node_id} of RM {rm.rm_id} is for a partition that is not there")
-    return Check("Failed nodes", "every node has a partition", found)

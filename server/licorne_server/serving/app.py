@@ -56,7 +56,7 @@ from licorne_server.telemetry.logs import dropped, levels
 from licorne_server.telemetry.measures import Calls
 from licorne_server.telemetry.scheduler_log import SchedulerLog
 from licorne_server.telemetry.tracing.defects import TraceCounts
-from licorne_server.telemetry.tracing.tracing import tracing_of
+from licorne_server.telemetry.tracing.starting import tracing_of
 from licorne_server.wire.errors import Stopped
 
 log = structlog.get_logger("core.app")

@@ -11,6 +11,7 @@ from licorne_core.config import load
 from licorne_core.values.errors import ConfigError
 from licorne_core.views import Views
 from licorne_server.process.clock import Clock, SystemClock
+from licorne_server.process.rm_bounds import RmBounds
 from licorne_server.process.settings import Address, Settings, SettingsError
 from licorne_server.serving.app import Server
 from licorne_server.telemetry.tracing.settings import TraceSettings
@@ -137,6 +138,8 @@ async def serve(
         default_config=default,
         drain=drain,
         log_level="warning",
+        # The memory is that of the test, not of a server: it says nothing of a pause.
+        rms=RmBounds(plan_pause=0.0),
         traces=None if spans is None else TraceSettings(exporter=spans, sample=trace_sample),
     )
     served = Served(settings, clock or SystemClock())

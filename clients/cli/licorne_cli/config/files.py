@@ -10,7 +10,8 @@ import grpc
 
 from licorne.v1.admin_pb2 import ValidateConfigurationRequest, ValidateConfigurationResponse
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_cli.connection.failures import RefusedError, UsageError, violations_of
+from licorne_cli.connection.errors import violations_of
+from licorne_cli.connection.failures import RefusedError, UsageError
 from licorne_cli.output.text import printable, say
 
 STANDARD_INPUT = "-"

@@ -19,7 +19,8 @@ from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli import exit_codes
 from licorne_cli.connection.contexts import ContextError
-from licorne_cli.connection.failures import NotFoundError, RefusedError, UsageError, reason_of
+from licorne_cli.connection.errors import reason_of
+from licorne_cli.connection.failures import NotFoundError, RefusedError, UsageError
 from licorne_cli.connection.missing import missing_rm, no_rm, what_is_missing
 from licorne_cli.connection.target import CONTEXT_VARIABLE, DEFAULT_TARGET, settle, target
 from licorne_cli.connection.tls import TlsFilesError, channel_credentials, tls_advice, tls_of

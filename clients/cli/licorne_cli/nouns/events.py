@@ -14,7 +14,7 @@ import grpc
 from licorne.v1.state_pb2 import Event, ListEventsRequest, WatchEventsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.connection.channel import add_connection_arguments, with_state
-from licorne_cli.connection.failures import metadata_of
+from licorne_cli.connection.errors import metadata_of
 from licorne_cli.nouns.event_filters import EventFilter, add_filter_arguments, name_of
 from licorne_cli.output.listing import Column, Listing, add_listing_arguments, itself
 from licorne_cli.output.printer import Printer, print_listing

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import NamedTuple, TypeVar, cast
 
 from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import ACCOUNTS, Account, Request
 from licorne_core.model.apps.states import AppState
 from licorne_core.model.nodes.node import Node
@@ -22,7 +23,7 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.values.asks import Allocation
 from licorne_core.values.resources import INT64_MAX, Resources, describe, equals, has_negative
 
-STEP = 256
+STEP = 128
 """Members of a sum, or requests, that are looked at in one step."""
 
 M = TypeVar("M")
@@ -88,24 +89,28 @@ def audit(partition: Partition) -> Iterator[Finding | None]:
 
 
 def _partition(partition: Partition) -> Iterator[Finding | None]:
-    def parts(member: Node | Application) -> Parts:
+    def parts(member: Node | Application | Request) -> Parts:
         if isinstance(member, Node):
             yield "capacity", member.capacity
             yield "allocated", member.allocated
-            return
-        known = member.allocation_count - member.assumed_count
-        yield "requests", {"all": len(member.requests), "known": known}
-        yield "applications", {member.state.value: 1}
-        for request in member.requests.values() if member.replacing_count else ():
-            # Replacements of placeholders are on nodes, and count in no queue (spec § 6.5).
-            held = request.allocation
-            if held is not None and Account.ALLOCATED not in ACCOUNTS[request.state]:
-                size = held.ask.ask_class.resources
-                yield "allocated", {name: -value for name, value in size.items()}
+        elif isinstance(member, Application):
+            known = member.allocation_count - member.assumed_count
+            yield "requests", {"all": len(member.requests), "known": known}
+            yield "applications", {member.state.value: 1}
+        elif member.allocation is not None and Account.ALLOCATED not in ACCOUNTS[member.state]:
+            size = member.allocation.ask.ask_class.resources
+            yield "allocated", {name: -value for name, value in size.items()}
 
-    def members() -> list[Node | Application]:
+    def members() -> Iterator[Node | Application | Request]:
+        apps = list(partition.applications.values())
         ended = (*partition.completed.values(), *partition.rejected.values())
-        return [*partition.nodes.by_id.values(), *partition.applications.values(), *ended]
+        yield from list(partition.nodes.by_id.values())
+        yield from ended
+        for app in apps:
+            yield app
+            if app.replacing_count:
+                # Replacements of placeholders are on nodes, and count in no queue (spec § 6.5).
+                yield from list(app.requests.values())
 
     def booked() -> Mapping[str, Resources]:
         tally = partition.tally
@@ -218,13 +223,12 @@ def _requests(partition: Partition, app: Application, requests: list[Request]) -
 
 def _application(app: Application) -> Iterator[Finding | None]:
     def booked() -> Mapping[str, Resources]:
-        groups = app.groups.values()
         numbers = {
             "pending": app.pending_count,
             "allocated": app.allocation_count,
             "assumed": app.assumed_count,
-            "asked": sum(group.assumed for group in groups),
-            "waiting in groups": sum(group.waiting for group in groups),
+            "asked beside groups": 0,
+            "waiting beside groups": 0,
             "known placeholders": app.placeholder_count,
         }
         return {
@@ -234,22 +238,35 @@ def _application(app: Application) -> Iterator[Finding | None]:
             "numbers": numbers,
         }
 
-    def parts(request: Request) -> Parts:
-        accounts, size = ACCOUNTS[request.state], request.ask.ask_class.resources
+    def parts(member: Request | AskGroup) -> Parts:
+        if isinstance(member, AskGroup):
+            # Every ask of it is one of the requests.
+            yield (
+                "numbers",
+                {"asked beside groups": -member.assumed, "waiting beside groups": -member.waiting},
+            )
+            return
+        accounts, size = ACCOUNTS[member.state], member.ask.ask_class.resources
         for account in accounts:
             if account is Account.PENDING:
                 yield "pending", size
-                yield "numbers", {"pending": 1, "waiting in groups": request.group is not None}
+                yield "numbers", {"pending": 1, "waiting beside groups": member.group is not None}
             elif account is Account.ALLOCATED:
-                yield "placeholders" if request.ask.placeholder else "allocated", size
+                yield "placeholders" if member.ask.placeholder else "allocated", size
                 yield "numbers", {account.value: 1}
             elif account is Account.KNOWN:
-                yield "numbers", {"known placeholders": request.ask.placeholder}
-            elif account in (Account.ASSUMED, Account.ASKED):
-                yield "numbers", {account.value: 1}
+                yield "numbers", {"known placeholders": member.ask.placeholder}
+            elif account is Account.ASSUMED:
+                yield "numbers", {"assumed": 1}
+            elif account is Account.ASKED:
+                yield "numbers", {"asked beside groups": 1}
 
     at = f"application {app.app_id}"
-    yield from _sums(Concern.APPLICATION_SUM, at, app.requests.values, booked, parts)
+
+    def members() -> list[Request | AskGroup]:
+        return [*app.requests.values(), *app.groups.values()]
+
+    yield from _sums(Concern.APPLICATION_SUM, at, members, booked, parts)
 
 
 def recount_queue(queue: Queue) -> Iterator[Finding | None]:
@@ -275,7 +292,7 @@ def recount_queue(queue: Queue) -> Iterator[Finding | None]:
         return totals if queue.is_leaf else {**totals, "preempting": queue.preempting}
 
     def members() -> Iterable[Application | Queue]:
-        return queue.applications.values() if queue.is_leaf else queue.children.values()
+        return list(queue.applications.values() if queue.is_leaf else queue.children.values())
 
     yield from _sums(Concern.QUEUE_SUM, f"queue {queue.path}", members, booked, parts)
 
@@ -295,7 +312,7 @@ def _tracker(partition: Partition, tracker: Tracker) -> Iterator[Finding | None]
         return {"allocated": tracker.allocated, "numbers": running}
 
     at = f"{tracker.kind} {tracker.name} in {tracker.path}"
-    yield from _sums(Concern.USER_SUM, at, tracker.members.values, booked, parts)
+    yield from _sums(Concern.USER_SUM, at, lambda: list(tracker.members.values()), booked, parts)
     for number, app_id in enumerate(list(tracker.members), 1):
         if app_id not in partition.applications and app_id in tracker.members:
             yield Finding(Concern.USER_SUM, f"{at}: counts application {app_id}, which is gone")
@@ -311,21 +328,23 @@ def _sums(
     booked: Callable[[], Mapping[str, Resources]],
     parts: Callable[[M], Parts],
 ) -> Iterator[Finding | None]:
-    """Compare totals with the sums of their members; a None after each step."""
+    """Compare totals with the sums of their members; a None after each step.
+
+    Members may come and go between two steps: `members` iterates over copies.
+    """
     first: list[Finding] | None = None
     while True:
-        totals, every = booked(), list(members())
+        totals, number = booked(), 0
         counted: dict[str, dict[str, int]] = {name: {} for name in totals}
-        for begin in range(0, len(every), STEP):
-            if begin:
+        for number, member in enumerate(members(), 1):
+            for name, amounts in parts(member):
+                sums = counted[name]
+                for kind, value in amounts.items():
+                    sums[kind] = sums.get(kind, 0) + value
+            if not number % STEP:
                 yield None
-            for member in every[begin : begin + STEP]:
-                for name, amounts in parts(member):
-                    sums = counted[name]
-                    for kind, value in amounts.items():
-                        sums[kind] = sums.get(kind, 0) + value
         found = list(_compared(concern, at, totals, counted))
-        if len(every) <= STEP or not found:
+        if number < STEP or not found:
             break
         if first is not None:
             found = [finding for finding in found if finding in first]

@@ -1,10 +1,6 @@
 """Interface of traces for the rest of the server.
 
 A failure in here ends the traces and nothing else.
-
-Also here:
-
-* Start of traces, if the settings have a collector.
 """
 
 import asyncio
@@ -29,9 +25,7 @@ from licorne_core.messages.effects import (
     ReplayEnded,
 )
 from licorne_core.values.ids import PartitionName, RmId, rm_of
-from licorne_core.views import Views
 from licorne_server.fair import TimeSlices
-from licorne_server.process.build_info import BuildInfo
 from licorne_server.process.clock import Clock
 from licorne_server.telemetry.tracing.ask_spans import AskBegins, AskEnds
 from licorne_server.telemetry.tracing.check_spans import CheckSpans
@@ -226,18 +220,3 @@ def _resource(version: str) -> Resource:
     """Resource attributes of all spans; the standard variables of the environment go first."""
     said = OTELResourceDetector().detect().attributes
     return Resource.create({"service.name": "licorne", "service.version": version, **said})
-
-
-def tracing_of(
-    settings: TraceSettings | None,
-    build: BuildInfo,
-    clock: Clock,
-    time_slices: TimeSlices,
-    views: Views,
-) -> "Tracing | None":
-    """The tracing of a server; None without settings, and OpenTelemetry is not loaded then."""
-    if settings is None:
-        return None
-    from licorne_server.telemetry.tracing.tracing import Tracing
-
-    return Tracing(settings, build.version, clock, time_slices, views.standing)
