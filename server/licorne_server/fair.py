@@ -290,7 +290,7 @@ class TimeSlices:
             self._ended = perf_counter()
             spent = self._ended - begin
             if spent > SLOW_SECONDS:
-                self._slow.note("slice", spent, party=peer, reader=_reader())
+                self._slow.note("slice", spent, peer=peer, reader=_reader())
             pause = self._owed(spent + more, always=whole or spent > OVERRUN * length)
             if pause:
                 asyncio.get_running_loop().call_later(pause, self._turns.pass_on)

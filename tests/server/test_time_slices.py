@@ -206,7 +206,7 @@ async def test_slow_slices_are_counted_and_told(monkeypatch: pytest.MonkeyPatch)
         await read(time_slices, "10.0.0.1", 2, lambda: time.work(SLOW_SECONDS))
         assert not lines
         await gathered([0.08], slowly, time_slices, "10.0.0.1")
-    told = {"party": "10.0.0.1", "reader": ["paging.gathered"], "seconds": 0.08}
+    told = {"peer": "10.0.0.1", "reader": ["paging.gathered"], "seconds": 0.08}
     assert lines == [{"event": "slow slice", "log_level": "warning", **told}]
     assert slow.count["slice"] == 1
     assert slow.seconds["slice"] == pytest.approx(0.08)

@@ -79,7 +79,7 @@ class Identity:
         if request.path not in OPEN_TO_ALL:
             caller = request[CALLER] = self._caller(request)
             if not (caller.operator or self._may_see(request)):
-                log.warning("denied", peer=request.remote, party=caller.peer, path=request.path)
+                log.warning("denied", peer=request.remote, caller=caller.peer, path=request.path)
                 raise web.HTTPForbidden(text=f"{self._refused(request)} does not allow it")
         return await handler(request)
 

@@ -19,7 +19,7 @@ from licorne_cli.commands import main
 from licorne_server.wire.caps import MAX_ITEM_BYTES, MAX_MESSAGE_BYTES
 from licorne_tools.bench.driver import UPDATE_ALLOCATION, BenchError
 from licorne_tools.bench.isolation import http2, manyrms, messages, neighbour
-from licorne_tools.bench.isolation.attack import RM, Ground
+from licorne_tools.bench.isolation.attack import RM, Site
 from licorne_tools.bench.isolation.catalogue import ATTACKS
 from licorne_tools.bench.isolation.waits import waits
 from licorne_tools.bench.report import Run
@@ -188,21 +188,21 @@ def test_the_target_of_many_rms(rms: int, many: float, flooded: float, holds: bo
 
 def test_the_largest_messages_are_as_large_as_the_server_takes() -> None:
     """All are within the cap of a message, and come close to it or to that of an item."""
-    ground = Ground(target="", http="")
-    made = [data for _, data in messages.si_messages(ground)] + messages.session_messages(ground)
+    site = Site(target="", http="")
+    made = [data for _, data in messages.si_messages(site)] + messages.session_messages(site)
     assert all(len(data) <= MAX_MESSAGE_BYTES for data in made)
     assert sum(len(data) > MAX_ITEM_BYTES - 2 * messages.ROOM for data in made) == len(made) - 1
 
 
 def test_the_largest_messages_are_what_they_are_meant_to_be() -> None:
     """A library reads them: they name the RM, and hold what their kind is about."""
-    ground = Ground(target="", http="", percent=1)
+    site = Site(target="", http="", percent=1)
     kinds: dict[str, Callable[[bytes], AllocationRequest | ApplicationRequest | NodeRequest]] = {
         UPDATE_ALLOCATION: AllocationRequest.FromString,
         messages.UPDATE_APPLICATION: ApplicationRequest.FromString,
         messages.UPDATE_NODE: NodeRequest.FromString,
     }
-    parsed = [kinds[method](data) for method, data in messages.si_messages(ground)]
+    parsed = [kinds[method](data) for method, data in messages.si_messages(site)]
     assert {message.rmID for message in parsed} == {RM}
     _, several, many, some, releases, _, _, application, _ = parsed
     assert isinstance(several, AllocationRequest)
@@ -214,7 +214,7 @@ def test_the_largest_messages_are_what_they_are_meant_to_be() -> None:
     assert len(releases.releases.allocationsToRelease) > 10_000
     assert isinstance(application, ApplicationRequest)
     assert len(application.new[0].ugi.groups) > 10_000
-    [session] = messages.session_messages(ground)
+    [session] = messages.session_messages(site)
     [answer] = UpdateRequest.FromString(session).predicate_answers.answers
     assert len(answer.refused) > 10_000
 

@@ -14,7 +14,7 @@ from licorne_tools.bench.isolation.attack import (
     BATCH,
     RM,
     Act,
-    Ground,
+    Site,
     asking,
     attacker,
     churn,
@@ -31,39 +31,39 @@ TAGGED, TAGGED_BATCH, TAGS = 200_000, 200, 20
 
 
 @asynccontextmanager
-async def flood(ground: Ground) -> AsyncIterator[Act]:
+async def flood(site: Site) -> AsyncIterator[Act]:
     """200,000 asks as fast as they can be sent; all are placed, and kept."""
-    shape = Scenario("", "", apps=ground.part(FLOOD_APPS), asks=ground.part(FLOOD_ASKS), nodes=1000)
-    async with attacker(ground, shape) as rm:
+    shape = Scenario("", "", apps=site.part(FLOOD_APPS), asks=site.part(FLOOD_ASKS), nodes=1000)
+    async with attacker(site, shape) as rm:
         messages = workload.requests(RM, workload.asks(shape), BATCH)
 
         async def act() -> None:
-            await asyncio.gather(rm.send(messages), received(ground, rm, shape.pods))
+            await asyncio.gather(rm.send(messages), received(site, rm, shape.pods))
 
         yield act
 
 
-async def received(ground: Ground, rm: Rm, expected: int) -> None:
+async def received(site: Site, rm: Rm, expected: int) -> None:
     """Count what is placed, until it is all."""
-    while ground.acts < expected:
+    while site.acts < expected:
         _, response = await rm.read()
-        ground.acts += len(response.new)
+        site.acts += len(response.new)
 
 
 @asynccontextmanager
-async def releases(ground: Ground) -> AsyncIterator[Act]:
+async def releases(site: Site) -> AsyncIterator[Act]:
     """A thousand asks, given back as soon as they are placed, over and over."""
     shape = Scenario("", "", apps=1, asks=BATCH, nodes=1000)
-    async with attacker(ground, shape) as rm:
+    async with attacker(site, shape) as rm:
         messages = workload.requests(RM, workload.asks(shape), BATCH)
-        yield lambda: churn(ground, rm, ground.part(ROUNDS), lambda _: messages)
+        yield lambda: churn(site, rm, site.part(ROUNDS), lambda _: messages)
 
 
 @asynccontextmanager
-async def partitions(ground: Ground) -> AsyncIterator[Act]:
+async def partitions(site: Site) -> AsyncIterator[Act]:
     """20 asks in each of 800 partitions, given back when all are placed, over and over."""
-    names = [f"p{number:03}" for number in range(ground.part(PARTITIONS))]
-    async with Rm(ground.target, RM, BATCH) as rm:
+    names = [f"p{number:03}" for number in range(site.part(PARTITIONS))]
+    async with Rm(site.target, RM, BATCH) as rm:
         await rm.register(split_configuration(names))
         await rm.add_nodes(
             NodeInfo(
@@ -83,7 +83,7 @@ async def partitions(ground: Ground) -> AsyncIterator[Act]:
             for number in range(PARTITION_ASKS)
             for name in names
         )
-        yield lambda: churn(ground, rm, ground.part(PARTITION_ROUNDS), lambda _: messages)
+        yield lambda: churn(site, rm, site.part(PARTITION_ROUNDS), lambda _: messages)
 
 
 def split_configuration(names: list[str]) -> str:
@@ -100,33 +100,33 @@ def split_configuration(names: list[str]) -> str:
 
 
 @asynccontextmanager
-async def sizes(ground: Ground) -> AsyncIterator[Act]:
+async def sizes(site: Site) -> AsyncIterator[Act]:
     """20,000 asks of as many sizes that no node takes; then one ask that fits, over and over."""
-    shape = Scenario("", "", apps=1, asks=ground.part(SIZES), nodes=1000)
+    shape = Scenario("", "", apps=1, asks=site.part(SIZES), nodes=1000)
     [(_, app)] = workload.app_names(shape)
-    async with attacker(ground, shape) as rm:
-        messages = misfits(app, ground.part(SIZES))
+    async with attacker(site, shape) as rm:
+        messages = misfits(app, site.part(SIZES))
 
         async def act() -> None:
             await rm.send(messages)
-            ground.acts += ground.part(SIZES)
+            site.acts += site.part(SIZES)
             single = asking([wanted(app, "fits")])
-            await churn(ground, rm, ground.part(ROUNDS), lambda _: single)
+            await churn(site, rm, site.part(ROUNDS), lambda _: single)
 
         yield act
 
 
 @asynccontextmanager
-async def tagged(ground: Ground) -> AsyncIterator[Act]:
+async def tagged(site: Site) -> AsyncIterator[Act]:
     """200,000 asks that no node takes, each with 20 tags of 60 characters; they stay."""
     shape = Scenario("", "", apps=1, asks=TAGGED_BATCH, nodes=1000)
     [(_, app)] = workload.app_names(shape)
-    async with attacker(ground, shape) as rm:
+    async with attacker(site, shape) as rm:
 
         async def act() -> None:
-            for number in numbers(ground, TAGGED // TAGGED_BATCH):
+            for number in numbers(site, TAGGED // TAGGED_BATCH):
                 await rm.write(tagged_asks(app, number))
-                ground.acts += TAGGED_BATCH
+                site.acts += TAGGED_BATCH
 
         yield act
 

@@ -30,8 +30,8 @@ WORKERS = 8
 
 
 @dataclass(slots=True, kw_only=True)
-class Ground:
-    """Where an attack takes place, how large it is, and what it has done so far."""
+class Site:
+    """The server that an attack is on, the size of the attack, and its count so far."""
 
     target: str
     http: str
@@ -57,15 +57,15 @@ class Attack:
     """
 
     about: str
-    prepared: Callable[[Ground], AbstractAsyncContextManager[Act]]
+    prepared: Callable[[Site], AbstractAsyncContextManager[Act]]
 
 
 @asynccontextmanager
 async def attacker(
-    ground: Ground, scenario: Scenario, extra: Mapping[str, str] | None = None
+    site: Site, scenario: Scenario, extra: Mapping[str, str] | None = None
 ) -> AsyncIterator[Rm]:
     """The attacker as an RM with nodes and applications."""
-    async with Rm(ground.target, RM, BATCH) as rm:
+    async with Rm(site.target, RM, BATCH) as rm:
         await rm.register(workload.configuration(scenario), extra)
         await rm.add_nodes(workload.nodes(scenario))
         await rm.add_applications(workload.applications(scenario))
@@ -102,17 +102,17 @@ def giving_back(response: AllocationResponse) -> bytes:
     return AllocationRequest(rmID=RM, releases=request).SerializeToString()
 
 
-async def churn(ground: Ground, rm: Rm, rounds: int, asks: Callable[[int], list[bytes]]) -> None:
+async def churn(site: Site, rm: Rm, rounds: int, asks: Callable[[int], list[bytes]]) -> None:
     """Ask, and give back what is placed, so many rounds; `asks` makes the messages of a round."""
     for number in range(rounds):
         messages = asks(number)
         expected = sum(len(AllocationRequest.FromString(data).allocations) for data in messages)
         for data in await rm.place(messages, expected):
             await rm.write(giving_back(AllocationResponse.FromString(data)))
-        ground.acts += expected
+        site.acts += expected
 
 
-async def called(ground: Ground, calls: Iterator[Callable[[], Coroutine[Any, Any, Any]]]) -> None:
+async def called(site: Site, calls: Iterator[Callable[[], Coroutine[Any, Any, Any]]]) -> None:
     """Make calls, several at a time; refusals are counted."""
 
     async def work() -> None:
@@ -120,14 +120,14 @@ async def called(ground: Ground, calls: Iterator[Callable[[], Coroutine[Any, Any
             try:
                 await call()
             except grpc.aio.AioRpcError:
-                ground.refused += 1
-            ground.acts += 1
+                site.refused += 1
+            site.acts += 1
 
     async with asyncio.TaskGroup() as group:
         for _ in range(WORKERS):
             group.create_task(work())
 
 
-def numbers(ground: Ground, full: int) -> Iterator[int]:
+def numbers(site: Site, full: int) -> Iterator[int]:
     """0, 1, 2 and so on, as many as the attack may have."""
-    return islice(count(), ground.part(full))
+    return islice(count(), site.part(full))

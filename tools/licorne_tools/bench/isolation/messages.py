@@ -14,7 +14,7 @@ from licorne.v1.session_pb2 import UpdateRequest
 from licorne_server.wire.caps import MAX_ITEM_BYTES, MAX_ITEMS, MAX_MESSAGE_BYTES
 from licorne_tools.bench import workload
 from licorne_tools.bench.driver import OPTIONS, UPDATE_ALLOCATION, BenchError, RawStream, Rm
-from licorne_tools.bench.isolation.attack import BATCH, RM, Act, Ground
+from licorne_tools.bench.isolation.attack import BATCH, RM, Act, Site
 from licorne_tools.bench.scenarios import Scenario
 from licorne_tools.bench.session_rm import SessionRm
 
@@ -55,10 +55,10 @@ def filled(one: bytes, size: int) -> bytes:
     return one * (size // len(one))
 
 
-def si_messages(ground: Ground) -> list[tuple[str, bytes]]:
+def si_messages(site: Site) -> list[tuple[str, bytes]]:
     """Method and message: each is refused, as a whole or in its items."""
-    whole = ground.part(MAX_MESSAGE_BYTES) - ROOM
-    item = ground.part(MAX_ITEM_BYTES) - ROOM
+    whole = site.part(MAX_MESSAGE_BYTES) - ROOM
+    item = site.part(MAX_ITEM_BYTES) - ROOM
     some = min(ITEM_OF_MANY, item)
     name = nested(3, RM.encode())
     return [
@@ -67,7 +67,7 @@ def si_messages(ground: Ground) -> list[tuple[str, bytes]]:
         (UPDATE_ALLOCATION, name + filled(nested(4, zeros(7, some)), whole)),
         # Empty allocations: too many, and as many as there may be; releases.
         (UPDATE_ALLOCATION, name + empties(4, whole)),
-        (UPDATE_ALLOCATION, name + empties(4, 2 * ground.part(MAX_ITEMS) - ROOM)),
+        (UPDATE_ALLOCATION, name + empties(4, 2 * site.part(MAX_ITEMS) - ROOM)),
         (UPDATE_ALLOCATION, name + nested(2, empties(1, whole))),
         # Tags and amounts of an allocation.
         (UPDATE_ALLOCATION, name + nested(4, empties(2, item))),
@@ -78,44 +78,44 @@ def si_messages(ground: Ground) -> list[tuple[str, bytes]]:
     ]
 
 
-def session_messages(ground: Ground) -> list[bytes]:
+def session_messages(site: Site) -> list[bytes]:
     """Messages of a session: an answer to a predicate check with very many refusals."""
-    refusals = empties(2, ground.part(MAX_ITEM_BYTES) - ROOM)
+    refusals = empties(2, site.part(MAX_ITEM_BYTES) - ROOM)
     field = UpdateRequest.DESCRIPTOR.fields_by_name["predicate_answers"].number
     return [nested(field, nested(1, refusals))]
 
 
 @asynccontextmanager
-async def largest(ground: Ground) -> AsyncIterator[Act]:
+async def largest(site: Site) -> AsyncIterator[Act]:
     """Messages of 8 MiB with up to four million fields, of ten kinds in turn."""
     shape = Scenario("", "", nodes=1)
     config = workload.configuration(shape)
-    kinds = si_messages(ground)
-    answers = session_messages(ground)
+    kinds = si_messages(site)
+    answers = session_messages(site)
     async with (
-        Rm(ground.target, RM, BATCH) as rm,
-        grpc.aio.insecure_channel(ground.target, options=OPTIONS) as channel,
+        Rm(site.target, RM, BATCH) as rm,
+        grpc.aio.insecure_channel(site.target, options=OPTIONS) as channel,
     ):
         await rm.register(config)
 
         async def act() -> None:
-            for _ in range(ground.part(ROUNDS)):
+            for _ in range(site.part(ROUNDS)):
                 for method, message in kinds:
-                    await tried(ground, sent(channel, method, message))
+                    await tried(site, sent(channel, method, message))
                 for message in answers:
-                    await tried(ground, answered(ground, config, message))
+                    await tried(site, answered(site, config, message))
 
         yield act
 
 
-async def tried(ground: Ground, sending: Coroutine[Any, Any, None]) -> None:
+async def tried(site: Site, sending: Coroutine[Any, Any, None]) -> None:
     """Send one message, and wait until the server is done with it."""
     try:
         async with asyncio.timeout(PATIENCE):
             await sending
     except (grpc.aio.AioRpcError, BenchError):
-        ground.refused += 1
-    ground.acts += 1
+        site.refused += 1
+    site.acts += 1
 
 
 async def sent(channel: grpc.aio.Channel, method: str, message: bytes) -> None:
@@ -127,10 +127,10 @@ async def sent(channel: grpc.aio.Channel, method: str, message: bytes) -> None:
         pass
 
 
-async def answered(ground: Ground, config: str, message: bytes) -> None:
+async def answered(site: Site, config: str, message: bytes) -> None:
     """Send a message of a session, and an ask behind it; wait until that is placed."""
     shape = Scenario("", "", nodes=1)
-    async with SessionRm(ground.target, SESSION_RM) as rm:
+    async with SessionRm(site.target, SESSION_RM) as rm:
         await rm.open(config, workload.nodes(shape), workload.applications(shape), batch=BATCH, asked=True)
         behind = workload.session_requests(workload.asks(shape), BATCH)
         await rm.place([message, *behind], shape.pods)

@@ -14,16 +14,16 @@ import sys
 from contextlib import suppress
 
 from licorne_server.commands.child import end_with_parent
-from licorne_tools.bench.isolation.attack import Act, Attack, Ground
+from licorne_tools.bench.isolation.attack import Act, Attack, Site
 from licorne_tools.bench.isolation.catalogue import ATTACKS
 
 LIMIT_SECONDS = 600.0
 """No attack lasts longer, whatever becomes of those who watch it."""
 
 
-async def attacked(attack: Attack, ground: Ground) -> None:
+async def attacked(attack: Attack, site: Site) -> None:
     """Prepare the attack, and act from the moment it is told to until it is told to stop."""
-    async with asyncio.timeout(LIMIT_SECONDS), attack.prepared(ground) as act:
+    async with asyncio.timeout(LIMIT_SECONDS), attack.prepared(site) as act:
         print("ready", flush=True)
         if not await asyncio.to_thread(sys.stdin.readline):
             return
@@ -40,7 +40,7 @@ async def acted(act: Act) -> None:
     await asyncio.Event().wait()
 
 
-def arguments() -> tuple[Attack, Ground]:
+def arguments() -> tuple[Attack, Site]:
     """The attack and where it takes place, from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name", choices=ATTACKS)
@@ -48,17 +48,17 @@ def arguments() -> tuple[Attack, Ground]:
     parser.add_argument("http")
     parser.add_argument("percent", type=int)
     args = parser.parse_args()
-    ground = Ground(target=args.target, http=args.http, percent=args.percent)
-    return ATTACKS[args.name], ground
+    site = Site(target=args.target, http=args.http, percent=args.percent)
+    return ATTACKS[args.name], site
 
 
 def main() -> None:
     """The program."""
     # What is to be seen is whether the server is fair, not whether the machine has cores enough.
     os.nice(15)
-    attack, ground = arguments()
-    asyncio.run(attacked(attack, ground))
-    print(json.dumps({"acts": ground.acts, "refused": ground.refused}), flush=True)
+    attack, site = arguments()
+    asyncio.run(attacked(attack, site))
+    print(json.dumps({"acts": site.acts, "refused": site.refused}), flush=True)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from licorne_tools.bench.isolation.attack import (
     PARTITION,
     RM,
     Act,
-    Ground,
+    Site,
     attacker,
     called,
     churn,
@@ -44,34 +44,34 @@ Call = Callable[[], Any]
 
 
 @asynccontextmanager
-async def world(ground: Ground) -> AsyncIterator[str]:
+async def world(site: Site) -> AsyncIterator[str]:
     """An RM with much to read: 1,000 nodes and applications, and 5,000 asks that fit nowhere.
 
     Yields the application that has the asks.
     """
-    shape = Scenario("", "", apps=ground.part(APPS), nodes=ground.part(NODES))
+    shape = Scenario("", "", apps=site.part(APPS), nodes=site.part(NODES))
     _, app = next(workload.app_names(shape))
-    async with attacker(ground, shape) as rm:
-        await rm.send(misfits(app, ground.part(MISFITS)))
+    async with attacker(site, shape) as rm:
+        await rm.send(misfits(app, site.part(MISFITS)))
         yield app
 
 
 @asynccontextmanager
-async def explain(ground: Ground) -> AsyncIterator[Act]:
+async def explain(site: Site) -> AsyncIterator[Act]:
     """Eight readers ask why an ask waits, over and over."""
 
     def calls(stub: Any, app: str) -> Iterator[Call]:
-        for number in numbers(ground, CALLS):
-            key = f"misfit-{number % ground.part(MISFITS):06}"
+        for number in numbers(site, CALLS):
+            key = f"misfit-{number % site.part(MISFITS):06}"
             request = pb.ExplainRequest(partition=PARTITION, application_id=app, allocation_key=key)
             yield lambda request=request: stub.Explain(request)  # type: ignore[misc]
 
-    async with world(ground) as app, reading(ground) as stub:
-        yield lambda: called(ground, calls(stub, app))
+    async with world(site) as app, reading(site) as stub:
+        yield lambda: called(site, calls(stub, app))
 
 
 @asynccontextmanager
-async def lists(ground: Ground) -> AsyncIterator[Act]:
+async def lists(site: Site) -> AsyncIterator[Act]:
     """Eight readers list outstanding asks, applications and nodes, over and over."""
 
     def calls(stub: Any) -> Iterator[Call]:
@@ -82,79 +82,77 @@ async def lists(ground: Ground) -> AsyncIterator[Act]:
                 lambda: stub.ListNodes(pb.ListNodesRequest(partition=PARTITION)),
             )
         )
-        return (next(wanted) for _ in numbers(ground, CALLS))
+        return (next(wanted) for _ in numbers(site, CALLS))
 
-    async with world(ground), reading(ground) as stub:
-        yield lambda: called(ground, calls(stub))
+    async with world(site), reading(site) as stub:
+        yield lambda: called(site, calls(stub))
 
 
 @asynccontextmanager
-async def reading(ground: Ground) -> AsyncIterator[Any]:
+async def reading(site: Site) -> AsyncIterator[Any]:
     """What the state is read with."""
-    async with grpc.aio.insecure_channel(ground.target, options=OPTIONS) as channel:
+    async with grpc.aio.insecure_channel(site.target, options=OPTIONS) as channel:
         yield StateStub(channel)
 
 
 @asynccontextmanager
-async def rest(ground: Ground) -> AsyncIterator[Act]:
+async def rest(site: Site) -> AsyncIterator[Act]:
     """Eight readers read lists over REST, over and over."""
     base = f"/ws/v1/partition/{quote(PARTITION)}"
-    async with world(ground), fetching(ground, [f"{base}/{path}" for path in PATHS]) as act:
+    async with world(site), fetching(site, [f"{base}/{path}" for path in PATHS]) as act:
         yield act
 
 
 @asynccontextmanager
-async def dump(ground: Ground) -> AsyncIterator[Act]:
+async def dump(site: Site) -> AsyncIterator[Act]:
     """Eight readers read the state dump over REST, over and over."""
-    async with world(ground), fetching(ground, [DUMP]) as act:
+    async with world(site), fetching(site, [DUMP]) as act:
         yield act
 
 
 @asynccontextmanager
-async def fetching(ground: Ground, paths: list[str]) -> AsyncIterator[Act]:
+async def fetching(site: Site, paths: list[str]) -> AsyncIterator[Act]:
     """Readers of these paths, in turn."""
-    async with aiohttp.ClientSession(f"http://{ground.http}") as session:
+    async with aiohttp.ClientSession(f"http://{site.http}") as session:
 
         async def fetch(path: str) -> None:
             async with session.get(path) as answer:
                 await answer.read()
-                ground.refused += answer.status != 200
+                site.refused += answer.status != 200
 
         wanted = cycle(paths)
 
         def calls() -> Iterator[Call]:
-            for _ in numbers(ground, CALLS):
+            for _ in numbers(site, CALLS):
                 path = next(wanted)
                 yield lambda path=path: fetch(path)  # type: ignore[misc]
 
-        yield lambda: called(ground, calls())
+        yield lambda: called(site, calls())
 
 
 @asynccontextmanager
-async def watchers(ground: Ground) -> AsyncIterator[Act]:
+async def watchers(site: Site) -> AsyncIterator[Act]:
     """100 watchers of the events of an RM whose asks come and go."""
-    shape = Scenario("", "", apps=1, asks=ground.part(BATCH), nodes=100)
+    shape = Scenario("", "", apps=1, asks=site.part(BATCH), nodes=100)
     messages = workload.requests(RM, workload.asks(shape), BATCH)
-    async with attacker(ground, shape, EXTRA) as rm, AsyncExitStack() as stack:
-        watching = ground.part(WATCHERS)
+    async with attacker(site, shape, EXTRA) as rm, AsyncExitStack() as stack:
+        watching = site.part(WATCHERS)
         stubs = []
         for _ in range(0, watching, STREAMS_PER_CONNECTION):
-            channel = grpc.aio.insecure_channel(ground.target, options=OWN_CONNECTION)
+            channel = grpc.aio.insecure_channel(site.target, options=OWN_CONNECTION)
             stubs.append(StateStub(await stack.enter_async_context(channel)))
         request = pb.WatchEventsRequest(rm_id=RM)
 
         async def watch(stub: Any) -> None:
-            for _ in numbers(ground, WATCHES):
+            for _ in numbers(site, WATCHES):
                 try:
                     async for response in stub.WatchEvents(request):
-                        ground.acts += len(response.events)
+                        site.acts += len(response.events)
                 except grpc.aio.AioRpcError:
-                    ground.refused += 1
+                    site.refused += 1
 
         async def act() -> None:
             watched = islice(cycle(stubs), watching)
-            await asyncio.gather(
-                churn(ground, rm, ground.part(ROUNDS), lambda _: messages), *map(watch, watched)
-            )
+            await asyncio.gather(churn(site, rm, site.part(ROUNDS), lambda _: messages), *map(watch, watched))
 
         yield act

@@ -9,7 +9,7 @@ from licorne.si.v1.si_pb2 import AddApplicationRequest, ApplicationRequest, Node
 from licorne.si.v1.si_pb2_grpc import SchedulerStub
 from licorne_tools.bench import workload
 from licorne_tools.bench.driver import OPTIONS, Rm, put, taken
-from licorne_tools.bench.isolation.attack import BATCH, RM, Act, Ground
+from licorne_tools.bench.isolation.attack import BATCH, RM, Act, Site
 from licorne_tools.bench.scenarios import Scenario
 
 ROUNDS = 1000
@@ -23,30 +23,30 @@ partitions:
 
 
 @asynccontextmanager
-async def nodes(ground: Ground) -> AsyncIterator[Act]:
+async def nodes(site: Site) -> AsyncIterator[Act]:
     """A thousand nodes are created and decommissioned, over and over."""
-    shape = Scenario("", "", nodes=ground.part(BATCH))
-    async with Rm(ground.target, RM, BATCH) as rm:
+    shape = Scenario("", "", nodes=site.part(BATCH))
+    async with Rm(site.target, RM, BATCH) as rm:
         await rm.register(workload.configuration(shape))
         created = list(workload.nodes(shape))
         gone = list(workload.nodes(shape, action=NodeInfo.DECOMISSION))
 
         async def act() -> None:
-            for _ in range(ground.part(ROUNDS)):
+            for _ in range(site.part(ROUNDS)):
                 await rm.add_nodes(created)
                 await rm.update_nodes(gone)
-                ground.acts += len(created)
+                site.acts += len(created)
 
         yield act
 
 
 @asynccontextmanager
-async def namespaces(ground: Ground) -> AsyncIterator[Act]:
+async def namespaces(site: Site) -> AsyncIterator[Act]:
     """10,000 applications, each in a queue that is made for its namespace, come and go."""
-    names = [f"ns-{number:05}" for number in range(ground.part(NAMESPACES))]
+    names = [f"ns-{number:05}" for number in range(site.part(NAMESPACES))]
     async with (
-        Rm(ground.target, RM, BATCH) as rm,
-        grpc.aio.insecure_channel(ground.target, options=OPTIONS) as channel,
+        Rm(site.target, RM, BATCH) as rm,
+        grpc.aio.insecure_channel(site.target, options=OPTIONS) as channel,
     ):
         await rm.register(NAMESPACES_CONFIG)
         call = SchedulerStub(channel).UpdateApplication()
@@ -55,11 +55,11 @@ async def namespaces(ground: Ground) -> AsyncIterator[Act]:
         removed = [ApplicationRequest(rmID=RM, remove=map(removal, part)) for part in parts]
 
         async def act() -> None:
-            for _ in range(ground.part(ROUNDS)):
+            for _ in range(site.part(ROUNDS)):
                 await put(call, added)
                 await taken(call, len(names))
                 await put(call, removed)
-                ground.acts += len(names)
+                site.acts += len(names)
 
         yield act
         call.cancel()
@@ -78,12 +78,12 @@ def removal(name: str) -> RemoveApplicationRequest:
 
 
 @asynccontextmanager
-async def applications(ground: Ground) -> AsyncIterator[Act]:
+async def applications(site: Site) -> AsyncIterator[Act]:
     """A thousand applications are added and removed, over and over."""
-    shape = Scenario("", "", apps=ground.part(BATCH))
+    shape = Scenario("", "", apps=site.part(BATCH))
     async with (
-        Rm(ground.target, RM, BATCH) as rm,
-        grpc.aio.insecure_channel(ground.target, options=OPTIONS) as channel,
+        Rm(site.target, RM, BATCH) as rm,
+        grpc.aio.insecure_channel(site.target, options=OPTIONS) as channel,
     ):
         await rm.register(workload.configuration(shape))
         call = SchedulerStub(channel).UpdateApplication()
@@ -94,11 +94,11 @@ async def applications(ground: Ground) -> AsyncIterator[Act]:
         )
 
         async def act() -> None:
-            for _ in range(ground.part(ROUNDS)):
+            for _ in range(site.part(ROUNDS)):
                 await put(call, [added])
                 await taken(call, shape.apps)
                 await put(call, [removed])
-                ground.acts += shape.apps
+                site.acts += shape.apps
 
         yield act
         call.cancel()
