@@ -187,7 +187,7 @@ def test_every_argument_of_a_call_is_known_to_the_checks() -> None:
         if not method_name.startswith("_")
         for name in list(inspect.signature(method).parameters)[1:]
     }
-    assert taken - {"application", "asks"} == set(arguments.ARGUMENTS) - {"rm_id"}
+    assert taken - {"asks"} == set(arguments.ARGUMENTS) - {"rm_id"}
 
 
 async def test_what_the_server_refuses_is_a_call_that_failed(server: Served, rm: FakeRM) -> None:
