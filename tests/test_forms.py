@@ -13,6 +13,9 @@ from licorne_server.process.build_info import PURE
 from properties.test_determinism import first_digest
 from support.sources import PACKAGES, ROOT
 
+OPEN = {"NamedTuple", "Enum", "StrEnum", "Protocol", "Exception", "ValueError"}
+"""Bases of classes that stay open when they are compiled."""
+
 FROM_SOURCES = """
 from licorne_tools.bench.command import prefer_sources
 prefer_sources()
@@ -96,6 +99,38 @@ def test_no_compiled_dataclass_has_a_class_variable() -> None:
         )
     ]
     assert offenders == []
+
+
+def test_no_interpreted_class_inherits_from_a_compiled_one() -> None:
+    """Compiled, a class has no interpreted subclasses: whoever makes one gets a TypeError."""
+    listed = {*native("print(*native.modules(), sep='\\n')")}
+    trees = {
+        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        for package in PACKAGES
+        for path in package.rglob("*.py")
+    }
+    closed = {
+        (name.partition("/")[2].removesuffix(".py").replace("/", "."), node.name)
+        for name in listed
+        for node in trees[name].body
+        if isinstance(node, ast.ClassDef) and OPEN.isdisjoint(map(ast.unparse, node.bases))
+    }
+    offenders = [
+        f"{name}: {node.name}"
+        for name, tree in trees.items()
+        if name not in listed
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        and any((whence(tree, base), ast.unparse(base)) in closed for base in node.bases)
+    ]
+    assert offenders == []
+
+
+def whence(tree: ast.Module, base: ast.expr) -> str:
+    """The module that a module has a class from; empty for its own."""
+    name = ast.unparse(base)
+    imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return next((node.module or "" for node in imports if name in {a.name for a in node.names}), "")
 
 
 def test_installing_needs_no_compiler() -> None:

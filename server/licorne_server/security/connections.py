@@ -169,9 +169,9 @@ class Connection:
     def cut(self, copy: socket.socket, reason: str) -> None:
         """End the connection, whose socket this is.
 
-        gRPC reads all that was received before it sees the end, so that is dropped. It tries each of
-        its answers in vain where it cannot write, and serves no other connection meanwhile; so the way
-        to the peer is shut only where the end is not seen for a sweep.
+        Received bytes are dropped, because gRPC reads all of them before it sees the end. Writing is
+        shut only if the connection is there at the next sweep: gRPC would fail at each of its
+        answers, and serve no other connection meanwhile.
         """
         if self.is_cut:
             copy.shutdown(socket.SHUT_RDWR)

@@ -48,7 +48,7 @@ class Settling:
     ) -> None:
         """A request has left and entered these accounts; `node` is where it takes or took room.
 
-        One that left and entered none is being stopped: the node has a possible victim less.
+        One that left and entered none is being stopped, and is no possible victim any more.
         """
         if _ALLOCATED in left:
             if _PREEMPTING in left:
