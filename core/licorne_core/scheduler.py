@@ -52,9 +52,9 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_core.values.rm_caps import RmCaps
-from licorne_core.values.tuning import Tuning
+from licorne_core.values.slices import Tuning
 from licorne_core.views import Views
-from licorne_core.views.audit.holdings import check_holdings
+from licorne_core.views.audit.rules import check_holdings
 
 _REQUEST_NAMES = {
     UpdateNodes: "NodeRequest",

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, suppress
 import pytest
 
 from attacks.conftest import Check
-from licorne_server.process.peer_bounds import PeerBounds
+from licorne_server.process.bounds import PeerBounds
 from support.peers.shim import LOOPBACK, PATIENCE, Shim, connected, serving
 from support.server.server_process import ServerProcess
 

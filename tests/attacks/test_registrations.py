@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 import pytest
 
-from licorne_server.process.rm_bounds import RmBounds
+from licorne_server.process.bounds import RmBounds
 from licorne_server.rms.eviction import RETURNING, SETTLING
 from licorne_server.serving.app import Server
 from licorne_server.testing import VirtualClock

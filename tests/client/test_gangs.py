@@ -24,8 +24,7 @@ from licorne import (
 from licorne.answers import Answers
 from licorne.cache import Cache
 from licorne.options import GangOptions
-from licorne.outgoing import Replay
-from licorne.packer import Packer
+from licorne.outgoing import Packer, Replay
 from licorne.si.v1 import si_pb2 as si
 from support.core.gangs import FIRST, GANG, KEYS, LEADER
 

@@ -1,6 +1,6 @@
 """Packing items into requests."""
 
-from licorne.packer import MAX_BYTES, Packer
+from licorne.outgoing import MAX_BYTES, Packer
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import UpdateRequest
 

@@ -20,8 +20,8 @@ from licorne import (
     RetryConfig,
     State,
     Unauthorized,
-    arguments,
 )
+from licorne import calls as arguments
 from licorne.admin_client import AdminCalls
 from licorne.state_client import StateCalls
 from licorne_server.services import paging

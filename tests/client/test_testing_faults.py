@@ -7,7 +7,7 @@ import pytest
 
 from licorne import Drained, FailMode, Limits, Reconnected, RetryConfig
 from licorne_server.process.settings import SettingsError
-from licorne_server.testing import FakeRM, Proxy, Served, VirtualClock, received, serve
+from licorne_server.testing import FakeRM, Proxy, Served, VirtualClock, parts, serve
 from support.peers.shim import Shim, ask, eventually, new_allocations
 
 QUICK = RetryConfig(initial=0.01, maximum=0.05)
@@ -254,7 +254,7 @@ async def test_an_rm_that_does_not_read_can_be_closed() -> None:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server has all the time it needs to explain."""
-    monkeypatch.setattr(received, "PATIENCE", 60.0)
+    monkeypatch.setattr(parts, "PATIENCE", 60.0)
 
 
 @pytest.mark.usefixtures("patient")
@@ -283,7 +283,7 @@ async def test_waiting_in_vain_says_once_for_each_reason_how_many_wait_for_it() 
 @pytest.mark.usefixtures("patient")
 async def test_waiting_in_vain_for_very_much_says_what_is_left_out() -> None:
     """A few reasons are told, and the server is asked about some asks."""
-    counts = {"a": 3, "b": 2, "c": 5, "d": 1, "e": 10 * received.EXPLAINED}
+    counts = {"a": 3, "b": 2, "c": 5, "d": 1, "e": 10 * parts.EXPLAINED}
     queues = ", ".join(f"{{name: {name}, resources: {{max: {{vcore: 0}}}}}}" for name in counts)
     root = f"{{name: root, submitacl: '*', queues: [{queues}]}}"
     config = f"partitions: [{{name: default, queues: [{root}]}}]"
@@ -296,11 +296,11 @@ async def test_waiting_in_vain_for_very_much_says_what_is_left_out() -> None:
         with pytest.raises(TimeoutError) as waited:
             await rm.allocated(1)
     most, *told = [line for line in str(waited.value).splitlines() if line.startswith("  ")]
-    assert most.startswith(f"  e-1 and {received.EXPLAINED - 12} more: pending: ")
+    assert most.startswith(f"  e-1 and {parts.EXPLAINED - 12} more: pending: ")
     assert [line.partition(":")[0] for line in told[:2]] == ["  c-1 and 4 more", "  a-1 and 2 more"]
     assert told[2:] == [
         "  3 for 2 other reasons",
-        f"  {sum(counts.values()) - received.EXPLAINED} were not looked at",
+        f"  {sum(counts.values()) - parts.EXPLAINED} were not looked at",
     ]
 
 

@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from licorne_cli import exit_codes
+from licorne_cli import failures
 from licorne_cli.commands import installed_commands, parser_for
 from licorne_cli.config import diff as config_diff
 from licorne_cli.config import plan as config_plan
 from licorne_cli.connection.target import DEFAULT_TARGET, VARIABLES
 from licorne_cli.output import listing
 from licorne_cli.parsing.completion import SHELLS
-from licorne_cli.parsing.completion_spec import specs_of
+from licorne_cli.parsing.completion_scripts import specs_of
 from support.docs.pages import Page, code_spans
 
 PAGE = Page("docs/commands.md")
@@ -27,7 +27,7 @@ def options_of(command: str) -> set[str]:
 
 def test_exit_codes() -> None:
     """All of them, and no others."""
-    common = {value for name, value in vars(exit_codes).items() if name.isupper()}
+    common = {value for name, value in vars(failures).items() if name.isupper()}
     of_plans = {config_plan.WORSE, config_plan.INCOMPLETE}
     codes = common | of_plans | {config_diff.DIFFERENT, config_diff.WRONG_USAGE}
     assert {int(row[0]) for row in PAGE.table("Exit codes")} == codes

@@ -12,7 +12,7 @@ import yaml
 from licorne_cli.commands import parser_for
 from licorne_cli.connection.target import VARIABLES
 from licorne_server.commands.serve.command import settings_of
-from licorne_server.process.peer_bounds import RESERVE, PeerBounds
+from licorne_server.process.bounds import RESERVE, PeerBounds
 from support.docs.pages import ROOT, Page, code_spans
 
 OPERATING = Page("docs/operating.md")

@@ -8,7 +8,7 @@ from pathlib import Path
 from licorne_cli.commands import installed_commands
 from licorne_core.handlers.bounds import MAX_RESOURCE_TYPES, MAX_TASK_GROUPS
 from licorne_core.values.rule_kinds import RULES
-from licorne_server.process.peer_bounds import PeerBounds
+from licorne_server.process.bounds import PeerBounds
 from licorne_server.wire import caps
 from support.docs.pages import ROOT, Page, code_spans
 

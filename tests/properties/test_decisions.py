@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from licorne_core.values.tuning import Tuning
+from licorne_core.values.slices import Tuning
 from support.seeds import lively
 from support.worlds import Step, World, compare, shown, shrink
 

@@ -22,8 +22,7 @@ from licorne_core.messages.effects import (
 )
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId
-from licorne_core.views.queues import QueueReport
-from licorne_core.views.usage import QueueUsage
+from licorne_core.views.queues import QueueReport, QueueUsage
 from licorne_core.whatif import (
     ConfigurationPlan,
     ConfigurationPlanRefused,

@@ -8,7 +8,7 @@ import pytest
 
 from licorne_core.messages.effects import Registered
 from licorne_core.values.ids import PartitionName
-from licorne_core.values.tuning import Tuning
+from licorne_core.values.slices import Tuning
 from licorne_core.views.queues import QueueReport
 from support.core.builders import (
     app,

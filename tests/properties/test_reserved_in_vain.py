@@ -11,7 +11,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.reservations.review import REVIEW_TIME
-from licorne_core.values.reservations import Reservation
+from licorne_core.values.asks import Reservation
 from licorne_core.views.explain import first_failing, subject_of
 from support.core.builders import (
     MANY_RESERVED,

@@ -14,10 +14,9 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from licorne_cli import DISTRIBUTION
-from licorne_cli.exit_codes import INTERRUPTED, OK, USAGE
+from licorne_cli.failures import INTERRUPTED, OK, USAGE
 from licorne_cli.output.text import OutputError, say, while_read
-from licorne_cli.parsing.arguments import show_examples
-from licorne_cli.parsing.parser import Parser
+from licorne_cli.parsing.parser import Parser, show_examples
 from licorne_cli.plugins import BROUGHT_BY, plugged_in
 
 CORE_VERBOSITY = "GRPC_VERBOSITY"

@@ -11,7 +11,7 @@ from licorne.callbacks import (
     PreemptionCheck,
     Victim,
 )
-from licorne.client import Client
+from licorne.client import Client, Handlers
 from licorne.errors import (
     CallFailed,
     Closed,
@@ -42,9 +42,16 @@ from licorne.events import (
     Released,
     ReleaseRequested,
 )
-from licorne.gangs import placeholder_key, placeholders
-from licorne.handlers import Handlers
-from licorne.model import Allocation, Application, Ask, Node, TaskGroup, Termination
+from licorne.model import (
+    Allocation,
+    Application,
+    Ask,
+    Node,
+    TaskGroup,
+    Termination,
+    placeholder_key,
+    placeholders,
+)
 from licorne.options import Confirm, Limits, RetryConfig, TlsConfig, Token
 from licorne.state_client import State
 

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 from grpc import aio
 
 from licorne import fields, wire
-from licorne.arguments import check_arguments
-from licorne.calls import TIMEOUT, Calls, OfOneRm, Standalone
+from licorne.calls import TIMEOUT, Calls, OfOneRm, Standalone, check_arguments
 from licorne.channel import Dialer
-from licorne.gangs import placeholders
-from licorne.model import DEFAULT_PARTITION, Application, Ask
+from licorne.model import DEFAULT_PARTITION, Application, Ask, placeholders
 from licorne.options import TlsConfig, Token
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub

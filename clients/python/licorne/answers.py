@@ -21,21 +21,23 @@ from typing import Protocol, TypeVar
 from licorne.cache import Cache
 from licorne.events import (
     Allocated,
+    AppKey,
     ApplicationAccepted,
     ApplicationRejected,
     ApplicationStateChanged,
     AskDropped,
     AskRejected,
     Event,
+    KnownApplication,
+    KnownAsk,
     NodeAccepted,
     NodeRejected,
     Released,
     ReleaseRequested,
 )
-from licorne.known import AppKey, KnownApplication, KnownAsk
 from licorne.model import Termination
 from licorne.options import Confirm, GangOptions
-from licorne.packer import Packer
+from licorne.outgoing import Packer
 from licorne.si.v1 import si_pb2 as si
 
 RELEASE_REQUESTS = {

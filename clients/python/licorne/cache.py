@@ -15,10 +15,9 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
-from licorne import fields, gangs, wire
+from licorne import fields, model, wire
 from licorne.errors import Rejected
-from licorne.events import Released
-from licorne.known import AppKey, KnownApplication, KnownAsk, KnownNode
+from licorne.events import AppKey, KnownApplication, KnownAsk, KnownNode, Released
 from licorne.model import Allocation, Application, Ask, Node, Termination
 from licorne.si.v1 import si_pb2 as si
 
@@ -166,7 +165,7 @@ class Cache:
         asks: dict[str, Ask] = {}
         if placeholders_at is not None:
             for item in fresh.values():
-                for ask in gangs.placeholders(item):
+                for ask in model.placeholders(item):
                     if ask.key in self.asks or ask.key in asks:
                         reason = f"another ask has the key {ask.key} of a placeholder"
                         raise Rejected(item.application_id, reason)

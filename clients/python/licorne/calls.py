@@ -1,9 +1,10 @@
-"""Calls outside the session: one channel while it works, deadlines, and errors of our own."""
+"""Calls outside the session: checked arguments, deadlines, one channel, and errors of our own."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
@@ -11,7 +12,6 @@ import grpc
 from google.protobuf.message import Message
 from grpc import aio
 
-from licorne.arguments import check_arguments
 from licorne.channel import Dialer, config_error, reason_of, text_of
 from licorne.errors import (
     CallFailed,
@@ -23,11 +23,63 @@ from licorne.errors import (
     StaleRevision,
     Unauthorized,
 )
-from licorne.fields import seconds
+from licorne.fields import Check, Range, flag, seconds, tags, text, whole
 from licorne.model import DEFAULT_PARTITION
 
 if TYPE_CHECKING:
     from grpc.aio import UnaryStreamMultiCallable, UnaryUnaryMultiCallable
+
+UINT32 = Range(0, 2**32 - 1, "0 and 2^32 - 1")
+UINT64 = Range(0, 2**64 - 1, "0 and 2^64 - 1")
+_REVISION = partial(whole, UINT64)
+
+ARGUMENTS: Mapping[str, Check] = {
+    "application": text,
+    "application_id": text,
+    "base_revision": _REVISION,
+    "comment": text,
+    "compare": flag,
+    "config": text,
+    "count": partial(whole, UINT32),
+    "extra_config": tags,
+    "force": flag,
+    "instance": text,
+    "key": text,
+    "level": text,
+    "limit": partial(whole, UINT32),
+    "logger": text,
+    "name": text,
+    "node_id": text,
+    "partition": text,
+    "policy_group": text,
+    "queue": text,
+    "reason": text,
+    "revision": _REVISION,
+    "rm_id": text,
+    "schedulable": flag,
+    "start": partial(whole, UINT64),
+    "state": text,
+    "stopped": flag,
+    "strict": flag,
+    "with_config": flag,
+}
+"""The check of each argument, by its name."""
+
+# A value of such a type is wrong because of what it is, any other because of its type.
+_TYPES: Mapping[Check, type] = {text: str, tags: Mapping, flag: bool}
+
+
+def check_arguments(**values: object) -> None:
+    """Look at the arguments of a call, given by their names.
+
+    Raises TypeError for the first one of another type, and ValueError for one out of its range.
+    """
+    for name, value in values.items():
+        check = ARGUMENTS[name]
+        if problem := check(name, value):
+            fits = isinstance(value, _TYPES.get(check, int)) and not isinstance(value, bool)
+            raise (ValueError if fits else TypeError)(problem)
+
 
 TIMEOUT = 10.0
 """Default timeout of a call, in seconds."""

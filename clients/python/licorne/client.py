@@ -1,10 +1,15 @@
-"""The client: a resource manager's (RM's) interface to the scheduler of its cluster."""
+"""The client: a resource manager's (RM's) interface to the scheduler of its cluster.
 
+`Handlers` calls a function for each kind of event, on top of the plain iterator.
+"""
+
+import inspect
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from licorne import wire
 from licorne.admin_client import AdminCalls
@@ -24,12 +29,11 @@ from licorne.channel import Dialer
 from licorne.client_context import ClientContext
 from licorne.connection import Connection
 from licorne.errors import CallFailed, LicorneError, NotFound, RegistrationInvalid
-from licorne.events import Event
+from licorne.events import Event, application_of
 from licorne.fields import check_registration
-from licorne.known import application_of
 from licorne.model import DEFAULT_PARTITION, Allocation, Application, Ask, Node, Termination
 from licorne.options import Confirm, GangOptions, Limits, RetryConfig, TlsConfig, Token
-from licorne.packer import Packer
+from licorne.outgoing import Packer
 from licorne.session import Session, Stats
 from licorne.state_client import StateCalls
 from licorne.v1.state_pb2 import ExplainResponse
@@ -320,3 +324,45 @@ def _of_update(error: CallFailed | NotFound) -> LicorneError:
     if isinstance(error, NotFound):
         return NotFound(f"{error}; the client registers when it connects: await `ready` first")
     return RegistrationInvalid(str(error)) if error.reason == "INVALID_ARGUMENT" else error
+
+
+E = TypeVar("E", bound=Event)
+Handler = Callable[[E], Awaitable[None] | None]
+
+
+class Handlers:
+    """Functions to call for events, plain or async, in the order in which they were added.
+
+    ::
+
+        handlers = Handlers()
+
+        @handlers.on(Allocated)
+        async def start(event: Allocated) -> None: ...
+
+        await handlers.run(rm)
+    """
+
+    def __init__(self) -> None:
+        """Start without handlers."""
+        self._handlers: defaultdict[type, list[Handler[Any]]] = defaultdict(list)
+
+    def on(self, kind: type[E]) -> Callable[[Handler[E]], Handler[E]]:
+        """Register the decorated function for that kind of event."""
+
+        def register(handler: Handler[E]) -> Handler[E]:
+            self._handlers[kind].append(handler)
+            return handler
+
+        return register
+
+    async def run(self, client: Client) -> None:
+        """Hand every event to its handlers until the client is closed.
+
+        A handler's exception ends the run. The event that it failed on is not acknowledged.
+        """
+        async for event in client.events():
+            for handler in self._handlers[type(event)]:
+                result = handler(event)
+                if inspect.isawaitable(result):
+                    await result

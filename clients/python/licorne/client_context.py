@@ -17,8 +17,7 @@ from licorne.check_runner import CallbackRunners
 from licorne.errors import Closed, LicorneError
 from licorne.events import Event
 from licorne.options import GangOptions, Limits
-from licorne.outgoing import Outgoing
-from licorne.packer import Packer
+from licorne.outgoing import Outgoing, Packer
 from licorne.session import Session, Stamp, Stats
 from licorne.v1.session_pb2 import PredicateAnswer, PreemptionAnswer, StateDump
 

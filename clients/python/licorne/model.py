@@ -1,5 +1,9 @@
-"""Items of a resource manager for the scheduler. Amounts are bytes, milli-cores or counts."""
+"""Items of a resource manager for the scheduler. Amounts are bytes, milli-cores or counts.
 
+Placeholders of a gang are asks too.
+"""
+
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -48,7 +52,7 @@ class Application:
     tags: Mapping[str, str] = field(default_factory=dict)
     partition: str = DEFAULT_PARTITION
     task_groups: tuple[TaskGroup, ...] = ()
-    """For a gang: its groups. The client asks for their placeholders; see `licorne.gangs`."""
+    """For a gang: its groups. The client asks for their placeholders; see `licorne.model`."""
     placeholder_resources: Mapping[str, int] = field(default_factory=dict)
     """For a gang with placeholders of your own: their total resources. Without task groups only, as
     the client adds up those."""
@@ -115,3 +119,39 @@ class Termination(Enum):
     """The scheduler needs its room for an ask that is more entitled to it."""
     REPLACED = 4
     """It was a placeholder, and a member of its task group takes its place."""
+
+
+def placeholder_key(application_id: str, group: str, number: int) -> str:
+    """The key of a placeholder that the client asks for; `number` counts from 1 in its group."""
+    return f"{application_id}-{group}-placeholder-{number}"
+
+
+def placeholder_ask(application: Application) -> Mapping[str, int]:
+    """Total resources of the application's placeholders; empty if it is no gang."""
+    if not application.task_groups:
+        return application.placeholder_resources
+    total: Counter[str] = Counter()
+    for group in application.task_groups:
+        for name, amount in group.resources.items():
+            total[name] += group.members * amount
+    return total
+
+
+def placeholders(application: Application) -> list[Ask]:
+    """The asks for the placeholders of the application's task groups, group by group."""
+    return [
+        Ask(
+            key=placeholder_key(application.application_id, group.name, number),
+            application_id=application.application_id,
+            resources=group.resources,
+            priority=group.priority,
+            tags=group.tags,
+            partition=application.partition,
+            allow_preempt_self=group.allow_preempt_self,
+            allow_preempt_other=group.allow_preempt_other,
+            placeholder=True,
+            task_group=group.name,
+        )
+        for group in application.task_groups
+        for number in range(1, group.members + 1)
+    ]

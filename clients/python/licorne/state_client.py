@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from grpc import aio
 
-from licorne.arguments import check_arguments
 from licorne.callbacks import EventRecord, event_record
-from licorne.calls import TIMEOUT, Calls, OfOneRm, Standalone
+from licorne.calls import TIMEOUT, Calls, OfOneRm, Standalone, check_arguments
 from licorne.channel import Backoff, Dialer
 from licorne.errors import ConnectionLost, EventsMissed, NotFound
+from licorne.events import AppKey
 from licorne.fields import shown
-from licorne.known import AppKey
 from licorne.model import DEFAULT_PARTITION
 from licorne.options import RetryConfig, TlsConfig, Token
 from licorne.v1 import state_pb2 as pb

@@ -6,7 +6,7 @@ time, and so does putting it in force.
 
 from dataclasses import dataclass
 
-from licorne_core.values.patterns import MAX_INSTRUCTIONS
+from licorne_core.values.names import MAX_INSTRUCTIONS
 
 MAX_BYTES = 2 * 1024 * 1024
 """Twice the size of a Kubernetes config map; a compressed one there may be larger here."""

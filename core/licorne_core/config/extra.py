@@ -8,7 +8,7 @@ Also here:
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from licorne_core.values.patterns import Pattern
+from licorne_core.values.names import Pattern
 
 _UNITS = {
     "h": 3_600_000_000_000,

@@ -18,7 +18,7 @@ from licorne_core.config.report import Report
 from licorne_core.config.schema import Configuration, PartitionConfig, QueueConfig
 from licorne_core.config.validate import check_max_applications, check_placement, check_resources
 from licorne_core.values.errors import ConfigError, Problem, shown
-from licorne_core.values.patterns import Pattern
+from licorne_core.values.names import Pattern
 
 FILE = "queues.yaml"
 """The key of the configuration among the data of a ConfigMap."""

@@ -25,12 +25,12 @@ from licorne_core.values.names import (
     RECOVERY_NAME,
     ROOT,
     Acl,
+    Pattern,
     found,
     is_partition_name,
     is_queue_name,
     without_blanks_at_commas,
 )
-from licorne_core.values.patterns import Pattern
 from licorne_core.values.resources import Resources, is_zero
 
 NOT_SET = "scheduler config is not set"

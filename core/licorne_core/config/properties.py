@@ -9,7 +9,7 @@ from licorne_core.config.caps import MAX_AMOUNTS
 from licorne_core.config.extra import parse_duration
 from licorne_core.config.resource_names import meant_by, not_usual
 from licorne_core.values.errors import ConfigError, shown
-from licorne_core.values.patterns import Pattern
+from licorne_core.values.names import Pattern
 from licorne_core.values.priorities import INT32_MAX, INT32_MIN
 from licorne_core.values.quantity import parse_quantity
 from licorne_core.values.resources import Items

@@ -13,7 +13,7 @@ from licorne_core.config.report import Report
 from licorne_core.config.resource_names import not_usual
 from licorne_core.config.schema import Place
 from licorne_core.values.errors import ConfigError
-from licorne_core.values.patterns import Pattern
+from licorne_core.values.names import Pattern
 from licorne_core.values.quantity import parse_quantity
 from licorne_core.values.resources import Resources
 

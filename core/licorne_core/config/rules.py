@@ -17,6 +17,7 @@ from licorne_core.config.schema import FilterConfig, NameList, PlacementRuleConf
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.names import (
     INVALID_QUEUE_NAME,
+    ProgramTooLarge,
     found,
     is_group_name,
     is_pattern,
@@ -24,7 +25,6 @@ from licorne_core.values.names import (
     is_rule_name,
     is_user_name,
 )
-from licorne_core.values.patterns import ProgramTooLarge
 from licorne_core.values.rule_kinds import RECOVERY, RULES, Part, RuleKind, unknown_rule
 
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from licorne_core.config.properties import QueueSettings
-from licorne_core.values.names import Acl, is_pattern
-from licorne_core.values.patterns import Pattern
+from licorne_core.values.names import Acl, Pattern, is_pattern
 from licorne_core.values.resources import Resources
 
 

@@ -8,7 +8,7 @@ from licorne_core.events.allocations import Asked, FailedOnRm, Resized
 from licorne_core.events.journal import EventDetail
 from licorne_core.handlers.apps import drop_asks
 from licorne_core.handlers.bounds import check_growth, check_new, check_task_group
-from licorne_core.handlers.ending import end
+from licorne_core.handlers.gangs import end
 from licorne_core.handlers.lifecycle import advance, after_gone, drop_ask, note_freed, placed
 from licorne_core.handlers.nodes import is_foreign, release_foreign, take_foreign
 from licorne_core.handlers.outcome import Outcome, OutcomeJob
@@ -26,7 +26,7 @@ from licorne_core.partitions.registry import Rm
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.errors import Refusal, Rejected
 from licorne_core.values.resources import subtract
-from licorne_core.values.runs import PART
+from licorne_core.values.slices import PART
 
 RELEASED_BY_RM = "allocation remove as per RM request"
 

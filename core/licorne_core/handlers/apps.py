@@ -7,8 +7,8 @@ from typing import Any
 
 from licorne_core.config.schema import TemplateConfig
 from licorne_core.events.apps import AppAdded, StateEntered
+from licorne_core.events.cluster import QueueAdded, QueueGuaranteedChanged, QueueMaxChanged
 from licorne_core.events.journal import EventDetail
-from licorne_core.events.queues import QueueAdded, QueueGuaranteedChanged, QueueMaxChanged
 from licorne_core.handlers.gangs import check_gang, gang_of
 from licorne_core.handlers.lifecycle import advance, drop_ask, end_placeholder_time, note_freed, unlink
 from licorne_core.handlers.outcome import OutcomeJob
@@ -30,7 +30,7 @@ from licorne_core.values.ids import AppId, QueuePath
 from licorne_core.values.resources import EMPTY, INT64_MAX, Resources, is_strictly_greater_than_zero
 from licorne_core.values.rm_caps import footprint_of, footprint_of_names
 from licorne_core.values.rule_kinds import IndexedTags, tag_value
-from licorne_core.values.runs import PART
+from licorne_core.values.slices import PART
 
 QUOTA = "namespace.resourcequota"
 GUARANTEED = "namespace.resourceguaranteed"

@@ -1,11 +1,15 @@
-"""Gang scheduling: admission, replacement, and the time of placeholders (spec § 6)."""
+"""Gang scheduling: admission, replacement, the time of placeholders, and the end of one (spec § 6).
+
+`free` ends any allocation: a real request that waits for the end of its placeholder takes its place.
+"""
 
 from collections.abc import Iterator, Sequence
 
 from licorne_core.config.properties import AppSortPolicy
+from licorne_core.events.allocations import Freed
 from licorne_core.events.journal import EventDetail
 from licorne_core.events.preemption import PlaceholderIncompatible
-from licorne_core.handlers.lifecycle import advance, after_gone, drop_ask
+from licorne_core.handlers.lifecycle import advance, after_gone, allocation_made, drop_ask
 from licorne_core.handlers.outcome import (
     INCOMPATIBLE,
     KEEPING_ON_TIMEOUT,
@@ -16,11 +20,20 @@ from licorne_core.handlers.outcome import (
     make_way,
     time_out,
 )
-from licorne_core.handlers.predicates import roll_back_all
+from licorne_core.handlers.predicates import roll_back, roll_back_all
+from licorne_core.handlers.preemption import note_growth
 from licorne_core.messages.commands import NewApplication
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.gang import ON_TIMEOUT, Gang, GangStyle, Gone, PairEvent, placeholder_timeout
-from licorne_core.model.apps.requests import Request, RequestState, is_ask, place_of
+from licorne_core.model.apps.gang import (
+    ON_TIMEOUT,
+    Gang,
+    GangStyle,
+    Gone,
+    PairEvent,
+    PairStep,
+    placeholder_timeout,
+)
+from licorne_core.model.apps.requests import Request, RequestEvent, RequestState, is_ask, place_of
 from licorne_core.model.apps.states import AppEvent, AppState
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
@@ -29,7 +42,7 @@ from licorne_core.scheduling.replacing import Cancellation, Replacement
 from licorne_core.values.errors import Refusal, Rejected
 from licorne_core.values.ids import AppId
 from licorne_core.values.resources import Resources, describe, fits_max_undefined, min_undefined
-from licorne_core.values.runs import PART, put_in_order
+from licorne_core.values.slices import PART, put_in_order
 
 RESERVATION_TIMEOUT = "ResourceReservationTimeout"
 """Message to the RM about a gang that timed out."""
@@ -182,3 +195,80 @@ def _end(job: TimerJob, app: Application, state: AppState) -> None:
     if app.leaf is not None and app.state is state and not app.placeholder_count:
         updates = after_gone(job.partition, app, Gone.PLACEHOLDER, job.now)
         job.outcome.last_updates += updates
+
+
+def end(
+    partition: Partition,
+    app: Application,
+    request: Request,
+    detail: EventDetail,
+    now: float,
+    outcome: Outcome,
+) -> None:
+    """Free an allocation; `detail` is published.
+
+    The application completes, fails or goes on as the tables of `gang` say.
+    """
+    freed = free(partition, app, request, detail, now, outcome)
+    outcome.updates += after_gone(partition, app, what_went(request), now, freed)
+
+
+def what_went(request: Request) -> Gone:
+    """Kind of a booked request that goes."""
+    return Gone.PLACEHOLDER if request.ask.placeholder else Gone.REAL
+
+
+def free(
+    partition: Partition,
+    app: Application,
+    request: Request,
+    detail: EventDetail,
+    now: float,
+    outcome: Outcome,
+    *,
+    with_node: bool = False,
+) -> Freed | None:
+    """Free an allocation; `with_node` if its node goes as well.
+
+    A real request that waits for the end of the placeholder takes its place (spec §§ 6.6, 6.12).
+    Otherwise return the fact to publish, which is not noted yet.
+    """
+    heir = _heir(partition, app, request, now, with_node=with_node)
+    kept = request.allocation
+    assert kept is not None, f"{request!r} is booked"
+    freed = Freed(now, kept, app.owner, detail)
+    partition.ledger.released(app.app_id, request.key, now)
+    if heir is None:
+        partition.allocations.release(app, request)
+        return freed
+    partition.journal.note(freed)
+    allocation = partition.pairs.take_place(app, *heir, now)
+    outcome.made.setdefault(partition, []).append(allocation)
+    leaf = partition.leaf_of(app)
+    outcome.updates += allocation_made(partition, leaf, app, allocation, now)
+    # The RM may have resized it while it waited for its place.
+    note_growth(partition, leaf, now)
+    return None
+
+
+def _heir(
+    partition: Partition, app: Application, request: Request, now: float, *, with_node: bool
+) -> tuple[Request, PairStep] | None:
+    """The real request that takes the place of a placeholder; if it cannot, it waits again."""
+    heir = request.partner
+    if heir is None:
+        return None
+    event = PairEvent.PLACE_LOST if with_node and _shares_node(request, heir) else PairEvent.ENDED
+    if heir.state is RequestState.MATCHED:
+        roll_back(partition, app, heir, event, now)
+        return None
+    step = partition.pairs.step(heir, event)
+    if step.real is RequestEvent.CONFIRM:
+        return heir, step
+    partition.pairs.part(app, heir, event, now)
+    return None
+
+
+def _shares_node(placeholder: Request, request: Request) -> bool:
+    kept, own = placeholder.allocation, request.allocation
+    return own is None or (kept is not None and own.node_id == kept.node_id)

@@ -13,7 +13,7 @@ from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import COMPLETING_TIME, SCHEDULABLE, AppEvent, AppState
 from licorne_core.model.queues.queue import STARTING_TIME, Queue
 from licorne_core.model.queues.tree import is_state_aware
-from licorne_core.model.trackers import Tally
+from licorne_core.model.quotas import Tally
 from licorne_core.partitions.partition import Partition, forget_ended, remember_completed
 from licorne_core.values.asks import Allocation
 from licorne_core.values.rule_kinds import tag_value

@@ -3,10 +3,16 @@
 from collections.abc import Iterator
 from contextlib import suppress
 
+from licorne_core.events.cluster import (
+    NodeAdded,
+    NodeRemoved,
+    NodeResized,
+    OccupiedChanged,
+    SchedulableChanged,
+)
 from licorne_core.events.journal import EventDetail
-from licorne_core.events.nodes import NodeAdded, NodeRemoved, NodeResized, OccupiedChanged, SchedulableChanged
 from licorne_core.handlers.bounds import check_capacity, check_node_growth, check_types
-from licorne_core.handlers.ending import free, what_went
+from licorne_core.handlers.gangs import free, what_went
 from licorne_core.handlers.lifecycle import after_gone
 from licorne_core.handlers.outcome import OutcomeJob
 from licorne_core.handlers.predicates import roll_back_on, roll_back_unfitting

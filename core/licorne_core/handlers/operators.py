@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import assert_never
 
-from licorne_core.events.nodes import SchedulableChanged
+from licorne_core.events.cluster import SchedulableChanged
 from licorne_core.handlers.lifecycle import advance, drop_ask, end_placeholder_time
 from licorne_core.handlers.outcome import OutcomeJob, time_out
 from licorne_core.handlers.predicates import roll_back_all, roll_back_on
@@ -29,7 +29,7 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Registry, Rm
 from licorne_core.values.errors import LicorneError, shown
 from licorne_core.values.ids import AppId, NodeId
-from licorne_core.values.runs import PART, put_in_order
+from licorne_core.values.slices import PART, put_in_order
 
 
 class Refused(LicorneError):

@@ -16,7 +16,7 @@ from licorne_core.scheduling.cycle import Candidate
 from licorne_core.scheduling.measures import ToReserve
 from licorne_core.scheduling.predicates.checks import Assumed, PredicateCheck
 from licorne_core.values.ids import NodeId
-from licorne_core.values.runs import PART
+from licorne_core.values.slices import PART
 
 WAITS_FOR_ANSWER = frozenset({RequestState.ASSUMED, RequestState.MATCHED})
 """States of a request with an open check of its node."""

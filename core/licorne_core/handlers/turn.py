@@ -32,12 +32,11 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
 from licorne_core.scheduling.measures import ToReserve
 from licorne_core.scheduling.predicates.checks import PredicateCheck
-from licorne_core.scheduling.predicates.open_calls import Call
-from licorne_core.scheduling.preempting import PreemptionCall, ToClear, ToPreempt
+from licorne_core.scheduling.preempting import Call, PreemptionCall, ToClear, ToPreempt
 from licorne_core.scheduling.replacing import Cancellation, Replacement
 from licorne_core.scheduling.reservations.review import ToGiveUp
 from licorne_core.values.asks import Allocation
-from licorne_core.values.runs import PART
+from licorne_core.values.slices import PART
 from licorne_core.values.timers import Due, Timer
 from licorne_core.views import outstanding_scan
 from licorne_core.views.outstanding_scan import Inspection

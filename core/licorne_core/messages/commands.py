@@ -16,7 +16,7 @@ from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId, UserGroup
 from licorne_core.values.resources import Resources
 from licorne_core.values.rm_caps import RmCaps, Shortage
-from licorne_core.values.tuning import Tuning
+from licorne_core.values.slices import Tuning
 
 
 class FailMode(Enum):

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from licorne_core.messages.commands import Hold
+from licorne_core.values.asks import QueueReservations, ReservationBound
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
-from licorne_core.values.reservations import QueueReservations, ReservationBound
 from licorne_core.values.resources import Resources, describe
 
 # A compiled dataclass does not give its objects' values: the codes that rules name stand here.

@@ -9,11 +9,9 @@ that ended first gives way.
 from typing import Any
 
 from licorne_core.config.schema import PartitionConfig
-from licorne_core.ledger.allocating import Allocations
-from licorne_core.ledger.cluster import Cluster
-from licorne_core.ledger.pairs import Pairs
-from licorne_core.ledger.pending import PendingAsks
-from licorne_core.ledger.placeholders import Placeholders
+from licorne_core.ledger.allocating import Allocations, Pairs
+from licorne_core.ledger.moves import Cluster
+from licorne_core.ledger.pending import PendingAsks, Placeholders
 from licorne_core.messages.commands import Options
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.states import TERMINATED_TIME
@@ -23,25 +21,24 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.placement.chain import Placer
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.tree import QueueTree
+from licorne_core.model.quotas import Tally
 from licorne_core.model.rm_context import RmContext
-from licorne_core.model.trackers import Tally
 from licorne_core.partitions.jobs import Job
 from licorne_core.scheduling.checks import CheckContext
 from licorne_core.scheduling.cycle import Cycle
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.predicates.checks import PredicateChecks
-from licorne_core.scheduling.predicates.open_calls import OpenCalls
 from licorne_core.scheduling.predicates.results import PredicateResults
-from licorne_core.scheduling.preempting import Preemption
+from licorne_core.scheduling.preempting import OpenCalls, Preemption
 from licorne_core.scheduling.preemption import Losses, PreemptionSearch
 from licorne_core.scheduling.preemption.ledger import Ledger
 from licorne_core.scheduling.preemption.quota_change import QuotaClock
 from licorne_core.scheduling.reservations.reserving import Reservations
 from licorne_core.scheduling.waiting.changes import Changes, Listeners
 from licorne_core.scheduling.waiting.settling import Settling
+from licorne_core.scheduling.waiting.waiting import Watch
 from licorne_core.scheduling.waiting.wakeups import Wakeups
-from licorne_core.scheduling.waiting.watching import Watch
 from licorne_core.values.counters import Counters
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, RmId, rm_of
 from licorne_core.values.rm_caps import APPLICATION_BYTES

@@ -21,8 +21,7 @@ from licorne_core.model.apps.states import SCHEDULABLE, AppState
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue, stopped_above
 from licorne_core.model.queues.tree import QueueTree, is_state_aware
-from licorne_core.model.quotas import Quota, excess, first_exceeded
-from licorne_core.model.trackers import Tracker
+from licorne_core.model.quotas import Quota, Tracker, excess, first_exceeded
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.predicates.checks import AnswersOwed, PredicateChecks
 from licorne_core.scheduling.preempting import Preemption

@@ -28,16 +28,13 @@ from licorne_core.scheduling.replacing import (
     ReplacementSearch,
 )
 from licorne_core.scheduling.reservations.review import Review, ToGiveUp
-from licorne_core.scheduling.waiting.back_off import backs_off
-from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.scheduling.waiting.blockers import Blocker, backs_off
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.scheduling.waiting.supply import Supply
-from licorne_core.scheduling.waiting.waiting import Parked
-from licorne_core.scheduling.waiting.watching import Watch
-from licorne_core.values.asks import AskClass
+from licorne_core.scheduling.waiting.waiting import Parked, Watch
+from licorne_core.values.asks import AskClass, Reservation
 from licorne_core.values.ids import AppId
-from licorne_core.values.reservations import Reservation
-from licorne_core.values.tuning import Tuning
+from licorne_core.values.slices import Tuning
 
 NO_USER_QUOTA = "Not enough user quota"
 NO_QUEUE_QUOTA = "Not enough queue quota"

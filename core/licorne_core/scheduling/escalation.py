@@ -17,7 +17,7 @@ from licorne_core.model.apps.groups import (
 from licorne_core.model.apps.requests import Request
 from licorne_core.scheduling.waiting.blockers import BackOff
 from licorne_core.scheduling.waiting.changes import Changes
-from licorne_core.scheduling.waiting.kept_nodes import Kept
+from licorne_core.scheduling.waiting.shortages import Kept
 from licorne_core.scheduling.waiting.waiting import Waiting
 from licorne_core.values.timers import Due, Timer, Timers
 

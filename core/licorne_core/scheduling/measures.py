@@ -24,9 +24,8 @@ from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.preempting import DOES_NOT_HELP, REASONS, ToClear, ToPreempt
 from licorne_core.scheduling.preemption import Law, Refusal, required_node_victims
 from licorne_core.scheduling.waiting.blockers import Blocker
-from licorne_core.scheduling.waiting.kept_nodes import Kept
-from licorne_core.scheduling.waiting.shortages import QuotaShortage
-from licorne_core.scheduling.waiting.watching import Watch
+from licorne_core.scheduling.waiting.shortages import Kept, QuotaShortage
+from licorne_core.scheduling.waiting.waiting import Watch
 from licorne_core.values.ids import AppId
 
 REFUSAL_TIME = 15.0

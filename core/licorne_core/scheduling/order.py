@@ -1,10 +1,27 @@
-"""The keys that order queues and applications (spec §§ 4.9-4.11, 5.2). All end in a unique id."""
+"""The order of asks: keys, and what comes before all others (spec §§ 4.9-4.11, 5.2, 6.5, 8.6).
+
+The keys of queues and applications end in a unique id. Two kinds of items come before the regular
+pass: asks with a reservation, and applications that replace placeholders. Such an item is tried when
+something has changed for it. One that was tried in vain is set aside with its blockers. Ready items
+stand in rankings of their own, one for each queue, or application, that leads to them: so a decision
+costs the same however many are ready, and a key that changes is that of one entry.
+"""
+
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from licorne_core.config.properties import AppSortPolicy
 from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
+from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.values.asks import Reservation
 from licorne_core.values.priorities import NO_PRIORITY
-from licorne_core.values.ranking import Key
+from licorne_core.values.ranking import Key, Ranking
 
 
 def queue_key(queue: Queue, *, priority_sort: bool, types: tuple[str, ...]) -> Key:
@@ -64,3 +81,200 @@ def settle_priority(queue: Queue) -> None:
         if parent.priorities.top == top:
             return
         queue, parent = parent, parent.parent
+
+
+T = TypeVar("T")
+
+
+class PriorityPass(ABC, Generic[T]):
+    """Items of one kind; those that are `ready` are worth a try.
+
+    Always true: every ready item is in `_new`, or else it is ranked in the first of its `way`, and
+    each of these in the one behind it. `Changes` tells of every key that changes.
+    """
+
+    __slots__ = ("_blockers", "_new", "_rankings", "ready")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._blockers: dict[T, tuple[Blocker, ...]] = {}
+        self._rankings: dict[Queue | Application, Ranking[Any]] = {}
+        self._new: dict[T, None] = {}
+        self.ready: dict[T, None] = {}
+
+    @abstractmethod
+    def way(self, item: T) -> Sequence[Queue | Application]:
+        """Path from the item's parent up to root; the same as long as it is ready."""
+
+    @abstractmethod
+    def key(self, item: T) -> Key:
+        """Key of the item in its parent."""
+
+    def blockers(self, item: T) -> tuple[Blocker, ...]:
+        """Blockers of the item, if it was tried in vain."""
+        return self._blockers.get(item, ())
+
+    def wake(self, items: Iterable[T]) -> None:
+        """Note that something changed for the items: they are worth a try."""
+        for item in items:
+            if item not in self.ready:
+                self.unblock(item)
+                self.ready[item] = None
+                self._new[item] = None
+
+    def park(self, item: T, blockers: Iterable[Blocker]) -> None:
+        """Set an item aside after a failed try, until a blocker or a caller wakes it."""
+        self.set_aside(item)
+        found = tuple(blockers)
+        if found:
+            self._blockers[item] = found
+            for blocker in found:
+                blocker.watch(item, self)
+
+    def first(self, root: Queue, types: tuple[str, ...]) -> T:
+        """The first of those ready; all keys are up to date."""
+        if self._new:
+            for item in self._new:
+                self._enter(item, types)
+            self._new.clear()
+        found: Any = root
+        while found in self._rankings:
+            found = self._rankings[found].top()
+        first: T = found
+        return first
+
+    def set_aside(self, item: T) -> None:
+        """Note that the item is not ready any more."""
+        if self.ready.pop(item, self) is self or self._new.pop(item, self) is None:
+            return
+        member: T | Queue | Application = item
+        for place in self.way(item):
+            ranking = self._rankings[place]
+            ranking.discard(member)
+            if ranking:
+                return
+            del self._rankings[place]
+            member = place
+
+    def unblock(self, item: T) -> None:
+        """Remove the item from its blockers."""
+        for blocker in self._blockers.pop(item, ()):
+            blocker.unwatch(item)
+            if blocker.is_unused:
+                blocker.retire()
+
+    @abstractmethod
+    def app_key_changed(self, app: Application) -> None:
+        """The application's place in its leaf may be another one."""
+
+    def queue_key_changed(self, queue: Queue, key: Key) -> None:
+        """The queue has this place among its siblings now."""
+        if queue.parent is not None and queue in self._rankings:
+            self._rankings[queue.parent].put(queue, key)
+
+    def everything_changed(self) -> None:
+        """Keys may even be of another form: they are all derived anew."""
+        self._rankings.clear()
+        self._new = dict(self.ready)
+
+    def _enter(self, item: T, types: tuple[str, ...]) -> None:
+        """Rank it in its leaf, and the queues that lead to it."""
+        member: T | Queue | Application = item
+        key = self.key(item)
+        for place in self.way(item):
+            ranking = self._rankings.get(place)
+            is_new = ranking is None
+            if ranking is None:
+                ranking = self._rankings[place] = Ranking()
+            ranking.put(member, key)
+            if not is_new:
+                return
+            member = place
+            if isinstance(place, Application):
+                key = app_key(place, place.leaf)
+            elif place.parent is not None:
+                priority_sort = place.parent.settings.priority_sort
+                key = queue_key(place, priority_sort=priority_sort, types=types)
+
+
+class Holder(NamedTuple):
+    """Leaf, application and request of a reservation."""
+
+    leaf: Queue
+    app: Application
+    request: Request
+
+
+class ReservedAsks(PriorityPass[Reservation]):
+    """All reservations of a partition; after a failed try, one waits for its node as well.
+
+    Only pending asks are tried: while the RM is asked about an ask its promise rests. For reviews
+    they form a ring, in the order in which they were made; a new one comes last.
+    """
+
+    __slots__ = ("_holders",)
+
+    def __init__(self) -> None:
+        """Start empty."""
+        super().__init__()
+        self._holders: OrderedDict[Reservation, Holder] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Number of reservations."""
+        return len(self._holders)
+
+    def __iter__(self) -> Iterator[Reservation]:
+        """All of them, those first whose next turn comes first."""
+        return iter(self._holders)
+
+    def next_ones(self, most: int) -> list[Reservation]:
+        """So many at most, behind those of the last call; whatever was added or removed since."""
+        part = list(islice(self._holders, most))
+        for reservation in part:
+            self._holders.move_to_end(reservation)
+        return part
+
+    def add(self, reservation: Reservation, holder: Holder) -> None:
+        """Add a reservation. It is tried once, to find its blockers."""
+        self._holders[reservation] = holder
+        self.wake((reservation,))
+
+    def remove(self, reservation: Reservation) -> Holder:
+        """Remove a reservation that has ended; return its holder."""
+        self.rest(reservation)
+        return self._holders.pop(reservation)
+
+    def wake(self, items: Iterable[Reservation]) -> None:
+        """Wake pending asks among these, as something changed for them."""
+        super().wake(item for item in items if self._holders[item].request.is_pending)
+
+    def rest(self, reservation: Reservation) -> None:
+        """Its ask is not pending at the moment."""
+        self.unblock(reservation)
+        self.set_aside(reservation)
+
+    def holder(self, reservation: Reservation) -> Holder:
+        """Return the holder of the reservation."""
+        return self._holders[reservation]
+
+    def wake_on(self, node: Node) -> None:
+        """Wake asks for a change of the node."""
+        self.wake(node.reservations.values())
+
+    def wake_all(self) -> None:
+        """Everything may have changed."""
+        self.wake(self._holders)
+
+    def way(self, item: Reservation) -> Sequence[Queue | Application]:
+        """Its application, which may have very many, and the queues above."""
+        holder = self._holders[item]
+        return (holder.app, *holder.leaf.lineage)
+
+    def key(self, item: Reservation) -> Key:
+        """The place of its ask, which is the same as long as that is pending."""
+        return self._holders[item].request.place[:3]
+
+    def app_key_changed(self, app: Application) -> None:
+        """The application's place in its leaf may be another one: no reservation is looked at."""
+        if app in self._rankings:
+            self._rankings[app.leaf].put(app, app_key(app, app.leaf))

@@ -15,9 +15,8 @@ from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.node_search.candidates import NodeIndex
-from licorne_core.scheduling.order import app_key
+from licorne_core.scheduling.order import PriorityPass, app_key
 from licorne_core.scheduling.predicates.checks import PredicateChecks
-from licorne_core.scheduling.priority_pass import PriorityPass
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import NodeId

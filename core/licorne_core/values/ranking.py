@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from licorne_core.values.runs import in_runs
+from licorne_core.values.slices import in_runs
 
 Key = tuple[Any, ...]
 T = TypeVar("T", bound=Hashable)

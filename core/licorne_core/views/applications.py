@@ -1,12 +1,13 @@
-"""Applications with their asks and allocations.
+"""Applications with their asks and allocations, and lists of names in order.
 
 While an allocation is *assumed*, or the place that it is to take is not free yet, the RM has not
 heard of it: it is shown as an ask.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Generic, TypeVar
 
 from licorne_core.model.apps.application import Application, most_allocated
 from licorne_core.model.apps.gang import TaskGroup
@@ -17,12 +18,40 @@ from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath
 from licorne_core.values.resources import Resources
-from licorne_core.values.runs import RUN, in_runs
+from licorne_core.values.slices import RUN, in_runs
 from licorne_core.values.timers import Due, Timer
 from licorne_core.views.explain import why_stopped
 from licorne_core.views.fields import Moment, Of
-from licorne_core.views.in_order import InOrder
 from licorne_core.views.nodes import ReservationReport, reservation_report
+
+Name = TypeVar("Name", bound=str)
+
+
+class InOrder(Generic[Name]):
+    """Names of one moment, sorted as the reader goes on.
+
+    Before the first there is a None wherever the reader may pause.
+    """
+
+    count: int
+    """Number of names, including those that do not fit."""
+
+    def __init__(self, names: Iterable[Name], fits: Callable[[Name], bool] | None = None) -> None:
+        """Take the names that fit, or all."""
+        self._names = list(names)
+        self._fits = fits
+        self.count = len(self._names)
+
+    def __iter__(self) -> Iterator[Name | None]:
+        """All of them."""
+        return self.behind("")
+
+    def behind(self, last: str) -> Iterator[Name | None]:
+        """Names behind a given one, which need not be there."""
+        fits = self._fits
+        if not last:
+            return in_runs(self._names, fits=fits)
+        return in_runs(self._names, fits=lambda name: name > last and (fits is None or fits(name)))
 
 
 def applications_of(partition: Partition, state: str, queue: str = "") -> Iterator[tuple[AppId, Application]]:

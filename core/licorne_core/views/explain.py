@@ -26,11 +26,18 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.checks import APPLICATION_RULES, ASK_RULES, Asking, CheckContext, Rule
 from licorne_core.scheduling.order import app_key
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule
+from licorne_core.values.asks import HolderReason, Reservation
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import AllocationKey
-from licorne_core.values.reservations import HolderReason, Reservation
-from licorne_core.views.explain_nodes import STEP, Holders, bound_of, nodes_asked, why_not_there
-from licorne_core.views.explain_preemption import UNDER_WAY, preemption_check
+from licorne_core.views.explain_checks import (
+    STEP,
+    UNDER_WAY,
+    Holders,
+    bound_of,
+    nodes_asked,
+    preemption_check,
+    why_not_there,
+)
 
 _CHANGES = "asks of application {} change faster than one can be explained: ask again"
 

@@ -15,6 +15,7 @@ from licorne_core.values.rm_caps import RmCaps
 from licorne_core.views.applications import (
     AppReport,
     AskReport,
+    InOrder,
     allocations_of,
     app_detail,
     app_names,
@@ -27,7 +28,6 @@ from licorne_core.views.applications import (
 from licorne_core.views.audit.recount import Finding, audit
 from licorne_core.views.census import Standing, census, standing, waiting_by_code
 from licorne_core.views.explain import explain, explain_preempted
-from licorne_core.views.in_order import InOrder
 from licorne_core.views.nodes import (
     NodeReport,
     ReservationReport,
@@ -47,8 +47,15 @@ from licorne_core.views.partitions import (
     placement_report,
     rm_report,
 )
-from licorne_core.views.queues import QueueReport, children_of, level_by_level, queue_report, queue_subtree
-from licorne_core.views.usage import UsageReport, usage_report
+from licorne_core.views.queues import (
+    QueueReport,
+    UsageReport,
+    children_of,
+    level_by_level,
+    queue_report,
+    queue_subtree,
+    usage_report,
+)
 
 
 class PartitionViews:

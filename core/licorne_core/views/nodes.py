@@ -5,15 +5,14 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from licorne_core.model.apps.requests import SHOWN_AS_ASKS, Request
+from licorne_core.model.nodes.book import utilization
 from licorne_core.model.nodes.node import Node
-from licorne_core.model.nodes.sorting import utilization
 from licorne_core.partitions.partition import Partition
-from licorne_core.values.asks import Allocation
+from licorne_core.values.asks import NO_REASON, Allocation, HolderReason, Reservation
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath
-from licorne_core.values.reservations import NO_REASON, HolderReason, Reservation
 from licorne_core.values.resources import Resources
-from licorne_core.values.runs import RUN, in_runs
+from licorne_core.values.slices import RUN, in_runs
 from licorne_core.views.explain import why_stopped, why_waits
 from licorne_core.views.fields import Moment, Of
 

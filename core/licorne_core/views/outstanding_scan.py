@@ -25,7 +25,7 @@ from licorne_core.scheduling.predicates.results import PredicateResults
 from licorne_core.values.asks import Shape
 from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import Items
-from licorne_core.values.runs import in_runs
+from licorne_core.values.slices import in_runs
 
 REASON = "request is waiting for cluster resources become available"
 

@@ -17,8 +17,7 @@ from licorne_core.config.schema import (
     TemplateConfig,
 )
 from licorne_core.model.queues.queue import Queue, QueueState
-from licorne_core.model.quotas import Quota
-from licorne_core.model.trackers import Tracker
+from licorne_core.model.quotas import Quota, Tracker
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.ids import PartitionName, QueuePath
 from licorne_core.values.quantity import print_quantity

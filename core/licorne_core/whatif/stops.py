@@ -10,8 +10,7 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.checks import Asking
 from licorne_core.values.asks import AskClass
 from licorne_core.views.explain import first_failing, subject_of
-from licorne_core.views.explain_nodes import nodes_check
-from licorne_core.views.explain_preemption import UNDER_WAY, preemption_check
+from licorne_core.views.explain_checks import UNDER_WAY, nodes_check, preemption_check
 
 LOOKS = 100
 """Asks of an application that are looked at between two checks of the budget."""

@@ -12,10 +12,9 @@ from licorne_core.scheduler import Scheduler
 from licorne_core.values.asks import Ask
 from licorne_core.values.errors import Rejected
 from licorne_core.values.ids import AllocationKey, PartitionName, RmId, normalize_partition, partition_key
-from licorne_core.whatif.ahead import MOST_AHEAD, seconds_ahead
 from licorne_core.whatif.configuration import victim_of
 from licorne_core.whatif.plans import PlannedAsk, PlannedVictim, SubmissionPlan
-from licorne_core.whatif.rehearsal import Placed, Rehearsal, Spent
+from licorne_core.whatif.rehearsal import MOST_AHEAD, Placed, Rehearsal, Spent, seconds_ahead
 from licorne_core.whatif.stops import Looker, Waiting
 
 REJECTED = "REJECTED"

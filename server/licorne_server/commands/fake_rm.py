@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from licorne import LicorneError, TlsConfig
 from licorne_cli.connection.channel import add_connection_arguments, with_channel
-from licorne_cli.connection.failures import RefusedError
 from licorne_cli.connection.tls import tls_advice, tls_of
+from licorne_cli.failures import RefusedError
 from licorne_cli.output.text import say
-from licorne_cli.parsing.arguments import seconds
+from licorne_cli.parsing.parser import seconds
 from licorne_server.commands.demo.rm import DemoRm
 from licorne_server.commands.demo.world import rounds, worlds
 

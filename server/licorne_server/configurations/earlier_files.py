@@ -9,8 +9,14 @@ import shutil
 from pathlib import Path
 
 from licorne_core.config.caps import MAX_BYTES
-from licorne_server.configurations.records import Damaged, decode, digest_of, needed_texts
-from licorne_server.configurations.revisions import MAX_REVISIONS, Revisions
+from licorne_server.configurations.revisions import (
+    MAX_REVISIONS,
+    Damaged,
+    Revisions,
+    decode,
+    digest_of,
+    needed_texts,
+)
 from licorne_server.process.settings import SettingsError
 from licorne_server.wire.caps import MAX_EXTRA_BYTES, MAX_EXTRA_ENTRIES
 

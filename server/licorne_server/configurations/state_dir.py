@@ -21,8 +21,15 @@ import structlog
 
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.earlier_files import read_files, replace_files
-from licorne_server.configurations.records import Damaged, decode, digest_of, encode, needed_texts, texts_of
-from licorne_server.configurations.revisions import Revisions
+from licorne_server.configurations.revisions import (
+    Damaged,
+    Revisions,
+    decode,
+    digest_of,
+    encode,
+    needed_texts,
+    texts_of,
+)
 from licorne_server.process.settings import SettingsError
 
 log = structlog.get_logger("core.configurations.state_dir")

@@ -19,7 +19,7 @@ from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import RmId
 from licorne_server.events.blocks import Block, Encode, Written
 from licorne_server.fair import PeerQuota
-from licorne_server.process.rm_bounds import EventBounds
+from licorne_server.process.bounds import EventBounds
 
 FACT_BYTES = 300
 """Estimated memory of a fact without its ask."""

@@ -7,24 +7,21 @@ from importlib.metadata import version
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from licorne_server.http.dashboard import DashboardReads
-from licorne_server.http.debug import DebugReads
 from licorne_server.http.door import Door, Listener
-from licorne_server.http.dumps import DumpReads, StateDumps
-from licorne_server.http.errors import MAX_BODY, errors_as_json
+from licorne_server.http.dumps import DebugReads, DumpReads, StateDumps
 from licorne_server.http.events import EventReads
 from licorne_server.http.handshake import Handshakes
-from licorne_server.http.health import HealthReads
+from licorne_server.http.health import HealthReads, Heartbeat, Probes
 from licorne_server.http.hosts import Cors, Hosts
 from licorne_server.http.identity import ACCESS, Identity
-from licorne_server.http.probes import Heartbeat, Probes
 from licorne_server.http.routes import Reads
 from licorne_server.http.scrape import Scrape
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import OPENINGS, TIME_SLICES
 from licorne_server.http.ui.page import Page
-from licorne_server.http.usage import UsageReads
-from licorne_server.process.peer_bounds import METRICS_CONNECTIONS, PeerBounds
+from licorne_server.http.units import MAX_BODY, errors_as_json
+from licorne_server.http.usage import DashboardReads, UsageReads
+from licorne_server.process.bounds import METRICS_CONNECTIONS, PeerBounds
 from licorne_server.process.settings import Address, Settings, SettingsError
 from licorne_server.security.tls import HttpCertificates
 

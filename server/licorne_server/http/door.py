@@ -15,7 +15,7 @@ from aiohttp.typedefs import Handler
 from aiohttp.web_protocol import RequestHandler
 
 from licorne_server.http.handshake import Handshake, Handshakes
-from licorne_server.process.peer_bounds import peer_of
+from licorne_server.process.bounds import peer_of
 
 log = structlog.get_logger("core.http.door")
 

@@ -8,9 +8,9 @@ from aiohttp import web
 
 from licorne_server.events.log import Ending, EventLog, EventLogs, TooManyStreams
 from licorne_server.events.watch import Over, Overtaken, Watch
-from licorne_server.http.errors import failure_json
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import Rows, reader_of, send_json, send_live
+from licorne_server.http.units import failure_json
 from licorne_server.wire.events import record_json, record_line
 
 CONTENT_TYPE = "application/json; charset=utf-8"

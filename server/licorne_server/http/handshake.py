@@ -12,7 +12,7 @@ from collections.abc import Callable
 import structlog
 
 from licorne_server.fair import TimeSlices
-from licorne_server.process.peer_bounds import peer_of
+from licorne_server.process.bounds import peer_of
 
 log = structlog.get_logger("core.http.handshake")
 

@@ -20,7 +20,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from licorne_core.values.errors import shown
-from licorne_server.http.probes import PROBES
+from licorne_server.http.health import PROBES
 
 log = structlog.get_logger("core.http.hosts")
 

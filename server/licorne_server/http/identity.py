@@ -20,11 +20,11 @@ from aiohttp.typedefs import Handler
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import rm_of
 from licorne_core.views import Views
-from licorne_server.http.probes import PROBES
+from licorne_server.http.health import PROBES
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import CALLER
-from licorne_server.http.ui import paths
-from licorne_server.process.peer_bounds import peer_of
+from licorne_server.http.ui import pages
+from licorne_server.process.bounds import peer_of
 from licorne_server.security.access import Access, Caller
 
 log = structlog.get_logger("core.http.identity")
@@ -32,10 +32,10 @@ log = structlog.get_logger("core.http.identity")
 ACCESS = web.AppKey("access", Access)
 """The rights of callers, in an application."""
 
-OPEN_TO_ALL = PROBES | paths.PUBLIC
+OPEN_TO_ALL = PROBES | pages.PUBLIC
 """Probes have no identity, and the files of the page show nothing."""
 
-OPEN_TO_RMS = frozenset({"/ws/v1/validate-conf", *paths.FILTERED})
+OPEN_TO_RMS = frozenset({"/ws/v1/validate-conf", *pages.FILTERED})
 """Paths that show nothing of any RM, or only what is `visible_to` the caller."""
 
 OF_ONE_RM = frozenset(
@@ -44,7 +44,7 @@ OF_ONE_RM = frozenset(
         "/ws/v1/events/batch",
         "/ws/v1/events/stream",
         "/ws/v1/scheduler/healthcheck",
-        *paths.OF_ONE_RM,
+        *pages.OF_ONE_RM,
     }
 )
 """Paths that show nothing but the RM that `rm` names. A state dump is none of them: the history in

@@ -12,14 +12,7 @@ from licorne_core.values.names import is_queue_name
 from licorne_core.views import Views
 from licorne_core.views.partitions import RmReport
 from licorne_server.configurations.thread import VALIDATION, Origin
-from licorne_server.http import (
-    json_apps,
-    json_cluster,
-    json_config,
-    json_nodes,
-    json_preemptions,
-    json_queues,
-)
+from licorne_server.http import json_apps, json_cluster, json_config, json_preemptions
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import reader_of, send_bytes, send_json, slice_for
 from licorne_server.http.units import partition_named
@@ -107,12 +100,12 @@ class Reads:
         """The whole tree of queues."""
         partition = self._partition(request)
         async with slice_for(request):
-            tree = json_queues.queue_tree(self._views, partition, "root")
+            tree = json_cluster.queue_tree(self._views, partition, "root")
         return await send_json(request, tree)
 
     async def queue(self, request: web.Request) -> web.StreamResponse:
         """One queue, with all below it where `subtree` is in the query."""
-        shape = json_queues.queue_tree if "subtree" in request.query else json_queues.single_queue
+        shape = json_cluster.queue_tree if "subtree" in request.query else json_cluster.single_queue
         partition, path = self._queue(request)
         async with slice_for(request):
             shown = shape(self._views, partition, path)
@@ -131,14 +124,14 @@ class Reads:
         """All nodes with their allocations."""
         partition = self._partition(request)
         async with slice_for(request):
-            rows = json_nodes.nodes(self._views, partition)
+            rows = json_apps.nodes(self._views, partition)
         return await send_json(request, rows)
 
     async def node(self, request: web.Request) -> web.StreamResponse:
         """One node."""
         partition, node = self._partition(request), request.match_info["node"]
         async with slice_for(request):
-            shown = json_nodes.single_node(self._views, partition, node)
+            shown = json_apps.single_node(self._views, partition, node)
         return await send_json(request, shown)
 
     async def queue_applications(self, request: web.Request) -> web.StreamResponse:

@@ -11,13 +11,11 @@ from prometheus_client.exposition import generate_latest as write_plain
 from prometheus_client.openmetrics.exposition import generate_latest as write_openmetrics
 
 from licorne_server.http.families import Families
+from licorne_server.http.health import Heartbeat, unready
 from licorne_server.http.metrics import gather
-from licorne_server.http.probes import Heartbeat, unready
-from licorne_server.http.rm_metrics import gather_rms, gather_timing
-from licorne_server.http.server_metrics import add_server
+from licorne_server.http.server_metrics import add_server, gather_rms, gather_timing
 from licorne_server.http.sources import Sources
-from licorne_server.http.stream import send_bytes, sliced
-from licorne_server.http.together import Together
+from licorne_server.http.stream import Together, send_bytes, sliced
 
 PLAIN = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"

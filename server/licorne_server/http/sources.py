@@ -14,7 +14,7 @@ from licorne_server.process.slow_steps import SlowSteps
 from licorne_server.security.access import Access
 from licorne_server.services.history import Sample
 from licorne_server.telemetry.measures import Calls, RmMeasures
-from licorne_server.telemetry.tracing.defects import TraceCounts
+from licorne_server.telemetry.tracing.starting import TraceCounts
 
 
 @dataclass(slots=True)

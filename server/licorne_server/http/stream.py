@@ -1,4 +1,4 @@
-"""JSON and text bodies, made and sent a slice at a time.
+"""JSON and text bodies, made and sent a slice at a time, and once for concurrent requests.
 
 A list of ten thousand applications must not delay the scheduler. So a body is made in time slices.
 A row shows the moment at which it was made, and the rows of one body show different moments.
@@ -8,11 +8,11 @@ import asyncio
 import json
 import socket
 import struct
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Hashable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import grpc
 import structlog
@@ -20,7 +20,7 @@ from aiohttp import web
 
 from licorne_core.values.errors import NotFound
 from licorne_server.fair import TimeSlices
-from licorne_server.process.peer_bounds import peer_of
+from licorne_server.process.bounds import peer_of
 from licorne_server.security.access import Caller, Openings
 from licorne_server.wire.errors import CallError
 
@@ -332,3 +332,37 @@ def accepts_gzip(header: str) -> bool:
         refused = parameters.replace(" ", "") in {"q=0", "q=0.0", "q=0.00", "q=0.000"}
         taken[coding.strip()] = not refused
     return taken.get("gzip", taken.get("*", False))
+
+
+class _Making(Generic[T]):
+    """A task under way, and the number of its waiting callers."""
+
+    def __init__(self, task: asyncio.Task[T]) -> None:
+        self.task = task
+        self.waiting = 0
+
+
+class Together(Generic[T]):
+    """Makes things in tasks of their own, independent of their first caller."""
+
+    def __init__(self) -> None:
+        """Start without tasks."""
+        self._under_way: dict[Hashable, _Making[T]] = {}
+
+    async def make(self, key: Hashable, begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The thing under way for that key; it is begun if there is none.
+
+        All waiting callers get the same, or the same error. Without any it is cancelled.
+        """
+        making = self._under_way.get(key)
+        if making is None:
+            making = self._under_way[key] = _Making(asyncio.create_task(begin(), name=str(key)))
+        making.waiting += 1
+        try:
+            return await asyncio.shield(making.task)
+        finally:
+            making.waiting -= 1
+            if making.task.done() or not making.waiting:
+                if self._under_way.get(key) is making:
+                    del self._under_way[key]
+                making.task.cancel()

@@ -22,8 +22,8 @@ from licorne_server.configurations.history import Configurations, Unusable
 from licorne_server.configurations.revisions import Revision, Revisions, extra_text, tell_warnings
 from licorne_server.configurations.thread import ConfigThread, Origin
 from licorne_server.engine.engine import Engine
+from licorne_server.process.bounds import RmBounds
 from licorne_server.process.loop import RunToCompletion
-from licorne_server.process.rm_bounds import RmBounds
 from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.registry import Rms
 from licorne_server.rms.rm import Rm

@@ -21,8 +21,7 @@ from licorne_core.messages.effects import Effect
 from licorne_server.engine.engine import Engine
 from licorne_server.rms.registry import Rms, check_registered
 from licorne_server.rms.rm import Rm
-from licorne_server.wire.framing import ALLOCATION_REQUEST, APPLICATION_REQUEST, NODE_REQUEST, Split
-from licorne_server.wire.pacing import Pace
+from licorne_server.wire.framing import ALLOCATION_REQUEST, APPLICATION_REQUEST, NODE_REQUEST, Pace, Split
 from licorne_server.wire.requests import Steps, allocation_batch, application_batch, node_batch
 from licorne_server.wire.responses import Kind
 

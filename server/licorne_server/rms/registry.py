@@ -25,16 +25,14 @@ from licorne_core.values.ids import RmId
 from licorne_server.configurations.history import Configurations
 from licorne_server.events.log import EventLogs
 from licorne_server.fair import FairLock
-from licorne_server.process.rm_bounds import OutboxBounds
+from licorne_server.process.bounds import OutboxBounds
 from licorne_server.rms.outbox import Outbox
 from licorne_server.rms.rejections import tell_rejections
-from licorne_server.rms.rm import Rm
-from licorne_server.rms.state_dump import problem
+from licorne_server.rms.rm import Rm, problem
 from licorne_server.rms.streams import Stream
 from licorne_server.telemetry.measures import RmMeasures
 from licorne_server.wire.errors import CallError, failed_precondition, unavailable
-from licorne_server.wire.framing import delimited
-from licorne_server.wire.pacing import Pace
+from licorne_server.wire.framing import Pace, delimited
 from licorne_server.wire.responses import Kind, Payload
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from licorne_core.values.errors import shown
-from licorne_server.process.peer_bounds import host_of, peer_of
+from licorne_server.process.bounds import host_of, peer_of
 from licorne_server.security.tokens import Grant, Tokens
 from licorne_server.wire.errors import CallError, permission_denied, unauthenticated
 

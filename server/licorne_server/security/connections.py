@@ -24,7 +24,7 @@ from urllib.parse import unquote
 
 import structlog
 
-from licorne_server.process.peer_bounds import PeerBounds, host_of, peer_of
+from licorne_server.process.bounds import PeerBounds, host_of, peer_of
 from licorne_server.wire.caps import MAX_MESSAGE_BYTES
 
 log = structlog.get_logger("core.connections")

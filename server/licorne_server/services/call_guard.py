@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from licorne_server.fair import PeerQuota, refusing
-from licorne_server.process.peer_bounds import PeerBounds, host_of, peer_of
+from licorne_server.process.bounds import PeerBounds, host_of, peer_of
 from licorne_server.rms.streams import Stream
 from licorne_server.security.access import Access
 from licorne_server.security.connections import Connections, Link
-from licorne_server.services.statuses import abort
+from licorne_server.services.calls import abort
 from licorne_server.telemetry.measures import Calls
-from licorne_server.telemetry.measures.histogram import Method
+from licorne_server.telemetry.measures.of_rm import Method
 from licorne_server.wire.errors import CallError
 
 if TYPE_CHECKING:

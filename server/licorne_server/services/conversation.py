@@ -36,9 +36,8 @@ from licorne_server.rms.streams import Stream
 from licorne_server.wire.checks import predicate_answers
 from licorne_server.wire.envelope import Envelope, Sealer, open_envelope
 from licorne_server.wire.errors import CallError, Malformed, invalid_argument, unavailable
-from licorne_server.wire.framing import Split, delimited, split
+from licorne_server.wire.framing import Pace, Split, delimited, split
 from licorne_server.wire.items import parse
-from licorne_server.wire.pacing import Pace
 from licorne_server.wire.responses import Kind
 from licorne_server.wire.victims import preemption_answers
 

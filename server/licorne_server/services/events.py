@@ -13,8 +13,8 @@ from licorne_server.events.log import Ending, EventLog, EventLogs, TooManyStream
 from licorne_server.events.watch import Batch, Over, Overtaken, Watch
 from licorne_server.fair import TimeSlices
 from licorne_server.security.access import Access
+from licorne_server.services.calls import unary_handler, watch_handler
 from licorne_server.services.paging import MAX_PAGE_SIZE, Page, filled
-from licorne_server.services.statuses import unary_handler, watch_handler
 from licorne_server.wire.errors import (
     CallError,
     aborted,

@@ -20,8 +20,8 @@ from licorne_server.process.build_info import BuildInfo
 from licorne_server.process.settings import Address, SettingsError, Tls
 from licorne_server.security.access import Access
 from licorne_server.security.tls import GrpcCertificates
+from licorne_server.services.calls import unary_handler
 from licorne_server.services.session import PROTOCOL
-from licorne_server.services.statuses import unary_handler
 from licorne_server.wire.caps import MAX_MESSAGE_BYTES
 from licorne_server.wire.responses import nanoseconds
 

@@ -24,17 +24,15 @@ from licorne_core.messages.reasons import (
 )
 from licorne_core.messages.reports import Explanation, OutstandingShape
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord, QueueNumbers
-from licorne_core.values.asks import Allocation
+from licorne_core.values.asks import Allocation, HolderReason
 from licorne_core.values.ids import PartitionName
-from licorne_core.values.reservations import HolderReason
 from licorne_core.values.resources import Resources, clamp
 from licorne_core.values.rm_caps import RmCaps, RmCounts
 from licorne_core.views.applications import AppReport, AskLogEntry, AskReport, TaskGroupReport
 from licorne_core.views.fields import Moment, Source, Unit, renamed
 from licorne_core.views.nodes import NodeReport, ReservationReport
 from licorne_core.views.partitions import PartitionReport, RmReport
-from licorne_core.views.queues import QueueReport
-from licorne_core.views.usage import QueueUsage, UsageReport
+from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
 from licorne_server.rms.rm import Rm
 from licorne_server.wire.responses import nanoseconds
 

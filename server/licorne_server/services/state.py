@@ -20,6 +20,7 @@ from licorne_core.views import Views
 from licorne_server.fair import TimeSlices
 from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access
+from licorne_server.services.calls import unary_handler
 from licorne_server.services.paging import (
     MAX_PAGE_SIZE,
     PAGE_SIZE,
@@ -46,7 +47,6 @@ from licorne_server.services.reports import (
     rm_message,
     usage_messages,
 )
-from licorne_server.services.statuses import unary_handler
 from licorne_server.wire.errors import invalid_argument
 
 T = TypeVar("T")

@@ -27,9 +27,9 @@ from licorne_server.http.dumps import StateDumps
 from licorne_server.http.rm_figures import rm_figures
 from licorne_server.process.build_info import build_info
 from licorne_server.process.clock import Clock, SystemClock
-from licorne_server.process.collector import Collector
 from licorne_server.process.memory import Memory
 from licorne_server.process.settings import Settings
+from licorne_server.process.slow_steps import Collector
 from licorne_server.rms.admission import Admission
 from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.log_levels import RmLogLevels
@@ -55,8 +55,7 @@ from licorne_server.services.state import StateService
 from licorne_server.telemetry.logs import dropped, levels
 from licorne_server.telemetry.measures import Calls
 from licorne_server.telemetry.scheduler_log import SchedulerLog
-from licorne_server.telemetry.tracing.defects import TraceCounts
-from licorne_server.telemetry.tracing.starting import tracing_of
+from licorne_server.telemetry.tracing.starting import TraceCounts, tracing_of
 from licorne_server.wire.errors import Stopped
 
 log = structlog.get_logger("core.app")

@@ -3,7 +3,6 @@ a proxy that fails, and a clock that moves only on request. See docs/testing.md.
 
 from licorne_server.testing.fake_rm import FakeRM
 from licorne_server.testing.proxy import Proxy
-from licorne_server.testing.serving import Served, serve
-from licorne_server.testing.virtual_clock import VirtualClock
+from licorne_server.testing.serving import Served, VirtualClock, serve
 
 __all__ = ["FakeRM", "Proxy", "Served", "VirtualClock", "serve"]

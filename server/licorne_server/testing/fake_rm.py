@@ -25,8 +25,16 @@ from licorne import (
     Token,
 )
 from licorne_server.process.clock import Clock
-from licorne_server.testing.containers import Containers, StartAfter, StopAfter
-from licorne_server.testing.received import Heard, Judge, Predicate, Victims, pending_asks
+from licorne_server.testing.parts import (
+    Containers,
+    Heard,
+    Judge,
+    Predicate,
+    StartAfter,
+    StopAfter,
+    Victims,
+    pending_asks,
+)
 
 GIB = 1024**3
 PATIENCE = 10.0

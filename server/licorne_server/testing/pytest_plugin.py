@@ -14,8 +14,7 @@ import pytest_asyncio
 
 from licorne_server.process.clock import Clock, SystemClock
 from licorne_server.testing.fake_rm import FakeRM
-from licorne_server.testing.serving import Served, serve
-from licorne_server.testing.virtual_clock import VirtualClock
+from licorne_server.testing.serving import Served, VirtualClock, serve
 
 
 class MakeRM(Protocol):

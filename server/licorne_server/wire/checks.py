@@ -23,9 +23,18 @@ from licorne_core.values.ids import NodeId, RmId
 from licorne_server.wire.bounded_cache import CHECKS_BYTES, WIDE, BoundedCache
 from licorne_server.wire.caps import MAX_ALL_REFUSALS, MAX_ANSWERS, MAX_ID, MAX_REASON, MAX_REFUSALS
 from licorne_server.wire.errors import invalid_argument
-from licorne_server.wire.framing import LENGTH, delimited, encode_varint, field_at, fields, skim, varint
+from licorne_server.wire.framing import (
+    FIELD,
+    LENGTH,
+    Pace,
+    delimited,
+    encode_varint,
+    field_at,
+    fields,
+    skim,
+    varint,
+)
 from licorne_server.wire.items import parse
-from licorne_server.wire.pacing import FIELD, Pace
 from licorne_server.wire.responses import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Kind, Payload
 
 NO_REASON = "no reason given"

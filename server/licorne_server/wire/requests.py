@@ -55,10 +55,18 @@ from licorne_server.wire.caps import (
     text_problem,
 )
 from licorne_server.wire.errors import invalid_argument
-from licorne_server.wire.framing import Split
-from licorne_server.wire.gather import Sort, gather
-from licorne_server.wire.items import BadItem, Large, Layout, check, parse, read_texts, without_entries
-from licorne_server.wire.pacing import Pace
+from licorne_server.wire.framing import Pace, Split
+from licorne_server.wire.items import (
+    BadItem,
+    Large,
+    Layout,
+    Sort,
+    check,
+    gather,
+    parse,
+    read_texts,
+    without_entries,
+)
 from licorne_server.wire.responses import MAX_RESPONSE_ITEMS
 
 log = structlog.get_logger("core.convert_in")

@@ -13,9 +13,8 @@ from licorne_core.values.ids import NodeId, RmId
 from licorne_server.wire.caps import MAX_ID, MAX_NEEDS
 from licorne_server.wire.checks import answers_in, check_entries
 from licorne_server.wire.errors import invalid_argument
-from licorne_server.wire.framing import delimited
+from licorne_server.wire.framing import FIELD, Pace, delimited
 from licorne_server.wire.items import parse
-from licorne_server.wire.pacing import FIELD, Pace
 from licorne_server.wire.responses import MAX_RESPONSE_BYTES, Kind, Payload
 
 MAX_CHECK_BYTES = 1024 * 1024

@@ -8,7 +8,7 @@ import pytest
 from licorne_core.config import caps, load
 from licorne_core.config.report import MAX_PROBLEMS
 from licorne_core.values.errors import ConfigError, Problem
-from licorne_core.values.patterns import Pattern, ProgramTooLarge
+from licorne_core.values.names import Pattern, ProgramTooLarge
 
 HEAD = "partitions: [{name: default, queues: [{name: root"
 LETTERS = r"\pL"

@@ -4,8 +4,8 @@ import pytest
 
 from licorne.si.v1 import si_pb2 as si
 from licorne_core.events.allocations import PredicatesRefused
+from licorne_core.events.cluster import NodeReserved, ReservationEnded
 from licorne_core.events.journal import MAX_MESSAGE, EventChange, EventDetail, EventType, Fact
-from licorne_core.events.nodes import NodeReserved, ReservationEnded
 from licorne_core.messages.effects import AllocationsMade, Happened
 from licorne_core.values.ids import AllocationKey, NodeId
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload

@@ -9,7 +9,7 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import AllocationKey, AppId, RmId
 from licorne_core.values.resources import INT64_MAX
-from licorne_core.values.tuning import Tuning
+from licorne_core.values.slices import Tuning
 from support.core.builders import (
     RM,
     app,

@@ -6,7 +6,7 @@ from licorne_core.messages.commands import BeginReplay, Command, EndReplay, Remo
 from licorne_core.messages.effects import Effect
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath, RmId
-from licorne_core.values.tuning import Tuning
+from licorne_core.values.slices import Tuning
 from support.core.builders import (
     RM,
     app,

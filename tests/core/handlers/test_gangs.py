@@ -16,7 +16,7 @@ from licorne_core.messages.commands import (
 )
 from licorne_core.messages.effects import AllocationsMade
 from licorne_core.values.ids import AppId, NodeId, PartitionName, RmId
-from licorne_core.values.tuning import Tuning
+from licorne_core.values.slices import Tuning
 from support.core.builders import (
     RM,
     answering,

@@ -6,13 +6,12 @@ from itertools import pairwise
 
 import pytest
 
-from licorne_core.events.queues import QueueRemoved
+from licorne_core.events.cluster import QueueRemoved
 from licorne_core.handlers.turn import MOST
 from licorne_core.messages.commands import Command, Hold, NodeAction, PredicatePolicy, RemoveRm, SetHold, Tick
 from licorne_core.messages.effects import Effect, Happened, NotRegistered, Registered, Unfinished
 from licorne_core.values.ids import PartitionName, RmId
-from licorne_core.values.runs import PART
-from licorne_core.values.tuning import Tuning
+from licorne_core.values.slices import PART, Tuning
 from support.core.builders import (
     answering,
     app,

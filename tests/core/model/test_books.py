@@ -22,12 +22,12 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.tree import QueueTree
-from licorne_core.model.trackers import Tracker
+from licorne_core.model.quotas import Tracker
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.ids import AppId, NodeId, QueuePath, UserGroup
 from licorne_core.values.resources import Items
-from licorne_core.values.tuning import Tuning
+from licorne_core.values.slices import Tuning
 from support.core.parts import attributes_of
 from support.core.trees import whole_tree
 

@@ -2,8 +2,7 @@
 
 from random import Random
 
-from licorne_core.model.quotas import Quota, excess, first_exceeded, within_max
-from licorne_core.model.trackers import Tracker
+from licorne_core.model.quotas import Quota, Tracker, excess, first_exceeded, within_max
 from licorne_core.values.ids import QueuePath
 
 TYPES = ("gpu", "memory", "vcore")

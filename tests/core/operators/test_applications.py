@@ -9,7 +9,7 @@ from licorne_core.messages.effects import (
     OperatorRefused,
 )
 from licorne_core.values.ids import AppId, PartitionName, RmId
-from licorne_core.values.tuning import Tuning
+from licorne_core.values.slices import Tuning
 from support.core.builders import (
     RM,
     answering,

@@ -1,6 +1,6 @@
 """An operator drains a node: a flag beside what the RM says of it."""
 
-from licorne_core.events.nodes import SchedulableChanged
+from licorne_core.events.cluster import SchedulableChanged
 from licorne_core.messages.commands import NodeAction, PredicatePolicy
 from licorne_core.messages.effects import Effect, NodeSchedulableSet, OperatorRefusal, OperatorRefused
 from licorne_core.values.ids import AppId, NodeId, PartitionName

@@ -5,7 +5,7 @@ import pytest
 from licorne_core.messages.commands import NodeAction, PredicatePolicy, TerminationType
 from licorne_core.messages.effects import Effect, OperatorRefusal, OperatorRefused, QueueStoppedSet
 from licorne_core.values.ids import AppId, PartitionName
-from licorne_core.values.tuning import Tuning
+from licorne_core.values.slices import Tuning
 from support.core.builders import (
     answering,
     app,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.handlers import settling
+from licorne_core.handlers import configuration
 from licorne_core.messages.commands import RemoveRm
 from licorne_core.messages.effects import Registered
 from licorne_core.partitions import registry
@@ -118,7 +118,7 @@ def test_an_rm_registers_anew_after_a_partition_could_not_be_built(
     driver = Driver()
     driver.do(register(ONE_LEAF))
     with monkeypatch.context() as faulty:
-        faulty.setattr(settling, "follow", fragile)
+        faulty.setattr(configuration, "follow", fragile)
         with pytest.raises(RuntimeError, match="planted"):
             driver.do(reload(with_second("gpu")))
     assert session(driver, "rm1") == 2

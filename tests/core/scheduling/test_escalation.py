@@ -13,10 +13,10 @@ from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.waiting.blockers import BackOff
 from licorne_core.scheduling.waiting.changes import Changes
 from licorne_core.scheduling.waiting.wakeups import Wakeups
+from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, UserGroup
-from licorne_core.values.reservations import Reservation
+from licorne_core.values.slices import Tuning
 from licorne_core.values.timers import Due, Timer, Timers
-from licorne_core.values.tuning import Tuning
 from support.core.builders import ask
 from support.core.trees import whole_tree
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from licorne_core.values.errors import ConfigError
-from licorne_core.values.patterns import Pattern
+from licorne_core.values.names import Pattern
 
 
 @pytest.mark.row(75)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from licorne_core.messages.commands import PredicatePolicy
 from licorne_core.values.ids import PartitionName
-from licorne_core.values.runs import RUN
+from licorne_core.values.slices import RUN
 from licorne_core.views.applications import AskLogEntry
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import START, Driver

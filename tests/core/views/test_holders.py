@@ -4,10 +4,10 @@ import pytest
 
 from licorne_core.messages.reasons import NodesCheck
 from licorne_core.scheduling.reservations.review import holder_blocker
+from licorne_core.values.asks import NO_REASON, ReservationBound
 from licorne_core.values.ids import PartitionName, QueuePath
-from licorne_core.values.reservations import NO_REASON, ReservationBound
 from licorne_core.views.explain import why_waits
-from licorne_core.views.explain_nodes import MOST_QUEUES
+from licorne_core.views.explain_checks import MOST_QUEUES
 from support.core.builders import (
     app,
     apps,

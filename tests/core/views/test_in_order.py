@@ -1,7 +1,7 @@
 """Long lists are read in small steps: nobody waits until all names of a cluster are sorted."""
 
 from licorne_core.values.ids import PartitionName
-from licorne_core.values.runs import RUN
+from licorne_core.values.slices import RUN
 from licorne_core.views import InOrder
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, remove_apps
 from support.core.driver import Driver

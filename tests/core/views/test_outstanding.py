@@ -6,7 +6,7 @@ from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.queues.queue import Queue
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import AppId, UserGroup
-from licorne_core.values.runs import RUN
+from licorne_core.values.slices import RUN
 from licorne_core.views.outstanding_scan import Outstanding, outstanding_shapes
 
 ROOT = Queue("root", None, is_leaf=False, managed=True)

@@ -11,7 +11,7 @@ from licorne_core.messages.commands import Hold, PredicatePolicy, SetHold, Updat
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import RmId
 from licorne_core.whatif import ConfigurationPlan, ConfigurationPlanRefused, plan_configuration
-from licorne_core.whatif.defaults import PROPERTY_DEFAULTS
+from licorne_core.whatif.configuration import PROPERTY_DEFAULTS
 from licorne_core.whatif.plans import MOST
 from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
 from support.core.driver import Driver

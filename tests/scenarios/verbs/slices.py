@@ -1,6 +1,6 @@
 """``slices N``: the scenario begins with a core that does so many steps of a command at a time."""
 
-from licorne_core.values.tuning import Tuning
+from licorne_core.values.slices import Tuning
 from scenarios.stage import Line, Stage
 from support.core.driver import Driver
 

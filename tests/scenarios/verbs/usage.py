@@ -2,7 +2,7 @@
 
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
-from licorne_core.views.usage import QueueUsage
+from licorne_core.views.queues import QueueUsage
 from scenarios.printing import amounts, maximum
 from scenarios.stage import Line, Stage
 from support.core.steps import last

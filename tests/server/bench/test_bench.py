@@ -228,7 +228,7 @@ def test_a_failure_does_not_lose_what_was_measured_before(
             raise BenchError("the session ended")
         return {"allocations_per_second": 1234.0}
 
-    monkeypatch.setattr("licorne_tools.commands.runs.run_once", run_once)
+    monkeypatch.setattr("licorne_tools.commands.scenarios.run_once", run_once)
     assert main(["bench", "core1", *options]) == 2
     shown = capsys.readouterr()
     assert "licorne: the session ended\n" in shown.err

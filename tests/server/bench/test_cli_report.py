@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from licorne_cli.commands import main
-from licorne_cli.connection.failures import UsageError
+from licorne_cli.failures import UsageError
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.growth.measure import Point
 from licorne_tools.bench.load import Options
@@ -33,7 +33,7 @@ def faked(monkeypatch: pytest.MonkeyPatch, *, fails: bool = False) -> None:
     def measured(_: str, size: int) -> Point:
         return Point(size=size, rounds=3, allocations=10, us_per_allocation=10.0, asks=10, us_per_ask=3.0)
 
-    monkeypatch.setattr("licorne_tools.commands.runs.run_once", run_once)
+    monkeypatch.setattr("licorne_tools.commands.scenarios.run_once", run_once)
     monkeypatch.setattr("licorne_tools.bench.growth.measure.measured", measured)
 
 
@@ -72,7 +72,7 @@ def test_a_folder_that_cannot_be_written_is_refused_at_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Nothing is measured, and the message names the folder."""
-    monkeypatch.setattr("licorne_tools.commands.runs.run_once", None)
+    monkeypatch.setattr("licorne_tools.commands.scenarios.run_once", None)
     monkeypatch.setattr("licorne_tools.bench.growth.measure.measured", None)
     (tmp_path / "file").touch()
     folder = tmp_path / where

@@ -5,7 +5,7 @@ import pytest
 from licorne.si.v1.si_pb2 import Allocation, AllocationResponse
 from licorne.v1.session_pb2 import UpdateRequest, UpdateResponse
 from licorne_tools.bench import workload
-from licorne_tools.bench.echo import answered, echo
+from licorne_tools.bench.ceilings import answered, echo
 from licorne_tools.bench.scenarios import SCENARIOS, Wire
 
 ITEMS = [Allocation(allocationKey=f"k{number}", nodeID="n") for number in range(5)]

@@ -12,12 +12,9 @@ import pytest
 from licorne_cli.commands import main
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.growth import measure
-from licorne_tools.bench.growth.catalogue import ALL, DIMENSIONS
-from licorne_tools.bench.growth.dimension import allowed
-from licorne_tools.bench.growth.measure import Growth, Point, grown
-from licorne_tools.bench.growth.point import LEAST_ROUNDS, MOST_ROUNDS, best
-from licorne_tools.bench.growth.report import FASTER, HEADERS, as_json, table
-from licorne_tools.bench.growth.section import section
+from licorne_tools.bench.growth.catalogue import ALL, DIMENSIONS, LEAST_ROUNDS, MOST_ROUNDS, best
+from licorne_tools.bench.growth.measure import Growth, Point, allowed, grown
+from licorne_tools.bench.growth.report import FASTER, HEADERS, as_json, section, table
 from licorne_tools.bench.growth.world import Cost
 from licorne_tools.bench.installation import this_build
 

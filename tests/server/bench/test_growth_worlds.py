@@ -8,9 +8,9 @@ import pytest
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import RmId
 from licorne_tools.bench.driver import BenchError
-from licorne_tools.bench.growth import of_apps, of_cluster, of_queues, of_rms
+from licorne_tools.bench.growth import of_cluster, of_queues
 from licorne_tools.bench.growth.catalogue import DIMENSIONS
-from licorne_tools.bench.growth.dimension import built
+from licorne_tools.bench.growth.measure import built
 from licorne_tools.bench.growth.world import CLASSES, World, application, ask, config, leaf, place
 from support.core.steps import last, listed
 
@@ -78,7 +78,7 @@ def test_sizes_rise(name: str) -> None:
 
 def test_asks_of_one_application() -> None:
     """As many asks as the size says."""
-    world = played(of_apps.asks)
+    world = played(of_queues.asks)
     assert len(world.placed) == SIZE
     assert of_placed(world, lambda each: each.app_id) == {"app-000000"}
 
@@ -86,7 +86,7 @@ def test_asks_of_one_application() -> None:
 @pytest.mark.parametrize("sort", ["fifo", "fair"])
 def test_applications_in_one_leaf(sort: str) -> None:
     """As many applications as the size says, which share the asks."""
-    world = played(of_apps.applications(sort))
+    world = played(of_queues.applications(sort))
     assert len(world.placed) == WORK
     assert len(of_placed(world, lambda each: each.app_id)) == SIZE
     assert queues(world) == {"root.leaf"}
@@ -123,7 +123,7 @@ def test_levels_of_queues(build: Callable[[int, int], World], leaves: int) -> No
     assert {path.count(".") for path in found} == {SIZE}
 
 
-@pytest.mark.parametrize(("build", "kind"), [(of_apps.users, "user"), (of_apps.groups, "group")])
+@pytest.mark.parametrize(("build", "kind"), [(of_queues.users, "user"), (of_queues.groups, "group")])
 def test_users_and_groups(build: Callable[[int, int], World], kind: str) -> None:
     """As many of them as the size says have something, and their limits count it."""
     world = played(build)
@@ -136,18 +136,18 @@ def test_users_and_groups(build: Callable[[int, int], World], kind: str) -> None
 
 def test_types_of_resources() -> None:
     """Each ask wants as many types as the size says."""
-    world = played(of_apps.resource_types)
+    world = played(of_queues.resource_types)
     assert of_placed(world, lambda each: len(each.ask_class.resources)) == {SIZE}
 
 
 def test_distinct_sizes() -> None:
     """As many classes of asks as the size says."""
-    assert len(of_placed(played(of_apps.distinct_sizes), lambda each: each.ask_class)) == SIZE
+    assert len(of_placed(played(of_queues.distinct_sizes), lambda each: each.ask_class)) == SIZE
 
 
 def test_priorities() -> None:
     """As many priorities as the size says, the highest of which comes first."""
-    placed = played(of_apps.priorities).placed
+    placed = played(of_queues.priorities).placed
     ranks = [allocation.ask.priority for allocation in placed]
     assert ranks == sorted(ranks, reverse=True)
     assert len(set(ranks)) == SIZE
@@ -206,17 +206,17 @@ def test_reservations_stay() -> None:
 
 def test_the_rm_is_asked_about_each_class() -> None:
     """As many predicate classes as the size says."""
-    world = played(of_rms.predicate_classes)
+    world = played(of_cluster.predicate_classes)
     assert len(of_placed(world, lambda each: each.ask_class.predicate)) == SIZE
 
 
 @pytest.mark.parametrize(
     ("build", "gangs", "members"),
-    [(of_rms.gangs, SIZE, of_rms.MEMBERS), (of_rms.members, of_rms.MEMBERS, SIZE)],
+    [(of_cluster.gangs, SIZE, of_cluster.MEMBERS), (of_cluster.members, of_cluster.MEMBERS, SIZE)],
 )
 def test_gangs_come_together(build: Callable[[int, int], World], gangs: int, members: int) -> None:
     """Each member has its placeholder replaced."""
-    placed = played(build, of_rms.come_together).placed
+    placed = played(build, of_cluster.come_together).placed
     assert len(placed) == 2 * gangs * members
     real = [each for each in placed if not each.ask.placeholder]
     assert len(real) == gangs * members
@@ -225,12 +225,12 @@ def test_gangs_come_together(build: Callable[[int, int], World], gangs: int, mem
 
 def test_idle_rms_are_there() -> None:
     """As many RMs as the size says have nodes, and nothing else."""
-    world = played(of_rms.idle_rms)
+    world = played(of_cluster.idle_rms)
     idle = [rm for rm in world.scheduler.views.rms() if rm.rm_id != world.rm_id]
     assert len(idle) == SIZE
     for rm in idle:
         [partition] = world.scheduler.views.partitions(RmId(rm.rm_id))
-        assert partition.nodes == of_rms.FEW_NODES
+        assert partition.nodes == of_cluster.FEW_NODES
         assert not partition.allocations
 
 

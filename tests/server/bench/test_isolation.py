@@ -18,10 +18,10 @@ from licorne.v1.session_pb2 import UpdateRequest
 from licorne_cli.commands import main
 from licorne_server.wire.caps import MAX_ITEM_BYTES, MAX_MESSAGE_BYTES
 from licorne_tools.bench.driver import UPDATE_ALLOCATION, BenchError
-from licorne_tools.bench.isolation import http2, manyrms, messages, neighbour
+from licorne_tools.bench.isolation import manyrms, messages, neighbour
 from licorne_tools.bench.isolation.attack import RM, Site
 from licorne_tools.bench.isolation.catalogue import ATTACKS
-from licorne_tools.bench.isolation.waits import waits
+from licorne_tools.bench.isolation.report import waits
 from licorne_tools.bench.report import Run
 from licorne_tools.commands.isolation import COLUMNS
 
@@ -221,15 +221,15 @@ def test_the_largest_messages_are_what_they_are_meant_to_be() -> None:
 
 def test_frames_are_those_of_http2() -> None:
     """Length, type, flags and stream come before the content (RFC 9113 § 4.1)."""
-    assert http2.frame(http2.SETTINGS) == bytes.fromhex("000000 04 00 00000000")
-    assert http2.frame(http2.PING, bytes(8)) == bytes.fromhex("000008 06 00 00000000") + bytes(8)
+    assert messages.frame(messages.SETTINGS) == bytes.fromhex("000000 04 00 00000000")
+    assert messages.frame(messages.PING, bytes(8)) == bytes.fromhex("000008 06 00 00000000") + bytes(8)
 
 
 def test_an_attack_ends_with_the_process_that_started_it() -> None:
     """The end of its stdin stops it, though it has not even begun."""
     # PING frames need no preparation, so it finds nobody missing.
     with subprocess.Popen(
-        [sys.executable, "-m", "licorne_tools.bench.isolation.program", "ping", "x", "x", "1"],
+        [sys.executable, "-m", "licorne_tools.bench.isolation.catalogue", "ping", "x", "x", "1"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as process:

@@ -43,7 +43,7 @@ def play(monkeypatch: pytest.MonkeyPatch, events: Iterator[BaseException | None]
         happen()
         return BESIDE
 
-    monkeypatch.setattr("licorne_tools.commands.runs.run_once", run_once)
+    monkeypatch.setattr("licorne_tools.commands.scenarios.run_once", run_once)
     monkeypatch.setattr("licorne_tools.bench.growth.measure.measured", measured)
     monkeypatch.setattr("licorne_tools.commands.isolation.alone", alone)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 from licorne_tools.bench.installation import Build
-from licorne_tools.bench.machine import machine
+from licorne_tools.bench.markdown import machine
 from licorne_tools.bench.page import Measured, labels, names, section
 from licorne_tools.bench.scenarios import SCENARIOS, Wire
 

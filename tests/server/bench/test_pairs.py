@@ -1,8 +1,7 @@
 """Two servers measured in turn: whose turn it is, and what is made of the figures."""
 
 from licorne_tools.bench.installation import Build
-from licorne_tools.bench.pair_report import as_json, table
-from licorne_tools.bench.pairs import Pairs, Side, turns
+from licorne_tools.bench.pairs import Pairs, Side, as_json, table, turns
 from licorne_tools.bench.scenarios import SCENARIOS
 
 THIS, OTHER = Side

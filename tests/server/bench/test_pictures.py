@@ -4,7 +4,7 @@ import re
 from xml.etree import ElementTree
 
 from licorne_tools.bench.pictures import by_scenario, pair_ratios
-from licorne_tools.bench.spread import Spread
+from licorne_tools.bench.report import Spread
 
 NAMES = ["core", "shim", "a scenario with a long name"]
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 
 import pytest
 
+from licorne_tools.bench.driver import Progress
 from licorne_tools.bench.load import Options
-from licorne_tools.bench.progress import Progress
 from licorne_tools.bench.runs import run_once
 from licorne_tools.bench.scenarios import SCENARIOS
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_tools.bench.spread import Spread, brief, times
+from licorne_tools.bench.report import Spread, brief, times
 
 
 def test_a_figure_is_quoted_with_its_spread() -> None:

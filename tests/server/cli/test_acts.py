@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from licorne_server.services.admin.rms import MAX_WANTED
+from licorne_server.services.admin.operations import MAX_WANTED
 from licorne_server.telemetry.logs import levels
 from support.peers.shim import Shim, connected, serving
 from support.peers.town import Shell, Town

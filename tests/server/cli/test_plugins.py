@@ -11,7 +11,7 @@ import pytest
 
 from licorne_cli import plugins
 from licorne_cli.commands import COMMANDS, installed_commands, main
-from licorne_cli.exit_codes import USAGE
+from licorne_cli.failures import USAGE
 from licorne_cli.plugins import BROUGHT_BY
 
 HELP = """

@@ -16,7 +16,7 @@ import pytest
 from licorne_cli.commands import installed_commands, main, parser_for
 from licorne_cli.connection.contexts import PATH_VARIABLE
 from licorne_cli.connection.target import VARIABLES
-from licorne_cli.nouns import apps, event_filters
+from licorne_cli.nouns import apps, events
 from licorne_cli.parsing.parser import ForCommands, commands_of
 from licorne_server.testing import VirtualClock
 from support.peers.town import CONFIG, busy_town
@@ -124,7 +124,7 @@ async def test_commands_print_as_recorded(
 ) -> None:
     """Each command prints and exits as it did, in every form that programs read."""
     clock = VirtualClock()
-    for module in (apps, event_filters):
+    for module in (apps, events):
         monkeypatch.setattr(module, "time", SimpleNamespace(time=clock.now))
     monkeypatch.setenv(PATH_VARIABLE, str(files / "contexts.yaml"))
     said: list[str] = []

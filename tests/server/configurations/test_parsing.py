@@ -16,7 +16,7 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.config import load
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.thread import Origin
-from licorne_server.process.rm_bounds import RmBounds
+from licorne_server.process.bounds import RmBounds
 from licorne_server.serving.app import Server
 from support.peers.shim import (
     PATIENCE,

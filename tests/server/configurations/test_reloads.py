@@ -15,7 +15,7 @@ from licorne_core.config import load
 from licorne_core.values.rm_caps import RmCaps
 from licorne_server.configurations import reloading
 from licorne_server.configurations.reloading import INTERVAL
-from licorne_server.process.rm_bounds import RmBounds
+from licorne_server.process.bounds import RmBounds
 from licorne_server.serving.app import Server
 from licorne_server.testing import VirtualClock
 from support.peers.shim import Shim, connected, eventually, serving

@@ -19,7 +19,7 @@ from licorne.v1.admin_pb2 import ForgetRmRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.config import DEFAULT_CONFIG
 from licorne_core.values.rm_caps import RmCaps
-from licorne_server.process.rm_bounds import RmBounds
+from licorne_server.process.bounds import RmBounds
 from licorne_server.process.settings import SettingsError
 from support.peers.shim import PATIENCE, Shim, connected, serving
 from support.server.configuring import BROKEN, A, Admin, B, C, D, queues, refusal, text, write

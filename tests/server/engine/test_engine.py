@@ -31,7 +31,7 @@ from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import AppId, QueuePath, RmId
 from licorne_server.engine.engine import Engine
 from licorne_server.process.clock import SystemClock
-from licorne_server.testing.virtual_clock import VirtualClock
+from licorne_server.testing.serving import VirtualClock
 from licorne_server.wire.errors import Defect, Stopped
 from support.core import builders
 from support.peers.shim import (

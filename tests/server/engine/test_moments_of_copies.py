@@ -12,7 +12,7 @@ import licorne_server.engine.engine
 from licorne_core.messages.commands import Hold
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
-from licorne_core.values.tuning import Tuning
+from licorne_core.values.slices import Tuning
 from licorne_server.engine.copied_process import Spent
 from licorne_server.engine.copies import Copies, Pauses
 from licorne_server.fair import TimeSlices

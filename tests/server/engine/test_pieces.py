@@ -14,9 +14,9 @@ from yarl import URL
 
 from licorne.v1 import admin_pb2, session_pb2, state_pb2
 from licorne_server.http.stream import accepts_gzip
-from licorne_server.process.rm_bounds import EventBounds, RmBounds
+from licorne_server.process.bounds import EventBounds, RmBounds
 from licorne_server.serving.app import Server
-from licorne_server.testing.virtual_clock import VirtualClock
+from licorne_server.testing.serving import VirtualClock
 from licorne_server.wire.caps import MAX_RMS
 from support.peers.shim import LOOPBACK, connected, serving
 from support.server.full_world import GROUP, PARTITIONS, USER, fill
@@ -29,7 +29,7 @@ SCALE = 10
 """Steps and slices are so many times shorter here than in service: fewer things are many then."""
 
 STEPS = ("RUN", "STEP", "PART", "STEP_MEMBERS", "STEP_REQUESTS")
-READERS = ("licorne_core.views", "licorne_core.values.runs", "licorne_server.http")
+READERS = ("licorne_core.views", "licorne_core.values.slices", "licorne_server.http")
 """Names of numbers of things that readers look at before they may pause, and where these are."""
 
 FEW, MANY = 60, 160

@@ -15,7 +15,7 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import RmId
 from licorne_server.events import log as event_log
 from licorne_server.events.log import Ending, EventLog, EventLogs, TooManyStreams
-from licorne_server.process.rm_bounds import EventBounds
+from licorne_server.process.bounds import EventBounds
 from support.core.facts import START, Counted, counted, happened
 
 RM, OTHER = RmId("rm"), RmId("other")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from licorne_server.http.debug import OF_GO
+from licorne_server.http.dumps import OF_GO
 from support.peers.shim import PATIENCE
 from support.server.http_site import Site
 

@@ -4,7 +4,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from licorne_server.http.errors import errors_as_json
+from licorne_server.http.units import errors_as_json
 from support.core.builders import app, apps, register
 from support.server.http_site import Site
 

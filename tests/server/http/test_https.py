@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from licorne_server.process.peer_bounds import PeerBounds
+from licorne_server.process.bounds import PeerBounds
 from licorne_server.process.settings import Address, Settings, SettingsError
 from licorne_server.serving.app import Server
 from support.peers.shim import LOOPBACK, PATIENCE, Shim, serving

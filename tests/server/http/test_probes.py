@@ -2,7 +2,7 @@
 
 import asyncio
 
-from licorne_server.http.probes import Heartbeat
+from licorne_server.http.health import Heartbeat
 from support.server.http_site import Site
 
 

@@ -14,7 +14,7 @@ from licorne_core.values.errors import NotFound
 from licorne_server.fair import TimeSlices
 from licorne_server.http import stream
 from licorne_server.http.json_apps import applications
-from licorne_server.http.json_nodes import nodes as listed_nodes
+from licorne_server.http.json_apps import nodes as listed_nodes
 from licorne_server.http.stream import CHUNK, JsonObject, Rows, accepts_gzip, fragments, sliced, text_of
 from support.core.builders import app, apps, ask, asks, node, nodes, register, remove_apps
 from support.server.http_site import Site

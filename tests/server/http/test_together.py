@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from licorne_server.http import metrics, scrape
-from licorne_server.http.together import Together
+from licorne_server.http.stream import Together
 from support.core.builders import config, node, nodes, register
 from support.server.http_site import Site
 

@@ -7,17 +7,18 @@ from collections.abc import Iterator
 import pytest
 from structlog.testing import capture_logs
 
-from licorne_server.process import collector as collecting
-from licorne_server.process.collector import (
+from licorne_server.process import slow_steps as collecting
+from licorne_server.process.slow_steps import (
     NEVER,
     QUIET_SECONDS,
     SHORT_SECONDS,
+    SLOW_SECONDS,
     SWITCH_SECONDS,
     WORTH,
     YOUNG,
     Collector,
+    SlowSteps,
 )
-from licorne_server.process.slow_steps import SLOW_SECONDS, SlowSteps
 
 BLOCK = 1e-7
 """Seconds that a pass takes for each block of memory."""

@@ -10,9 +10,9 @@ from structlog.testing import capture_logs
 from licorne_core.messages.commands import Command, RefuseNewWork
 from licorne_core.values.rm_caps import Shortage
 from licorne_server.process import machine_memory
+from licorne_server.process.bounds import RmBounds
 from licorne_server.process.machine_memory import available, group_limits
 from licorne_server.process.memory import LOOKS_BETWEEN_RETURNS, LOOKS_BETWEEN_TELLINGS, Memory
-from licorne_server.process.rm_bounds import RmBounds
 from support.peers.shim import Shim, ask, connected, new_allocations, node, serving
 
 LIMIT = 800

@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_server.process.peer_bounds import RESERVE, PeerBounds, peer_of
+from licorne_server.process.bounds import RESERVE, PeerBounds, peer_of
 
 
 @pytest.mark.parametrize(

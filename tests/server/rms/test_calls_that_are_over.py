@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from licorne.v1 import state_pb2 as pb
 from licorne_server.rms.streams import Stream
-from licorne_server.services.statuses import stream_handler, watch_handler
+from licorne_server.services.calls import stream_handler, watch_handler
 from licorne_server.wire.errors import Stopped
 
 

@@ -12,7 +12,7 @@ from licorne.v1 import session_pb2 as sp
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.process.rm_bounds import OutboxBounds
+from licorne_server.process.bounds import OutboxBounds
 from licorne_server.rms import event_feed
 from licorne_server.serving.app import Server
 from support.core.facts import START, happened

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from licorne_server.process.rm_bounds import OutboxBounds
+from licorne_server.process.bounds import OutboxBounds
 from licorne_server.rms.outbox import ENTRY_COST, Outbox
 from licorne_server.wire.responses import MAX_RESPONSE_ITEMS, Kind, Payload
 

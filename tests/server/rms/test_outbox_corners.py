@@ -1,6 +1,6 @@
 """The outbox where bounds meet: between water marks, old acknowledgements, large messages."""
 
-from licorne_server.process.rm_bounds import OutboxBounds
+from licorne_server.process.bounds import OutboxBounds
 from licorne_server.rms.outbox import Outbox
 from licorne_server.wire.responses import Kind, Payload
 

@@ -3,7 +3,7 @@
 import grpc
 import pytest
 
-from licorne_server.process.rm_bounds import RmBounds
+from licorne_server.process.bounds import RmBounds
 from support.peers.shim import RawSession, Shim, connected, serving
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import grpc
 import pytest
 
-from licorne_server.process.peer_bounds import PeerBounds
+from licorne_server.process.bounds import PeerBounds
 from licorne_server.security import connections
 from licorne_server.security.access import Access
 from licorne_server.security.connections import Connection, Connections, Link

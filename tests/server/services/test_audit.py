@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from licorne.v1 import admin_pb2 as pb
 from licorne_core.values.errors import NotFound
 from licorne_server.security.access import Access
-from licorne_server.services.admin.audit import EVENT, Audit
+from licorne_server.services.admin.rights import EVENT, Audit
 from licorne_server.telemetry.logs import dropped
 from licorne_server.wire.errors import exhausted
 

@@ -11,7 +11,7 @@ import pytest
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.process.peer_bounds import host_of
+from licorne_server.process.bounds import host_of
 from licorne_server.services import events
 from licorne_server.serving.app import Server
 from support.core.facts import START

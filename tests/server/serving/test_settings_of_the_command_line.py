@@ -8,8 +8,7 @@ from licorne_cli.commands import parser_for
 from licorne_core.config import DEFAULT_CONFIG, load
 from licorne_core.values.rm_caps import RmCaps
 from licorne_server.commands.serve.command import settings_of
-from licorne_server.process.peer_bounds import PeerBounds
-from licorne_server.process.rm_bounds import EventBounds, RmBounds
+from licorne_server.process.bounds import EventBounds, PeerBounds, RmBounds
 from licorne_server.process.settings import Settings, SettingsError
 
 

@@ -36,8 +36,7 @@ from licorne_core.messages.effects import (
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
 from licorne_server.telemetry.logs import dropped, levels
-from licorne_server.telemetry.scheduler_acts import MOST_NAMED, MOST_TOLD
-from licorne_server.telemetry.scheduler_log import WAITING_SECONDS, SchedulerLog
+from licorne_server.telemetry.scheduler_log import MOST_NAMED, MOST_TOLD, WAITING_SECONDS, SchedulerLog
 from support.core import builders
 from support.core.driver import Driver, asked
 

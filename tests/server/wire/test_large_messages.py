@@ -33,12 +33,12 @@ from licorne_server.wire.framing import (
     ALLOCATION_REQUEST,
     APPLICATION_REQUEST,
     NODE_REQUEST,
+    Pace,
     check_fields,
     delimited,
     split,
 )
-from licorne_server.wire.gather import COMMAND_AMOUNTS, COMMAND_BYTES
-from licorne_server.wire.pacing import Pace
+from licorne_server.wire.items import COMMAND_AMOUNTS, COMMAND_BYTES
 from licorne_server.wire.requests import Steps, allocation_batch, application_batch, node_batch
 from licorne_server.wire.responses import MAX_RESPONSE_ITEMS
 from licorne_server.wire.victims import PART_ANSWERS, preemption_answers

@@ -3,7 +3,7 @@
 import pytest
 
 from licorne_server.telemetry.tracing.server_spans import current_context, inside, note_call
-from licorne_server.wire.trace_context import MAX_STATE, TraceContext, read_context
+from licorne_server.wire.asks import MAX_STATE, TraceContext, read_context
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN = "00f067aa0ba902b7"

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from licorne.v1.state_pb2 import Partition, Queue, ResourceManager
-from licorne_cli.screen.glyphs import UNICODE, Glyphs
 from licorne_cli.screen.picture import Frame, picture
-from licorne_cli.screen.snapshot import Cluster, Snapshot, totals
+from licorne_cli.screen.pieces import UNICODE, Glyphs
+from licorne_cli.screen.tree import Cluster, Snapshot, totals
 from licorne_cli.screen.view import View
 
 NOON = 1_790_000_000.0

@@ -24,7 +24,7 @@ from licorne_core.messages.effects import (
 )
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.rm_caps import RmCaps
-from licorne_core.values.tuning import Tuning
+from licorne_core.values.slices import Tuning
 from licorne_core.views.audit.invariants import check_invariants
 from support.core.ledger import Ledger
 

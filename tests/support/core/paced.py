@@ -7,7 +7,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any, TypeVar
 
-from licorne_server.wire.pacing import Pace
+from licorne_server.wire.framing import Pace
 
 T = TypeVar("T")
 

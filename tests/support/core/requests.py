@@ -4,9 +4,8 @@ from typing import NamedTuple
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import TO_REPLACE, Place, Request, RequestState
-from licorne_core.values.asks import Allocation, Ask
+from licorne_core.values.asks import Allocation, Ask, Reservation
 from licorne_core.values.ids import AllocationKey, NodeId
-from licorne_core.values.reservations import Reservation
 
 
 def pending(app: Application) -> dict[AllocationKey, Ask]:

@@ -7,8 +7,8 @@ from licorne_core.config.schema import QueueConfig
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.queues.queue import Queue
-from licorne_core.model.trackers import Tracker
-from licorne_core.scheduling.reservations.reserved import ReservedAsks
+from licorne_core.model.quotas import Tracker
+from licorne_core.scheduling.order import ReservedAsks
 from licorne_core.scheduling.waiting.blockers import Blocker, RunningLimit, RunningLimits
 from licorne_core.scheduling.waiting.waiting import Parked, Waiting, way_up
 from licorne_core.values.ids import AppId, QueuePath, UserGroup

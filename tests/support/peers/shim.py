@@ -12,8 +12,8 @@ from grpc_status import rpc_status  # type: ignore[import-untyped]
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
 from licorne_core.scheduler import Scheduler
+from licorne_server.process.bounds import RmBounds
 from licorne_server.process.clock import Clock
-from licorne_server.process.rm_bounds import RmBounds
 from licorne_server.process.settings import Address, Settings
 from licorne_server.serving.app import Server, running
 from licorne_server.wire.errors import CallError

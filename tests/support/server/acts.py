@@ -9,7 +9,7 @@ from google.rpc import error_details_pb2  # type: ignore[import-untyped]
 from grpc_status import rpc_status  # type: ignore[import-untyped]
 
 from licorne.v1 import admin_pb2 as pb
-from licorne_server.services.admin.audit import EVENT
+from licorne_server.services.admin.rights import EVENT
 
 
 def audited(lines: list[Any]) -> list[dict[str, Any]]:

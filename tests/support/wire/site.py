@@ -25,9 +25,8 @@ from licorne_server.fair import TimeSlices
 from licorne_server.http import Sources
 from licorne_server.http import Status as HttpStatus
 from licorne_server.http.dumps import StateDumps
+from licorne_server.process.bounds import OutboxBounds, PeerBounds, RmBounds
 from licorne_server.process.build_info import BuildInfo
-from licorne_server.process.peer_bounds import PeerBounds
-from licorne_server.process.rm_bounds import OutboxBounds, RmBounds
 from licorne_server.rms.admission import Admission
 from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.log_levels import RmLogLevels

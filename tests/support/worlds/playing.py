@@ -6,7 +6,7 @@ from typing import NamedTuple
 from licorne_core.events.journal import Fact
 from licorne_core.messages.commands import Command
 from licorne_core.messages.effects import Effect
-from licorne_core.values.tuning import Tuning
+from licorne_core.values.slices import Tuning
 from support.core.driver import Driver
 from support.worlds.answering import Answers
 from support.worlds.confirming import Confirmations

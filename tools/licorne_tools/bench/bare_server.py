@@ -4,20 +4,39 @@
 its length; the command line says how many. It serves every method in one way, which the command
 line names: `stream` sends all messages as often as it is told, and `echo` sends one message for
 each that it reads. It ends with the process that started it.
+
+Also here:
+
+* Messages between the processes of a benchmark: each behind its length.
 """
 
 import asyncio
+import struct
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, BinaryIO
 
 import grpc
 
 from licorne_server.commands.child import end_with_parent
-from licorne_tools.bench.frames import frame, read_frames
+
+LENGTH = struct.Struct("!I")
+
+
+def frame(message: bytes) -> bytes:
+    """One message, ready to be written."""
+    return LENGTH.pack(len(message)) + message
+
+
+def read_frames(stream: BinaryIO) -> Iterator[bytes]:
+    """The messages up to the end of the stream, each read when it is wanted."""
+    while header := stream.read(LENGTH.size):
+        (length,) = LENGTH.unpack(header)
+        yield stream.read(length)
+
 
 STREAM = "stream"
 ECHO = "echo"

@@ -15,6 +15,8 @@ import grpc
 from licorne.si.v1.si_pb2 import (
     AddApplicationRequest,
     Allocation,
+    AllocationRelease,
+    AllocationReleasesRequest,
     AllocationRequest,
     AllocationResponse,
     ApplicationRequest,
@@ -23,10 +25,47 @@ from licorne.si.v1.si_pb2 import (
     NodeRequest,
     NodeResponse,
     RegisterResourceManagerRequest,
+    TerminationType,
 )
 from licorne.si.v1.si_pb2_grpc import SchedulerStub
-from licorne_tools.bench.progress import UNSEEN, Progress
 from licorne_tools.bench.workload import batched, release
+
+
+class Progress:
+    """What is done now: a piece of work, and the step that it is at."""
+
+    def __init__(self) -> None:
+        """Nothing is done yet."""
+        self.begin("licorne bench")
+
+    def begin(self, work: str) -> None:
+        """Another piece of work; its time runs from now on."""
+        self._work = work
+        self._start = perf_counter()
+        self.step("")
+
+    def step(self, name: str, of: int = 0) -> None:
+        """Its next step, which has `of` parts if that is known."""
+        self._name, self._of = name, of
+        self._done = 0
+
+    def advance(self, by: int = 1) -> None:
+        """So many parts of the step more are done."""
+        self._done += by
+
+    def __str__(self) -> str:
+        """``core, run 1 of 3: placing, 2,000 of 10,000, 7 s``."""
+        found = f"{self._done:,}"
+        if self._of:
+            found = f"{min(self._done, self._of):,} of {self._of:,}"
+        parts = [self._name, found if self._of or self._done else ""]
+        seconds = f"{perf_counter() - self._start:.0f} s"
+        return f"{self._work}: {', '.join(filter(None, [*parts, seconds]))}"
+
+
+UNSEEN = Progress()
+"""For work that nobody watches."""
+
 
 OPTIONS = (("grpc.max_receive_message_length", -1),)
 # gRPC shares the connections of channels that are alike, unless it is told not to.
@@ -258,3 +297,42 @@ def refuse(rejected: Iterable[object]) -> None:
     """Nothing of a benchmark may be rejected."""
     for item in rejected:
         raise BenchError(f"rejected: {item}")
+
+
+class Replies:
+    """Sends them, at most `batch` items in a message, and counts the messages."""
+
+    def __init__(self, rm: Rm, batch: int) -> None:
+        """Nothing is sent yet."""
+        self._rm = rm
+        self._batch = batch
+        self.requests = 0
+        self.confirmations = 0
+
+    async def ask(self, asks: Iterable[Allocation]) -> None:
+        """Send asks."""
+        for some in batched(asks, self._batch):
+            await self._send(AllocationRequest(rmID=self._rm.rm_id, allocations=some))
+
+    async def confirm(self, released: Iterable[AllocationRelease], why: TerminationType.ValueType) -> int:
+        """Confirm the releases that the RM was told to carry out for this reason; how many."""
+        confirmed = 0
+        for some in batched((item for item in released if item.terminationType == why), self._batch):
+            releases = AllocationReleasesRequest(
+                allocationsToRelease=[
+                    AllocationRelease(
+                        applicationID=item.applicationID,
+                        allocationKey=item.allocationKey,
+                        terminationType=why,
+                    )
+                    for item in some
+                ]
+            )
+            await self._send(AllocationRequest(rmID=self._rm.rm_id, releases=releases))
+            confirmed += len(some)
+        self.confirmations += confirmed
+        return confirmed
+
+    async def _send(self, request: AllocationRequest) -> None:
+        self.requests += 1
+        await self._rm.write(request.SerializeToString())

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from licorne_tools.bench import workload
+from licorne_tools.bench.bare_server import frame, read_frames
 from licorne_tools.bench.driver import BenchError, Rm
-from licorne_tools.bench.frames import frame, read_frames
 from licorne_tools.bench.scenarios import Scenario
 
 SHAPE = ("queues", "apps", "asks", "nodes", "batch")

@@ -10,9 +10,8 @@ from dataclasses import replace
 from licorne.si.v1.si_pb2 import AddApplicationRequest, Allocation, TerminationType
 from licorne_server.commands.server_process import ServerProcess
 from licorne_tools.bench import workload
-from licorne_tools.bench.driver import BenchError, Rm, together
+from licorne_tools.bench.driver import BenchError, Replies, Rm, together
 from licorne_tools.bench.load import Load, Options, prepared, timed
-from licorne_tools.bench.replies import Replies
 from licorne_tools.bench.scenarios import Scenario
 
 

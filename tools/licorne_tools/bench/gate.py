@@ -22,10 +22,9 @@ from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.installation import Installation, NotUsable, build_of
 from licorne_tools.bench.load import Options
 from licorne_tools.bench.pairs import Pairs, Side, turns
-from licorne_tools.bench.report import title
+from licorne_tools.bench.report import Spread, brief, times, title
 from licorne_tools.bench.runs import alone, run_once
 from licorne_tools.bench.scenarios import SCENARIOS, Scenario
-from licorne_tools.bench.spread import Spread, brief, times
 
 LIMIT = 1.25
 """The median of the pairs' ratios that is still good."""

@@ -1,6 +1,7 @@
-"""What every load needs: an RM with nodes, a clock, and a form for what came of it."""
+"""What every load needs: an RM with nodes, a clock, the CPU of both sides, and a form for the results."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,13 +12,51 @@ import grpc
 from licorne.si.v1.si_pb2 import NodeInfo
 from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.commands.server_process import ServerProcess
+from licorne_server.commands.server_process import ServerProcess, cpu_seconds
 from licorne_tools.bench import workload
-from licorne_tools.bench.driver import Rm
+from licorne_tools.bench.driver import UNSEEN, Progress, Rm
 from licorne_tools.bench.installation import HERE, Installation
-from licorne_tools.bench.meter import Cost, Meter
-from licorne_tools.bench.progress import UNSEEN, Progress
 from licorne_tools.bench.scenarios import Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Seconds on the clock, and CPU seconds of the server and of this process, its client."""
+
+    seconds: float
+    server: float
+    client: float
+
+    @property
+    def server_core_percent(self) -> float:
+        """CPU of the server as a share of one core."""
+        return self.server / self.seconds * 100
+
+    @property
+    def client_core_percent(self) -> float:
+        """CPU of the client as a share of one core."""
+        return self.client / self.seconds * 100
+
+
+class Meter:
+    """Measures from its making on."""
+
+    def __init__(self, pid: int) -> None:
+        """The server is the process `pid`."""
+        self._pid = pid
+        self._server = cpu_seconds(pid)
+        self._client = time.process_time()
+        self._start = time.perf_counter()
+
+    def read(self) -> Cost:
+        """What it has been so far."""
+        seconds = time.perf_counter() - self._start
+        return Cost(
+            seconds=seconds,
+            server=cpu_seconds(self._pid) - self._server,
+            client=time.process_time() - self._client,
+        )
+
 
 RM = "bench"
 POLL_SECONDS = 0.2

@@ -1,10 +1,13 @@
-"""Pages of figures: tables in Markdown, and sections that are written anew one by one."""
+"""Pages of figures in Markdown: tables, sections that are written anew one by one, the machine (Linux)."""
 
 import os
+import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from licorne_tools.bench.installation import Build
 
 PAGE = "performance.md"
 TITLE = "# Performance\n"
@@ -84,3 +87,35 @@ def plain_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of texts."""
     rules = ["---"] * len(headers)
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (headers, rules, *rows))
+
+
+CPU = re.compile(r"^model name\s*:\s*(.+)$", re.MULTILINE)
+MEMORY = re.compile(r"^MemTotal:\s*(\d+) kB$", re.MULTILINE)
+KIB_PER_GIB = 1024**2
+UNKNOWN = "unknown"
+
+
+def machine() -> dict[str, str]:
+    """Its parts by name, for people."""
+    cpu = CPU.search(Path("/proc/cpuinfo").read_text())
+    memory = MEMORY.search(Path("/proc/meminfo").read_text())
+    kernel = ".".join(platform.release().split(".")[:2])
+    return {
+        "CPU": f"{cpu[1].strip() if cpu else platform.machine()}, {os.cpu_count()} cores",
+        "Memory": f"{int(memory[1]) / KIB_PER_GIB:.1f} GiB" if memory else UNKNOWN,
+        "System": f"{distribution()}, {platform.system()} {kernel}",
+    }
+
+
+def measured_on(builds: Mapping[str, Build]) -> str:
+    """The machine, and the builds that ran on it by their names, as a table in Markdown."""
+    rows = [*machine().items(), *((name, str(build)) for name, build in builds.items())]
+    return plain_table(("", "Measured on"), rows)
+
+
+def distribution() -> str:
+    """The name that the system has for itself."""
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except OSError:
+        return UNKNOWN

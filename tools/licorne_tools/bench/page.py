@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 from licorne_server.process.build_info import COMPILED
 from licorne_tools.bench.installation import Build
-from licorne_tools.bench.machine import measured_on
-from licorne_tools.bench.markdown import Section, plain_table, table
+from licorne_tools.bench.markdown import Section, measured_on, plain_table, table
 from licorne_tools.bench.pairs import Pairs
-from licorne_tools.bench.report import NOTHING, Run, setting_texts
+from licorne_tools.bench.report import NOTHING, Run, Spread, brief, setting_texts, times
 from licorne_tools.bench.scenarios import Kind, Scenario
-from licorne_tools.bench.spread import Spread, brief, times
 
 TITLE = "Scenarios"
 RATE, CPU = "allocations_per_second", "cpu_us_per_allocation"

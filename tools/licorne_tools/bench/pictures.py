@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from licorne_tools.bench.spread import Spread, brief, times
+from licorne_tools.bench.report import Spread, brief, times
 
 NOT_WRITTEN = {"Date": None, "Creator": None}
 COLORS = ("#1f6feb", "#d9822b")

@@ -1,30 +1,166 @@
-"""Preemption: asks that others have to make way for, and one that nobody can make way for."""
+"""Preemption: asks that others have to make way for, and one that nobody can make way for.
 
-from collections.abc import AsyncIterator, Iterable
+In each of these worlds the *lender* is a queue that has more than its guarantee. Its allocations let
+themselves be preempted, and all are of one size, the unit.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain, cycle, islice
 from time import perf_counter
+from typing import Any
 
-from licorne.si.v1.si_pb2 import Allocation, TerminationType
+import yaml
+
+from licorne.si.v1.si_pb2 import (
+    AddApplicationRequest,
+    Allocation,
+    NodeInfo,
+    PreemptionPolicy,
+    TerminationType,
+)
 from licorne_server.commands.server_process import ServerProcess
-from licorne_tools.bench import rivalry, workload
-from licorne_tools.bench.driver import BenchError, Rm
+from licorne_tools.bench import workload
+from licorne_tools.bench.driver import BenchError, Progress, Replies, Rm
 from licorne_tools.bench.load import RM, Load, Options, registered, timed
-from licorne_tools.bench.progress import Progress
-from licorne_tools.bench.replies import Replies
 from licorne_tools.bench.scenarios import Scenario
+
+Size = tuple[int, int]
+"""Milli-cores and bytes."""
+
+LENDER, GREEDY = "lender", "greedy"
+LENDER_APPS = 10
+# How soon an ask may preempt others: at once, for all that matters here.
+AT_ONCE = "1ms"
+# The victims that each claim of a full cluster needs, and what a node holds at least.
+VICTIMS, FEWEST_HELD = 2, 10
+# In a storm: what a node holds, what the greedy ask lacks there, and what the lender may lose.
+LENT, LACKING, SPARE = 8, 4, 3
+
+
+def full_configuration(scenario: Scenario) -> str:
+    """A lender without a guarantee, and leaves that are guaranteed all that they claim."""
+    due = times(claim(), scenario.apps * scenario.asks)
+    return configuration([leaf(LENDER), *(leaf(name, due) for name in workload.queue_names(scenario))])
+
+
+def full_nodes(scenario: Scenario) -> Iterator[NodeInfo]:
+    """Nodes that the lender fills."""
+    return workload.nodes(scenario, full_at=held(scenario))
+
+
+def held(scenario: Scenario) -> int:
+    """How many allocations of the lender a full node holds: twice those that have to go."""
+    return max(FEWEST_HELD, 2 * VICTIMS * scenario.pods_per_node)
+
+
+def claims(scenario: Scenario) -> Iterator[Allocation]:
+    """The asks that others have to make way for."""
+    return claiming(workload.asks(scenario, sizes=(claim(),)))
+
+
+def claim() -> Size:
+    """The size of one of them."""
+    return times(workload.LARGEST, VICTIMS)
+
+
+def storm_configuration(scenario: Scenario) -> str:
+    """A lender that may lose less than the greedy ask lacks on any node; leaves for the asks."""
+    kept = times(room(scenario), LENT * scenario.nodes - SPARE)
+    leaves = [leaf(LENDER, kept), leaf(GREEDY, greed(scenario))]
+    return configuration([*leaves, *map(leaf, workload.queue_names(scenario))])
+
+
+def storm_nodes(scenario: Scenario) -> Iterator[NodeInfo]:
+    """Nodes with room for what the lender has there, and for twice their share of the asks."""
+    capacity = workload.resource(*times(room(scenario), LENT + 1))
+    for number in range(scenario.nodes):
+        name = workload.node_name(number)
+        yield NodeInfo(nodeID=name, action=NodeInfo.CREATE, schedulableResource=capacity)
+
+
+def room(scenario: Scenario) -> Size:
+    """What the lender leaves free on each node of a storm; its allocations are as large."""
+    return times(workload.LARGEST, 2 * scenario.pods_per_node)
+
+
+def greed(scenario: Scenario) -> Size:
+    """The size of the greedy ask."""
+    return times(room(scenario), LACKING + 1)
+
+
+def greedy_ask(scenario: Scenario) -> Iterator[Allocation]:
+    """The ask that preemption cannot help."""
+    ask = Allocation(
+        allocationKey=GREEDY,
+        applicationID=GREEDY,
+        resourcePerAlloc=workload.resource(*greed(scenario)),
+    )
+    return claiming([ask])
+
+
+def lender_applications() -> Iterator[AddApplicationRequest]:
+    """The applications of the lender."""
+    return (workload.application(LENDER, name) for name in lender_names())
+
+
+def lender_names() -> list[str]:
+    """Their ids."""
+    return [f"{LENDER}-{number}" for number in range(LENDER_APPS)]
+
+
+def lent(count: int, unit: Size) -> Iterator[Allocation]:
+    """So many asks of the lender."""
+    size, policy = workload.resource(*unit), PreemptionPolicy(allowPreemptSelf=True)
+    for number, app in enumerate(islice(cycle(lender_names()), count)):
+        yield Allocation(
+            allocationKey=f"{app}-{number:06}",
+            applicationID=app,
+            resourcePerAlloc=size,
+            preemptionPolicy=policy,
+        )
+
+
+def claiming(asks: Iterable[Allocation]) -> Iterator[Allocation]:
+    """The asks, allowed to preempt others."""
+    for ask in asks:
+        ask.preemptionPolicy.allowPreemptOther = True
+        yield ask
+
+
+def leaf(name: str, guaranteed: Size | None = None) -> dict[str, Any]:
+    """A leaf of the configuration."""
+    made: dict[str, Any] = {"name": name, "properties": {"preemption.delay": AT_ONCE}}
+    if guaranteed is not None:
+        vcore, memory = guaranteed
+        made["resources"] = {"guaranteed": {"vcore": f"{vcore}m", "memory": f"{memory}"}}
+    return made
+
+
+def configuration(leaves: Iterable[Mapping[str, Any]]) -> str:
+    """These leaves below root, open to everybody."""
+    root = {"name": "root", "submitacl": "*", "queues": list(leaves)}
+    text: str = yaml.safe_dump({"partitions": [{"name": "default", "queues": [root]}]})
+    return text
+
+
+def times(size: Size, number: int) -> Size:
+    """A size so many times."""
+    vcore, memory = size
+    return vcore * number, memory * number
+
 
 QUIET_RM = "quiet"
 
 
 async def preempt(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
     """Asks of queues that are below their guarantee, on a cluster that the lender fills."""
-    config, nodes = rivalry.full_configuration(scenario), rivalry.full_nodes(scenario)
+    config, nodes = full_configuration(scenario), full_nodes(scenario)
     async with registered(server, RM, scenario.batch, config, nodes, options.progress) as rm:
         own = workload.applications(scenario)
-        await rm.add_applications(chain(rivalry.lender_applications(), own))
-        count = rivalry.held(scenario) * scenario.nodes
+        await rm.add_applications(chain(lender_applications(), own))
+        count = held(scenario) * scenario.nodes
         await fill(rm, scenario, count, workload.LARGEST)
         claims = Claims(rm, scenario)
         load = await timed(server, claims.press(), scenario.pods, rm.progress)
@@ -36,7 +172,7 @@ async def storm(server: ServerProcess, scenario: Scenario, options: Options) -> 
     async with storming(server, scenario, QUIET_RM, options.progress) as rm:
         quiet = await burst(server, rm, scenario, ())
     async with storming(server, scenario, RM, options.progress) as rm:
-        load = await burst(server, rm, scenario, rivalry.greedy_ask(scenario))
+        load = await burst(server, rm, scenario, greedy_ask(scenario))
     before, now = (each.allocations / each.seconds for each in (quiet, load))
     return replace(load, extra={"quiet_per_second": before, "quiet_percent": now / before * 100})
 
@@ -46,18 +182,18 @@ async def storming(
     server: ServerProcess, scenario: Scenario, rm_id: str, progress: Progress
 ) -> AsyncIterator[Rm]:
     """An RM whose lender has what it may not lose, and some more."""
-    config, nodes = rivalry.storm_configuration(scenario), rivalry.storm_nodes(scenario)
+    config, nodes = storm_configuration(scenario), storm_nodes(scenario)
     async with registered(server, rm_id, scenario.batch, config, nodes, progress) as rm:
-        greedy = workload.application(rivalry.GREEDY, rivalry.GREEDY)
+        greedy = workload.application(GREEDY, GREEDY)
         own = workload.applications(scenario)
-        await rm.add_applications([*rivalry.lender_applications(), greedy, *own])
-        await fill(rm, scenario, rivalry.LENT * scenario.nodes, rivalry.room(scenario))
+        await rm.add_applications([*lender_applications(), greedy, *own])
+        await fill(rm, scenario, LENT * scenario.nodes, room(scenario))
         yield rm
 
 
-async def fill(rm: Rm, scenario: Scenario, count: int, unit: rivalry.Size) -> None:
+async def fill(rm: Rm, scenario: Scenario, count: int, unit: Size) -> None:
     """Have so many allocations of the lender placed."""
-    asks = rivalry.lent(count, unit)
+    asks = lent(count, unit)
     rm.progress.step("filling", of=count)
     await rm.place(workload.requests(rm.rm_id, asks, scenario.batch), count)
 
@@ -79,7 +215,7 @@ class Claims:
         """Nothing is sent yet."""
         self._rm = rm
         self._replies = Replies(rm, scenario.batch)
-        self._asks = rivalry.claims(scenario)
+        self._asks = claims(scenario)
         self._at_a_time = max(1, scenario.nodes // 2)
         self._waiting = scenario.pods
         self._seconds = 0.0

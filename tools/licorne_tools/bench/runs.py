@@ -15,15 +15,12 @@ from licorne.si.v1.si_pb2 import NodeInfo
 from licorne.v1.session_pb2 import UpdateResponse
 from licorne_server.commands.server_process import ServerProcess, running_server
 from licorne_tools.bench import workload
-from licorne_tools.bench.ceiling import ceiling
-from licorne_tools.bench.driver import BenchError
-from licorne_tools.bench.echo import echo
+from licorne_tools.bench.ceilings import ceiling, echo
+from licorne_tools.bench.driver import BenchError, Progress
 from licorne_tools.bench.flood import flooding
 from licorne_tools.bench.gang import gang
-from licorne_tools.bench.load import RM, Load, Options, pending, prepared, timed
-from licorne_tools.bench.meter import Meter
+from licorne_tools.bench.load import RM, Load, Meter, Options, pending, prepared, timed
 from licorne_tools.bench.preemption import preempt, storm
-from licorne_tools.bench.progress import Progress
 from licorne_tools.bench.scenarios import Kind, Scenario, Wire
 from licorne_tools.bench.session_rm import SessionRm
 

@@ -35,8 +35,7 @@ from licorne.v1.session_pb2 import (
     UpdateRequest,
     UpdateResponse,
 )
-from licorne_tools.bench.driver import OPTIONS, BenchError, RawStream, refuse, together
-from licorne_tools.bench.progress import UNSEEN, Progress
+from licorne_tools.bench.driver import OPTIONS, UNSEEN, BenchError, Progress, RawStream, refuse, together
 from licorne_tools.bench.workload import batched
 
 UPDATE = "/licorne.v1.Session/Update"

@@ -6,18 +6,15 @@ from dataclasses import replace
 
 from licorne_cli.output.text import print_json, print_table, say, while_read
 from licorne_server.commands.server_process import ServerFailed
-from licorne_tools.bench.against import compared
 from licorne_tools.bench.driver import BenchError
-from licorne_tools.bench.installation import HERE, Build, Installation, NotUsable, build_of
+from licorne_tools.bench.installation import HERE, Build, Installation, NotUsable, build_of, compared
 from licorne_tools.bench.load import Options
-from licorne_tools.bench.pair_report import Compared, as_json, table
-from licorne_tools.bench.pairs import Pairs, Side, turns
+from licorne_tools.bench.pairs import Compared, Pairs, Side, as_json, table, turns
 from licorne_tools.bench.report import Run, title
 from licorne_tools.bench.scenarios import Scenario
-from licorne_tools.commands.outcome import OK, Outcome
-from licorne_tools.commands.progress import shown
+from licorne_tools.commands.outcome import OK, Outcome, shown
 from licorne_tools.commands.report import Report
-from licorne_tools.commands.runs import one_run
+from licorne_tools.commands.scenarios import one_run
 
 WHAT = (
     "measure in turn with another server, pair by pair: a checkout (its .venv runs it, or this "

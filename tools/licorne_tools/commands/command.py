@@ -4,17 +4,17 @@ import argparse
 from pathlib import Path
 
 from licorne_cli.connection.channel import USAGE
-from licorne_cli.connection.failures import UsageError
+from licorne_cli.failures import UsageError
 from licorne_cli.output.text import say
-from licorne_cli.parsing.arguments import positive, seconds
+from licorne_cli.parsing.parser import positive, seconds
+from licorne_tools.bench.driver import Progress
 from licorne_tools.bench.load import Options
-from licorne_tools.bench.progress import Progress
 from licorne_tools.bench.scenarios import SCENARIOS, Wire
 from licorne_tools.commands import against as bench_against
 from licorne_tools.commands import growth as bench_growth
 from licorne_tools.commands import isolation as bench_isolation
 from licorne_tools.commands import report as bench_report
-from licorne_tools.commands import runs as bench_runs
+from licorne_tools.commands import scenarios as bench_runs
 from licorne_tools.commands import utilisation as bench_utilisation
 from licorne_tools.commands.scenarios import ALL, FAIR, add_predicate_arguments, chosen, scenario_name
 

@@ -3,18 +3,14 @@
 import argparse
 from functools import partial
 
-from licorne_cli.connection.failures import UsageError
+from licorne_cli.failures import UsageError
 from licorne_cli.output.text import print_json, print_table, say, while_read
+from licorne_tools.bench.driver import Progress
 from licorne_tools.bench.growth.catalogue import DIMENSIONS
-from licorne_tools.bench.growth.dimension import Dimension
-from licorne_tools.bench.growth.measure import Growth, Point, grown
-from licorne_tools.bench.growth.report import HEADERS, as_json, table
-from licorne_tools.bench.growth.section import section
+from licorne_tools.bench.growth.measure import Dimension, Growth, Point, grown
+from licorne_tools.bench.growth.report import HEADERS, as_json, section, table
 from licorne_tools.bench.installation import this_build
-from licorne_tools.bench.progress import Progress
-from licorne_tools.commands.alone import Alone
-from licorne_tools.commands.outcome import OK, Outcome
-from licorne_tools.commands.progress import shown
+from licorne_tools.commands.outcome import OK, Alone, Outcome, shown
 from licorne_tools.commands.report import Report, wanted
 
 NAME = "growth"

@@ -6,21 +6,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from licorne_cli.connection.failures import UsageError
+from licorne_cli.failures import UsageError
 from licorne_cli.output.text import print_json, print_table, say, while_read
-from licorne_cli.parsing.arguments import percent, positive
+from licorne_cli.parsing.parser import percent, positive
 from licorne_server.commands.server_process import ServerFailed
-from licorne_tools.bench.driver import BenchError
+from licorne_tools.bench.driver import BenchError, Progress
 from licorne_tools.bench.installation import this_build
 from licorne_tools.bench.isolation import manyrms, neighbour
 from licorne_tools.bench.isolation.catalogue import ATTACKS
 from licorne_tools.bench.isolation.report import Part, as_json, table
-from licorne_tools.bench.progress import Progress
 from licorne_tools.bench.report import Run
 from licorne_tools.bench.runs import alone
-from licorne_tools.commands.alone import Alone
-from licorne_tools.commands.outcome import Outcome
-from licorne_tools.commands.progress import shown
+from licorne_tools.commands.outcome import Alone, Outcome, shown
 
 FULL = 100
 NEIGHBOUR, MANY_RMS = "neighbour", "manyrms"

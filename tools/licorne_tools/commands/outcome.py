@@ -1,10 +1,16 @@
-"""How `licorne bench` ends, whatever it measures: failures are said, and become an exit code."""
+"""What the benches share on the command line: their options, a line of progress, failures and exit codes."""
 
+import argparse
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 
-from licorne_cli.output.text import say
+from licorne_cli.failures import UsageError
+from licorne_cli.output.text import is_terminal, say
 from licorne_server.commands.server_process import ServerFailed
-from licorne_tools.bench.driver import BenchError
+from licorne_tools.bench.driver import BenchError, Progress
 
 OK = 0
 FAILED = 2
@@ -49,3 +55,61 @@ class Outcome:
             self.code = max(self.code, FAILED)
             return True
         return False
+
+
+PER_SECOND = 4
+"""More would take time from the client of the benchmark, which is in this process."""
+
+
+@contextmanager
+def shown(progress: Progress) -> Iterator[None]:
+    """Show it as long as this lasts, below whatever is said meanwhile; on a terminal only."""
+    if not is_terminal(sys.stderr):
+        yield
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    def line() -> Text:
+        return Text(str(progress), style="dim", no_wrap=True, overflow="ellipsis")
+
+    console = Console(file=sys.stderr, highlight=False)
+    live = Live(get_renderable=line, console=console, refresh_per_second=PER_SECOND, transient=True)
+    with live:
+        live.refresh()
+        yield
+
+
+OF_PREDICATES = ("untagged", "refuse", "answer_after", "table")
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """Scenarios by name with their texts, their own options, and those that they cannot have."""
+
+    scenarios: Mapping[str, str]
+    own: tuple[str, ...]
+    refused: tuple[str, ...]
+
+    def check(self, args: argparse.Namespace) -> bool:
+        """True if one of these is wanted, which is so with options that go with it.
+
+        Raises:
+            UsageError: the options make no sense together.
+        """
+        name = args.scenario
+        if name not in self.scenarios:
+            for option in given(args, self.own):
+                raise UsageError(f"{option} is for {' and '.join(self.scenarios)} only")
+            return False
+        for option in given(args, (*self.refused, *OF_PREDICATES)):
+            raise UsageError(f"{option} cannot be used with {name}")
+        if args.more:
+            raise UsageError(f"{name} is measured alone, without {args.more[0]}")
+        return True
+
+
+def given(args: argparse.Namespace, names: tuple[str, ...]) -> list[str]:
+    """The options of these names that were given."""
+    return [f"--{name.replace('_', '-')}" for name in names if getattr(args, name) is not None]

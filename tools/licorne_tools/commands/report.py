@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from licorne_cli.connection.failures import UsageError
+from licorne_cli.failures import UsageError
 from licorne_cli.output.text import say
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.installation import Build

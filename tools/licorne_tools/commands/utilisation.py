@@ -4,18 +4,15 @@ import argparse
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from licorne_cli.connection.failures import UsageError
+from licorne_cli.failures import UsageError
 from licorne_cli.output.text import print_json, print_table, say, while_read
-from licorne_cli.parsing.arguments import positive
+from licorne_cli.parsing.parser import positive
+from licorne_tools.bench.driver import Progress
 from licorne_tools.bench.installation import this_build
-from licorne_tools.bench.progress import Progress
-from licorne_tools.bench.report import NOTHING, environment, readable, rounded
-from licorne_tools.bench.spread import Spread
+from licorne_tools.bench.report import NOTHING, Spread, environment, readable, rounded
 from licorne_tools.bench.utilisation import Figures, played
 from licorne_tools.bench.utilisation_loads import Load, loads
-from licorne_tools.commands.alone import Alone
-from licorne_tools.commands.outcome import Outcome
-from licorne_tools.commands.progress import shown
+from licorne_tools.commands.outcome import Alone, Outcome, shown
 
 NAME = "utilisation"
 UTILISATION = {NAME: "share of a cluster that is used in an hour, with and without reservations"}

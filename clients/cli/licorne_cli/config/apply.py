@@ -6,9 +6,15 @@ import grpc
 
 from licorne.v1.admin_pb2 import UpdateConfigurationRequest, UpdateConfigurationResponse
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_cli.config.files import add_file_argument, file_name, read_file, validated
+from licorne_cli.config.files import (
+    add_file_argument,
+    add_rm_argument,
+    chosen_rm,
+    file_name,
+    read_file,
+    validated,
+)
 from licorne_cli.config.force import add_force_arguments, put_into_force
-from licorne_cli.config.rm import add_rm_argument, chosen_rm
 from licorne_cli.connection.channel import add_connection_arguments, with_channel
 
 EXAMPLES = (

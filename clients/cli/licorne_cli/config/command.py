@@ -4,7 +4,7 @@ import argparse
 from importlib import import_module
 from typing import Any
 
-from licorne_cli.parsing.arguments import show_examples
+from licorne_cli.parsing.parser import show_examples
 
 EXAMPLES = (
     ("licorne config get > queues.yaml", "what is in force, to edit it"),

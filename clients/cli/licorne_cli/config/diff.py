@@ -13,8 +13,14 @@ import grpc
 
 from licorne.v1.admin_pb2 import ConfigurationChange, ValidateConfigurationRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_cli.config.files import add_file_argument, file_name, read_file
-from licorne_cli.config.rm import add_rm_argument, chosen_rm, running_configuration
+from licorne_cli.config.files import (
+    add_file_argument,
+    add_rm_argument,
+    chosen_rm,
+    file_name,
+    read_file,
+    running_configuration,
+)
 from licorne_cli.connection.channel import OK, USAGE, add_connection_arguments, with_channel
 from licorne_cli.output.text import DATA_FORMS, NOTHING, print_data, printable
 

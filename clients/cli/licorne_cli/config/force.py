@@ -8,12 +8,11 @@ import grpc
 
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_cli.config.diff import diff_lines, print_differences, summary
-from licorne_cli.config.files import refused_lines
-from licorne_cli.config.rm import described, revisions_of, running_configuration
+from licorne_cli.config.files import described, refused_lines, revisions_of, running_configuration
 from licorne_cli.connection.errors import reason_of
-from licorne_cli.connection.failures import RefusedError
+from licorne_cli.failures import RefusedError
 from licorne_cli.output.text import ask_consent, printable, say
-from licorne_cli.parsing.arguments import revision
+from licorne_cli.parsing.parser import revision
 
 APPLIED = ("operator", "rollback")
 """Sources of what stays in force whatever the RM goes on to say."""

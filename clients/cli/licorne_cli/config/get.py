@@ -8,10 +8,10 @@ import grpc
 
 from licorne.v1.admin_pb2 import GetConfigurationResponse
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_cli.config.rm import add_rm_argument, chosen_rm, revisions_of, running_configuration
+from licorne_cli.config.files import add_rm_argument, chosen_rm, revisions_of, running_configuration
 from licorne_cli.connection.channel import add_connection_arguments, with_channel
 from licorne_cli.output.text import print_json, printable, say, to_plain
-from licorne_cli.parsing.arguments import revision
+from licorne_cli.parsing.parser import revision
 
 EXAMPLES = (
     ("licorne config get > queues.yaml", "what is in force, to edit it"),

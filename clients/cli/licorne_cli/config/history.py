@@ -5,7 +5,7 @@ import argparse
 import grpc
 
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_cli.config.rm import add_rm_argument, chosen_rm, revisions_of
+from licorne_cli.config.files import add_rm_argument, chosen_rm, revisions_of
 from licorne_cli.connection.channel import add_connection_arguments, with_channel
 from licorne_cli.output.text import (
     DATA_FORMS,

@@ -6,13 +6,19 @@ import grpc
 
 from licorne.v1.admin_pb2 import PlanConfigurationRequest, PlanConfigurationResponse
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_cli.config.files import add_file_argument, file_name, read_file, refused_lines
+from licorne_cli.config.files import (
+    add_file_argument,
+    add_rm_argument,
+    chosen_rm,
+    file_name,
+    read_file,
+    refused_lines,
+)
 from licorne_cli.config.plan_lines import configuration_lines, print_lines
-from licorne_cli.config.rm import add_rm_argument, chosen_rm
 from licorne_cli.connection.channel import OK, add_connection_arguments, with_channel
-from licorne_cli.connection.failures import RefusedError
+from licorne_cli.failures import RefusedError
 from licorne_cli.output.text import DATA_FORMS, print_data, printable, say, to_plain
-from licorne_cli.parsing.arguments import revision
+from licorne_cli.parsing.parser import revision
 
 WORSE = 6
 INCOMPLETE = 7

@@ -6,11 +6,11 @@ import grpc
 
 from licorne.v1.admin_pb2 import RollBackConfigurationRequest, RollBackConfigurationResponse
 from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne_cli.config.files import add_rm_argument, chosen_rm, revisions_of, running_configuration
 from licorne_cli.config.force import add_force_arguments, put_into_force
-from licorne_cli.config.rm import add_rm_argument, chosen_rm, revisions_of, running_configuration
 from licorne_cli.connection.channel import add_connection_arguments, with_channel
-from licorne_cli.connection.failures import NotFoundError
-from licorne_cli.parsing.arguments import revision
+from licorne_cli.failures import NotFoundError
+from licorne_cli.parsing.parser import revision
 
 EXAMPLES = (
     ("licorne config rollback", "back to the revision before"),

@@ -6,12 +6,11 @@ import grpc
 
 from licorne.v1.admin_pb2 import PlanSubmissionRequest, PlanSubmissionResponse
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_cli.config.files import file_name, read_file, refused_lines
+from licorne_cli.config.files import add_rm_argument, chosen_rm, file_name, read_file, refused_lines
 from licorne_cli.config.plan import INCOMPLETE, PLAN_SECONDS, WORSE
 from licorne_cli.config.plan_lines import print_lines, submission_lines
-from licorne_cli.config.rm import add_rm_argument, chosen_rm
 from licorne_cli.connection.channel import OK, add_connection_arguments, with_channel
-from licorne_cli.connection.failures import RefusedError, UsageError
+from licorne_cli.failures import RefusedError, UsageError
 from licorne_cli.output.text import DATA_FORMS, print_data, to_plain
 
 EXAMPLES = (

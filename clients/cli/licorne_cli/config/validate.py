@@ -7,7 +7,7 @@ import grpc
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_cli.config.files import add_file_argument, file_name, read_file, validated
 from licorne_cli.connection.channel import OK, REFUSED, add_connection_arguments, with_channel
-from licorne_cli.connection.failures import RefusedError
+from licorne_cli.failures import RefusedError
 from licorne_cli.output.text import DATA_FORMS, print_data, say
 
 EXAMPLES = (

@@ -1,31 +1,108 @@
-"""Channels to a running server, and the exit codes where there is no answer.
-
-Also here:
-
-* A channel whose every call carries a bearer token.
-"""
+"""Channels to a running server: the options, the lists, and a sentence and an exit code for each failure."""
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import grpc
 
 from licorne.errors import Unauthorized
 from licorne.options import TlsConfig, authorization, check_token
-from licorne.v1.state_pb2 import ListPartitionsRequest
+from licorne.v1.state_pb2 import ListPartitionsRequest, ListRmsRequest, ResourceManager
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli import exit_codes
+from licorne_cli import failures
 from licorne_cli.connection.contexts import ContextError
 from licorne_cli.connection.errors import reason_of
-from licorne_cli.connection.failures import NotFoundError, RefusedError, UsageError
-from licorne_cli.connection.missing import missing_rm, no_rm, what_is_missing
 from licorne_cli.connection.target import CONTEXT_VARIABLE, DEFAULT_TARGET, settle, target
 from licorne_cli.connection.tls import TlsFilesError, channel_credentials, tls_advice, tls_of
+from licorne_cli.failures import NotFoundError, RefusedError, UsageError
 from licorne_cli.output.text import printable, say, while_read
-from licorne_cli.parsing.arguments import seconds
+from licorne_cli.parsing.parser import seconds
+
+
+class PageRequest(Protocol):
+    """A request for a part of a list; the first part for an empty token."""
+
+    page_token: str
+
+
+class Page(Protocol):
+    """An answer with a part of a list."""
+
+    next_page_token: str
+
+
+P = TypeVar("P", bound=Page)
+
+
+def pages(call: Callable[..., P], request: PageRequest, timeout: float) -> Iterator[P]:
+    """All the answers that make up a list; `request` asks for its first page."""
+    while True:
+        page = call(request, timeout=timeout)
+        yield page
+        request.page_token = page.next_page_token
+        if not request.page_token:
+            return
+
+
+NO_RM = "no RM has registered with this server"
+NO_VISIBLE_RM = "no RM that you may see has registered with this server"
+MAY_MEAN_IT = frozenset({grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION})
+"""Answers of a server about an RM or a partition that it does not have."""
+
+
+def no_rm(args: argparse.Namespace) -> str:
+    """The sentence for no RM at all: who shows a certificate or a token may not see all RMs."""
+    return NO_VISIBLE_RM if args.token or args.tls_cert else NO_RM
+
+
+def not_there(kind: str, name: str, known: Iterable[str], none: str) -> str:
+    """``no RM "nope"; there are: batch, services``; without any, `none`, see `no_rm`."""
+    others = ", ".join(map(printable, known))
+    return f'no {kind} "{printable(name)}"; there are: {others}' if others else none
+
+
+def what_is_missing(channel: grpc.Channel, args: argparse.Namespace, error: grpc.RpcError) -> str:
+    """The RM or else the partition of the arguments, if an error may mean that it is not there.
+
+    Empty if both are there, or where the server does not say.
+    """
+    if error.code() not in MAY_MEAN_IT:
+        return ""
+    stub = StateStub(channel)
+    try:
+        return missing_rm(stub, args) or missing_partition(stub, args)
+    except grpc.RpcError:
+        return ""
+
+
+def missing_rm(stub: StateStub, args: argparse.Namespace) -> str:
+    """The sentence for a named RM that is not there; empty if it is, or if none was named."""
+    wanted = getattr(args, "rm", "") or getattr(args, "rm_id", "")
+    if not wanted:
+        return ""
+    known = [rm.rm_id for rm in all_rms(stub, args.timeout)]
+    return "" if wanted in known else not_there("RM", wanted, known, no_rm(args))
+
+
+def missing_partition(stub: StateStub, args: argparse.Namespace) -> str:
+    """The sentence for a named partition that is not there; empty if it is, or none was named."""
+    wanted = getattr(args, "partition", "")
+    if not wanted:
+        return ""
+    rm_id = getattr(args, "rm_id", "")
+    partitions = stub.ListPartitions(ListPartitionsRequest(), timeout=args.timeout).partitions
+    known = [one.name for one in partitions if rm_id in ("", one.rm_id)]
+    is_there = any(name == wanted or name.endswith(f"]{wanted}") for name in known)
+    return "" if is_there else not_there("partition", wanted, known, no_rm(args))
+
+
+def all_rms(stub: StateStub, timeout: float) -> Iterator[ResourceManager]:
+    """All RMs that the caller may see, by their ids."""
+    for page in pages(stub.ListRms, ListRmsRequest(), timeout):
+        yield from page.rms
 
 
 class _Details(NamedTuple):
@@ -67,11 +144,11 @@ def bearing(channel: grpc.Channel, value: str) -> grpc.Channel:
     return grpc.intercept_channel(channel, _Bearer(value))
 
 
-OK = exit_codes.OK
-USAGE = exit_codes.USAGE
-UNREACHABLE = exit_codes.UNREACHABLE
-NOT_FOUND = exit_codes.NOT_FOUND
-REFUSED = exit_codes.REFUSED
+OK = failures.OK
+USAGE = failures.USAGE
+UNREACHABLE = failures.UNREACHABLE
+NOT_FOUND = failures.NOT_FOUND
+REFUSED = failures.REFUSED
 
 RM_NOT_REGISTERED = "RM_NOT_REGISTERED"
 """The server's code for an RM that is not there."""

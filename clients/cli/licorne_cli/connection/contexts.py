@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from licorne_cli.exit_codes import NOT_FOUND, OK, USAGE
+from licorne_cli.failures import NOT_FOUND, OK, USAGE
 from licorne_cli.output.listing import FORMS
 from licorne_cli.output.text import DATA_FORMS, NOTHING, print_data, print_table, say
 from licorne_cli.parsing.parser import similar

@@ -23,9 +23,8 @@ from licorne.v1.state_pb2 import (
     TaskGroup,
 )
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import chosen_partition
-from licorne_cli.connection.failures import UsageError
-from licorne_cli.connection.pages import pages
+from licorne_cli.connection.channel import chosen_partition, pages
+from licorne_cli.failures import UsageError
 from licorne_cli.nouns.noun import Act, Noun, Verb
 from licorne_cli.output.listing import Column, Listing, itself, number, resources
 from licorne_cli.output.printer import Printer, print_or_watch

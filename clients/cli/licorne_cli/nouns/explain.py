@@ -20,7 +20,7 @@ from licorne_cli.connection.channel import (
     partitions_of,
     with_state,
 )
-from licorne_cli.connection.failures import UsageError
+from licorne_cli.failures import UsageError
 from licorne_cli.output.listing import of_kind
 from licorne_cli.output.text import (
     DATA_FORMS,

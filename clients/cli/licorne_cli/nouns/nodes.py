@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from licorne.v1.admin_pb2 import SetNodeSchedulableRequest, SetNodeSchedulableResponse
 from licorne.v1.state_pb2 import ListNodesRequest, Node
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.pages import pages
+from licorne_cli.connection.channel import pages
 from licorne_cli.nouns.noun import Act, Noun, Verb
 from licorne_cli.output.listing import Column, Listing, itself, number, resources
 from licorne_cli.output.text import NOTHING, counted, printable, reason_text, shown_time

@@ -23,10 +23,12 @@ from licorne_cli.connection.channel import (
     DEFAULT_PARTITION,
     add_connection_arguments,
     chosen_partition,
+    missing_rm,
+    no_rm,
+    not_there,
     with_channel,
 )
-from licorne_cli.connection.failures import NotFoundError, UsageError
-from licorne_cli.connection.missing import missing_rm, no_rm, not_there
+from licorne_cli.failures import NotFoundError, UsageError
 from licorne_cli.output.listing import Listing, R, T, add_listing_arguments, of_kind
 from licorne_cli.output.printer import print_or_watch
 from licorne_cli.output.text import DATA_FORMS, ask_consent, print_data, printable, say, to_plain

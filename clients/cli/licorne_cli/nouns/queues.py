@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from licorne.v1.admin_pb2 import SetQueueStoppedRequest, SetQueueStoppedResponse
 from licorne.v1.state_pb2 import ListQueuesRequest, Queue
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.failures import NotFoundError
-from licorne_cli.connection.pages import pages
+from licorne_cli.connection.channel import pages
+from licorne_cli.failures import NotFoundError
 from licorne_cli.nouns.noun import Act, Noun, Verb
 from licorne_cli.output.listing import Column, Listing, itself, resources
 from licorne_cli.output.text import NOTHING, counted, human_resources, printable

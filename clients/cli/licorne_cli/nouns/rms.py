@@ -7,8 +7,8 @@ import grpc
 
 from licorne.v1.admin_pb2 import ForgetRmRequest, ForgetRmResponse, ListConfigurationsRequest
 from licorne.v1.state_pb2 import ResourceManager
-from licorne_cli.connection.failures import NotFoundError
-from licorne_cli.connection.missing import MAY_MEAN_IT, all_rms, no_rm, not_there
+from licorne_cli.connection.channel import MAY_MEAN_IT, all_rms, no_rm, not_there
+from licorne_cli.failures import NotFoundError
 from licorne_cli.nouns.apps import age
 from licorne_cli.nouns.noun import Act, Noun, Verb
 from licorne_cli.output.listing import Column, Listing, itself, number

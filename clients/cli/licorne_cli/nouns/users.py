@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from licorne.v1.state_pb2 import USAGE_OF_GROUPS, USAGE_OF_USERS, ListUsageRequest, QueueUsage, Usage
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import add_connection_arguments, chosen_partition, with_state
-from licorne_cli.connection.pages import pages
+from licorne_cli.connection.channel import add_connection_arguments, chosen_partition, pages, with_state
 from licorne_cli.output.listing import Column, Listing, add_listing_arguments, resources
 from licorne_cli.output.printer import print_or_watch
 from licorne_cli.output.text import NOTHING

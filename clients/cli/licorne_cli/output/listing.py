@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from licorne_cli.output.text import NOTHING, human_resources, to_plain
-from licorne_cli.parsing.arguments import Offering
-from licorne_cli.parsing.parser import did_you_mean
+from licorne_cli.parsing.parser import Offering, did_you_mean
 
 T = TypeVar("T")
 R = TypeVar("R")

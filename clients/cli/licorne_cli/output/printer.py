@@ -15,7 +15,7 @@ from typing import Any, Generic
 import grpc
 
 from licorne_cli.connection.channel import UNREACHABLE_CODES
-from licorne_cli.connection.failures import NotFoundError
+from licorne_cli.failures import NotFoundError
 from licorne_cli.output.listing import Column, Listing, R, T
 from licorne_cli.output.text import DATA_FORMS, NOTHING, Table, print_data, print_yaml, printable, say
 

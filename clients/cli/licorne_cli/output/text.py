@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from google.protobuf.message import Message
 from rich.cells import cell_len
 
-from licorne_cli.connection.failures import UsageError
+from licorne_cli.failures import UsageError
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2 import HolderReason

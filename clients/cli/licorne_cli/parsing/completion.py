@@ -12,10 +12,8 @@ from io import StringIO
 
 from licorne_cli.connection.channel import OK, add_connection_arguments, partitions_of, with_state
 from licorne_cli.output.text import while_read
-from licorne_cli.parsing.arguments import Offering
-from licorne_cli.parsing.completion_scripts import bash, fish, zsh
-from licorne_cli.parsing.completion_spec import CommandSpec, specs_of
-from licorne_cli.parsing.parser import did_you_mean
+from licorne_cli.parsing.completion_scripts import CommandSpec, bash, fish, specs_of, zsh
+from licorne_cli.parsing.parser import Offering, did_you_mean
 
 SHELLS: dict[str, Callable[[Sequence[CommandSpec]], str]] = {"bash": bash, "zsh": zsh, "fish": fish}
 NAMES = "names"

@@ -12,15 +12,23 @@ from datetime import UTC, datetime
 from rich.console import Console
 from rich.text import Text
 
-from licorne_cli.connection.missing import NO_RM
+from licorne_cli.connection.channel import NO_RM
 from licorne_cli.output.text import printable
-from licorne_cli.screen.cells import BEYOND, PLAIN, ROOM, WITHIN, fill, fitting, wrapped
-from licorne_cli.screen.glyphs import Glyphs, cluster_marks, label
-from licorne_cli.screen.help_page import help_page
-from licorne_cli.screen.queue_page import queue_page
-from licorne_cli.screen.snapshot import Cluster, Snapshot
+from licorne_cli.screen.pages import help_page, queue_page
+from licorne_cli.screen.pieces import (
+    BEYOND,
+    PLAIN,
+    ROOM,
+    WITHIN,
+    Glyphs,
+    cluster_marks,
+    fill,
+    fitting,
+    label,
+    wrapped,
+)
 from licorne_cli.screen.table import Chosen, Table, percent
-from licorne_cli.screen.tree import Node
+from licorne_cli.screen.tree import Cluster, Node, Snapshot
 from licorne_cli.screen.view import View
 
 HIGH_ENOUGH_FOR_A_LEGEND = 12

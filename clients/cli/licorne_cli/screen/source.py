@@ -16,10 +16,9 @@ from licorne.v1.state_pb2 import (
     Queue,
 )
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.failures import NotFoundError
-from licorne_cli.connection.missing import NO_RM, all_rms, not_there
-from licorne_cli.connection.pages import pages
-from licorne_cli.screen.snapshot import Cluster, Inside, Opened, Snapshot
+from licorne_cli.connection.channel import NO_RM, all_rms, not_there, pages
+from licorne_cli.failures import NotFoundError
+from licorne_cli.screen.tree import Cluster, Inside, Opened, Snapshot
 
 
 class Source:

@@ -7,8 +7,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from licorne_cli.output.text import human_amount
-from licorne_cli.screen.cells import bar, fill, squeeze
-from licorne_cli.screen.glyphs import Glyphs, label, queue_marks, unit
+from licorne_cli.screen.pieces import Glyphs, bar, fill, label, queue_marks, squeeze, unit
 from licorne_cli.screen.tree import Key, Node
 
 NARROW = 70

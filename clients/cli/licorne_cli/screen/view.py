@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from licorne_cli.screen.snapshot import Opened, Snapshot
-from licorne_cli.screen.tree import Key, Node, Wanted, grow, parents_below, resources, rows
+from licorne_cli.screen.tree import Key, Node, Opened, Snapshot, Wanted, grow, parents_below, resources, rows
 
 LONGEST_FILTER = 64
 PAGE = 10

@@ -6,9 +6,8 @@ import grpc
 
 from licorne.v1.admin_pb2 import GetLogLevelsRequest, GetLogLevelsResponse, SetLogLevelRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_cli.connection.channel import add_connection_arguments, with_channel
-from licorne_cli.connection.failures import UsageError
-from licorne_cli.connection.pages import pages
+from licorne_cli.connection.channel import add_connection_arguments, pages, with_channel
+from licorne_cli.failures import UsageError
 from licorne_cli.output.text import DATA_FORMS, NOTHING, print_data, print_table, printable
 
 EXAMPLES = (

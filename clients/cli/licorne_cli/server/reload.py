@@ -7,7 +7,7 @@ import grpc
 from licorne.v1.admin_pb2 import ReloadConfigurationRequest, ReloadedRm
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_cli.connection.channel import add_connection_arguments, with_channel
-from licorne_cli.connection.failures import RefusedError
+from licorne_cli.failures import RefusedError
 from licorne_cli.output.text import DATA_FORMS, print_data, print_table, printable, say, to_plain
 
 EXAMPLES = (("licorne reload", "after the file was edited; the server also notices that by itself"),)

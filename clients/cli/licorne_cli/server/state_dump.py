@@ -13,7 +13,7 @@ import grpc
 from licorne.v1.admin_pb2 import DumpStateRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_cli.connection.channel import add_connection_arguments, with_channel
-from licorne_cli.connection.failures import UsageError
+from licorne_cli.failures import UsageError
 from licorne_cli.output.text import human_bytes, printable, say
 
 EXAMPLES = (

@@ -4,27 +4,25 @@ The parser knows the keys of these tables and no others, so that no key is witho
 `docs/reference.py` writes ``docs/configuration-reference.md`` from them.
 """
 
-from licorne_core.config.keys.partitions import (
+from licorne_core.config.keys.settings import EXTRA, PROPERTIES
+from licorne_core.config.keys.structure import (
     DOCUMENT,
     FILTER,
+    LIMIT,
     NODE_SORT,
     PARTITION,
     PREEMPTION,
+    QUEUE,
     RESOLVER,
     RESOLVERS,
-    RULE,
-)
-from licorne_core.config.keys.queues import (
-    LIMIT,
-    QUEUE,
     RESOURCES,
+    RULE,
     TEMPLATE,
     TEMPLATE_RESOURCES,
     Key,
     Kind,
     Section,
 )
-from licorne_core.config.keys.settings import EXTRA, PROPERTIES
 
 __all__ = [
     "DOCUMENT",

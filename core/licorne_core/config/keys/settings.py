@@ -1,7 +1,7 @@
 """The properties of queues, and the extra configuration (spec §§ 2.4, 2.8)."""
 
 from licorne_core.config import properties as its
-from licorne_core.config.keys.queues import Key, Kind, Section, words
+from licorne_core.config.keys.structure import Key, Kind, Section, words
 
 _LEVELS = "`debug`, `info`, `warn`, `error`, `dpanic`, `panic`, `fatal`, or a number from -1 to 5"
 _LEAF = "leaf"

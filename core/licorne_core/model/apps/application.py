@@ -17,8 +17,7 @@ from licorne_core.model.apps.gang import Gang
 from licorne_core.model.apps.groups import AskGroup, PreemptionRequest, ReservationRequest
 from licorne_core.model.apps.requests import ASSUMED, BOOKED, TO_REPLACE, Place, Request
 from licorne_core.model.apps.states import TRANSITIONS, AppEvent, AppState
-from licorne_core.model.quotas import Quota
-from licorne_core.model.trackers import Tally, Tracker
+from licorne_core.model.quotas import Quota, Tally, Tracker
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.ids import AllocationKey, AppId, QueuePath, UserGroup
 from licorne_core.values.priorities import PriorityCounts

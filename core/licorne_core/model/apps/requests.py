@@ -23,9 +23,8 @@ not in it is a defect of the core.
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from licorne_core.values.asks import Allocation, Ask
+from licorne_core.values.asks import Allocation, Ask, Reservation
 from licorne_core.values.ids import AllocationKey
-from licorne_core.values.reservations import Reservation
 
 
 class RequestState(StrEnum):

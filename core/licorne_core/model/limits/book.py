@@ -12,8 +12,7 @@ from licorne_core.events.allocations import Owner
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import RequestState
 from licorne_core.model.queues.queue import Queue
-from licorne_core.model.quotas import Quota
-from licorne_core.model.trackers import Tracker
+from licorne_core.model.quotas import Quota, Tracker
 from licorne_core.values.ids import QueuePath, UserGroup
 from licorne_core.values.names import WILDCARD
 from licorne_core.values.resources import Items, charge, refund

@@ -1,11 +1,169 @@
-"""The nodes of one partition and their sum."""
+"""The nodes of one partition, their sum, and the orders that follow from utilization (spec § 7.5)."""
 
-from licorne_core.config.schema import NodeSortPolicy
+from collections.abc import Iterable, Mapping
+from math import fsum
+from typing import Any, Protocol, assert_never
+
+from licorne_core.config.schema import NodeSortPolicy, NodeSortType
 from licorne_core.model.nodes.node import Node, Recent
-from licorne_core.model.nodes.sorting import NodeOrder, node_order
 from licorne_core.values.ids import NodeId
 from licorne_core.values.resources import Resources, add, subtract, without_zeros
 from licorne_core.values.rm_caps import Holdings
+
+
+class NodeOrder(Protocol):
+    """Order of nodes under one policy.
+
+    The node with the lowest score comes first, ties by node id. A score may be a number or a tuple,
+    of one kind for all nodes. It is kept until `voids` names the node: an order whose scores depend
+    on other nodes has to name all nodes whose score a change of one node may change.
+    """
+
+    policy: NodeSortPolicy
+    has_mates: bool
+    """True if `voids` ever names another node than the one that changed."""
+
+    def score(self, node: Node) -> Any:
+        """The sort key of the node as it is now."""
+        ...
+
+    def voids(self, node: Node) -> Iterable[Node]:
+        """Nodes whose scores may differ since this node changed, came or went.
+
+        Called once after each such change. The node itself is among them unless it went.
+        """
+        ...
+
+    def add(self, node: Node) -> None:
+        """The node is one of those that are ordered."""
+        ...
+
+    def remove(self, node: Node) -> None:
+        """Remove a node."""
+        ...
+
+
+def node_order(policy: NodeSortPolicy) -> NodeOrder:
+    """The order of a policy, over no nodes yet."""
+    match policy.type:
+        case NodeSortType.FAIR | NodeSortType.BINPACKING:
+            return UtilizationOrder(policy)
+        case NodeSortType.SPREAD:
+            return SpreadOrder(policy)
+        case _:
+            assert_never(policy.type)
+
+
+class UtilizationOrder:
+    """The emptiest node first (fair), or the fullest (bin packing)."""
+
+    __slots__ = ("_sign", "_weights", "policy")
+
+    has_mates = False
+
+    def __init__(self, policy: NodeSortPolicy) -> None:
+        """Take the policy's type and weights; types without weight do not count."""
+        self.policy = policy
+        self._weights = _weights(policy)
+        self._sign = -1.0 if policy.type is NodeSortType.BINPACKING else 1.0
+
+    def score(self, node: Node) -> float:
+        """Utilization for fair, its negative for bin packing."""
+        return self._sign * _utilization(node, self._weights)
+
+    def voids(self, node: Node) -> Iterable[Node]:
+        """A score depends on its own node only."""
+        return (node,)
+
+    def add(self, node: Node) -> None:
+        """Add a node; nothing is kept of it."""
+
+    def remove(self, node: Node) -> None:
+        """Remove a node; nothing is kept of it."""
+
+
+class SpreadOrder:
+    """The emptiest group of nodes first, and in it the emptiest node.
+
+    Nodes with the same value of the policy's attribute are one group, those without it another. The
+    utilization of a group is the mean of its nodes, drained ones too. Every change of a node voids
+    the scores of its group, so a decision costs more the larger the groups are.
+    """
+
+    __slots__ = ("_groups", "_means", "_weights", "policy")
+
+    has_mates = True
+
+    def __init__(self, policy: NodeSortPolicy) -> None:
+        """Take the policy's attribute and weights."""
+        self.policy = policy
+        self._weights = _weights(policy)
+        self._groups: dict[str, dict[Node, float]] = {}
+        """The utilization of each node when it changed last, by group."""
+        self._means: dict[str, float] = {}
+
+    def score(self, node: Node) -> tuple[float, float]:
+        """The mean utilization of the node's group, then its own."""
+        value = self._value(node)
+        mean = self._means.get(value)
+        if mean is None:
+            mean = self._means[value] = _mean(self._groups[value])
+        return (mean, self._groups[value][node])
+
+    def voids(self, node: Node) -> Iterable[Node]:
+        """All nodes of the group."""
+        value = self._value(node)
+        group = self._groups.get(value)
+        if group is None:
+            return ()
+        if node in group:
+            group[node] = _utilization(node, self._weights)
+        self._means[value] = _mean(group)
+        return group
+
+    def add(self, node: Node) -> None:
+        """The node counts in its group."""
+        value = self._value(node)
+        self._groups.setdefault(value, {})[node] = _utilization(node, self._weights)
+        self._means.pop(value, None)
+
+    def remove(self, node: Node) -> None:
+        """Remove a node from its group."""
+        value = self._value(node)
+        del self._groups[value][node]
+        if not self._groups[value]:
+            del self._groups[value]
+            self._means.pop(value, None)
+
+    def _value(self, node: Node) -> str:
+        return node.attributes.get(self.policy.attribute, "")
+
+
+def _mean(group: Mapping[Node, float]) -> float:
+    """Mean utilization of a group, by a sum that does not depend on the order of its nodes."""
+    return fsum(group.values()) / len(group)
+
+
+def _weights(policy: NodeSortPolicy) -> tuple[tuple[str, float], ...]:
+    return tuple(sorted((name, weight) for name, weight in policy.weights.items() if weight > 0))
+
+
+def utilization(node: Node, policy: NodeSortPolicy) -> float:
+    """Weighted mean of utilization by type: 0.0 empty, 1.0 full (spec § 7.5)."""
+    return _utilization(node, _weights(policy))
+
+
+def _utilization(node: Node, weights: tuple[tuple[str, float], ...]) -> float:
+    taken = 0.0
+    total = 0.0
+    capacity = node.capacity
+    available = node.available
+    for name, weight in weights:
+        size = capacity.get(name, 0)
+        if size > 0:
+            taken += weight * (1 - available.get(name, 0) / size)
+            total += weight
+    return taken / total if total else 0.0
 
 
 class NodeBook:

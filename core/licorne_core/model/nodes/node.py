@@ -3,9 +3,8 @@
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
-from licorne_core.values.asks import Allocation, AskClass, Shape
+from licorne_core.values.asks import Allocation, AskClass, Reservation, Shape
 from licorne_core.values.ids import AllocationKey, AppId, NodeId
-from licorne_core.values.reservations import Reservation
 from licorne_core.values.resources import Items, Resources, charge, refund
 from licorne_core.values.rm_caps import footprint_of
 

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from licorne_core.config.schema import LimitConfig
-from licorne_core.events.journal import Fact
-from licorne_core.events.queues import (
+from licorne_core.events.cluster import (
     LimitRemoved,
     LimitSet,
     QueueAdded,
@@ -14,6 +13,7 @@ from licorne_core.events.queues import (
     QueueRemoved,
     QueueTypeChanged,
 )
+from licorne_core.events.journal import Fact
 from licorne_core.model.queues.queue import Queue
 from licorne_core.values.resources import EMPTY, Resources
 

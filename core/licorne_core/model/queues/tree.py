@@ -1,7 +1,4 @@
-"""The queues of one partition: found, created, reloaded and cleaned (spec §§ 2.7, 4.1-4.4).
-
-A queue has its settings from its configuration, its parent and its template (spec §§ 2.4, 4.1).
-"""
+"""The queues of one partition: found, created, reloaded and cleaned (spec §§ 2.4, 2.7, 4.1-4.4)."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -15,10 +12,12 @@ from licorne_core.model.queues.queue import (
     LimitTable,
     Queue,
     QueueState,
+    derive_denominators,
+    guaranteed_in_force,
+    max_in_force,
     may_submit,
     stopped_above,
 )
-from licorne_core.model.queues.quota import derive_denominators, guaranteed_in_force, max_in_force
 from licorne_core.values.errors import Problem, Refusal, Rejected
 from licorne_core.values.ids import QueuePath, UserGroup
 from licorne_core.values.names import ROOT

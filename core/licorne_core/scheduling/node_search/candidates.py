@@ -4,16 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from licorne_core.config.schema import NodeSortPolicy
-from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.book import NodeBook, NodeOrder
 from licorne_core.model.nodes.node import NO_ANSWER, Node
-from licorne_core.model.nodes.sorting import NodeOrder
 from licorne_core.scheduling.node_search.heaps import NodeHeaps
 from licorne_core.scheduling.waiting.blockers import Blocker
-from licorne_core.scheduling.waiting.supplies import Supplies
-from licorne_core.scheduling.waiting.supply import MAX_ROOMS, Supply
+from licorne_core.scheduling.waiting.supply import MAX_ROOMS, Supplies, Supply
 from licorne_core.values.asks import AskClass, Shape
-from licorne_core.values.runs import parts_of
-from licorne_core.values.tuning import Tuning
+from licorne_core.values.slices import Tuning, parts_of
 
 WORK_OF_A_TRY = 10
 """Trying an ask costs as much as so much work of the heaps, which is about microseconds."""

@@ -25,7 +25,7 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.node_search.node_heap import Entry, Greatest, NodeHeap
 from licorne_core.scheduling.waiting.supply import ReservableSupply, Supply, SupplyHeap
-from licorne_core.values.runs import parts_of
+from licorne_core.values.slices import parts_of
 
 MAX_HEAPS = 2_000
 """Supplies that have a heap at a time; half of them, those asked longest ago, give way."""

@@ -19,12 +19,10 @@ from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.rm_context import RmContext
 from licorne_core.scheduling.node_search.candidates import NodeIndex
-from licorne_core.scheduling.predicates.open_calls import Call, OpenCalls
-from licorne_core.scheduling.preempting import Proposal
+from licorne_core.scheduling.preempting import Call, OpenCalls, Proposal
 from licorne_core.scheduling.waiting.blockers import Blocker
-from licorne_core.values.asks import AskClass
+from licorne_core.values.asks import AskClass, Reservation
 from licorne_core.values.ids import PartitionName, rm_of
-from licorne_core.values.reservations import Reservation
 
 BATCH = 1000
 """Most nodes in a check: the ask's node, and the next ones."""

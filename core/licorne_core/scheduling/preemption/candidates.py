@@ -33,8 +33,8 @@ from licorne_core.scheduling.preemption.victims import (
     kind_of,
     seconds_run,
 )
+from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import AppId, NodeId
-from licorne_core.values.reservations import Reservation
 from licorne_core.values.resources import Items
 
 

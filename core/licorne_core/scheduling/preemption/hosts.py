@@ -11,8 +11,8 @@ from licorne_core.scheduling.preemption.candidates import Candidates, Place
 from licorne_core.scheduling.preemption.laws import keeps_all
 from licorne_core.scheduling.preemption.victim_index import OfSize, room_shortage
 from licorne_core.scheduling.preemption.victims import Vector, covers
+from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import AppId
-from licorne_core.values.reservations import Reservation
 
 GLANCE = 32
 """Nodes that are tried by id first: most searches end there, and need no victim counts.

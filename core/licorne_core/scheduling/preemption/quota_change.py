@@ -19,7 +19,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.preemption.ledger import UNIT, Losses, loss_of
 from licorne_core.scheduling.preemption.victims import kind_of, seconds_run
 from licorne_core.values.resources import EMPTY, Items, Resources, charge, without_zeros
-from licorne_core.values.runs import PART, in_runs, put_in_order
+from licorne_core.values.slices import PART, in_runs, put_in_order
 
 CHECK_INTERVAL = 1.0
 """Seconds between two looks at the queues that have a start time."""

@@ -41,8 +41,8 @@ from licorne_core.scheduling.preemption.ledger import Losses
 from licorne_core.scheduling.preemption.planning import Plan, Planning
 from licorne_core.scheduling.preemption.victim_index import Contents, VictimCounts
 from licorne_core.scheduling.preemption.victims import Candidate, Leaves, Victim, WhatIf, less, seconds_run
+from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import AppId, QueuePath
-from licorne_core.values.reservations import Reservation
 from licorne_core.values.resources import Resources
 
 STEPS = 20_000

@@ -2,19 +2,19 @@
 
 from collections.abc import Mapping
 
+from licorne_core.events.cluster import NodeReserved, ReservationEnded
 from licorne_core.events.journal import Journal
-from licorne_core.events.nodes import NodeReserved, ReservationEnded
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ASSUMED, Request
 from licorne_core.model.apps.states import AppState
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.escalation import Escalation
+from licorne_core.scheduling.order import Holder
 from licorne_core.scheduling.reservations.promises import Promise, Promises
-from licorne_core.scheduling.reservations.reserved import Holder
 from licorne_core.scheduling.reservations.review import REVIEW_TIME, ToGiveUp
 from licorne_core.scheduling.waiting.changes import Listeners
+from licorne_core.values.asks import Reservation
 from licorne_core.values.counters import Counters
-from licorne_core.values.reservations import Reservation
 from licorne_core.values.timers import Due, Timer, Timers
 
 _REVIEW = Timer(Due.REVIEW)

@@ -37,13 +37,12 @@ from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import Asking, CheckContext, application_blocker, ask_blocker
+from licorne_core.scheduling.order import Holder
 from licorne_core.scheduling.preemption import is_within_guarantee
-from licorne_core.scheduling.reservations.reserved import Holder
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
-from licorne_core.values.asks import AskClass
+from licorne_core.values.asks import AskClass, Reservation
 from licorne_core.values.ids import NodeId
-from licorne_core.values.reservations import Reservation
 from licorne_core.values.resources import Items
 
 REVIEW_TIME = 1.0

@@ -10,8 +10,7 @@ from licorne_core.config.properties import AppSortPolicy
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.states import SCHEDULABLE, AppState
 from licorne_core.model.nodes.book import NodeBook
-from licorne_core.model.queues.queue import Queue, QueueState
-from licorne_core.model.queues.quota import derive_denominators, largest_quotient
+from licorne_core.model.queues.queue import Queue, QueueState, derive_denominators, largest_quotient
 from licorne_core.model.queues.tree import QueueTree, is_state_aware
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.order import app_key, queue_key, settle_priority

@@ -1,10 +1,21 @@
-"""Shortages: maxima of queues, users and groups that block amounts (spec § 8.3c, e)."""
+"""Shortages of quotas (spec § 8.3c, e), and reserved nodes that block victim searches (§ 9.2).
+
+A victim search that fails only because nodes are reserved for other asks is repeated as soon as one
+of them is given up. Until then, or until the usual interval is over, all alike asks wait: for them
+the search would have the same result, so that one is enough for all.
+"""
 
 from collections.abc import Iterator
 
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota, headroom, within_max
+from licorne_core.scheduling.preemption import Refusal
 from licorne_core.scheduling.waiting.blockers import Blocker, Pool, Shortage
 from licorne_core.scheduling.waiting.waiting_line import Amounts
+from licorne_core.values.asks import AskClass
+from licorne_core.values.ids import AllocationKey, AppId, QueuePath
 from licorne_core.values.resources import Items
 
 
@@ -89,3 +100,137 @@ class QuotaShortages:
         """All of them."""
         for pool in self._by_quota.values():
             yield from pool.known.values()
+
+
+MOST_KEPT = 256
+"""Likenesses that a node which is given up wakes; of more the earliest wait for their interval."""
+
+MOST_GIVEN_UP = 64
+"""Number of latest given-up nodes that are remembered; older waits search again."""
+
+Likeness = tuple[QueuePath, AskClass, int, tuple[AppId, AllocationKey] | None]
+"""Leaf, class and priority. An ask that has a node of its own reserved is like no other."""
+
+
+class Kept(Blocker):
+    """The nodes are kept that asks of one likeness would have victims on."""
+
+    __slots__ = ("_all", "ask_class", "refusal", "since", "until")
+
+    def __init__(self, ask_class: AskClass, nodes: "KeptNodes") -> None:
+        """Start without a search."""
+        super().__init__()
+        self._all = nodes
+        self.ask_class = ask_class
+        self.refusal: Refusal | None = None
+        """Result of the last search."""
+        self.since = 0
+        """Number of nodes given up before that search."""
+        self.until = 0.0
+        """Time at which the next search is due in any case, in unix seconds."""
+
+    def lets_through(self) -> bool:
+        """True if a node was given up since the last search, and is open to all asks."""
+        return self._all.any_since(self.since, self)
+
+    def may_use(self, node: Node) -> bool:
+        """True if the node is unreserved, large enough, and not refused by the RM."""
+        free = node.schedulable and not node.reservations
+        if not (free and node.holds(self.ask_class.items)):
+            return False
+        return not node.results.get((self.ask_class, False))
+
+
+class KeptNodes:
+    """The waits for reserved nodes in one partition, and the nodes given up.
+
+    Nodes are counted as they are given up, and those that asks may still use are looked at from the
+    latest back. Results for a likeness are kept as long as they hold. Both are bounded,
+    as a node is offered to all likenesses and a likeness looks at all nodes.
+    """
+
+    __slots__ = ("_by_likeness", "_count", "_forgotten", "_given_up")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._by_likeness: dict[Likeness, Kept] = {}
+        self._given_up: dict[Node, int] = {}
+        self._count = 0
+        # The number of the last node that is not remembered.
+        self._forgotten = 0
+
+    def clear(self) -> None:
+        """Forget all waits, as settings have changed."""
+        self._by_likeness.clear()
+        self._given_up.clear()
+
+    def find(self, leaf: Queue, request: Request, now: float) -> Kept | None:
+        """Return the wait of asks like this one; None if a search is due."""
+        known = self._by_likeness.get(_likeness(leaf, request))
+        if known is None or now >= known.until or known.lets_through():
+            return None
+        return known
+
+    def note(self, leaf: Queue, request: Request, refusal: Refusal, now: float, until: float) -> Kept:
+        """Note a search that failed because nodes are reserved: alike asks wait for them."""
+        self._forget_expired(now)
+        likeness = _likeness(leaf, request)
+        known = self._by_likeness.pop(likeness, None) or Kept(request.ask.ask_class, self)
+        self._by_likeness[likeness] = known
+        if len(self._by_likeness) > MOST_KEPT:
+            del self._by_likeness[next(iter(self._by_likeness))]
+        known.refusal, known.since, known.until = refusal, self._count, until
+        return known
+
+    def give_up(self, node: Node) -> None:
+        """An ask that had the node reserved has it no more."""
+        if self._by_likeness:
+            self._count += 1
+            self._given_up.pop(node, None)
+            self._given_up[node] = self._count
+            if len(self._given_up) > MOST_GIVEN_UP:
+                self._forgotten = self._given_up.pop(next(iter(self._given_up)))
+
+    def left(self, node: Node) -> None:
+        """The node is gone."""
+        self._given_up.pop(node, None)
+
+    def that_may_use(self, node: Node) -> list[Kept]:
+        """Return the waits that may use the node, if it was given up."""
+        if node not in self._given_up:
+            return []
+        waiting = (kept for kept in self._by_likeness.values() if not kept.is_unused)
+        return [kept for kept in waiting if kept.may_use(node)]
+
+    def any_since(self, count: int, kept: Kept) -> bool:
+        """True if they may use a node that was given up after so many others, as far as known.
+
+        A node that is reserved again counts when it is given up again.
+        """
+        if count < self._forgotten:
+            return True
+        taken, found = [], False
+        for node, number in reversed(self._given_up.items()):
+            if number <= count or found:
+                break
+            if node.reservations:
+                taken.append(node)
+            found = kept.may_use(node)
+        for node in taken:
+            del self._given_up[node]
+        return found
+
+    def _forget_expired(self, now: float) -> None:
+        """Forget expired waits, oldest first."""
+        while self._by_likeness:
+            likeness, kept = next(iter(self._by_likeness.items()))
+            if now < kept.until or not kept.is_unused:
+                return
+            del self._by_likeness[likeness]
+        self._given_up.clear()
+
+
+def _likeness(leaf: Queue, request: Request) -> Likeness:
+    ask, reservation = request.ask, request.reservation
+    has_own = reservation is not None and reservation.node_id is not None
+    return leaf.path, ask.ask_class, ask.priority, (ask.app_id, ask.key) if has_own else None

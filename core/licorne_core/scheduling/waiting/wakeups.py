@@ -17,12 +17,11 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota, may_run_one_more
 from licorne_core.scheduling.node_search.candidates import NodeIndex
+from licorne_core.scheduling.order import ReservedAsks
 from licorne_core.scheduling.replacing import ReplacingApps
-from licorne_core.scheduling.reservations.limits import ReservationLimits, reservers
-from licorne_core.scheduling.reservations.reserved import ReservedAsks
+from licorne_core.scheduling.reservations.promises import ReservationLimits, reservers
 from licorne_core.scheduling.waiting.blockers import GangWaits, RunningLimits, StoppedQueues
-from licorne_core.scheduling.waiting.kept_nodes import KeptNodes
-from licorne_core.scheduling.waiting.shortages import QuotaShortages
+from licorne_core.scheduling.waiting.shortages import KeptNodes, QuotaShortages
 from licorne_core.scheduling.waiting.waiting import Waiting
 from licorne_core.values.ranking import Key
 

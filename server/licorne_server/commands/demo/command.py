@@ -17,10 +17,10 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.nouns.explain import print_explanation
 from licorne_cli.output.text import OutputError, human_bytes, is_terminal, print_sentence, say
 from licorne_cli.screen.picture import MEASURE, Lines
-from licorne_cli.screen.snapshot import Opened, Snapshot
 from licorne_cli.screen.source import Source
 from licorne_cli.screen.terminal import console_on
-from licorne_cli.screen.watch import Watch, Words
+from licorne_cli.screen.top import Watch, Words
+from licorne_cli.screen.tree import Opened, Snapshot
 from licorne_server.commands.demo.rm import DemoRm, Tally
 from licorne_server.commands.demo.scenes import (
     BORROWER,

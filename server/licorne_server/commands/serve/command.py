@@ -12,12 +12,13 @@ from licorne_core.messages.commands import AskBackoff
 from licorne_server.commands.serve.http import (
     add_http_arguments,
     add_peer_arguments,
+    add_trace_arguments,
     http_settings,
     peer_bounds,
+    trace_settings,
 )
 from licorne_server.commands.serve.rms import add_rm_arguments, rm_bounds
-from licorne_server.commands.serve.traces import add_trace_arguments, trace_settings
-from licorne_server.process.peer_bounds import raise_file_limit
+from licorne_server.process.bounds import raise_file_limit
 from licorne_server.process.settings import Address, Settings, SettingsError, Tls
 from licorne_server.security.tokens import token_files
 

@@ -2,10 +2,10 @@
 
 import argparse
 
-from licorne_cli.parsing.arguments import size
+from licorne_cli.parsing.parser import size
 from licorne_core.values.rm_caps import RmCaps
+from licorne_server.process.bounds import EventBounds, RmBounds
 from licorne_server.process.machine_memory import USUAL_PERCENT, usual_limit
-from licorne_server.process.rm_bounds import EventBounds, RmBounds
 
 _USUAL = RmBounds()
 _CAPS = {

@@ -23,13 +23,19 @@ from licorne_core.values.resources import Resources
 from licorne_core.views import Views
 from licorne_core.views.partitions import RmReport
 from licorne_server.fair import TimeSlices
-from licorne_server.http import json_nodes, json_queues
+from licorne_server.http import json_apps, json_cluster
 from licorne_server.http.sources import Sources
-from licorne_server.http.stream import JsonObject, object_of, send_bytes, send_json, slice_for, text_of
-from licorne_server.http.together import Together
-from licorne_server.http.ui.pages import Found, Maker
-from licorne_server.http.ui.paths import API
-from licorne_server.http.ui.renderings import PEER
+from licorne_server.http.stream import (
+    JsonObject,
+    Together,
+    object_of,
+    send_bytes,
+    send_json,
+    slice_for,
+    text_of,
+)
+from licorne_server.http.ui.feed import PEER
+from licorne_server.http.ui.pages import API, Found, Maker
 from licorne_server.http.ui.rows import application_detail, heat_row, preemption_row, usage_detail
 from licorne_server.http.units import partition_named
 from licorne_server.services.reports import explain_message
@@ -149,7 +155,7 @@ class DetailReads:
         """One queue in its REST form."""
         partition, path = self._partition(request), request.match_info["queue"]
         maker = Maker.of(request)
-        shown = await maker.once(partial(json_queues.single_queue, self._views, partition, path))
+        shown = await maker.once(partial(json_cluster.single_queue, self._views, partition, path))
         return await send_json(request, {**shown, "refresh": maker.refresh})
 
     async def application(self, request: web.Request) -> web.StreamResponse:
@@ -183,7 +189,7 @@ class DetailReads:
         """One node in its REST form, with its allocations."""
         partition, node = self._partition(request), request.match_info["node"]
         maker = Maker.of(request)
-        shown = await maker.once(partial(json_nodes.single_node, self._views, partition, node))
+        shown = await maker.once(partial(json_apps.single_node, self._views, partition, node))
         return await send_json(request, {**shown, "refresh": maker.refresh})
 
     async def usage(self, request: web.Request) -> web.StreamResponse:

@@ -23,6 +23,7 @@ from licorne_server.http.routes import APP_STATES
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import JsonObject, send_json
 from licorne_server.http.ui.pages import (
+    API,
     MAX_LOOKED_AT,
     MAX_OFFSET,
     Found,
@@ -32,7 +33,6 @@ from licorne_server.http.ui.pages import (
     one_of,
     wanted,
 )
-from licorne_server.http.ui.paths import API
 from licorne_server.http.ui.rows import application_row, node_row, preemption_row, usage_row
 from licorne_server.http.units import milliseconds, partition_named
 

@@ -22,11 +22,9 @@ from licorne_server.http.routes import APP_STATES
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import CALLER, JsonObject, accepts_gzip, reader_of, send_json, send_live
 from licorne_server.http.ui.details import DetailReads
-from licorne_server.http.ui.feed import Feed, TooManyViewers, farewell
+from licorne_server.http.ui.feed import EVERYBODY, Audience, Feed, TooManyViewers, farewell
 from licorne_server.http.ui.lists import EventPages, ListReads
-from licorne_server.http.ui.pages import Maker, wanted
-from licorne_server.http.ui.paths import API, CONTENT_TYPES, INDEX, STATIC
-from licorne_server.http.ui.renderings import EVERYBODY, Audience
+from licorne_server.http.ui.pages import API, CONTENT_TYPES, INDEX, STATIC, Maker, wanted
 
 HITS = 20
 """Hits of a kind that are shown at most."""

@@ -20,13 +20,11 @@ from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.log_levels import RmLogLevels
 from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access
-from licorne_server.services.admin.audit import Audit
 from licorne_server.services.admin.configuration import ConfigurationMethods, RevisionMethods
-from licorne_server.services.admin.names import Names
+from licorne_server.services.admin.operations import DumpMethods, LogMethods, RmMethods, VerbMethods
 from licorne_server.services.admin.plans import PlanMethods
-from licorne_server.services.admin.rms import DumpMethods, LogMethods, RmMethods
-from licorne_server.services.admin.verbs import VerbMethods
-from licorne_server.services.statuses import Method
+from licorne_server.services.admin.rights import Audit, Names
+from licorne_server.services.calls import Method
 
 
 class Part(Protocol):

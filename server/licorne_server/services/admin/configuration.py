@@ -18,11 +18,10 @@ from licorne_core.values.ids import RmId
 from licorne_server.configurations import Change, Changes, DefaultFileError, Revision, Revisions, Source
 from licorne_server.configurations.thread import VALIDATION, ConfigThread, Origin
 from licorne_server.security.access import Access
-from licorne_server.services.admin.audit import Audit
 from licorne_server.services.admin.differences import Differences, differences
-from licorne_server.services.admin.names import Names
 from licorne_server.services.admin.plan_messages import problem_message
-from licorne_server.services.statuses import Method, unary_handler
+from licorne_server.services.admin.rights import Audit, Names
+from licorne_server.services.calls import Method, unary_handler
 from licorne_server.wire.caps import (
     MAX_CONFIG_BYTES,
     bytes_of,

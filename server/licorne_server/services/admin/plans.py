@@ -29,15 +29,15 @@ from licorne_server.engine.copies import Copies
 from licorne_server.fair import TimeSlices
 from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access
-from licorne_server.services.admin.names import Names
 from licorne_server.services.admin.plan_messages import configuration_plan, refused_plan, submission_plan
+from licorne_server.services.admin.rights import Names
 from licorne_server.services.admin.submission_text import MAX_ASKS, read_submission_text
-from licorne_server.services.statuses import unary_handler
+from licorne_server.services.calls import unary_handler
 from licorne_server.wire.asks import AskReader
 from licorne_server.wire.caps import MAX_CONFIG_BYTES, bytes_of, size_problem
 from licorne_server.wire.errors import config_refused, invalid_argument, text_refused
+from licorne_server.wire.framing import FIELD, Pace
 from licorne_server.wire.items import BadItem
-from licorne_server.wire.pacing import FIELD, Pace
 from licorne_server.wire.requests import new_application
 
 FIELDS_OF_ASK = 32

@@ -19,10 +19,8 @@ import structlog
 from structlog.typing import EventDict
 
 from licorne_server.telemetry.logs.levels import AUDIT, Logger, levels, number_of
-from licorne_server.telemetry.logs.limits import Drops, Reason
-from licorne_server.telemetry.logs.lines import Lines, fitted
-from licorne_server.telemetry.logs.redirect import STDERR, Redirect, Strays
-from licorne_server.telemetry.logs.writer import Writer
+from licorne_server.telemetry.logs.lines import Drops, Lines, Reason, fitted
+from licorne_server.telemetry.logs.stderr import STDERR, Redirect, Strays, Writer
 
 HEAD = ("timestamp", "level", "event")
 TRACE = "exception"

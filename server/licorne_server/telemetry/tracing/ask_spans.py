@@ -14,11 +14,10 @@ from licorne_core.values.asks import NO_TAGS, Ask
 from licorne_core.values.ids import RmId
 from licorne_core.values.rule_kinds import tag_value
 from licorne_core.views import Standing
-from licorne_server.telemetry.tracing.check_spans import CheckSpans
-from licorne_server.telemetry.tracing.defects import TraceCounts
-from licorne_server.telemetry.tracing.followed import FollowedAsk, FollowedAsks, Key, Stands
+from licorne_server.telemetry.tracing.followed import CheckSpans, FollowedAsk, FollowedAsks, Key, Stands
 from licorne_server.telemetry.tracing.spans import RM_ID, Ends, Spans, nanoseconds
-from licorne_server.wire.trace_context import STATE_TAG, TAG, TraceContext, read_context
+from licorne_server.telemetry.tracing.starting import TraceCounts
+from licorne_server.wire.asks import STATE_TAG, TAG, TraceContext, read_context
 
 ALLOCATED = "allocated"
 REJECTED = "rejected"

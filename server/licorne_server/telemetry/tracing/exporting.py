@@ -17,8 +17,8 @@ import structlog
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from licorne_server.telemetry.tracing.defects import EXPORT_FAILED, QUEUE_FULL, SHUTDOWN, TraceCounts
 from licorne_server.telemetry.tracing.spans import RM_ID
+from licorne_server.telemetry.tracing.starting import EXPORT_FAILED, QUEUE_FULL, SHUTDOWN, TraceCounts
 
 log = structlog.get_logger("core.tracing.exporting")
 

@@ -27,9 +27,9 @@ from licorne_core.messages.effects import (
     Effect,
 )
 from licorne_core.values.ids import PartitionName, RmId, rm_of
-from licorne_server.telemetry.tracing.defects import Defects, harmless
 from licorne_server.telemetry.tracing.spans import RM_ID, Spans, context_of, nanoseconds
-from licorne_server.wire.trace_context import TRACEPARENT, TRACESTATE, TraceContext, read_context
+from licorne_server.telemetry.tracing.starting import Defects, harmless
+from licorne_server.wire.asks import TRACEPARENT, TRACESTATE, TraceContext, read_context
 
 Metadata = Iterable[tuple[str, str | bytes]]
 

@@ -27,7 +27,7 @@ from opentelemetry.trace import (
 from opentelemetry.util.types import AttributeValue
 
 from licorne_server.fair import TimeSlices
-from licorne_server.wire.trace_context import TraceContext
+from licorne_server.wire.asks import TraceContext
 
 Attributes = Mapping[str, AttributeValue]
 

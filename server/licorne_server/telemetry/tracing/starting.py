@@ -1,12 +1,22 @@
-"""Start of traces, if the settings have a collector."""
+"""Traces without OpenTelemetry: their figures, their defects, and their start.
 
-from typing import TYPE_CHECKING
+A defect ends the traces and nothing else. OpenTelemetry is loaded only if the settings have a
+collector.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
+
+import structlog
 
 from licorne_core.views import Views
 from licorne_server.fair import TimeSlices
 from licorne_server.process.build_info import BuildInfo
 from licorne_server.process.clock import Clock
-from licorne_server.telemetry.tracing.settings import TraceSettings
+from licorne_server.process.settings import TraceSettings
 
 if TYPE_CHECKING:
     from licorne_server.telemetry.tracing.tracing import Tracing
@@ -25,3 +35,98 @@ def tracing_of(
     from licorne_server.telemetry.tracing.tracing import Tracing
 
     return Tracing(settings, build.version, clock, time_slices, views.standing)
+
+
+TOO_MANY_ASKS = "too_many_asks"
+"""The ask is not followed, as too many are already."""
+QUEUE_FULL = "queue_full"
+"""A span has ended, and too many wait to be sent."""
+EXPORT_FAILED = "export_failed"
+"""The collector has not taken it."""
+SHUTDOWN = "shutdown"
+"""The server has stopped before it was sent."""
+
+REASONS = (TOO_MANY_ASKS, QUEUE_FULL, EXPORT_FAILED, SHUTDOWN)
+"""Reasons for dropping a span."""
+
+
+@dataclass(slots=True)
+class TraceCounts:
+    """Counted from the start of the server. Each number is changed by one thread only."""
+
+    exported: int = 0
+    """Spans that the collector has taken."""
+    dropped: Counter[str] = field(default_factory=Counter)
+    """Dropped spans, by reason."""
+    malformed: int = 0
+    """Trace contexts that were sent and could not be read."""
+    followed: int = 0
+    """Asks with open spans."""
+
+
+class Defects:
+    """The first defect of a server's traces, which ends them."""
+
+    failed: bool
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        """Start without a defect. `tell` is called while the exception of a defect is handled."""
+        self.failed = False
+        self._tell = tell
+
+    def fail(self) -> None:
+        """End the traces, and report the first defect: the exception that is handled."""
+        if not self.failed:
+            self.failed = True
+            self._tell()
+
+
+class Guarded(Protocol):
+    """Owner of `harmless` methods."""
+
+    defects: Defects
+
+
+G = TypeVar("G", bound=Guarded)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def harmless(work: Callable[Concatenate[G, P], R]) -> Callable[Concatenate[G, P], R | None]:
+    """Decorate a method: a failure is reported, ends the traces, and returns None."""
+
+    @wraps(work)
+    def guarded(one: G, /, *args: P.args, **kwargs: P.kwargs) -> R | None:
+        if not one.defects.failed:
+            try:
+                return work(one, *args, **kwargs)
+            except Exception:
+                one.defects.fail()
+        return None
+
+    return guarded
+
+
+log = structlog.get_logger("core.tracing.malformed")
+
+TELL_SECONDS = 60.0
+"""Least seconds between two lines."""
+
+
+class MalformedLog:
+    """Logs the number of malformed trace contexts."""
+
+    def __init__(self, counts: TraceCounts, now: Callable[[], float]) -> None:
+        """None is logged yet; `now` is in unix seconds."""
+        self._counts = counts
+        self._now = now
+        self._from = 0.0
+        self._told = 0
+
+    def tell(self) -> None:
+        """Log new ones, at intervals."""
+        malformed = self._counts.malformed
+        if malformed > self._told and self._now() >= self._from:
+            self._from = self._now() + TELL_SECONDS
+            log.warning("trace contexts that cannot be read", number=malformed - self._told)
+            self._told = malformed

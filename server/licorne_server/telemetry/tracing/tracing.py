@@ -27,11 +27,10 @@ from licorne_core.messages.effects import (
 from licorne_core.values.ids import PartitionName, RmId, rm_of
 from licorne_server.fair import TimeSlices
 from licorne_server.process.clock import Clock
+from licorne_server.process.settings import TraceSettings
 from licorne_server.telemetry.tracing.ask_spans import AskBegins, AskEnds
-from licorne_server.telemetry.tracing.check_spans import CheckSpans
-from licorne_server.telemetry.tracing.defects import Defects, MalformedLog, TraceCounts, harmless
 from licorne_server.telemetry.tracing.exporting import Exporting
-from licorne_server.telemetry.tracing.followed import FollowedAsks, Stands
+from licorne_server.telemetry.tracing.followed import CheckSpans, FollowedAsks, Stands
 from licorne_server.telemetry.tracing.looking import AskLooks, Looking
 from licorne_server.telemetry.tracing.server_spans import (
     ConfigurationSpans,
@@ -40,8 +39,8 @@ from licorne_server.telemetry.tracing.server_spans import (
     current_context,
     note_call,
 )
-from licorne_server.telemetry.tracing.settings import TraceSettings
 from licorne_server.telemetry.tracing.spans import Ends, Spans
+from licorne_server.telemetry.tracing.starting import Defects, MalformedLog, TraceCounts, harmless
 
 log = structlog.get_logger("core.tracing.tracing")
 

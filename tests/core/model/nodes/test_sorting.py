@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 
 from licorne_core.config.schema import NodeSortPolicy, NodeSortType
 from licorne_core.model.books import book_foreign, book_on_node, unbook_on_node
-from licorne_core.model.nodes.book import NodeBook
+from licorne_core.model.nodes.book import NodeBook, utilization
 from licorne_core.model.nodes.node import Node
-from licorne_core.model.nodes.sorting import utilization
 from licorne_core.values.ids import NodeId
 
 FAIR = NodeSortPolicy()

@@ -3,7 +3,7 @@
 from typing import Any
 
 from licorne_core.config.schema import LimitConfig, QueueConfig
-from licorne_core.events.queues import LimitSet
+from licorne_core.events.cluster import LimitSet
 from licorne_core.model.queues.changes import limit_facts, snapshot
 from support.core.trees import reload_tree, whole_tree
 

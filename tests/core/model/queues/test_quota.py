@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from licorne_core.model.queues.queue import Queue
-from licorne_core.model.queues.quota import (
+from licorne_core.model.queues.queue import (
+    Queue,
     denominators,
     fair_max,
     guaranteed_in_force,

@@ -14,8 +14,7 @@ from licorne_core.scheduling.waiting.supply import Supply, fit_score
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import NodeId
 from licorne_core.values.resources import Items
-from licorne_core.values.runs import PART
-from licorne_core.values.tuning import Tuning
+from licorne_core.values.slices import PART, Tuning
 
 SHAPES = [
     AskClass.of({"vcore": 1}),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from licorne_core.scheduling.node_search.fitting import FittingIndex
+from licorne_core.scheduling.node_search.node_heap import FittingIndex
 
 TYPES = ["vcore", "memory", "gpu"]
 

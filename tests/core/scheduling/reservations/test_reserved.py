@@ -10,12 +10,11 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.model.trackers import Tracker
-from licorne_core.scheduling.order import queue_key
-from licorne_core.scheduling.reservations.reserved import Holder, ReservedAsks
+from licorne_core.model.quotas import Tracker
+from licorne_core.scheduling.order import Holder, ReservedAsks, queue_key
 from licorne_core.scheduling.waiting.blockers import RunningLimit, RunningLimits
+from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath, UserGroup
-from licorne_core.values.reservations import Reservation
 from support.core.builders import ask
 from support.core.trees import whole_tree
 

@@ -8,8 +8,8 @@ from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.preemption import Law, Refusal
-from licorne_core.scheduling.waiting import kept_nodes
-from licorne_core.scheduling.waiting.kept_nodes import Kept, KeptNodes
+from licorne_core.scheduling.waiting import shortages
+from licorne_core.scheduling.waiting.shortages import Kept, KeptNodes
 from licorne_core.values.ids import NodeId, QueuePath
 from support.core.builders import ask, config, register
 from support.core.counted import lines_in
@@ -54,8 +54,8 @@ def test_a_node_is_offered_to_a_bounded_number(leaf: Queue, many: int) -> None:
         waits(known, leaf, size)
     node = small(0)
     known.give_up(node)
-    lines = lines_in(lambda: known.that_may_use(node), kept_nodes)
-    assert lines.total() <= 10 * kept_nodes.MOST_KEPT
+    lines = lines_in(lambda: known.that_may_use(node), shortages)
+    assert lines.total() <= 10 * shortages.MOST_KEPT
 
 
 @pytest.mark.pure
@@ -66,8 +66,8 @@ def test_whoever_waits_looks_at_a_bounded_number_of_nodes(leaf: Queue, many: int
     waits(known, leaf, 2)
     for number in range(many):
         known.give_up(small(number))
-    lines = lines_in(lambda: known.find(leaf, wanting(2), NOW), kept_nodes)
-    assert lines.total() <= 20 * kept_nodes.MOST_GIVEN_UP
+    lines = lines_in(lambda: known.find(leaf, wanting(2), NOW), shortages)
+    assert lines.total() <= 20 * shortages.MOST_GIVEN_UP
 
 
 def test_whoever_has_missed_a_node_searches_again(leaf: Queue) -> None:
@@ -75,7 +75,7 @@ def test_whoever_has_missed_a_node_searches_again(leaf: Queue) -> None:
     known = KeptNodes()
     first = waits(known, leaf, 2)
     numbers = count()
-    for _ in range(kept_nodes.MOST_GIVEN_UP):
+    for _ in range(shortages.MOST_GIVEN_UP):
         known.give_up(small(next(numbers)))
     assert known.find(leaf, wanting(2), NOW) is first
     known.give_up(small(next(numbers)))

@@ -12,11 +12,10 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import NO_ANSWER, Node
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.waiting.supply import NodePool, ReservableSupply, Supply, fit_score
-from licorne_core.values.asks import AskClass
+from licorne_core.values.asks import AskClass, Reservation
 from licorne_core.values.ids import AllocationKey, AppId, NodeId
-from licorne_core.values.reservations import Reservation
 from licorne_core.values.resources import Items
-from licorne_core.values.tuning import Tuning
+from licorne_core.values.slices import Tuning
 
 CLASSES = [
     AskClass.of({"vcore": 3}),

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup, group_key
 from licorne_core.model.apps.requests import Request
-from licorne_core.scheduling.reservations.reserved import Holder
+from licorne_core.scheduling.order import Holder
 from licorne_core.scheduling.waiting import waiting
 from licorne_core.scheduling.waiting.blockers import Blocker, RunningLimit
 from licorne_core.scheduling.waiting.waiting import Parked
+from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import AllocationKey, AppId
-from licorne_core.values.reservations import Reservation
 from support.core.builders import ask
 from support.core.waiting_world import NODE, QUOTAS, World
 

@@ -6,7 +6,7 @@ import pytest
 
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.states import AppState
-from licorne_core.model.trackers import Tracker
+from licorne_core.model.quotas import Tracker
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.errors import InvariantBroken

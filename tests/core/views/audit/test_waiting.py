@@ -12,7 +12,7 @@ from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName
 from licorne_core.views.audit.invariants import check_invariants
-from licorne_core.views.audit.waiting import check_waiting
+from licorne_core.views.audit.rules import check_waiting
 from support.core.builders import MANY_RESERVED, app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver
 

@@ -9,8 +9,8 @@ import pytest
 from rich.cells import cell_len
 
 from licorne.v1.state_pb2 import Application, Check, ExplainResponse
-from licorne_cli.screen.glyphs import ASCII
-from licorne_cli.screen.snapshot import Inside
+from licorne_cli.screen.pieces import ASCII
+from licorne_cli.screen.tree import Inside
 from licorne_cli.screen.view import View
 from support.cli.screens import GI, NOON, cluster, drawn, queue, root, seen
 

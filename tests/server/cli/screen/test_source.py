@@ -9,9 +9,9 @@ import grpc
 import pytest
 
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.failures import NotFoundError
-from licorne_cli.screen.snapshot import Opened, Snapshot, totals
+from licorne_cli.failures import NotFoundError
 from licorne_cli.screen.source import Source
+from licorne_cli.screen.tree import Opened, Snapshot, totals
 from support.peers.town import Town
 
 PROD = Opened(partition="[blue]default", path="root.prod")

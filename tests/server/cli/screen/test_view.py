@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from licorne.v1.state_pb2 import Application
-from licorne_cli.screen.cells import bar
-from licorne_cli.screen.glyphs import UNICODE
-from licorne_cli.screen.snapshot import Inside, Snapshot
+from licorne_cli.screen.pieces import UNICODE, bar
+from licorne_cli.screen.tree import Inside, Snapshot
 from licorne_cli.screen.view import LONGEST_FILTER, View
 from support.cli.screens import GI, NOON, cluster, drawn, queue, root, seen
 

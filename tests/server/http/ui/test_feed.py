@@ -13,7 +13,7 @@ from licorne_core.views.queues import QueueReport
 from licorne_server.fair import TimeSlices
 from licorne_server.http import Sources, stream
 from licorne_server.http.sources import RmFigures
-from licorne_server.http.ui import feed, looking, renderings
+from licorne_server.http.ui import feed, looking
 from licorne_server.http.ui.looking import Board, Visible
 from support.core.builders import RM, app, apps, ask, asks, config, register, reload
 from support.page.viewer import API, happened, viewing
@@ -103,9 +103,9 @@ async def test_a_message_is_made_in_its_turn_among_readers(town: Site) -> None:
         time_slices=time_slices,
     )
     list(looking.Looker(sources, board := Board()).look((), whole=True))
-    made = renderings.Renderings(time_slices)
+    made = feed.Renderings(time_slices)
     async with time_slices.slice("somebody else"):
-        waiting = asyncio.ensure_future(made.since(board, 0, renderings.EVERYBODY))
+        waiting = asyncio.ensure_future(made.since(board, 0, feed.EVERYBODY))
         for _ in range(20):
             await asyncio.sleep(0)
         assert not waiting.done()
@@ -125,10 +125,10 @@ async def test_viewers_who_may_see_less_are_told_less(town: Site) -> None:
         time_slices=time_slices,
     )
     list(looking.Looker(sources, board := Board()).look((), whole=True))
-    made = renderings.Renderings(time_slices)
-    mine = renderings.Audience("mine", "me", lambda rm_id: rm_id == RM)
+    made = feed.Renderings(time_slices)
+    mine = feed.Audience("mine", "me", lambda rm_id: rm_id == RM)
     everything, own, again = await asyncio.gather(
-        made.since(board, 0, renderings.EVERYBODY),
+        made.since(board, 0, feed.EVERYBODY),
         made.since(board, 0, mine),
         made.since(board, 0, mine),
     )

@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from licorne_server.http.identity import NO_CERTIFICATE
-from licorne_server.http.ui import paths
+from licorne_server.http.ui import pages
 from licorne_server.serving.app import Server
 from support.page.viewer import API, Viewer
 from support.peers.shim import LOOPBACK, Shim, serving
@@ -86,7 +86,7 @@ def browser(server: Server, name: str = "") -> Browser:
 async def test_without_a_certificate_there_are_only_the_files(secure: Server) -> None:
     """The page's files are open, and its data is refused with what is missing."""
     nobody = browser(secure)
-    assert await nobody.statuses(["/ui", *paths.STATIC]) == {200}
+    assert await nobody.statuses(["/ui", *pages.STATIC]) == {200}
     for path in (*MINE, *FILTERED):
         assert await nobody.ask(path) == (403, NO_CERTIFICATE), path
 

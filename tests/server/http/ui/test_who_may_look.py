@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from licorne_server.http.ui import paths
+from licorne_server.http.ui import pages
 from licorne_server.serving.app import Server
 from support.page.viewer import API, Viewer
 from support.peers.bearing import Bearing
@@ -68,7 +68,7 @@ async def first_change(client: aiohttp.ClientSession, server: Server, token: str
 
 async def test_the_files_need_no_token(served: Server, client: aiohttp.ClientSession) -> None:
     """There is nothing of any RM in them, and somebody has to ask for the token."""
-    for path in ("/ui", *paths.STATIC):
+    for path in ("/ui", *pages.STATIC):
         assert await status(client, served, path) == 200
 
 

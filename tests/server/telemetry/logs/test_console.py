@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from licorne_server.telemetry.logs.limits import Drops
-from licorne_server.telemetry.logs.lines import MAX_LINE, Lines
+from licorne_server.telemetry.logs.lines import MAX_LINE, Drops, Lines
 from licorne_server.telemetry.logs.process import Console
 from support.server.server_process import PROGRAM, ServerProcess
 

@@ -9,20 +9,23 @@ import pytest
 import structlog
 
 from licorne_server.telemetry.logs.levels import AUDIT, Levels
-from licorne_server.telemetry.logs.limits import (
+from licorne_server.telemetry.logs.lines import (
     FOREIGN,
     MAX_CAUSES,
     MAX_KINDS,
+    MAX_LINE,
+    MAX_TEXT,
     OF_ALL,
     OF_ONE,
     OWN,
     Allowance,
     Drops,
     Limits,
+    Lines,
     Reason,
+    rendered,
 )
-from licorne_server.telemetry.logs.lines import MAX_LINE, MAX_TEXT, Lines, rendered
-from licorne_server.telemetry.logs.redirect import Strays
+from licorne_server.telemetry.logs.stderr import Strays
 
 FORGED = 'x\r\n{"event": "registered"}\x1b[31m\x00\x7f\x85\u2028\u2029\u202e\u2066\ud800'
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from licorne_server.telemetry.logs.limits import Drops
-from licorne_server.telemetry.logs.lines import Lines
-from licorne_server.telemetry.logs.writer import Writer
+from licorne_server.telemetry.logs.lines import Drops, Lines
+from licorne_server.telemetry.logs.stderr import Writer
 from support.server.descriptors import full_disk, pipe, sealed
 
 PATIENCE = 60.0

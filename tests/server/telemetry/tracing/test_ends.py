@@ -14,10 +14,9 @@ from licorne_core.messages.effects import AllocationRejection, AllocationsReject
 from licorne_core.values.ids import AllocationKey, AppId, RmId
 from licorne_server.fair import SLICE_SECONDS, TimeSlices
 from licorne_server.telemetry.tracing.ask_spans import AskBegins, AskEnds
-from licorne_server.telemetry.tracing.check_spans import CheckSpans
-from licorne_server.telemetry.tracing.defects import TOO_MANY_ASKS, TraceCounts
-from licorne_server.telemetry.tracing.followed import MAX_OF_RM, FollowedAsks
+from licorne_server.telemetry.tracing.followed import MAX_OF_RM, CheckSpans, FollowedAsks
 from licorne_server.telemetry.tracing.spans import AT_ONCE, Ends, Spans
+from licorne_server.telemetry.tracing.starting import TOO_MANY_ASKS, TraceCounts
 from licorne_server.telemetry.tracing.tracing import BEGUN_AT_ONCE, Tracing
 from licorne_server.testing import VirtualClock
 from licorne_server.wire.asks import AskReader

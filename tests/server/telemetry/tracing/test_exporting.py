@@ -17,12 +17,11 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from structlog.testing import capture_logs
 
 from licorne_server.engine import copied_process
-from licorne_server.process.settings import Settings
+from licorne_server.process.settings import Settings, TraceSettings
 from licorne_server.serving.app import Server
 from licorne_server.telemetry.tracing import exporting
-from licorne_server.telemetry.tracing.defects import EXPORT_FAILED, QUEUE_FULL, SHUTDOWN, TraceCounts
 from licorne_server.telemetry.tracing.exporting import BATCH, MAX_OF_RM, MAX_WAITING, Exporting
-from licorne_server.telemetry.tracing.settings import TraceSettings
+from licorne_server.telemetry.tracing.starting import EXPORT_FAILED, QUEUE_FULL, SHUTDOWN, TraceCounts
 from support.peers.shim import LOOPBACK, Shim, connected, eventually, new_allocations, serving
 from support.server.traces import TRACE, traced_ask
 

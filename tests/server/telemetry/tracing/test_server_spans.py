@@ -19,7 +19,7 @@ from licorne_core.messages.effects import ConfigurationRefused
 from licorne_core.values.ids import RmId
 from licorne_server.fair import TimeSlices
 from licorne_server.process.clock import SystemClock
-from licorne_server.telemetry.tracing.settings import TraceSettings
+from licorne_server.process.settings import TraceSettings
 from licorne_server.telemetry.tracing.tracing import Tracing
 from licorne_server.wire.asks import AskReader
 from support.peers.shim import RawSession, Shim, ask, connected, eventually, new_allocations, node

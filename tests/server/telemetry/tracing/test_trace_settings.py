@@ -7,8 +7,7 @@ import pytest
 
 from licorne_cli.commands import main, parser_for
 from licorne_server.commands.serve.command import settings_of
-from licorne_server.process.settings import Settings, SettingsError
-from licorne_server.telemetry.tracing.settings import USUAL_SAMPLE, TraceSettings
+from licorne_server.process.settings import USUAL_SAMPLE, Settings, SettingsError, TraceSettings
 
 LICORNE = "LICORNE_OTLP_ENDPOINT"
 STANDARD = "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -131,7 +130,7 @@ def test_without_the_extra_the_option_says_what_to_install() -> None:
 import sys
 from importlib.abc import MetaPathFinder
 from licorne_server.process.settings import Settings, SettingsError
-from licorne_server.telemetry.tracing.settings import TraceSettings
+from licorne_server.process.settings import TraceSettings
 
 class Missing(MetaPathFinder):
     def find_spec(self, name, path=None, target=None):

@@ -1,7 +1,19 @@
-"""All dimensions, in the order in which they are measured."""
+"""All dimensions, in the order in which they are measured.
 
-from licorne_tools.bench.growth import of_apps, of_cluster, of_queues, of_rms, of_watchers
-from licorne_tools.bench.growth.dimension import Dimension, built
+As a program it measures one size of one of them: `python -m … NAME SIZE`.
+"""
+
+import gc
+import json
+import sys
+
+from licorne_server.commands.child import end_with_parent
+from licorne_server.commands.server_process import ServerFailed
+from licorne_server.process.slow_steps import Collector
+from licorne_tools.bench.driver import BenchError
+from licorne_tools.bench.growth import of_cluster, of_queues, of_watchers
+from licorne_tools.bench.growth.measure import Dimension, built
+from licorne_tools.bench.growth.world import Cost
 
 TENS = (10, 100, 1_000)
 HUNDREDS = (100, 1_000, 10_000)
@@ -11,13 +23,13 @@ ALL = (
         name="asks",
         about="asks of one application",
         sizes=(1_000, 10_000, 100_000),
-        measure=built(of_apps.asks),
+        measure=built(of_queues.asks),
     ),
     Dimension(
         name="apps-fifo",
         about="applications in one leaf, in fifo order",
         sizes=HUNDREDS,
-        measure=built(of_apps.applications("fifo")),
+        measure=built(of_queues.applications("fifo")),
         note="Each application has ten asks. What is touched for the next application is not in "
         "the processor's cache any more.",
     ),
@@ -25,7 +37,7 @@ ALL = (
         name="apps-fair",
         about="applications in one leaf that shares out evenly",
         sizes=HUNDREDS,
-        measure=built(of_apps.applications("fair")),
+        measure=built(of_queues.applications("fair")),
         note="As with apps-fifo, and each allocation ranks its application anew among all of them.",
     ),
     Dimension(
@@ -69,14 +81,14 @@ ALL = (
         name="users",
         about="users with a limit each",
         sizes=HUNDREDS,
-        measure=built(of_apps.users),
+        measure=built(of_queues.users),
         note="As with apps-fifo, and each user has a tracker in each queue that is limited.",
     ),
     Dimension(
         name="groups",
         about="groups with a limit each",
         sizes=HUNDREDS,
-        measure=built(of_apps.groups),
+        measure=built(of_queues.groups),
         note="As with apps-fifo, and each user and group has a tracker in each queue that is limited.",
     ),
     Dimension(
@@ -89,14 +101,14 @@ ALL = (
         name="types",
         about="types of resources in asks and nodes",
         sizes=(2, 4, 16),
-        measure=built(of_apps.resource_types),
+        measure=built(of_queues.resource_types),
         note="Each type is compared and booked by itself, on the node, in each queue and in the application.",
     ),
     Dimension(
         name="sizes",
         about="distinct sizes of asks that fit",
         sizes=HUNDREDS,
-        measure=built(of_apps.distinct_sizes),
+        measure=built(of_queues.distinct_sizes),
         note="A group, and what is known of its nodes, is made for each size.",
     ),
     Dimension(
@@ -139,31 +151,31 @@ ALL = (
         name="predicates",
         about="predicate classes that the RM is asked about",
         sizes=TENS,
-        measure=built(of_rms.predicate_classes),
+        measure=built(of_cluster.predicate_classes),
     ),
     Dimension(
         name="priorities",
         about="priorities in one application",
         sizes=HUNDREDS,
-        measure=built(of_apps.priorities),
+        measure=built(of_queues.priorities),
     ),
     Dimension(
         name="gangs",
         about="gangs of 10: placeholders, then what replaces them",
         sizes=TENS,
-        measure=built(of_rms.gangs, of_rms.come_together),
+        measure=built(of_cluster.gangs, of_cluster.come_together),
     ),
     Dimension(
         name="members",
         about="members of each of 10 gangs",
         sizes=TENS,
-        measure=built(of_rms.members, of_rms.come_together),
+        measure=built(of_cluster.members, of_cluster.come_together),
     ),
     Dimension(
         name="idle-rms",
         about="other RMs that have nothing to do",
         sizes=TENS,
-        measure=built(of_rms.idle_rms),
+        measure=built(of_cluster.idle_rms),
     ),
     Dimension(
         name="watchers",
@@ -176,3 +188,51 @@ ALL = (
 )
 
 DIMENSIONS = {dimension.name: dimension for dimension in ALL}
+
+
+LEAST_ROUNDS, MOST_ROUNDS = 3, 20
+ENOUGH_SECONDS = 1.0
+"""CPU seconds after which there are no more rounds than have to be."""
+
+
+def main(name: str, size: str) -> None:
+    """Print the figures as JSON, or what has failed."""
+    end_with_parent()
+    Collector().start()
+    dimension = DIMENSIONS[name]
+    try:
+        figures = best(dimension, int(size), dimension.work)
+    except (BenchError, ServerFailed) as error:
+        figures = {"error": str(error)}
+    print(json.dumps(figures))
+
+
+def best(dimension: Dimension, size: int, work: int) -> dict[str, float | str]:
+    """Microseconds for an allocation and for an ask: the least of several rounds.
+
+    Whatever else the machine does can only make a round longer.
+
+    Raises:
+        BenchError: the world did not do what it is about.
+        ServerFailed: its server did not start, or ended early.
+    """
+    costs: list[Cost] = []
+    spent = 0.0
+    while len(costs) < LEAST_ROUNDS or (spent < ENOUGH_SECONDS and len(costs) < MOST_ROUNDS):
+        # The world before is not collected while this one is measured.
+        gc.collect()
+        cost = dimension.measure(size, work)
+        costs.append(cost)
+        spent += cost.deciding + cost.taking
+    last = costs[-1]
+    return {
+        "rounds": len(costs),
+        "allocations": last.allocations,
+        "us_per_allocation": min(cost.deciding for cost in costs) / last.allocations * 1e6,
+        "asks": last.asks,
+        "us_per_ask": min(cost.taking for cost in costs) / max(1, last.asks) * 1e6,
+    }
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

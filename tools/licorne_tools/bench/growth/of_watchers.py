@@ -15,8 +15,7 @@ from licorne_tools.bench import workload
 from licorne_tools.bench.driver import OWN_CONNECTION, BenchError, Rm
 from licorne_tools.bench.growth.world import Cost
 from licorne_tools.bench.isolation.readers import EXTRA, STREAMS_PER_CONNECTION
-from licorne_tools.bench.load import RM
-from licorne_tools.bench.meter import Meter
+from licorne_tools.bench.load import RM, Meter
 from licorne_tools.bench.scenarios import Scenario
 
 NODES = 100

@@ -1,7 +1,19 @@
-"""All attacks by name, in the order in which they are tried."""
+"""All attacks by name, in the order in which they are tried.
 
-from licorne_tools.bench.isolation import asks, configurations, http2, messages, readers, things
-from licorne_tools.bench.isolation.attack import Attack
+As a program it makes one of them: ``python -m … NAME TARGET HTTP PERCENT``.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+from contextlib import suppress
+
+from licorne_server.commands.child import end_with_parent
+from licorne_tools.bench.isolation import asks, messages, readers, things
+from licorne_tools.bench.isolation.attack import Act, Attack, Site
 
 ATTACKS = {
     "asks": Attack("200,000 asks at once", asks.flood),
@@ -13,14 +25,62 @@ ATTACKS = {
     "rest": Attack("8 readers of lists over REST", readers.rest),
     "dump": Attack("8 readers of the state dump", readers.dump),
     "watchers": Attack("100 event watchers of asks that come and go", readers.watchers),
-    "register": Attack("50 RMs register again and again", configurations.register),
-    "reload": Attack("configurations of 1,000 queues updated", configurations.reload),
-    "validate": Attack("configurations of 1,000 queues validated", configurations.validate),
+    "register": Attack("50 RMs register again and again", things.register),
+    "reload": Attack("configurations of 1,000 queues updated", things.reload),
+    "validate": Attack("configurations of 1,000 queues validated", things.validate),
     "partitions": Attack("asks in 800 partitions", asks.partitions),
     "sizes": Attack("20,000 asks of as many sizes that fit nowhere", asks.sizes),
     "tags": Attack("200,000 asks of 20 tags that fit nowhere", asks.tagged),
     "namespaces": Attack("10,000 queues of namespaces that come and go", things.namespaces),
     "messages": Attack("messages of 8 MiB with tiny fields", messages.largest),
-    "ping": Attack("PING frames of HTTP/2", http2.ping),
-    "settings": Attack("SETTINGS frames of HTTP/2", http2.settings),
+    "ping": Attack("PING frames of HTTP/2", messages.ping),
+    "settings": Attack("SETTINGS frames of HTTP/2", messages.settings),
 }
+
+
+LIMIT_SECONDS = 600.0
+"""No attack lasts longer, whatever becomes of those who watch it."""
+
+
+async def attacked(attack: Attack, site: Site) -> None:
+    """Prepare the attack, and act from the moment it is told to until it is told to stop."""
+    async with asyncio.timeout(LIMIT_SECONDS), attack.prepared(site) as act:
+        print("ready", flush=True)
+        if not await asyncio.to_thread(sys.stdin.readline):
+            return
+        acting = asyncio.create_task(acted(act))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, acting.cancel)
+        end_with_parent()
+        with suppress(asyncio.CancelledError):
+            await acting
+
+
+async def acted(act: Act) -> None:
+    """Act, and then stay."""
+    await act()
+    await asyncio.Event().wait()
+
+
+def arguments() -> tuple[Attack, Site]:
+    """The attack and where it takes place, from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", choices=ATTACKS)
+    parser.add_argument("target")
+    parser.add_argument("http")
+    parser.add_argument("percent", type=int)
+    args = parser.parse_args()
+    site = Site(target=args.target, http=args.http, percent=args.percent)
+    return ATTACKS[args.name], site
+
+
+def main() -> None:
+    """The program."""
+    # What is to be seen is whether the server is fair, not whether the machine has cores enough.
+    os.nice(15)
+    attack, site = arguments()
+    asyncio.run(attacked(attack, site))
+    print(json.dumps({"acts": site.acts, "refused": site.refused}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -12,12 +12,11 @@ import grpc
 from licorne.si.v1.si_pb2 import Allocation
 from licorne_server.commands.server_process import ServerProcess, running_server
 from licorne_tools.bench import workload
-from licorne_tools.bench.driver import BenchError, Rm
+from licorne_tools.bench.driver import UNSEEN, BenchError, Progress, Rm
 from licorne_tools.bench.flood import flooding
 from licorne_tools.bench.installation import HERE
-from licorne_tools.bench.isolation.waits import waits
+from licorne_tools.bench.isolation.report import waits
 from licorne_tools.bench.load import registered
-from licorne_tools.bench.progress import UNSEEN, Progress
 from licorne_tools.bench.report import Run
 from licorne_tools.bench.scenarios import SCENARIOS, Scenario
 

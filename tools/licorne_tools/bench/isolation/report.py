@@ -1,7 +1,8 @@
-"""The numbers of `neighbour` and `manyrms`, as a table or as JSON."""
+"""The numbers of `neighbour` and `manyrms`: how long single asks waited, as a table or as JSON."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from licorne_tools.bench.report import Run, environment, runs_as_json, summary
@@ -52,4 +53,16 @@ def as_json(part: Part) -> dict[str, Any]:
         **runs_as_json(part.runs),
         "holds": part.target,
         "environment": environment(),
+    }
+
+
+def waits(name: str, seconds: list[float]) -> Run:
+    """Median, 99th percentile and worst in milliseconds, and how many there were."""
+    ordered = sorted(seconds)
+    last = len(ordered) - 1
+    return {
+        f"{name}_p50_ms": ordered[last // 2] * 1000,
+        f"{name}_p99_ms": ordered[ceil(last * 0.99)] * 1000,
+        f"{name}_worst_ms": ordered[last] * 1000,
+        f"{name}_samples": len(ordered),
     }

@@ -1,0 +1,276 @@
+"""The pieces of a picture: characters, text by the cells that it takes, bars, and marks.
+
+A wide character takes two cells of a terminal, an accent none. A bar shows how much of a maximum is
+used, and where the guarantee ends. Marks are the troubles of a queue, a partition and its RM, in words.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from licorne_cli.output.text import BYTE_PREFIX, BYTE_RESOURCES, human_amount, printable, shown_time
+from licorne_cli.screen.tree import Cluster, Node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glyphs:
+    """The characters of a bar and of a tree.
+
+    `parts` are the beginnings of a cell, from one eighth on; without them a cell is full or empty.
+    """
+
+    used: str
+    beyond: str
+    room: str
+    guarantee: str
+    parts: str
+    expanded: str
+    collapsed: str
+    up: str
+    down: str
+
+
+UNICODE = Glyphs(
+    used="█",
+    beyond="▒",
+    room="·",
+    guarantee="│",
+    parts="▏▎▍▌▋▊▉",
+    expanded="▾",
+    collapsed="▸",
+    up="↑",
+    down="↓",
+)
+ASCII = Glyphs(
+    used="#",
+    beyond="=",
+    room=".",
+    guarantee="|",
+    parts="",
+    expanded="-",
+    collapsed="+",
+    up="up:",
+    down="down:",
+)
+
+
+def glyphs_for(encoding: str) -> Glyphs:
+    """Those that a stream of this encoding can carry."""
+    try:
+        "".join((UNICODE.used, UNICODE.beyond, UNICODE.parts, UNICODE.collapsed)).encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return ASCII
+    return UNICODE
+
+
+ACTIVE = "Active"
+
+
+def queue_marks(node: Node, resource: str) -> Iterator[str]:
+    """The marks of a queue, the gravest first; `resource` is the one in its bar."""
+    queue = node.queue
+    if queue.state != ACTIVE:
+        yield queue.state.lower()
+    yield from _maximum(node, resource)
+    if 0 < queue.max_applications <= queue.running_applications:
+        yield "at max apps"
+    if any(queue.pending.values()) and any(_is_full_parent(above) for above in node.above()):
+        yield "parent at max"
+    if any(queue.preempting.values()):
+        yield f"preempting {amount(queue.preempting, resource)}"
+    if any(queue.promised.values()):
+        yield f"promised {amount(queue.promised, resource)}"
+
+
+def _maximum(node: Node, resource: str) -> Iterator[str]:
+    """The mark of a reached maximum, with the resource if it is not the one in the bar."""
+    reached = reached_maxima(node)
+    if not reached:
+        return
+    word = "full" if node.parent is None else "at max"
+    if any(node.queue.allocated.get(name, 0) > node.queue.max[name] for name in reached):
+        word = "over max"
+    yield word if resource in reached else f"{word} {label(reached[0])}"
+
+
+def reached_maxima(node: Node) -> list[str]:
+    """The resources of which a queue has all that its own maximum allows.
+
+    A maximum of nothing is reached by whoever wants something of it.
+    """
+    queue = node.queue
+    return [
+        name
+        for name, most in sorted(queue.max.items())
+        if queue.allocated.get(name, 0) >= most and (most or queue.pending.get(name, 0))
+    ]
+
+
+def _is_full_parent(node: Node) -> bool:
+    return node.parent is not None and bool(reached_maxima(node))
+
+
+def amount(resources: Mapping[str, int], shown: str) -> str:
+    """An amount of one resource: of the one that is shown, or of another, which is named then."""
+    if resources.get(shown):
+        return human_amount(shown, resources[shown])
+    name = min(name for name, value in resources.items() if value)
+    return f"{human_amount(name, resources[name])} {label(name)}"
+
+
+def label(resource: str) -> str:
+    """The usual name of a resource: ``cores``, ``memory``, ``pods``."""
+    return "cores" if resource == "vcore" else printable(resource)
+
+
+def unit(resource: str) -> str:
+    """The unit of a resource as it is shown: ``cores``, ``bytes``, ``count``."""
+    if resource == "vcore":
+        return "cores"
+    is_bytes = resource in BYTE_RESOURCES or resource.startswith(BYTE_PREFIX)
+    return "bytes" if is_bytes else "count"
+
+
+def cluster_marks(cluster: Cluster) -> Iterator[str]:
+    """The marks of a partition and of its RM, a sentence each."""
+    rm, partition = cluster.rm, cluster.partition
+    if rm is not None and not rm.connected:
+        since = shown_time(rm.since).partition(".")[0].replace("T", " ")
+        yield f"RM lost: no stream since {since} UTC, its books are kept"
+    if partition.holds:
+        yield f"on hold: {printable(', '.join(partition.holds))}"
+    if partition.state != ACTIVE:
+        yield f"partition {partition.state.lower()}"
+
+
+CUT = "…"
+
+
+def fill(text: str, cells: int, *, right: bool = False) -> str:
+    """The text in exactly so many cells: padded, or shortened at its end."""
+    text = cut(text, cells)
+    room = " " * (cells - cell_len(text))
+    return room + text if right else text + room
+
+
+def cut(text: str, cells: int) -> str:
+    """The text in at most so many cells; an ellipsis says that its end is missing."""
+    if cell_len(text) <= cells:
+        return text
+    return _start(text, cells - 1) + CUT if cells > 0 else ""
+
+
+def squeeze(text: str, cells: int) -> str:
+    """The text in at most so many cells; an ellipsis says that its middle is missing.
+
+    Names that are alike at their start mostly differ at their end.
+    """
+    if cell_len(text) <= cells:
+        return text
+    if cells < 1:
+        return ""
+    end = _start(text[::-1], (cells - 1) // 2)[::-1]
+    return _start(text, cells - 1 - cell_len(end)) + CUT + end
+
+
+def _start(text: Iterable[str], cells: int) -> str:
+    found = ""
+    for character in text:
+        cells -= cell_len(character)
+        if cells < 0:
+            break
+        found += character
+    return found
+
+
+def wrapped(text: str, cells: int, most: int) -> list[str]:
+    """The text in at most `most` lines, broken at blanks; an ellipsis says that its end is missing.
+
+    A word that is longer than a line is broken. A line has at least two cells.
+    """
+    cells = max(cells, 2)
+    lines = [""]
+    for word in text.split():
+        joined = f"{lines[-1]} {word}" if lines[-1] else word
+        if cell_len(joined) <= cells:
+            lines[-1] = joined
+            continue
+        if lines[-1]:
+            lines.append("")
+        rest = word
+        while cell_len(rest) > cells:
+            lines[-1] = _start(rest, cells)
+            rest = rest[len(lines[-1]) :]
+            lines.append("")
+        lines[-1] = rest
+        if len(lines) > most:
+            break
+    if len(lines) <= most:
+        return lines
+    return [*lines[: most - 1], cut(f"{lines[most - 1]}{CUT}", cells)] if most else []
+
+
+def fitting(pieces: Sequence[str], cells: int, gap: str = "  ") -> str:
+    """As many of the pieces, the first ones first, as have room; of the first at least a start."""
+    line = ""
+    for piece in filter(None, pieces):
+        if not line:
+            line = cut(piece, cells)
+        elif cell_len(line) + cell_len(gap) + cell_len(piece) <= cells:
+            line += gap + piece
+    return line
+
+
+WITHIN, BEYOND, PLAIN, FULL, ROOM = "green", "yellow", "cyan", "red", "dim"
+EIGHTHS = 8
+
+
+def bar(used: int, guaranteed: int, whole: int, cells: int, glyphs: Glyphs) -> Text:
+    """A bar of so many cells, the last one used in eighths.
+
+    What is used beyond a guarantee is hatched. A mark shows where a guarantee ends that is not
+    used up. The bar is full only if the maximum is reached, and empty only if nothing is used.
+    """
+    steps = _steps(used, whole, cells * EIGHTHS)
+    mark = _mark(guaranteed, whole, cells)
+    full, rest = divmod(steps, EIGHTHS)
+    if not glyphs.parts:
+        full, rest = max(full, min(steps, 1)), 0
+    borrows = 0 < guaranteed < used
+    # However little it is: what is beyond a guarantee must be seen without colours too.
+    within = min(mark, full - 1) if borrows and full else full
+    colour = _colour(used, guaranteed, whole)
+    found = Text()
+    found.append(glyphs.used * within, WITHIN if borrows and used < whole else colour)
+    found.append(glyphs.beyond * (full - within), colour)
+    if rest:
+        found.append(glyphs.parts[rest - 1], colour)
+    start = full + bool(rest)
+    free = (glyphs.guarantee if at == mark and not borrows else glyphs.room for at in range(start, cells))
+    return found.append("".join(free), ROOM)
+
+
+def _steps(used: int, whole: int, steps: int) -> int:
+    """The steps of a bar that an amount fills; all and none only where that is so."""
+    if used <= 0:
+        return 0
+    if used >= whole:
+        return steps
+    return min(max(used * steps // whole, 1), steps - 1)
+
+
+def _mark(guaranteed: int, whole: int, cells: int) -> int:
+    """The cell in which the guarantee ends; none of the bar without one."""
+    if not guaranteed or not whole:
+        return cells
+    return min(guaranteed * cells // whole, cells - 1)
+
+
+def _colour(used: int, guaranteed: int, whole: int) -> str:
+    if used >= whole:
+        return FULL
+    if not guaranteed:
+        return PLAIN
+    return BEYOND if used > guaranteed else WITHIN

@@ -1,0 +1,285 @@
+"""Rules G1, P2, P4, W1 to W5 and H1 of `invariants.py`.
+
+Placeholders and their replacements; victims and their beneficiaries; the waiting relation; and the
+holdings of an RM, which are the sum over its partitions.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from licorne_core.messages.commands import Hold
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.gang import PAIRS, TaskGroup
+from licorne_core.model.apps.requests import BOOKED, TO_REPLACE, Request, RequestState
+from licorne_core.model.queues.queue import stopped_above
+from licorne_core.model.quotas import Quota
+from licorne_core.partitions.partition import Partition
+from licorne_core.partitions.registry import Rm
+from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.scheduling.waiting.waiting import Parked, way_up
+from licorne_core.values.errors import InvariantBroken
+from licorne_core.values.resources import Resources, describe, equals, sum_of
+from licorne_core.values.rm_caps import (
+    APPLICATION_BYTES,
+    ASK_BYTES,
+    GROUP_BYTES,
+    NODE_BYTES,
+    QUEUE_BYTES,
+    Holdings,
+)
+from licorne_core.values.timers import Due, Timer
+from licorne_core.views.explain import first_failing, subject_of
+from licorne_core.views.explain_checks import nodes_check
+
+_PAIRED = {(placeholder, real) for placeholder, real, _ in PAIRS}
+_UNTOLD = frozenset({RequestState.PENDING, RequestState.ASSUMED, RequestState.PLACEHOLDER})
+
+
+def check_gang(partition: Partition, app: Application) -> None:
+    """Raise InvariantBroken on a broken rule, with its name and place."""
+    placeholders = [request for request in app.requests.values() if request.ask.placeholder]
+    free_count = sum(len(group.free) for group in app.gang.groups.values())
+    _require(free_count == app.gang.free_count, f"{app!r} has {free_count} free placeholders")
+    for name, group in app.gang.groups.items():
+        _check_group(app, group, [r for r in placeholders if r.ask.task_group == name])
+    for request in app.requests.values():
+        _check_pair(partition, app, request)
+    kept = [r for r in placeholders if r.state in BOOKED and r.state is not RequestState.ASSUMED]
+    has_time = Timer(Due.PLACEHOLDERS, app.app_id) in partition.timers
+    if any(request.state is RequestState.PLACEHOLDER for request in kept):
+        is_stopping = Timer(Due.GO_ON, app.app_id) in partition.timers
+        _require(has_time or is_stopping, f"{app!r} keeps room without an end")
+    if any(group.cancelled for group in app.gang.groups.values()):
+        _require(has_time, f"{app!r} waits for what was cancelled without an end")
+    if has_time:
+        _require(bool(kept) or app.gang.is_open, f"{app!r} has a time for no placeholder")
+
+
+def _check_group(app: Application, group: TaskGroup, placeholders: list[Request]) -> None:
+    """Each placeholder is open, or counted once as replaced or timed out."""
+    at = f"{app!r}: {group!r}"
+    stopping = [r for r in placeholders if r.state is RequestState.RELEASING and r.partner is None]
+    _require(group.cancelled.keys() <= set(stopping), f"{at} has cancelled {group.cancelled}")
+    open_ones = [
+        request
+        for request in placeholders
+        if request.state in _UNTOLD or request.partner is not None or request in group.cancelled
+    ]
+    _require(len(open_ones) == group.open, f"{at}, of which {open_ones} are open")
+    free = [r for r in placeholders if r.state is RequestState.PLACEHOLDER and r.partner is None]
+    free.sort(key=lambda request: request.arrival)
+    _require(free == group.free, f"{at} has {group.free} free, not {free}")
+
+
+def _check_pair(partition: Partition, app: Application, request: Request) -> None:
+    partner = request.partner
+    _require(
+        (request.state in TO_REPLACE) == (partner is not None and not request.ask.placeholder),
+        f"{request!r} has the partner {partner!r}",
+    )
+    if partner is None:
+        return
+    known = app.requests.get(partner.key) is partner and partner.partner is request
+    _require(known, f"{request!r} has the partner {partner!r}, which has not")
+    if request.ask.placeholder:
+        states = (request.state, partner.state)
+        _require(states in _PAIRED, f"{request!r} and {partner!r} are no pair")
+    elif request.state is RequestState.MATCHED:
+        waits = partition.predicates.is_waiting(request)
+        _require(waits, f"{request!r} waits for no answer that has a deadline")
+
+
+def _require(holds: bool, figures: str) -> None:
+    if not holds:
+        raise InvariantBroken(f"G1: {figures}")
+
+
+def check_preemption(partition: Partition) -> None:
+    """Raise InvariantBroken on a broken rule, with its name and place."""
+    partition.preemption.search.check()
+    stopping: dict[Quota, list[Resources]] = {}
+    promised: dict[Quota, list[Resources]] = {}
+    kept: dict[Quota, list[Resources]] = {}
+    for app in partition.applications.values():
+        for request in app.requests.values():
+            _check_promise(partition, app, request)
+            for quota in app.quotas:
+                if request.state is RequestState.PREEMPTING:
+                    stopping.setdefault(quota, []).append(request.ask.ask_class.resources)
+                if request.promise is not None and request.is_pending:
+                    promised.setdefault(quota, []).append(dict(request.promise.items))
+                    kept.setdefault(quota, []).append(_kept(request, quota))
+    quotas: set[Quota] = {*partition.tree.walk()}
+    quotas.update(tracker for app in partition.applications.values() for tracker in app.trackers)
+    for quota in quotas:
+        _equal(quota, "preempting", quota.preempting, sum_of(stopping.get(quota, ())))
+        _equal(quota, "promised", quota.promised, sum_of(promised.get(quota, ())))
+        _equal(quota, "kept", quota.kept, sum_of(kept.get(quota, ())))
+
+
+def _kept(request: Request, quota: Quota) -> Resources:
+    """Part of one promise that outstanding victims do not cover, added up anew."""
+    covered = sum_of(
+        victim.ask.ask_class.resources
+        for victim, app in request.promise.outstanding.items()
+        if quota in app.quotas
+    )
+    items = request.promise.items
+    return {name: max(0, value - covered.get(name, 0)) for name, value in items}
+
+
+def _check_promise(partition: Partition, app: Application, request: Request) -> None:
+    """P4: an ask with a promise has had victims stopped; the promise rests while it is assumed."""
+    at = f"{request!r} of {app.app_id}"
+    reservation = request.reservation
+    promise = None if reservation is None else partition.reservations.promises.find(reservation)
+    if request.promise is not promise:
+        raise InvariantBroken(f"P4: {at} was promised {request.promise}, by {promise}")
+    if promise is None:
+        return
+    if not (request.triggered and promise.request is request):
+        raise InvariantBroken(f"P4: {at} has a promise, and does not wait for it")
+    if promise.is_resting is request.is_pending:
+        raise InvariantBroken(f"P4: {at} has a promise that rests, or should")
+    wanted = request.ask.ask_class.resources
+    if any(value > wanted.get(name, 0) for name, value in promise.items):
+        raise InvariantBroken(f"P4: {at} was promised {promise.items}, which it does not want")
+    for victim in promise.outstanding:
+        if victim.state is not RequestState.PREEMPTING:
+            raise InvariantBroken(f"P2: {at} waits for the end of {victim!r}")
+
+
+def _equal(quota: Quota, what: str, booked: Resources, counted: Resources) -> None:
+    if not equals(booked, counted):
+        figures = f"booked {describe(booked)}, counted {describe(counted)}"
+        raise InvariantBroken(f"P2: {quota!r}: {what}: {figures}")
+
+
+def check_waiting(partition: Partition) -> None:
+    """Raise InvariantBroken on a broken rule, with its name and place."""
+    for item in _parked(partition):
+        _check_parked(item)
+    _check_waiting_lines(partition)
+    for blocker in _blockers(partition):
+        if blocker.is_unused:
+            raise InvariantBroken(f"W3: {blocker!r} is kept and blocks nobody")
+    if partition.cycle.reserving:
+        _check_backlog(partition)
+    if not partition.wakeups.waiting.runnable:
+        _check_at_rest(partition)
+    if Hold.UNFINISHED not in partition.holds:
+        _check_stopped(partition)
+
+
+def _parked(partition: Partition) -> Iterator[Parked]:
+    for app in partition.applications.values():
+        for item in (app, *app.ranking.ordered()):
+            if item.blocker is not None:
+                yield item
+
+
+def _check_parked(item: Parked) -> None:
+    """W2: the waiting lines have the item, and all that leads to it; none is active."""
+    blocker = item.blocker
+    for level, (ranking, member) in enumerate(way_up(item)):
+        waiting_line = blocker.owner.waiting_lines.get(ranking)
+        if waiting_line is None or member not in waiting_line.members:
+            raise InvariantBroken(f"W2: {item!r} waits for {blocker!r}, which has not {member!r}")
+        if not waiting_line.knows(member, blocker.items):
+            raise InvariantBroken(f"W2: {member!r} leads to {item!r}, who wants less than is known")
+        if not level and ranking.is_active(member):
+            raise InvariantBroken(f"W2: {item!r} waits for {blocker!r} and is active")
+
+
+def _check_waiting_lines(partition: Partition) -> None:
+    """W2, reversed: members of a waiting line lead to an item parked with its blocker."""
+    leading: dict[Blocker, set[tuple[Any, object]]] = {}
+    for item in _parked(partition):
+        known = leading.setdefault(item.blocker.owner, set())
+        known.update((ranking, member) for ranking, member in way_up(item))
+    for blocker, known in leading.items():
+        for ranking, waiting_line in blocker.waiting_lines.items():
+            for member in waiting_line.members:
+                if (ranking, member) not in known:
+                    raise InvariantBroken(f"W2: {member!r} leads to nobody behind {blocker!r}")
+
+
+def _blockers(partition: Partition) -> Iterator[Blocker]:
+    yield from partition.wakeups.shortages
+    yield from partition.wakeups.running_limits
+    yield from partition.wakeups.gang_waits
+    yield from partition.wakeups.stopped_queues
+    yield from partition.wakeups.reservation_limits
+    yield from partition.preemption
+
+
+def _check_at_rest(partition: Partition) -> None:
+    """W1: no waiting ask could be served."""
+    for app in partition.applications.values():
+        for request in _first_of_each_group(app):
+            stopped = first_failing(partition.check_context, subject_of(app, request))
+            if stopped is None and nodes_check(partition, request).passed:
+                raise InvariantBroken(f"W1: {request!r} waits for nothing")
+
+
+def _first_of_each_group(app: Application) -> Iterator[Request]:
+    """Asks of a group fit alike; those with a reservation are looked at one by one."""
+    for group in app.groups.values():
+        if group.waiting:
+            yield group.first().request
+    yield from (request for request in app.reserved.values() if request.is_pending)
+
+
+def _check_backlog(partition: Partition) -> None:
+    """W5: claims of groups without a node are heard."""
+    for app in partition.applications.values():
+        for group in app.groups.values():
+            waits = group.waiting and group.nowhere and group.ask_class.required_node is None
+            if waits and group not in partition.wakeups.backlog:
+                raise InvariantBroken(f"W5: {group!r} has no node, and is not in the backlog")
+
+
+def _check_stopped(partition: Partition) -> None:
+    """W4: nothing is reserved, assumed or parked in a stopped queue."""
+    for app in partition.applications.values():
+        queue = stopped_above(app.leaf)
+        if queue is None:
+            continue
+        parked = [item for item in (app, *app.ranking.ordered()) if item.blocker is not None]
+        if app.reserved or app.assumed_count or parked:
+            raise InvariantBroken(f"W4: {app!r} is in {queue!r}, and something waits for {parked}")
+
+
+def check_holdings(rm: Rm) -> None:
+    """Count the holdings of the RM and its applications anew; raises InvariantBroken.
+
+    Between two slices of a command, a partition that is being built counts, though it is unlisted.
+    """
+    summed = Holdings()
+    for partition in rm.partitions.values():
+        _add(summed, partition)
+    if Hold.UNFINISHED in rm.holds and rm.holdings.queues > summed.queues:
+        summed.queues_changed(rm.holdings.queues - summed.queues)
+    known, fresh = rm.holdings.counts(0), summed.counts(0)
+    if known != fresh:
+        raise InvariantBroken(f"H1: RM {rm.rm_id} has {fresh}, and is known to have {known}")
+
+
+def _add(summed: Holdings, partition: Partition) -> None:
+    summed.queues += len(partition.tree)
+    summed.memory += QUEUE_BYTES * len(partition.tree)
+    for node in partition.nodes.by_id.values():
+        summed.nodes += 1
+        summed.memory += NODE_BYTES + node.footprint
+        for foreign in node.foreign.values():
+            summed.asks += 1
+            summed.memory += ASK_BYTES + foreign.ask.footprint
+    for app in partition.applications.values():
+        summed.applications += 1
+        summed.asks += len(app.requests)
+        summed.memory += APPLICATION_BYTES + app.footprint + GROUP_BYTES * len(app.groups)
+        for request in app.requests.values():
+            summed.memory += ASK_BYTES + request.ask.footprint
+    for over in (*partition.completed.values(), *partition.rejected.values()):
+        summed.ended += 1
+        summed.ended_memory += APPLICATION_BYTES + over.footprint

@@ -1,0 +1,311 @@
+"""Checks of an explanation that look at more than the ask: nodes (spec §§ 7.4, 8.5), preemption (§ 9)."""
+
+from collections import Counter
+from collections.abc import Generator
+from heapq import nsmallest
+from itertools import islice
+
+from licorne_core.config.properties import APP_RESERVATION_MAX_NODES, RESERVATION_MAX_NODES
+from licorne_core.messages.reasons import NodesCheck, PreemptionCheck
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import Request
+from licorne_core.model.nodes.node import RESERVED, Node
+from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.order import ReservedAsks
+from licorne_core.scheduling.preemption import Law, Refusal
+from licorne_core.values.asks import AskClass, HolderReason, QueueReservations, Reservation, ReservationBound
+from licorne_core.values.ids import NodeId, QueuePath
+from licorne_core.values.resources import charge, describe
+
+MOST_QUEUES = 5
+"""Queues that are named; the others are counted."""
+
+MOST_ON_A_NODE = 16
+"""Reservations of one node that are looked at; asks that require it may have very many."""
+
+STEP = 500
+"""Nodes, queues, applications and asks that are looked at before the reader may pause."""
+
+
+class Holders:
+    """Counts reserved nodes by the queues of the asks that they are reserved for.
+
+    Reservations may end while it counts.
+    """
+
+    def __init__(self, reserved: ReservedAsks) -> None:
+        """Start empty; `reserved` knows the holders of reservations."""
+        self._reserved = reserved
+        self._of: dict[QueuePath, OfQueue] = {}
+
+    def __len__(self) -> int:
+        """Number of queues."""
+        return len(self._of)
+
+    def add(self, node: Node) -> int:
+        """Add a node, which counts once for each queue; return its number of reservations."""
+        looks = 0
+        for reservation in islice(node.reservations.values(), MOST_ON_A_NODE):
+            queue = self._reserved.holder(reservation).leaf.path
+            found = self._of.get(queue)
+            if found is None:
+                found = self._of[queue] = OfQueue(queue, reservation)
+            found.add(reservation, node)
+            looks += 1
+        return looks
+
+    def largest(self) -> Generator[None, None, "list[OfQueue]"]:
+        """The queues with most nodes, the first of them first."""
+        first: list[OfQueue] = []
+        rest = iter(list(self._of.values()))
+        while part := list(islice(rest, STEP)):
+            first = nsmallest(MOST_QUEUES, [*first, *part], key=OfQueue.rank)
+            yield
+        return first
+
+
+class OfQueue:
+    """Reservations for one queue; `shown` is an idle reservation if there is one."""
+
+    def __init__(self, queue: QueuePath, first: Reservation) -> None:
+        """Start empty."""
+        self.shown = first
+        self._queue = queue
+        self._nodes = 0
+        self._idle = 0
+        self._kept: dict[str, int] = {}
+        self._last: Node | None = None
+
+    def rank(self) -> tuple[int, QueuePath]:
+        """Most nodes first, and then by path."""
+        return -self._nodes, self._queue
+
+    def report(self, reason: HolderReason) -> QueueReservations:
+        """All of it, with the reason that the ask of `shown` does not run."""
+        return QueueReservations(
+            queue=self._queue,
+            nodes=self._nodes,
+            idle=self._idle,
+            kept=self._kept,
+            reason=reason,
+        )
+
+    def add(self, reservation: Reservation, node: Node) -> None:
+        """Add a reservation; those of one node come one after the other."""
+        is_idle = reservation.idle_since is not None
+        if node is not self._last:
+            self._last = node
+            self._nodes += 1
+            self._idle += is_idle
+        charge(self._kept, reservation.items)
+        if is_idle and self.shown.idle_since is None:
+            self.shown = reservation
+
+
+def nodes_check(partition: Partition, request: Request) -> NodesCheck:
+    """Check every node without a pause; of excluded ones, report the first cause (spec § 7.4).
+
+    It does not name holders of reservations.
+    """
+    asking = nodes_asked(partition, request)
+    while True:
+        try:
+            next(asking)
+        except StopIteration as end:
+            check: NodesCheck = end.value
+            return check
+
+
+def nodes_asked(
+    partition: Partition, request: Request, holders: Holders | None = None
+) -> Generator[None, None, NodesCheck]:
+    """The same, node by node; those that are reserved for others are counted by `holders`."""
+    ask_class, reservation = request.ask.ask_class, request.reservation
+    required = ask_class.required_node
+    own = None if reservation is None else reservation.node_id
+    nodes = _asked_nodes(partition, required)
+    causes: Counter[str] = Counter()
+    looks = 0
+    for node in nodes:
+        refusal = node.refusal(ask_class, reserved=node.node_id == own)
+        if refusal is not None:
+            causes[refusal] += 1
+        looks += 1
+        if refusal == RESERVED and holders is not None:
+            looks += holders.add(node)
+        if looks >= STEP:
+            looks = 0
+            yield
+    return NodesCheck(
+        total=len(nodes),
+        fitting=len(nodes) - causes.total(),
+        required_node=required,
+        reserved_node=own,
+        causes=dict(sorted(causes.items())),
+    )
+
+
+def _asked_nodes(partition: Partition, required: NodeId | None) -> list[Node]:
+    if required is None:
+        return list(partition.nodes.by_id.values())
+    node = partition.nodes.by_id.get(required)
+    return [] if node is None else [node]
+
+
+def why_not_there(node: Node, ask_class: AskClass) -> HolderReason:
+    """Reason that a pending ask without an obstacle does not run on its reserved node."""
+    available = node.available
+    lacks = {
+        name: value - available.get(name, 0)
+        for name, value in ask_class.items
+        if available.get(name, 0) < value
+    }
+    if lacks:
+        return HolderReason("WAITS_FOR_ROOM", "waits for room on the node", lacks)
+    refusal = node.refusal(ask_class, reserved=True)
+    if refusal is None and node.is_refused(ask_class):
+        refusal = "the RM refuses the ask there"
+    if refusal is not None:
+        return HolderReason("NODE_REFUSED", f"the node is out: {refusal}", {})
+    return HolderReason("WAITS_FOR_TURN", "waits for its turn", {})
+
+
+def bound_of(partition: Partition, request: Request) -> ReservationBound | None:
+    """The bound that keeps an ask, which no node takes, from having one reserved; None for none."""
+    group = request.group
+    if group is None or group.reservation_request is None or request.reservation is not None:
+        return None
+    limits = partition.wakeups.reservation_limits
+    owner = limits.full(group.app)
+    most = None if owner is None else limits.most(owner)
+    if owner is None or most is None:
+        return None
+    if isinstance(owner, Application):
+        whom, key = f"for application {owner.app_id}", APP_RESERVATION_MAX_NODES
+    else:
+        whom = "in the partition" if owner.parent is None else f"in queue {owner.path}"
+        key = RESERVATION_MAX_NODES
+    return ReservationBound(whom=whom, reserved=limits.reserved(owner), most=most, key=key)
+
+
+MOST_SPARED = 3
+"""Most queues whose priority comparisons are shown, the lowest."""
+
+UNDER_WAY = "PREEMPTION_UNDER_WAY"
+"""Code of the check of an ask for which victims were stopped."""
+
+_TEXTS = {
+    Law.NO_GUARANTEE: "no queue from {queue} up is guaranteed any of {requested}",
+    Law.OVER_GUARANTEE: (
+        "with {requested} queue {queue} would have more than the {guaranteed} that it is "
+        "guaranteed: it has {settled}"
+    ),
+    Law.NO_NODE: "no node could be kept for it, whoever goes",
+    Law.NODES_KEPT: (
+        "the nodes where victims could go are kept for other asks; victims are searched for again "
+        "as soon as one of these is given up"
+    ),
+    Law.WAITS_FOR_RELEASES: "it fits as soon as what was told to stop is gone",
+    Law.NO_VICTIMS: "no allocation may be a victim",
+    Law.NOT_ENOUGH: "no choice of victims makes room and leaves every queue what is its own",
+    Law.RM_REFUSED: "the RM wants it on none of the nodes, whoever goes",
+}
+
+
+def preemption_check(partition: Partition, app: Application, request: Request) -> PreemptionCheck:
+    """State of preemption for a pending ask, as of the last turn of the partition.
+
+    It reports the last search that was made.
+    """
+    return (
+        _underway(partition, request)
+        or _not_allowed(partition, app, request)
+        or _searched(partition, request)
+    )
+
+
+def _underway(partition: Partition, request: Request) -> PreemptionCheck | None:
+    reservation = request.reservation
+    promise = None if reservation is None else partition.reservations.promises.find(reservation)
+    if promise is not None and reservation is not None:
+        victims = ", ".join(f"{v.ask.app_id}/{v.key}" for v in promise.outstanding)
+        waits = f"waits for the end of {victims}" if victims else "its victims are gone"
+        node_id = reservation.node_id
+        kept = "what was promised to it" if node_id is None else f"node {node_id}"
+        text = f"{kept} is kept for it, and {waits}"
+        return PreemptionCheck(code=UNDER_WAY, text=text, passed=True)
+    if request.triggered:
+        text = "victims were told to stop for it once, and that is never done again"
+        return PreemptionCheck(code="PREEMPTION_DONE", text=text, passed=False)
+    wants = request.group.preemption_request
+    if wants is not None and wants.is_asking:
+        text = "the RM is being asked which victims have to go"
+        if not partition.preemption.rm_judges_victims:
+            text = "the RM is being asked about nodes on which victims would have to go"
+        return PreemptionCheck(code="PREEMPTION_ASKS_RM", text=text, passed=True)
+    return None
+
+
+def _not_allowed(partition: Partition, app: Application, request: Request) -> PreemptionCheck | None:
+    """The conditions before a search (spec § 9.2)."""
+    if request.ask.ask_class.required_node is not None:
+        text = "only what is on its required node could go, and that would not make room"
+        if request.reservation is None:
+            text = (
+                "only what is on its required node could go, once the node is kept for it; "
+                "for that all maxima must have room for it"
+            )
+        return PreemptionCheck(code="PREEMPTION_ON_REQUIRED_NODE", text=text, passed=False)
+    if not partition.preemption.enabled:
+        text = "preemption is switched off in the partition"
+        return PreemptionCheck(code="PREEMPTION_OFF", text=text, passed=False)
+    if not request.ask.allow_preempt_other:
+        text = "the ask may not preempt others (allowPreemptOther)"
+        return PreemptionCheck(code="PREEMPTION_NOT_ALLOWED", text=text, passed=False)
+    delay = partition.leaf_of(app).settings.preemption_delay
+    since = request.create_time
+    if partition.cycle.turn_time < since + delay:
+        text = f"it preempts nobody before it has waited for {delay:g} s (preemption.delay)"
+        return PreemptionCheck(code="PREEMPTION_DELAYED", text=text, passed=False, until=since + delay)
+    return None
+
+
+def _searched(partition: Partition, request: Request) -> PreemptionCheck:
+    """Result of the last search; readers may ask at any time, and a search takes long."""
+    wants = request.group.preemption_request
+    found: Refusal | None = None if wants is None else wants.refusal
+    if wants is None or found is None:
+        paused = 0.0 if wants is None else max(0.0, wants.paused_until)
+        text = "victims are searched for when it is tried next"
+        return PreemptionCheck(code="PREEMPTION_NOT_YET_TRIED", text=text, passed=True, until=paused)
+    text = _TEXTS[found.law].format(
+        queue=found.queue,
+        requested=describe(found.requested),
+        settled=describe(found.settled),
+        guaranteed=describe(found.guaranteed),
+    )
+    text += _spared(found)
+    first = wants.searched_for
+    if first is not None and first is not request:
+        text = f"for {first.key}, which comes before it: {text}"
+    until = found.until or 0.0
+    return PreemptionCheck(
+        code=f"PREEMPTION_{found.law.name}",
+        text=text,
+        passed=found.law is Law.WAITS_FOR_RELEASES,
+        queue=found.queue,
+        requested=found.requested,
+        settled=found.settled,
+        guaranteed=found.guaranteed,
+        causes={out.value: count for out, count in sorted(found.out.items())},
+        until=until if until > partition.cycle.turn_time else 0.0,
+    )
+
+
+def _spared(found: Refusal) -> str:
+    """Comparisons by which priority spares allocations, below the meeting queue (law 6)."""
+    return "".join(
+        f"; in queue {one.queue} it counts as priority {one.ask}, and who is spared there "
+        f"as {one.other} or more"
+        for one in found.spared[:MOST_SPARED]
+    )

@@ -1,0 +1,278 @@
+"""Operations on nodes, applications, queues, RMs and the log, and the state dump (spec § 12.5)."""
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
+
+from licorne.v1 import admin_pb2 as pb
+from licorne_core.messages.commands import Command, SetNodeSchedulable, SetQueueStopped, StopApplication
+from licorne_core.messages.effects import (
+    ApplicationStopped,
+    Effect,
+    NodeSchedulableSet,
+    NotRegistered,
+    OperatorRefusal,
+    OperatorRefused,
+    QueueStoppedSet,
+)
+from licorne_core.values.ids import AppId, NodeId, RmId
+from licorne_server.configurations import Configurations
+from licorne_server.engine.engine import Engine
+from licorne_server.fair import TimeSlices
+from licorne_server.http.dumps import DumpInProgress, StateDumps
+from licorne_server.rms.eviction import Eviction
+from licorne_server.rms.log_levels import RmLogLevels
+from licorne_server.rms.registry import Rms
+from licorne_server.security.access import Access
+from licorne_server.services.admin.rights import Audit, Names
+from licorne_server.services.calls import Method, unary_handler, watch_handler
+from licorne_server.services.paging import Page, filled
+from licorne_server.telemetry.logs import levels
+from licorne_server.wire.caps import MAX_QUEUE_PATH, bytes_of, id_problem, size_problem, text_problem
+from licorne_server.wire.errors import (
+    CallError,
+    aborted,
+    exhausted,
+    failed_precondition,
+    invalid_argument,
+    not_found,
+)
+
+
+class RmMethods:
+    """`ForgetRm`."""
+
+    def __init__(
+        self,
+        rms: Rms,
+        names: Names,
+        audit: Audit,
+        eviction: Eviction,
+        configurations: Configurations,
+    ) -> None:
+        """Over the RMs as the server knows them; `eviction` forgets one.
+
+        Its `configurations` are forgotten with it.
+        """
+        self._rms = rms
+        self._names = names
+        self._audit = audit
+        self._eviction = eviction
+        self._configurations = configurations
+
+    def methods(self) -> dict[str, Method]:
+        """The methods by name."""
+        forget = self._audit.of("forget RM", self._forget, "force")
+        return {"ForgetRm": unary_handler(pb.ForgetRmRequest, forget)}
+
+    async def _forget(self, request: pb.ForgetRmRequest, context: Any) -> Message:
+        report = self._names.known_rm(request.rm_id, context)
+        if report is not None:
+            rm = self._rms.get(request.rm_id, "ForgetRm")
+            await self._eviction.forget(rm, force=request.force)
+        async with self._rms.lock(request.rm_id):
+            if self._rms.find(request.rm_id) is None:
+                self._configurations.forget(RmId(request.rm_id))
+        return pb.ForgetRmResponse()
+
+
+STALL_SECONDS = 30.0
+"""Seconds without progress after which a reader is cut off."""
+
+
+class DumpMethods:
+    """`DumpState`."""
+
+    def __init__(self, dumps: StateDumps, names: Names, access: Access, audit: Audit) -> None:
+        """`dumps` is shared with HTTP: there is one dump at a time."""
+        self._dumps = dumps
+        self._names = names
+        self._access = access
+        self._audit = audit
+
+    def methods(self) -> dict[str, Method]:
+        """The methods by name."""
+        dump = self._audit.of("dump state", self._dump)
+        return {"DumpState": watch_handler(pb.DumpStateRequest, dump)}
+
+    async def _dump(self, request: pb.DumpStateRequest, context: Any) -> None:
+        """Send the document in pieces, made in time slices."""
+        if request.rm_id:
+            self._names.rm(request.rm_id, context)
+        peer = self._access.caller(context).peer
+        try:
+            async with self._dumps.dump(request.rm_id, peer) as chunks:
+                async for chunk in chunks:
+                    async with asyncio.timeout(STALL_SECONDS):
+                        response = pb.DumpStateResponse(json=chunk)
+                        await context.write(response.SerializeToString())
+        except DumpInProgress as error:
+            raise exhausted(str(error), "DUMP_IN_PROGRESS") from None
+        except TimeoutError:
+            raise aborted("the dump was not read for too long", "SLOW_READER") from None
+
+
+MAX_WANTED = 100
+"""RMs of a page: each may want dozens of levels, and an answer is serialized in one step."""
+
+
+class LogMethods:
+    """`GetLogLevels` and `SetLogLevel`."""
+
+    def __init__(self, access: Access, audit: Audit, time_slices: TimeSlices, wanted: RmLogLevels) -> None:
+        """The levels are the process's; `wanted` are those requested by RMs.
+
+        Lists of them are made in `time_slices`.
+        """
+        self._access = access
+        self._audit = audit
+        self._time_slices = time_slices
+        self._wanted = wanted
+
+    def methods(self) -> dict[str, Method]:
+        """The methods by name."""
+        change = self._audit.of("set log level", self._set, "logger", "level")
+        return {
+            "GetLogLevels": unary_handler(pb.GetLogLevelsRequest, self._get),
+            "SetLogLevel": unary_handler(pb.SetLogLevelRequest, change),
+        }
+
+    async def _get(self, request: pb.GetLogLevelsRequest, context: Any) -> Message:
+        self._access.check_operator(context)
+        peer = self._access.caller(context).peer
+        response = pb.GetLogLevelsResponse(levels=levels().given())
+        wanted = self._wanted.wanted()
+
+        def add(rm_id: RmId) -> pb.WantedLogLevels | None:
+            its = wanted.get(rm_id)
+            return response.wanted.add(rm_id=rm_id, levels=its) if its else None
+
+        # Rows are made inside the response: to copy them into it would take as long as to make
+        # them, in one step.
+        ids = sorted(wanted)
+        behind = islice(ids, bisect_right(ids, request.page_token), None)
+        size = min(request.page_size or MAX_WANTED, MAX_WANTED)
+        page = await filled(Page(behind, add, size=size), self._time_slices, peer)
+        response.next_page_token = page.last or ""
+        return response
+
+    async def _set(self, request: pb.SetLogLevelRequest, context: Any) -> Message:
+        problem = levels().problem(request.logger, request.level)
+        if problem is not None:
+            raise invalid_argument(problem.text, problem.field)
+        levels().set(request.logger, request.level)
+        return pb.SetLogLevelResponse(levels=levels().given())
+
+
+T = TypeVar("T", bound=Effect)
+
+MAX_REASON_BYTES = 1024
+"""Bytes of the reason for ending an application; it is stored with the application."""
+
+
+class VerbMethods:
+    """`SetNodeSchedulable`, `StopApplication` and `SetQueueStopped`."""
+
+    def __init__(self, engine: Engine, names: Names, audit: Audit) -> None:
+        """Send commands to the engine."""
+        self._engine = engine
+        self._names = names
+        self._audit = audit
+
+    def methods(self) -> dict[str, Method]:
+        """The methods by name."""
+        of = self._audit.of
+        node = of("set node schedulable", self._node, "partition", "node_id", "schedulable")
+        stop = of("stop application", self._application, "partition", "application_id", "reason")
+        queue = of("set queue stopped", self._queue, "partition", "queue", "stopped")
+        return {
+            "SetNodeSchedulable": unary_handler(pb.SetNodeSchedulableRequest, node),
+            "StopApplication": unary_handler(pb.StopApplicationRequest, stop),
+            "SetQueueStopped": unary_handler(pb.SetQueueStoppedRequest, queue),
+        }
+
+    async def _node(self, request: pb.SetNodeSchedulableRequest, context: Any) -> Message:
+        self._check(request, context, ("node_id", id_problem("node_id", request.node_id)))
+        command = SetNodeSchedulable(
+            rm_id=RmId(request.rm_id),
+            partition=request.partition,
+            node_id=NodeId(request.node_id),
+            schedulable=request.schedulable,
+        )
+        done = await self._carry_out(command, NodeSchedulableSet)
+        return pb.SetNodeSchedulableResponse(changed=done.changed, allocations=done.allocations)
+
+    async def _application(self, request: pb.StopApplicationRequest, context: Any) -> Message:
+        self._check(
+            request,
+            context,
+            ("application_id", id_problem("application_id", request.application_id)),
+            ("reason", size_problem("reason", bytes_of((request.reason,)), MAX_REASON_BYTES)),
+            ("reason", text_problem("reason", request.reason, MAX_REASON_BYTES)),
+        )
+        command = StopApplication(
+            rm_id=RmId(request.rm_id),
+            partition=request.partition,
+            app_id=AppId(request.application_id),
+            reason=request.reason,
+        )
+        done = await self._carry_out(command, ApplicationStopped)
+        return pb.StopApplicationResponse(allocations=done.allocations, asks=done.asks)
+
+    async def _queue(self, request: pb.SetQueueStoppedRequest, context: Any) -> Message:
+        problem = id_problem("queue", request.queue, MAX_QUEUE_PATH)
+        self._check(request, context, ("queue", problem))
+        command = SetQueueStopped(
+            rm_id=RmId(request.rm_id),
+            partition=request.partition,
+            queue=request.queue,
+            stopped=request.stopped,
+        )
+        done = await self._carry_out(command, QueueStoppedSet)
+        return pb.SetQueueStoppedResponse(changed=done.changed, state=done.state)
+
+    def _check(self, request: Any, context: Any, *problems: tuple[str, str]) -> None:
+        """Refuse invalid requests.
+
+        Raises:
+            CallError: INVALID_ARGUMENT with the field, or the RM is not registered.
+        """
+        partition = ("partition", text_problem("partition", request.partition, MAX_QUEUE_PATH))
+        for field, problem in (partition, *problems):
+            if problem:
+                raise invalid_argument(problem, field)
+        self._names.rm(request.rm_id, context)
+
+    async def _carry_out(self, command: Command, wanted: type[T]) -> T:
+        """Have the core do it; what came of it.
+
+        Raises:
+            CallError: the core has refused it.
+        """
+        return _outcome(await self._engine.submit(command), wanted)
+
+
+def _outcome(effects: Sequence[Effect], wanted: type[T]) -> T:
+    for effect in effects:
+        if isinstance(effect, wanted):
+            return effect
+        if isinstance(effect, OperatorRefused):
+            raise _refused(effect)
+        if isinstance(effect, NotRegistered):
+            raise failed_precondition(effect.reason, "RM_NOT_REGISTERED")
+    raise AssertionError(f"there is no {wanted.__name__} among {effects}")
+
+
+def _refused(effect: OperatorRefused) -> CallError:
+    """The status for a refusal of the core."""
+    match effect.refusal:
+        case OperatorRefusal.NOT_FOUND:
+            return not_found(effect.reason)
+        case OperatorRefusal.APPLICATION_OVER:
+            return failed_precondition(effect.reason, "APPLICATION_OVER")
+        case OperatorRefusal.QUEUE_DRAINING:
+            return failed_precondition(effect.reason, "QUEUE_DRAINING")
