@@ -74,14 +74,14 @@ test: install ## the tests, on all processors; benchmarks as such: make test-ben
 
 # What breaks first, whatever is changed.
 SMOKE := tests/test_house.py tests/mutants tests/scenarios $(addprefix tests/core/,queues scheduling preemption) \
-  $(addprefix tests/properties/test_,decisions.py isolation.py) tests/client tests/server/cli/test_recorded.py \
+  $(addprefix tests/properties/test_,decisions.py isolation.py) tests/client tests/cli/test_recorded.py \
   tests/server/http/test_recorded.py tests/e2e/test_published_interface.py
 
 smoke: install ## a minute or two of tests: rules, scenarios, some worlds, the client, recordings
 	@$(BIN)/pytest -n auto --dist worksteal --worlds 60 $(SMOKE)
 
 test-bench: install ## the tests that run benchmarks
-	@$(BIN)/pytest -m bench tests/server/bench
+	@$(BIN)/pytest -m bench tests/tools
 
 # Prometheus' own tool is in Debian's package prometheus.
 test-deploy: install ## alert rules, dashboard and metrics; needs promtool

@@ -1,5 +1,6 @@
 """Gangs and preemption on the command line: what is shown, and only where there is some."""
 
+import grpc
 import pytest
 
 from licorne.v1.state_pb2 import (
@@ -198,10 +199,10 @@ def test_json_leaves_nothing_out() -> None:
 
 
 async def test_a_key_that_is_gone_is_explained_by_the_ledger(
-    server: Server, shim: Shim, capsys: pytest.CaptureFixture[str]
+    server: Server, channel: grpc.aio.Channel, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Who asks for a victim after its end learns for whom it had to go."""
-    await shim.set_up()
+    await Shim(channel).set_up()
     [partition] = server.scheduler.partitions.values()
     partition.ledger.note(victim("v", rule=PreemptionRule.REQUIRED_NODE, released=TIME + 1))
     shell = Shell(server.grpc_address, capsys)

@@ -1,0 +1,31 @@
+"""A server and a connection to it, and a busy server, for every test that wants one."""
+
+from collections.abc import AsyncIterator
+
+import grpc
+import pytest
+
+from licorne_server.serving.app import Server
+from support.peers.shim import connected, serving
+from support.peers.town import Town, busy_town
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    """A server on loopback."""
+    async with serving() as server:
+        yield server
+
+
+@pytest.fixture
+async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
+    """A connection to it."""
+    async with connected(server) as channel:
+        yield channel
+
+
+@pytest.fixture
+async def town(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Town]:
+    """Two RMs on one server, and a shell to look at them."""
+    async with busy_town(capsys) as town:
+        yield town
