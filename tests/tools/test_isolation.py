@@ -18,10 +18,9 @@ from licorne.v1.session_pb2 import UpdateRequest
 from licorne_cli.commands import main
 from licorne_server.wire.caps import MAX_ITEM_BYTES, MAX_MESSAGE_BYTES
 from licorne_tools.bench.driver import UPDATE_ALLOCATION, BenchError
-from licorne_tools.bench.isolation import manyrms, messages, neighbour
+from licorne_tools.bench.isolation import latency, messages
 from licorne_tools.bench.isolation.attack import RM, Site
 from licorne_tools.bench.isolation.catalogue import ATTACKS
-from licorne_tools.bench.isolation.report import waits
 from licorne_tools.bench.report import Run
 from licorne_tools.commands.isolation import COLUMNS
 
@@ -130,12 +129,12 @@ def test_the_rest_is_measured_when_one_attack_fails(
 ) -> None:
     """The failure is said, the other lines are printed, and the exit code tells of it."""
 
-    async def beside(options: neighbour.Beside) -> Run:
-        if options.attack == "nodes":
+    async def beside(_: latency.Setting, attack: str) -> Run:
+        if attack == "nodes":
             raise BenchError("the server is gone")
         return dict.fromkeys(COLUMNS["neighbour"].values(), 1.0)
 
-    monkeypatch.setattr("licorne_tools.bench.isolation.neighbour.beside", beside)
+    monkeypatch.setattr("licorne_tools.bench.isolation.latency.beside", beside)
     assert main(["bench", "neighbour", *options]) == 2
     shown = capsys.readouterr()
     assert "licorne: nodes: the server is gone\n" in shown.err
@@ -148,7 +147,7 @@ def test_the_rest_is_measured_when_one_attack_fails(
 
 def test_figures_are_those_of_the_waits() -> None:
     """Median, 99th percentile and worst are in milliseconds."""
-    assert waits("x", [number / 1000 for number in range(200, -1, -1)]) == {
+    assert latency.waits("x", [number / 1000 for number in range(200, -1, -1)]) == {
         "x_p50_ms": 100,
         "x_p99_ms": 198,
         "x_worst_ms": 200,
@@ -169,7 +168,7 @@ def test_figures_are_those_of_the_waits() -> None:
 def test_the_target_beside_an_attack(alone: float, beside: float, worst: float, holds: bool) -> None:
     """The 99th percentile is within three times that alone or 25 ms, the worst within 50 ms."""
     run = {"alone_p99_ms": alone, "beside_p99_ms": beside, "beside_worst_ms": worst}
-    assert neighbour.holds(run) is holds
+    assert latency.holds_beside(run) is holds
 
 
 @pytest.mark.parametrize(
@@ -183,7 +182,7 @@ def test_the_target_beside_an_attack(alone: float, beside: float, worst: float, 
 )
 def test_the_target_of_many_rms(rms: int, many: float, flooded: float, holds: bool) -> None:
     """Up to 100 RMs wait 10 ms beside a flood, and 500 wait 250 ms without one."""
-    assert manyrms.holds(rms, {"many_p99_ms": many, "flooded_p99_ms": flooded}) is holds
+    assert latency.holds_of_many(rms, {"many_p99_ms": many, "flooded_p99_ms": flooded}) is holds
 
 
 def test_the_largest_messages_are_as_large_as_the_server_takes() -> None:

@@ -11,10 +11,11 @@ import pytest
 from licorne_cli.commands import main
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.growth.measure import Point
+from licorne_tools.bench.isolation.latency import NEIGHBOUR
 from licorne_tools.bench.load import Options
 from licorne_tools.bench.report import Run
 from licorne_tools.bench.scenarios import Scenario
-from licorne_tools.commands.isolation import COLUMNS, NEIGHBOUR
+from licorne_tools.commands.isolation import COLUMNS
 
 RUN = {"allocations_per_second": 1000.0, "cpu_us_per_allocation": 10.0, "peak_rss_mib": 70.0}
 BESIDE = {**dict.fromkeys(COLUMNS[NEIGHBOUR].values(), 1.0), "p99_ratio": 1.0}

@@ -7,7 +7,6 @@ of a pair of runs, which they change alike. One pair may still mislead: so the m
 judged, and a bad one is looked at a second time.
 """
 
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from time import monotonic
 import licorne_core
 from licorne_server.commands.server_process import ServerFailed
 from licorne_tools.bench.driver import BenchError
-from licorne_tools.bench.installation import Installation, NotUsable, build_of
+from licorne_tools.bench.installation import Installation, NotUsable, build_of, git
 from licorne_tools.bench.load import Options
 from licorne_tools.bench.pairs import Pairs, Side, turns
 from licorne_tools.bench.report import Spread, brief, times, title
@@ -46,7 +45,7 @@ def before(root: Path) -> str:
 
     Raises:
         NothingToCompare: there is none, or the clone is too shallow to have it.
-        BenchError: git cannot tell.
+        NotUsable: git cannot tell.
     """
     _, *parents = git(root, "rev-list", "--parents", "--max-count=1", "HEAD").split()
     if parents:
@@ -59,29 +58,12 @@ def before(root: Path) -> str:
     )
 
 
-def git(root: Path, *arguments: str) -> str:
-    """What git answers in a checkout.
-
-    Raises:
-        BenchError: it fails, with its own text.
-    """
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
-        )
-    except OSError as error:
-        raise BenchError(f"git cannot be run: {error}") from None
-    if done.returncode != 0:
-        raise BenchError(f"git {arguments[0]}: {done.stderr.strip()}")
-    return done.stdout.strip()
-
-
 @contextmanager
 def put_out(root: Path, commit: str) -> Iterator[Path]:
     """A folder with the files of a commit, for as long as this lasts.
 
     Raises:
-        BenchError: git cannot put it out.
+        NotUsable: git cannot put it out.
     """
     with TemporaryDirectory() as folder:
         target = Path(folder) / "before"

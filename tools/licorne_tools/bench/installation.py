@@ -113,22 +113,31 @@ def commit_of(folder: Path) -> str:
 
     Empty if git does not know them, as where they are installed.
     """
-    if not git(folder, "ls-files", "__init__.py"):
-        return ""
     sources = [f":/{root}" for root in ROOTS]
-    changed = git(folder, "status", "--porcelain", "--untracked-files=no", "--", *sources)
-    return git(folder, "rev-parse", "--short", "HEAD") + ("+" if changed else "")
+    try:
+        if not git(folder, "ls-files", "__init__.py"):
+            return ""
+        changed = git(folder, "status", "--porcelain", "--untracked-files=no", "--", *sources)
+        return git(folder, "rev-parse", "--short", "HEAD") + ("+" if changed else "")
+    except NotUsable:
+        return ""
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """What git says of a folder; nothing if it cannot tell."""
+    """What git answers in a folder.
+
+    Raises:
+        NotUsable: it fails, with its own text.
+    """
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False
         )
-    except OSError:
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    except OSError as error:
+        raise NotUsable(f"git cannot be run: {error}") from None
+    if done.returncode != 0:
+        raise NotUsable(f"git {arguments[0]}: {done.stderr.strip()}")
+    return done.stdout.strip()
 
 
 PURE = "pure"

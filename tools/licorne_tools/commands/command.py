@@ -3,8 +3,7 @@
 import argparse
 from pathlib import Path
 
-from licorne_cli.connection.channel import USAGE
-from licorne_cli.failures import UsageError
+from licorne_cli.failures import USAGE, UsageError
 from licorne_cli.output.text import say
 from licorne_cli.parsing.parser import positive, seconds
 from licorne_tools.bench.driver import Progress

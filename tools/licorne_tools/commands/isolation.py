@@ -1,9 +1,7 @@
 """`licorne bench neighbour` and `licorne bench manyrms`: what RMs cost each other."""
 
 import argparse
-from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from licorne_cli.failures import UsageError
@@ -12,15 +10,17 @@ from licorne_cli.parsing.parser import percent, positive
 from licorne_server.commands.server_process import ServerFailed
 from licorne_tools.bench.driver import BenchError, Progress
 from licorne_tools.bench.installation import this_build
-from licorne_tools.bench.isolation import manyrms, neighbour
 from licorne_tools.bench.isolation.catalogue import ATTACKS
-from licorne_tools.bench.isolation.report import Part, as_json, table
-from licorne_tools.bench.report import Run
+from licorne_tools.bench.isolation.latency import COUNTS, NEIGHBOUR, Line, Setting, attacks, crowds
+from licorne_tools.bench.report import Run, environment, runs_as_json, summary
 from licorne_tools.bench.runs import alone
 from licorne_tools.commands.outcome import Alone, Outcome, shown
 
+Result = tuple[Line, list[Run]]
 FULL = 100
-NEIGHBOUR, MANY_RMS = "neighbour", "manyrms"
+MANY_RMS = "manyrms"
+USUAL = {NEIGHBOUR: (20.0, 100), MANY_RMS: (5.0, 4)}
+"""Asks a second and nodes of each RM."""
 ISOLATION = {
     NEIGHBOUR: "latency of one RM beside attacks of another, each in turn",
     MANY_RMS: "latency of 1, 10, 100 and 500 RMs, and beside a flood",
@@ -61,18 +61,6 @@ ALONE = Alone(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One line that is to be measured."""
-
-    name: str
-    about: str
-    settings: dict[str, float]
-    """How it is measured, for programs."""
-    measure: Callable[[], Coroutine[Any, Any, Run]]
-    holds: Callable[[Run], bool]
-
-
 def add_arguments(group: argparse._ArgumentGroup) -> None:
     """The arguments of these two alone."""
     add = group.add_argument
@@ -95,10 +83,10 @@ def run(args: argparse.Namespace) -> int:
     outcome = Outcome()
     say(str(this_build()))
     with shown(progress):
-        parts = measured(lines, args, progress, outcome)
-    if parts:
+        results = measured(lines, args, progress, outcome)
+    if results:
         with while_read():
-            show(args, parts)
+            show(args, results)
     return outcome.code
 
 
@@ -112,63 +100,29 @@ def chosen(args: argparse.Namespace, progress: Progress) -> list[Line]:
     other = "rms" if name == NEIGHBOUR else "attack"
     if getattr(args, other) is not None:
         raise UsageError(f"--{other} cannot be used with {name}")
-    lines = list((attacks if name == NEIGHBOUR else crowds)(args, progress))
+    rate, nodes = USUAL[name]
+    setting = Setting(
+        seconds=args.seconds,
+        rate=args.rate or rate,
+        nodes=args.nodes or nodes,
+        percent=FULL if args.percent is None else args.percent,
+        profile=args.profile,
+        progress=progress,
+    )
+    if name == NEIGHBOUR:
+        lines = list(attacks([args.attack] if args.attack else ATTACKS, setting))
+    else:
+        lines = list(crowds([args.rms] if args.rms else COUNTS, setting))
     if args.profile is not None and (len(lines) > 1 or args.runs > 1):
         raise UsageError("--profile: there would be several servers; choose one line and run")
     return lines
 
 
-def attacks(args: argparse.Namespace, progress: Progress) -> Iterator[Line]:
-    """A line for each attack, or for the one that is wanted."""
-    for name in [args.attack] if args.attack else ATTACKS:
-        options = neighbour.Beside(
-            attack=name,
-            seconds=args.seconds,
-            nodes=args.nodes or neighbour.NODES,
-            rate=args.rate or neighbour.RATE,
-            percent=FULL if args.percent is None else args.percent,
-            profile=args.profile,
-            progress=progress,
-        )
-        yield Line(
-            name=name,
-            about=ATTACKS[name].about,
-            settings=settings(options),
-            measure=partial(neighbour.beside, options),
-            holds=neighbour.holds,
-        )
-
-
-def crowds(args: argparse.Namespace, progress: Progress) -> Iterator[Line]:
-    """A line for each number of RMs, or for the one that is wanted."""
-    for rms in [args.rms] if args.rms else manyrms.COUNTS:
-        options = manyrms.Many(
-            rms=rms,
-            seconds=args.seconds,
-            nodes=args.nodes or manyrms.NODES,
-            rate=args.rate or manyrms.RATE,
-            percent=FULL if args.percent is None else args.percent,
-            profile=args.profile,
-            progress=progress,
-        )
-        yield Line(
-            name=str(rms),
-            about=f"{rms} RMs, one RM with as many asks, and a flood beside them",
-            settings=settings(options),
-            measure=partial(manyrms.many, options),
-            holds=partial(manyrms.holds, rms),
-        )
-
-
-def settings(options: neighbour.Beside | manyrms.Many) -> dict[str, float]:
-    """How a line is measured, for programs."""
-    names = ("seconds", "rate", "nodes", "percent")
-    return {name: getattr(options, name) for name in names}
-
-
-def measured(lines: list[Line], args: argparse.Namespace, progress: Progress, outcome: Outcome) -> list[Part]:
+def measured(
+    lines: Sequence[Line], args: argparse.Namespace, progress: Progress, outcome: Outcome
+) -> list[Result]:
     """One line after the other: the runs that were done of each."""
-    parts: list[Part] = []
+    results: list[Result] = []
     for number, line in enumerate(lines, start=1):
         runs: list[Run] = []
         with outcome:
@@ -176,19 +130,10 @@ def measured(lines: list[Line], args: argparse.Namespace, progress: Progress, ou
             for _ in range(args.runs):
                 runs.append(one_run(line))
         if runs:
-            parts.append(
-                Part(
-                    scenario=args.scenario,
-                    name=line.name,
-                    about=line.about,
-                    settings=line.settings,
-                    runs=runs,
-                    holds=line.holds,
-                )
-            )
+            results.append((line, runs))
         if outcome.is_interrupted:
             break
-    return parts
+    return results
 
 
 def one_run(line: Line) -> Run:
@@ -201,11 +146,37 @@ def one_run(line: Line) -> Run:
     return result
 
 
-def show(args: argparse.Namespace, parts: list[Part]) -> None:
+def show(args: argparse.Namespace, results: Sequence[Result]) -> None:
     """Everything measured: a table, or an array of objects."""
     if args.json:
-        print_json([as_json(part) for part in parts])
-    else:
-        print(f"{args.scenario}: {ISOLATION[args.scenario]} (milliseconds)")
-        first = "BESIDE" if args.scenario == NEIGHBOUR else "RMS"
-        print_table(*table(first, COLUMNS[args.scenario], parts))
+        print_json([as_json(args.scenario, line, runs) for line, runs in results])
+        return
+    columns = COLUMNS[args.scenario]
+    first = "BESIDE" if args.scenario == NEIGHBOUR else "RMS"
+    print(f"{args.scenario}: {ISOLATION[args.scenario]} (milliseconds)")
+    print_table([first, *columns, "HOLDS"], [row(columns, *result) for result in results])
+
+
+def row(columns: Mapping[str, str], line: Line, runs: Sequence[Run]) -> list[str]:
+    """A line as cells: medians, with their spread where there were several runs."""
+    found = summary(runs)
+    figures = [found[measure].quoted() for measure in columns.values()]
+    return [line.name, *figures, "yes" if holds(line, runs) else "no"]
+
+
+def as_json(scenario: str, line: Line, runs: Sequence[Run]) -> dict[str, Any]:
+    """Everything about a line, rounded as other scenarios are."""
+    return {
+        "scenario": scenario,
+        "name": line.name,
+        "about": line.about,
+        **{name: getattr(line.setting, name) for name in ("seconds", "rate", "nodes", "percent")},
+        **runs_as_json(runs),
+        "holds": holds(line, runs),
+        "environment": environment(),
+    }
+
+
+def holds(line: Line, runs: Sequence[Run]) -> bool:
+    """Whether the target holds for the medians of all runs."""
+    return line.holds({name: spread.median for name, spread in summary(runs).items()})

@@ -1,0 +1,247 @@
+"""Latency of single asks: of one RM beside an attack, and of many RMs, apart and beside a flood."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, islice
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from licorne.si.v1.si_pb2 import Allocation
+from licorne_server.commands.server_process import ServerProcess, running_server
+from licorne_tools.bench import workload
+from licorne_tools.bench.driver import UNSEEN, BenchError, Progress, Rm
+from licorne_tools.bench.flood import flooding
+from licorne_tools.bench.installation import HERE
+from licorne_tools.bench.isolation.attack import attacking
+from licorne_tools.bench.isolation.catalogue import ATTACKS
+from licorne_tools.bench.load import registered
+from licorne_tools.bench.report import Run
+from licorne_tools.bench.scenarios import SCENARIOS, Scenario
+
+NEIGHBOUR = "neighbour"
+LOOPBACK = "127.0.0.1:0"
+LIMIT_SECONDS = 300.0
+"""How long the asks of one phase may take beyond the time in which they are sent."""
+# More than are ever sent: an hour of them by one RM, and by many of them.
+MOST_ASKS, MOST_ASKS_OF_MANY = 100_000, 10_000_000
+WARM_UP, WARM_UP_OF_MANY = 20, 2
+COUNTS = (1, 10, 100, 500)
+JOINING = 20
+"""RMs that are prepared at a time."""
+FLOOD_PODS = 100_000
+CONFIG = """
+partitions:
+  - name: default
+    queues: [{name: root, submitacl: "*", queues: [{name: q0000}]}]
+"""
+MOST_RATIO, ENOUGH_P99_MS, MOST_WAIT_MS = 3.0, 25.0, 50.0
+"""The target: the 99th percentile beside the attack as a multiple of that alone, and the worst."""
+FEW_RMS, MOST_P99_MS = 100, 10.0
+"""Up to so many RMs, the 99th percentile beside a flood."""
+MOST_P99_MS_OF_MANY = 250.0
+"""With more of them, without a flood."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """How to measure.
+
+    `seconds` is the time in which asks are sent, in each phase; `rate` is asks a second, and
+    `nodes` nodes, of each RM. `percent` is the size of the attack or flood, in hundredths of its
+    full counts.
+    """
+
+    seconds: float
+    rate: float
+    nodes: int
+    percent: int = 100
+    profile: Path | None = None
+    progress: Progress = UNSEEN
+
+    @property
+    def asks(self) -> int:
+        """The asks of each RM in each phase."""
+        return max(2, round(self.seconds * self.rate))
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the table: what is measured once, and whether the target holds in a run."""
+
+    name: str
+    about: str
+    setting: Setting
+    measure: Callable[[], Coroutine[Any, Any, Run]]
+    holds: Callable[[Run], bool]
+
+
+def attacks(names: Iterable[str], setting: Setting) -> Iterator[Line]:
+    """A line for each of these attacks."""
+    for name in names:
+        yield Line(name, ATTACKS[name].about, setting, partial(beside, setting, name), holds_beside)
+
+
+def crowds(counts: Iterable[int], setting: Setting) -> Iterator[Line]:
+    """A line for each of these numbers of RMs."""
+    for rms in counts:
+        about = f"{rms} RMs, one RM with as many asks, and a flood beside them"
+        yield Line(str(rms), about, setting, partial(many, setting, rms), partial(holds_of_many, rms))
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An RM, and the asks that it has not sent yet."""
+
+    rm: Rm
+    asks: Iterator[Allocation]
+
+    async def trickle(self, number: int, rate: float, after: float = 0.0) -> list[float]:
+        """Send so many asks, `rate` a second, and return their waits."""
+        await asyncio.sleep(after)
+        seconds, _ = await self.rm.steady(islice(self.asks, number), rate)
+        return seconds
+
+
+@asynccontextmanager
+async def _in_time(what: str, seconds: float | None) -> AsyncIterator[None]:
+    """Fail with BenchError if it takes longer, or if the server refuses something."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise BenchError(f"{what} {LIMIT_SECONDS:.0f} s") from None
+    except grpc.aio.AioRpcError as error:
+        raise BenchError(f"{error.code().name}: {error.details()}") from None
+
+
+async def beside(setting: Setting, attack: str) -> Run:
+    """Measure one RM alone and beside an attack, with a fresh server; every number by its name.
+
+    Raises BenchError when something does not do its part in time, ServerFailed when the server
+    ends.
+    """
+    progress = setting.progress
+
+    async def phase(step: str, number: int) -> list[float]:
+        progress.step(step, of=number)
+        limit = number / setting.rate + LIMIT_SECONDS
+        async with _in_time(f"beside {attack}: asks wait for more than", limit):
+            return await member.trickle(number, setting.rate)
+
+    progress.step("starting the server")
+    # Its phases have limits of their own.
+    async with (
+        _in_time("", None),
+        running_server(program=HERE.server(setting.profile), http=LOOPBACK) as server,
+    ):
+        shape = Scenario("", "", asks=MOST_ASKS, nodes=setting.nodes)
+        nodes = workload.nodes(Scenario("", "", nodes=setting.nodes))
+        config = workload.configuration(shape)
+        async with registered(server, NEIGHBOUR, shape.batch, config, nodes, progress) as rm:
+            await rm.add_applications(workload.applications(shape))
+            member = Member(rm, workload.asks(shape))
+            await phase("warming up", WARM_UP)
+            alone = await phase("asking alone", setting.asks)
+            async with attacking(attack, server, setting.percent) as attacker:
+                await attacker.begin()
+                disturbed = await phase("asking beside it", setting.asks)
+                done = await attacker.end()
+    found = {**waits("alone", alone), **waits("beside", disturbed)}
+    ratio = found["beside_p99_ms"] / found["alone_p99_ms"]
+    return {**found, "p99_ratio": ratio, "attack_acts": done.acts, "attack_refused": done.refused}
+
+
+async def many(setting: Setting, rms: int) -> Run:
+    """Measure one RM, so many with as many asks together, and these beside a flood.
+
+    Raises as `beside` does.
+    """
+    asks = setting.asks * rms
+    step = setting.progress.step
+    step("starting the server")
+    async with (
+        _in_time(f"{rms} RMs: not done after", LIMIT_SECONDS + 3 * setting.seconds),
+        running_server(program=HERE.server(setting.profile)) as server,
+        flooding(server.target, "flood", flood_shape(setting.percent)) as flood,
+        AsyncExitStack() as stack,
+    ):
+        members = await joined(stack, server, setting, rms)
+        step("warming up")
+        await together(members, WARM_UP_OF_MANY, setting.rate)
+        step("one RM alone asks", of=asks)
+        alone = await members[0].trickle(asks, setting.rate * rms)
+        step("all ask", of=asks)
+        apart = await together(members, setting.asks, setting.rate)
+        step("all ask beside a flood", of=asks)
+        flooded = asyncio.create_task(flood.run())
+        disturbed = await together(members, setting.asks, setting.rate)
+        flooded.cancel()
+    found = {**waits("one", alone), **waits("many", apart), **waits("flooded", disturbed)}
+    one = found["one_p99_ms"]
+    ratios = {f"{name}_p99_ratio": found[f"{name}_p99_ms"] / one for name in ("many", "flooded")}
+    return {**found, **ratios}
+
+
+def flood_shape(percent: int) -> Scenario:
+    """What the RM that floods asks for."""
+    return SCENARIOS["tworms"].scaled(pods=max(1, FLOOD_PODS * percent // 100))
+
+
+async def joined(stack: AsyncExitStack, server: ServerProcess, setting: Setting, rms: int) -> list[Member]:
+    """All RMs, each with a connection, nodes and an application of its own."""
+    setting.progress.step("RMs join", of=rms)
+    joining = asyncio.Semaphore(JOINING)
+    # Room for the case that one RM sends what all of them send.
+    room = Scenario("", "", asks=setting.asks * rms, nodes=setting.nodes)
+    shape = replace(room, asks=MOST_ASKS_OF_MANY)
+
+    async def join(number: int) -> Member:
+        async with joining:
+            rm = await stack.enter_async_context(
+                registered(server, f"rm-{number:03}", room.batch, CONFIG, workload.nodes(room))
+            )
+            await rm.add_applications(workload.applications(shape))
+            # Until now it would have said what each of them does.
+            rm.progress = setting.progress
+            rm.progress.advance()
+            return Member(rm, workload.asks(shape))
+
+    return await asyncio.gather(*map(join, range(rms)))
+
+
+async def together(members: Sequence[Member], number: int, rate: float) -> list[float]:
+    """The waits of so many asks of each of them; they begin one after the other."""
+    apart = 1 / rate / len(members)
+    trickles = (member.trickle(number, rate, apart * i) for i, member in enumerate(members))
+    return list(chain.from_iterable(await asyncio.gather(*trickles)))
+
+
+def waits(name: str, seconds: Iterable[float]) -> Run:
+    """Median, 99th percentile and worst in milliseconds, and how many there were."""
+    ordered = sorted(seconds)
+    last = len(ordered) - 1
+    return {
+        f"{name}_p50_ms": ordered[last // 2] * 1000,
+        f"{name}_p99_ms": ordered[ceil(last * 0.99)] * 1000,
+        f"{name}_worst_ms": ordered[last] * 1000,
+        f"{name}_samples": len(ordered),
+    }
+
+
+def holds_beside(run: Run) -> bool:
+    """Whether the 99th percentile is within three times that alone or 25 ms, and the worst too."""
+    most = max(MOST_RATIO * run["alone_p99_ms"], ENOUGH_P99_MS)
+    return run["beside_p99_ms"] <= most and run["beside_worst_ms"] <= MOST_WAIT_MS
+
+
+def holds_of_many(rms: int, run: Run) -> bool:
+    """Whether the target for so many RMs holds."""
+    if rms <= FEW_RMS:
+        return run["flooded_p99_ms"] <= MOST_P99_MS
+    return run["many_p99_ms"] <= MOST_P99_MS_OF_MANY
