@@ -1,10 +1,6 @@
 """`queues`, `apps`, `nodes`, `users` and `explain` against a running server."""
 
 import asyncio
-import os
-import socket
-import sys
-from collections.abc import Sequence
 
 import pytest
 from google.protobuf import json_format
@@ -14,7 +10,7 @@ from licorne.v1 import state_pb2
 from licorne_cli.commands import main
 from licorne_server.testing import FakeRM, serve
 from support.peers.shim import PATIENCE
-from support.peers.town import CONFIG, Shell, Town
+from support.peers.town import Shell, Town
 
 
 async def test_one_queue_and_those_below_it(town: Town) -> None:
@@ -94,21 +90,6 @@ async def test_explain_tells_where_an_allocation_is(town: Town) -> None:
     assert node in result.out
 
 
-@pytest.mark.parametrize("command", [("nodes",), ("top", "--count", "1"), ("events", "-o", "json")])
-async def test_a_reader_may_have_enough_at_any_time(town: Town, command: Sequence[str]) -> None:
-    """A pipe that is closed at its other end is no failure, and nothing is said of it."""
-    reading, writing = os.pipe()
-    os.close(reading)
-    arguments = ("-m", "licorne_server", *command, "--target", town.shell.target)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, *arguments, stdout=writing, stderr=asyncio.subprocess.PIPE
-    )
-    os.close(writing)
-    _, err = await asyncio.wait_for(process.communicate(), PATIENCE)
-    said = [line for line in err.decode().splitlines() if not line.startswith("partition ")]
-    assert (process.returncode, said) == (0, [])
-
-
 async def test_without_a_partition_the_first_one_is_meant_and_named(town: Town) -> None:
     """Which one it was is said on stderr, where it disturbs no pipe; a named one is taken as is."""
     result = await town.shell("nodes")
@@ -116,57 +97,6 @@ async def test_without_a_partition_the_first_one_is_meant_and_named(town: Town) 
     other = await town.shell("nodes", "--partition", "[green]default")
     assert other.err == ""
     assert other.rows[1][0] == "meadow-1"
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("queues", "root.nosuch"),
-        ("nodes", "nosuch"),
-        ("apps", "nosuch"),
-        ("users", "nosuch"),
-        ("users", "nosuch", "--groups"),
-        ("explain", "nosuch"),
-        ("explain", "shop", "nosuch"),
-        ("queues", "--partition", "nosuch"),
-        ("nodes", "--partition", "[red]default"),
-        ("top", "--partition", "[red]default"),
-    ],
-)
-async def test_what_is_not_there_is_named(town: Town, arguments: tuple[str, ...]) -> None:
-    """Exit code 3, one line on stderr with the name in it, nothing on stdout."""
-    result = await town.shell(*arguments)
-    assert result.code == 3
-    assert result.out == ""
-    talk = result.err.splitlines()[-1]
-    assert talk.startswith("licorne: ")
-    assert "nosuch" in talk or "red" in talk
-
-
-async def test_a_server_without_rms_has_nothing_to_show(capsys: pytest.CaptureFixture[str]) -> None:
-    """No partition yet: not found, and the text says why."""
-    async with serve(CONFIG) as served:
-        result = await Shell(served.target, capsys)("queues")
-    assert result.code == 3
-    assert "no RM has registered" in result.err
-
-
-@pytest.mark.parametrize(
-    "command", [("queues",), ("nodes",), ("apps",), ("users",), ("top",), ("explain", "x")]
-)
-def test_an_unreachable_server_is_said_in_one_line(
-    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Exit code 2 and the address, no stack trace."""
-    with socket.socket() as taken:
-        # Bound and not listening: nobody answers here.
-        taken.bind(("127.0.0.1", 0))
-        target = f"127.0.0.1:{taken.getsockname()[1]}"
-        assert main([*command, "--target", target]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith(f"licorne: cannot reach {target}: ")
-    assert len(captured.err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

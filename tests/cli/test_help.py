@@ -4,10 +4,10 @@ import shlex
 
 import pytest
 
-from licorne_cli.commands import installed_commands, main, module_of, parser_for
+from licorne_cli.commands import command_of, installed_commands, main, parser_for
 
 EXAMPLES = [
-    *(example for name in installed_commands() for example in module_of(name).EXAMPLES),
+    *(example for name in installed_commands() for example in command_of(name).EXAMPLES),
 ]
 
 

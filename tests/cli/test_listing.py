@@ -29,6 +29,7 @@ async def test_names_alone(town: Town, command: str) -> None:
 async def test_yaml_is_the_same_as_json(town: Town, command: str) -> None:
     """Both forms tell the same."""
     as_json = (await town.shell(command, "-o", "json")).json
+    assert as_json
     as_yaml = yaml.safe_load((await town.shell(command, "-o", "yaml")).out)
     assert as_yaml == as_json
 

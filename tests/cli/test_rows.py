@@ -1,12 +1,51 @@
 """Lines of tables that a quiet server has no occasion to show."""
 
-import pytest
+from typing import Any
 
-from licorne.v1.state_pb2 import Application, Ask, Check, HolderReason, Node, Reservation
+import pytest
+from google.protobuf.message import Message
+
+from licorne.v1.state_pb2 import (
+    Application,
+    Ask,
+    Check,
+    Event,
+    HolderReason,
+    Node,
+    Queue,
+    Reservation,
+    ResourceManager,
+    Usage,
+)
 from licorne_cli.nouns.apps import APPS, print_one
+from licorne_cli.nouns.events import EVENTS
 from licorne_cli.nouns.explain import cause_rows
 from licorne_cli.nouns.nodes import NODES
+from licorne_cli.nouns.queues import QUEUES
+from licorne_cli.nouns.rms import RMS
+from licorne_cli.nouns.users import GROUPS, USERS
+from licorne_cli.output.listing import Listing
 from support.server.listings import cells
+
+LISTINGS = (
+    (APPS, Application()),
+    (EVENTS, Event()),
+    (NODES, Node()),
+    (QUEUES, Queue()),
+    (RMS, ResourceManager()),
+    (USERS, Usage()),
+    (GROUPS, Usage()),
+)
+
+
+@pytest.mark.parametrize(("listing", "item"), LISTINGS, ids=lambda value: getattr(value, "plural", ""))
+def test_columns_name_fields_of_the_messages(listing: Listing[Any], item: Message) -> None:
+    """Every column of every noun has a text and an order for a message that says nothing."""
+    assert listing.name_of(item) in ("", "0")
+    for column in listing.columns:
+        [row, *_] = listing.rows(item)
+        assert column.cell(row)
+        assert column.sort_key(row, "") is not None
 
 
 def test_asks_say_what_they_wait_for(capsys: pytest.CaptureFixture[str]) -> None:

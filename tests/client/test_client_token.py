@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from licorne import Client, RetryConfig, Token, Unauthorized
-from licorne_cli.connection.channel import OK, USAGE
+from licorne_cli.failures import OK, USAGE
 from licorne_server.serving.app import Server
 from support.peers.scripted import ScriptedStream, scripted
 from support.peers.shim import eventually, serving

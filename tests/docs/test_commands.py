@@ -6,8 +6,8 @@ import pytest
 
 from licorne_cli import failures
 from licorne_cli.commands import installed_commands, parser_for
-from licorne_cli.config import diff as config_diff
-from licorne_cli.config import plan as config_plan
+from licorne_cli.config.plan import INCOMPLETE, WORSE
+from licorne_cli.config.reading import DIFFERENT, WRONG_USAGE
 from licorne_cli.connection.target import DEFAULT_TARGET, VARIABLES
 from licorne_cli.output import listing
 from licorne_cli.parsing.completion import SHELLS
@@ -28,8 +28,8 @@ def options_of(command: str) -> set[str]:
 def test_exit_codes() -> None:
     """All of them, and no others."""
     common = {value for name, value in vars(failures).items() if name.isupper()}
-    of_plans = {config_plan.WORSE, config_plan.INCOMPLETE}
-    codes = common | of_plans | {config_diff.DIFFERENT, config_diff.WRONG_USAGE}
+    of_plans = {WORSE, INCOMPLETE}
+    codes = common | of_plans | {DIFFERENT, WRONG_USAGE}
     assert {int(row[0]) for row in PAGE.table("Exit codes")} == codes
 
 

@@ -1,8 +1,7 @@
 """The `licorne` command: the table of its commands, and what runs one of them.
 
-A command is a module with `add_arguments(parser)`, `run(args)`, which answers the exit code, and
-`EXAMPLES`: commands that `--help` shows, each with its purpose. A module is imported only if its
-command is chosen, because some take long to import.
+A command is a `Command`, ``module:NAME``, or a module with its three names. It is imported only if
+it is chosen, because some take long to import.
 """
 
 import argparse
@@ -10,13 +9,13 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from importlib import import_module
-from typing import Any, NoReturn
+from pkgutil import resolve_name
+from typing import NoReturn
 
 from licorne_cli import DISTRIBUTION
 from licorne_cli.failures import INTERRUPTED, OK, USAGE
 from licorne_cli.output.text import OutputError, say, while_read
-from licorne_cli.parsing.parser import Parser, show_examples
+from licorne_cli.parsing.parser import Command, Parser
 from licorne_cli.plugins import BROUGHT_BY, plugged_in
 
 CORE_VERBOSITY = "GRPC_VERBOSITY"
@@ -24,33 +23,27 @@ CLI = "licorne_cli"
 SERVE = "serve"
 COMMANDS = {
     "healthcheck": (f"{CLI}.server.healthcheck", "exit with 0 if the server here is alive"),
-    "version": (f"{CLI}.server.version", "say which versions run, here and in a server"),
+    "version": (f"{CLI}.server.process:VERSION", "say which versions run, here and in a server"),
     "queues": (f"{CLI}.nouns.queues", "show queues, stop or start them"),
     "apps": (f"{CLI}.nouns.apps", "show applications, or kill some"),
     "nodes": (f"{CLI}.nouns.nodes", "show nodes, drain or undrain them"),
     "rms": (f"{CLI}.nouns.rms", "show resource managers, or forget one"),
-    "log-level": (f"{CLI}.server.log_level", "show how much the server logs, or change it"),
-    "state-dump": (
-        f"{CLI}.server.state_dump",
-        "write everything that the server knows, as JSON",
-    ),
+    "log-level": (f"{CLI}.server.process:LOG_LEVEL", "show how much the server logs, or change it"),
+    "state-dump": (f"{CLI}.server.process:STATE_DUMP", "write everything that the server knows, as JSON"),
     "users": (f"{CLI}.nouns.users", "show what users or groups have and may have"),
     "top": (f"{CLI}.screen.top", "watch the queues of all partitions"),
     "explain": (f"{CLI}.nouns.explain", "say why an ask is not placed"),
     "events": (f"{CLI}.nouns.events", "show what happened, and what happens"),
     "config": (
-        f"{CLI}.config.command",
+        f"{CLI}.config.command:CONFIG",
         "read, compare, plan, apply and roll back the configurations of resource managers",
     ),
-    "submit": (
-        f"{CLI}.config.submit",
-        "say where an application would go if it were submitted now",
-    ),
-    "reload": (f"{CLI}.server.reload", "have the server read its --config file again"),
+    "submit": (f"{CLI}.config.plan:SUBMIT", "say where an application would go if it were submitted now"),
+    "reload": (f"{CLI}.server.process:RELOAD", "have the server read its --config file again"),
     "context": (f"{CLI}.connection.contexts", "name servers, and say which one is meant"),
     "completion": (f"{CLI}.parsing.completion", "print what a shell needs to complete commands"),
 }
-"""Each command of this distribution: its module, and its line in the help."""
+"""Each command of this distribution: its dotted name, and its line in the help."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return USAGE
         # To import what a command needs takes long enough to be interrupted.
         args = parser_for(given[0] if given else "").parse_line(given)
-        run = module_of(args.command).run
+        run = command_of(args.command).run
         # A server goes on whatever becomes of its stdout: its logs see to that.
         with nullcontext() if args.command == SERVE else while_read(needed=False):
             code = run(args)
@@ -80,10 +73,12 @@ def installed_commands() -> Mapping[str, tuple[str, str]]:
     return {**plugged_in(), **COMMANDS}
 
 
-def module_of(command: str) -> Any:
-    """The module of a command."""
+def command_of(name: str) -> Command:
+    """The command of a name, imported."""
     with _core_unheard():
-        return import_module(installed_commands()[command][0])
+        place = installed_commands()[name][0]
+        found = resolve_name(place if ":" in place else f"{place}:")
+    return found if isinstance(found, Command) else Command(found.add_arguments, found.run, found.EXAMPLES)
 
 
 @contextmanager
@@ -115,10 +110,8 @@ def parser_for(*chosen: str) -> Parser:
     for name, (_, text) in installed_commands().items():
         command = commands.add_parser(name, help=text)
         if name in chosen:
-            module = module_of(name)
             command.description = text
-            module.add_arguments(command)
-            show_examples(command, module.EXAMPLES)
+            command_of(name).add_to(command)
     return parser
 
 

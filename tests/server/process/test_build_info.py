@@ -7,7 +7,7 @@ import pytest
 
 from licorne_cli.commands import main
 from licorne_cli.connection import target
-from licorne_cli.server import version
+from licorne_cli.server import process
 from licorne_server.process.build_info import COMPILED, PURE, BuildInfo, build_info
 from licorne_tools.bench.report import environment
 from support.surroundings import CLOSED
@@ -17,7 +17,7 @@ def test_the_version_command_says_what_runs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line has version, form, interpreter and its build, and nothing of a server."""
-    for module in (target, version):
+    for module in (target, process):
         monkeypatch.setattr(module, "DEFAULT_TARGET", CLOSED)
     assert main(["version"]) == 0
     info = build_info()

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from licorne import Allocated, Client
 from licorne_cli.commands import main
-from licorne_cli.config.diff import DIFFERENT
 from licorne_cli.config.plan import WORSE
+from licorne_cli.config.reading import DIFFERENT
 from licorne_server.commands.demo.world import rounds, worlds
 from licorne_tools.bench.scenarios import SCENARIOS
 from support.docs.pages import ROOT, Block, Page

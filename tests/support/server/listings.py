@@ -6,10 +6,9 @@ from licorne_cli.output.listing import Listing
 from licorne_cli.output.text import printable
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 
-def cells(listing: Listing[T, R], item: T) -> dict[str, str]:
+def cells(listing: Listing[T], item: T) -> dict[str, str]:
     """The cells of its first row, by header."""
     row = next(iter(listing.rows(item)))
     return {column.header: printable(column.cell(row)) for column in listing.columns}

@@ -1,6 +1,6 @@
 """`licorne config ACTION` and `licorne submit`: configurations of RMs, and plans.
 
-`command` has the table of actions; each is a module of its name. `rm` settles the RM, `files` reads
-files and lists problems, `force` shows a change and asks before it is sent, `changes` compares two
-configurations queue by queue, and `plan_lines` puts plans into words.
+`command` has the table of actions. `reading` has those that change nothing, `force` those that put
+a text into force, and `plan` what would happen, which `plan_lines` puts into words. `files` settles
+file and RM.
 """

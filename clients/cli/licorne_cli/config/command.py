@@ -1,44 +1,37 @@
-"""`licorne config ACTION`: the configurations of RMs. Each action has a module of its own."""
+"""`licorne config ACTION`: the table of its actions, on the configurations of RMs."""
 
 import argparse
-from importlib import import_module
-from typing import Any
 
-from licorne_cli.parsing.parser import show_examples
-
-EXAMPLES = (
-    ("licorne config get > queues.yaml", "what is in force, to edit it"),
-    ("licorne config plan queues.yaml", "what the file would change for whom"),
-    ("licorne config apply queues.yaml", "put it into force"),
-    ("licorne config rollback", "and back"),
-)
+from licorne_cli.config.force import APPLY, ROLLBACK
+from licorne_cli.config.plan import PLAN
+from licorne_cli.config.reading import DIFF, GET, HISTORY, VALIDATE
+from licorne_cli.parsing.parser import Command
 
 ACTIONS = {
-    "get": "print the configuration that an RM runs, or an earlier one",
-    "validate": "have the server check a file; nothing is changed",
-    "diff": "compare a file with the configuration that an RM runs",
-    "plan": "say what would happen if a file were put into force now",
-    "apply": "put a file into force for an RM",
-    "history": "list the configurations that an RM had",
-    "rollback": "put an earlier configuration of an RM into force",
+    "get": (GET, "print the configuration that an RM runs, or an earlier one"),
+    "validate": (VALIDATE, "have the server check a file; nothing is changed"),
+    "diff": (DIFF, "compare a file with the configuration that an RM runs"),
+    "plan": (PLAN, "say what would happen if a file were put into force now"),
+    "apply": (APPLY, "put a file into force for an RM"),
+    "history": (HISTORY, "list the configurations that an RM had"),
+    "rollback": (ROLLBACK, "put an earlier configuration of an RM into force"),
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The actions of `licorne config`, each with its arguments."""
+    """The actions, each with its arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    for name, text in ACTIONS.items():
-        module = _module(name)
-        action = actions.add_parser(name, help=text, description=text)
-        module.add_arguments(action)
-        show_examples(action, module.EXAMPLES)
+    for name, (action, text) in ACTIONS.items():
+        action.add_to(actions.add_parser(name, help=text, description=text))
 
 
-def run(args: argparse.Namespace) -> int:
-    """Carry out the action; its exit code."""
-    code: int = _module(args.action).run(args)
-    return code
-
-
-def _module(action: str) -> Any:
-    return import_module(f"licorne_cli.config.{action}")
+CONFIG = Command(
+    add_arguments,
+    lambda args: ACTIONS[args.action][0].run(args),
+    (
+        ("licorne config get > queues.yaml", "what is in force, to edit it"),
+        ("licorne config plan queues.yaml", "what the file would change for whom"),
+        ("licorne config apply queues.yaml", "put it into force"),
+        ("licorne config rollback", "and back"),
+    ),
+)

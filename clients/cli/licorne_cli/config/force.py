@@ -1,4 +1,7 @@
-"""Puts another text into force for an RM: `apply` and `rollback` show it first, and ask."""
+"""`licorne config apply` and `rollback`: another text comes into force for an RM.
+
+It is shown first, and consent is asked for. Nothing changes if somebody else was faster.
+"""
 
 import argparse
 from collections.abc import Callable
@@ -6,13 +9,31 @@ from typing import Protocol
 
 import grpc
 
+from licorne.v1.admin_pb2 import (
+    RollBackConfigurationRequest,
+    RollBackConfigurationResponse,
+    UpdateConfigurationRequest,
+    UpdateConfigurationResponse,
+)
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_cli.config.diff import diff_lines, print_differences, summary
-from licorne_cli.config.files import described, refused_lines, revisions_of, running_configuration
+from licorne_cli.config.files import (
+    add_file_argument,
+    add_rm_argument,
+    chosen_rm,
+    described,
+    file_name,
+    read_file,
+    refused_lines,
+    revisions_of,
+    running_configuration,
+    validated,
+)
+from licorne_cli.config.reading import diff_lines, print_differences, summary
+from licorne_cli.connection.channel import add_connection_arguments, served
 from licorne_cli.connection.errors import reason_of
-from licorne_cli.failures import RefusedError
+from licorne_cli.failures import NotFoundError, RefusedError
 from licorne_cli.output.text import ask_consent, printable, say
-from licorne_cli.parsing.parser import revision
+from licorne_cli.parsing.parser import Command, revision
 
 APPLIED = ("operator", "rollback")
 """Sources of what stays in force whatever the RM goes on to say."""
@@ -47,6 +68,7 @@ def add_force_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--comment", default="", metavar="TEXT", help="why, for the history")
     add("-y", "--yes", action="store_true", help="do not ask")
+    add_connection_arguments(parser, partition=False, forms=("text",))
 
 
 def put_into_force(
@@ -73,8 +95,7 @@ def put_into_force(
             return
         say(printable(f"{runs} ({running.source}). {STAYS}"))
     before = f"{rm_id} revision {running.revision}"
-    differences = list(diff_lines(before, running.config, name, text))
-    print_differences(differences, summary(stub, rm_id, text, args))
+    print_differences(diff_lines(before, running.config, name, text), summary(stub, rm_id, text, args))
     base = args.base or running.revision
     question = f"Put {name} into force for RM {printable(rm_id)}?"
     ask_consent(question, "nothing was changed", yes=args.yes)
@@ -101,3 +122,81 @@ def _since(stub: AdminStub, rm_id: str, args: argparse.Namespace, base: int) -> 
     if not newer:
         return [f"{head}, and never did"]
     return [f"{head} any more. Since then came:", *(f"  {line}" for line in newer)]
+
+
+def add_apply_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `licorne config apply`."""
+    add_file_argument(parser)
+    add_rm_argument(parser)
+    add_force_arguments(parser)
+
+
+def apply(channel: grpc.Channel, args: argparse.Namespace) -> None:
+    """Put a file into force."""
+    text = read_file(args)
+    stub = AdminStub(channel)
+    rm_id = chosen_rm(channel, args)
+    validated(stub, args, text)
+
+    def send(base: int) -> UpdateConfigurationResponse:
+        request = UpdateConfigurationRequest(
+            rm_id=rm_id, config=text, base_revision=base, comment=args.comment
+        )
+        return stub.UpdateConfiguration(request, timeout=args.timeout)
+
+    put_into_force(stub, rm_id, args, file_name(args), text, send)
+
+
+APPLY = Command(
+    add_apply_arguments,
+    served(apply),
+    (
+        ("licorne config apply queues.yaml", "see what changes, and agree"),
+        (
+            'licorne config apply queues.yaml my-cluster --yes --comment "more for batch"',
+            "without being asked, for one of several RMs",
+        ),
+        ("licorne config apply queues.yaml --base 3", "only if revision 3 is in force still"),
+    ),
+)
+
+
+def add_rollback_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `licorne config rollback`."""
+    add_rm_argument(parser)
+    parser.add_argument(
+        "--to", type=revision, default=0, metavar="N", help="revision (default: the one before)"
+    )
+    add_force_arguments(parser)
+
+
+def roll_back(channel: grpc.Channel, args: argparse.Namespace) -> None:
+    """Put the text of an earlier revision into force, as a new revision.
+
+    Raises:
+        NotFoundError: there is no revision before the one in force.
+    """
+    stub = AdminStub(channel)
+    rm_id = chosen_rm(channel, args)
+    number = args.to or running_configuration(stub, rm_id, args).revision - 1
+    if not number:
+        raise NotFoundError(f"RM {rm_id} has had no other configuration than the first")
+    [wanted] = revisions_of(stub, rm_id, args, number)
+
+    def send(base: int) -> RollBackConfigurationResponse:
+        request = RollBackConfigurationRequest(
+            rm_id=rm_id, revision=number, base_revision=base, comment=args.comment
+        )
+        return stub.RollBackConfiguration(request, timeout=args.timeout)
+
+    put_into_force(stub, rm_id, args, f"revision {number}", wanted.config, send)
+
+
+ROLLBACK = Command(
+    add_rollback_arguments,
+    served(roll_back),
+    (
+        ("licorne config rollback", "back to the revision before"),
+        ("licorne config rollback my-cluster --to 3 --yes", "to that one, without being asked"),
+    ),
+)

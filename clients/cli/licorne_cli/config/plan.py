@@ -1,10 +1,17 @@
-"""`licorne config plan`: what would happen if a file were put into force now."""
+"""`licorne config plan` and `licorne submit --dry-run`: what would happen if it came now."""
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import grpc
 
-from licorne.v1.admin_pb2 import PlanConfigurationRequest, PlanConfigurationResponse
+from licorne.v1.admin_pb2 import (
+    PlanConfigurationRequest,
+    PlanConfigurationResponse,
+    PlanSubmissionRequest,
+    PlanSubmissionResponse,
+)
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_cli.config.files import (
     add_file_argument,
@@ -14,33 +21,37 @@ from licorne_cli.config.files import (
     read_file,
     refused_lines,
 )
-from licorne_cli.config.plan_lines import configuration_lines, print_lines
-from licorne_cli.connection.channel import OK, add_connection_arguments, with_channel
-from licorne_cli.failures import RefusedError
+from licorne_cli.config.plan_lines import configuration_lines, print_lines, submission_lines
+from licorne_cli.connection.channel import add_connection_arguments, served
+from licorne_cli.failures import OK, RefusedError, UsageError
 from licorne_cli.output.text import DATA_FORMS, print_data, printable, say, to_plain
-from licorne_cli.parsing.parser import revision
+from licorne_cli.parsing.parser import Command, revision
 
 WORSE = 6
 INCOMPLETE = 7
 PLAN_SECONDS = 60.0
 """Default of `--timeout` for plans."""
 
-EXAMPLES = (
-    ("licorne config plan queues.yaml", "who would be better or worse off"),
-    ("licorne config plan queues.yaml my-cluster --base 3", "only if revision 3 is in force still"),
-    ("licorne config plan queues.yaml -o json", "for programs"),
-)
-NOTES = """\
+PLAN_NOTES = """\
 It exits with 0 if nobody is worse off, with 6 if somebody is, and with 7 if the plan is not
 complete and shows nobody who is. Worse off are: victims, users and groups further above a limit
 than now, queues further above their maximum, queues that drain, and asks that nothing stops now and
 something would then.
 """
+SUBMIT_NOTES = """\
+A file has `application`, `user`, and as wanted `partition`, `queue`, `groups`, `tags`, `gangstyle`
+and `asks`. An ask has `resources` in the units of a configuration, and as wanted `name`, `count`,
+`priority`, `taskgroup`, `placeholder`, `requirednode`, `allowpreemptself`, `allowpreemptother` and
+`tags`.
+
+It exits with 0 if all asks would be placed and nobody had to go for them, with 6 if not, and with 7
+if all would be placed as far as the plan goes, and it is not complete.
+"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne config plan`."""
-    parser.epilog = NOTES
+    parser.epilog = PLAN_NOTES
     add_file_argument(parser)
     add_rm_argument(parser)
     parser.add_argument(
@@ -50,40 +61,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="REVISION",
         help="refuse if another revision is in force by now",
     )
+    _add_common_arguments(parser)
+
+
+def _add_common_arguments(parser: argparse.ArgumentParser) -> None:
     add_connection_arguments(parser, partition=False, forms=("text", *DATA_FORMS))
     parser.set_defaults(timeout=PLAN_SECONDS)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print what would happen; the exit code."""
-    plans: list[PlanConfigurationResponse] = []
-    code = with_channel(args, lambda channel: show(channel, args, plans))
-    return judged(plans[0]) if plans and code == OK else code
+@contextmanager
+def _refused_by_line(args: argparse.Namespace) -> Iterator[None]:
+    """Raise a refusal of the file as a line for each of its problems.
+
+    Raises:
+        RefusedError: the server does not take the file.
+    """
+    try:
+        yield
+    except grpc.RpcError as error:
+        if lines := refused_lines(file_name(args), error):
+            raise RefusedError(lines) from None
+        raise
 
 
-def show(channel: grpc.Channel, args: argparse.Namespace, plans: list[PlanConfigurationResponse]) -> None:
-    """Ask and print; `plans` has the plan then."""
+def plan(channel: grpc.Channel, args: argparse.Namespace) -> int:
+    """Print what would happen if a file were put into force now."""
     text = read_file(args)
     rm_id = chosen_rm(channel, args)
     request = PlanConfigurationRequest(rm_id=rm_id, config=text, base_revision=args.base)
-    try:
-        plan = AdminStub(channel).PlanConfiguration(request, timeout=args.timeout)
-    except grpc.RpcError as error:
-        lines = refused_lines(file_name(args), error)
-        if not lines:
-            raise
-        raise RefusedError(lines) from None
-    plans.append(plan)
-    for warning in plan.warnings:
+    with _refused_by_line(args):
+        found = AdminStub(channel).PlanConfiguration(request, timeout=args.timeout)
+    for warning in found.warnings:
         say(printable(f"{file_name(args)}:{warning} (warning)"))
     if args.output in DATA_FORMS:
-        print_data(to_plain(plan), args.output)
-        return
-    print_lines(configuration_lines(rm_id, plan))
+        print_data(to_plain(found), args.output)
+    else:
+        print_lines(configuration_lines(rm_id, found))
+    return _judged(found)
 
 
-def judged(plan: PlanConfigurationResponse) -> int:
-    """The exit code for a plan."""
+def _judged(plan: PlanConfigurationResponse) -> int:
     counts = plan.counts
     worse = (
         counts.victims
@@ -95,3 +112,56 @@ def judged(plan: PlanConfigurationResponse) -> int:
     if worse:
         return WORSE
     return OK if plan.complete or not plan.changed else INCOMPLETE
+
+
+PLAN = Command(
+    add_plan_arguments,
+    served(plan),
+    (
+        ("licorne config plan queues.yaml", "who would be better or worse off"),
+        ("licorne config plan queues.yaml my-cluster --base 3", "only if revision 3 is in force still"),
+        ("licorne config plan queues.yaml -o json", "for programs"),
+    ),
+)
+
+
+def add_submit_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `licorne submit`."""
+    parser.epilog = SUBMIT_NOTES
+    parser.add_argument("file", metavar="FILE", help="an application in YAML or JSON; - for stdin")
+    add_rm_argument(parser)
+    parser.add_argument("--dry-run", action="store_true", help="say what would happen; must be given")
+    _add_common_arguments(parser)
+
+
+def submit(channel: grpc.Channel, args: argparse.Namespace) -> int:
+    """Print where an application would go, and its victims."""
+    if not args.dry_run:
+        raise UsageError(
+            "applications are submitted by their RM; with --dry-run it is said what would happen"
+        )
+    text = read_file(args, "application")
+    request = PlanSubmissionRequest(rm_id=chosen_rm(channel, args), text=text)
+    with _refused_by_line(args):
+        found: PlanSubmissionResponse = AdminStub(channel).PlanSubmission(request, timeout=args.timeout)
+    if args.output in DATA_FORMS:
+        print_data(to_plain(found), args.output)
+    else:
+        print_lines(submission_lines(found))
+    if not found.accepted or found.victims or any(not ask.node_id for ask in found.asks):
+        return WORSE
+    return OK if found.complete else INCOMPLETE
+
+
+SUBMIT = Command(
+    add_submit_arguments,
+    served(submit),
+    (
+        ("licorne submit --dry-run job.yaml", "where it would go"),
+        (
+            "licorne submit --dry-run job.yaml my-cluster -o json",
+            "for one of several RMs, and for programs",
+        ),
+        ("licorne submit --dry-run - < job.yaml", "what another command writes"),
+    ),
+)

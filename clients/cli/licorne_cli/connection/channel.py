@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import grpc
 
@@ -12,12 +12,20 @@ from licorne.errors import Unauthorized
 from licorne.options import TlsConfig, authorization, check_token
 from licorne.v1.state_pb2 import ListPartitionsRequest, ListRmsRequest, ResourceManager
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli import failures
 from licorne_cli.connection.contexts import ContextError
 from licorne_cli.connection.errors import reason_of
 from licorne_cli.connection.target import CONTEXT_VARIABLE, DEFAULT_TARGET, settle, target
 from licorne_cli.connection.tls import TlsFilesError, channel_credentials, tls_advice, tls_of
-from licorne_cli.failures import NotFoundError, RefusedError, UsageError
+from licorne_cli.failures import (
+    NOT_FOUND,
+    OK,
+    REFUSED,
+    UNREACHABLE,
+    USAGE,
+    NotFoundError,
+    RefusedError,
+    UsageError,
+)
 from licorne_cli.output.text import printable, say, while_read
 from licorne_cli.parsing.parser import seconds
 
@@ -105,17 +113,6 @@ def all_rms(stub: StateStub, timeout: float) -> Iterator[ResourceManager]:
         yield from page.rms
 
 
-class _Details(NamedTuple):
-    """The details of a call, as gRPC takes them."""
-
-    method: str
-    timeout: float | None
-    metadata: Any
-    credentials: Any
-    wait_for_ready: Any
-    compression: Any
-
-
 class _Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):
     """Adds the token to the metadata."""
 
@@ -128,27 +125,9 @@ class _Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientIntercepto
     def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
         return continuation(self._extended(client_call_details), request)
 
-    def _extended(self, details: Any) -> _Details:
-        return _Details(
-            details.method,
-            details.timeout,
-            (*(details.metadata or ()), self._pair),
-            details.credentials,
-            details.wait_for_ready,
-            details.compression,
-        )
+    def _extended(self, details: Any) -> Any:
+        return details._replace(metadata=(*(details.metadata or ()), self._pair))
 
-
-def bearing(channel: grpc.Channel, value: str) -> grpc.Channel:
-    """The channel, with that value of `authorization` on every call."""
-    return grpc.intercept_channel(channel, _Bearer(value))
-
-
-OK = failures.OK
-USAGE = failures.USAGE
-UNREACHABLE = failures.UNREACHABLE
-NOT_FOUND = failures.NOT_FOUND
-REFUSED = failures.REFUSED
 
 RM_NOT_REGISTERED = "RM_NOT_REGISTERED"
 """The server's code for an RM that is not there."""
@@ -234,7 +213,7 @@ def open_channel(args: argparse.Namespace) -> grpc.Channel:
         raise UsageError(f"cannot read {args.token}: {error.strerror}") from None
     except (ValueError, Unauthorized) as error:
         raise UsageError(f"--token {args.token}: {error}") from None
-    return bearing(channel, value)
+    return grpc.intercept_channel(channel, _Bearer(value))
 
 
 def _channel(where: str, tls: TlsConfig | None) -> grpc.Channel:
@@ -274,20 +253,25 @@ def partitions_of(stub: StateStub, args: argparse.Namespace) -> list[str]:
     return [partition.name for partition in partitions]
 
 
-def with_state(args: argparse.Namespace, show: Callable[[StateStub, argparse.Namespace], None]) -> int:
-    """Run `show` against what the server tells of its state; the exit code."""
-    return with_channel(args, lambda channel: show(StateStub(channel), args))
+Act = Callable[[grpc.Channel, argparse.Namespace], int | None]
+"""What a command does over a channel; returns its exit code, None for 0."""
 
 
-def with_channel(args: argparse.Namespace, act: Callable[[grpc.Channel], None]) -> int:
+def served(act: Act) -> Callable[[argparse.Namespace], int]:
+    """The run of a command that asks a server."""
+    return lambda args: with_channel(args, lambda channel: act(channel, args))
+
+
+def with_channel(args: argparse.Namespace, act: Callable[[grpc.Channel], int | None]) -> int:
     """Run `act` against the server; every failure becomes one line on stderr and an exit code."""
+    code: int | None = None
     try:
         settle(args)
         with while_read(), open_channel(args) as channel, naming_what_is_missing(channel, args):
-            act(channel)
+            code = act(channel)
     except (UsageError, ContextError, TlsFilesError) as error:
         say(f"licorne: {error}")
-        return USAGE
+        return int(getattr(args, "usage_error", USAGE))
     except RefusedError as error:
         say(str(error))
         return REFUSED
@@ -296,7 +280,7 @@ def with_channel(args: argparse.Namespace, act: Callable[[grpc.Channel], None]) 
         return NOT_FOUND
     except grpc.RpcError as error:
         return explain_failure(args, error)
-    return OK
+    return code or OK
 
 
 @contextmanager

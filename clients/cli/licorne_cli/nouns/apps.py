@@ -9,6 +9,7 @@ import argparse
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from operator import neg
 
 import grpc
 
@@ -26,7 +27,7 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.connection.channel import chosen_partition, pages
 from licorne_cli.failures import UsageError
 from licorne_cli.nouns.noun import Act, Noun, Verb
-from licorne_cli.output.listing import Column, Listing, itself, number, resources
+from licorne_cli.output.listing import Column, Listing
 from licorne_cli.output.printer import Printer, print_or_watch
 from licorne_cli.output.text import (
     DATA_FORMS,
@@ -161,32 +162,36 @@ def age(nanoseconds: int) -> str:
     return f"{seconds}s"
 
 
+def reason(text: str) -> str:
+    """A reason for people; a dash for none."""
+    return human_text(text) or NOTHING
+
+
 def running(app: Application) -> str:
     """Allocations that run. Placeholders run nothing: they stand behind a plus."""
     held = app.placeholder_count
     return f"{app.allocation_count - held}{f' +{held} placeholders' if held else ''}"
 
 
-APPS = Listing[Application, Application](
+APPS = Listing[Application](
     kind="app",
     plural="applications",
-    name=lambda app: app.application_id,
-    rows=itself,
+    name="application_id",
     columns=(
-        Column("APPLICATION", lambda app: app.application_id, head=True),
-        Column("QUEUE", lambda app: app.queue or NOTHING, head=True),
-        Column("USER", lambda app: app.user or NOTHING, head=True),
-        Column("STATE", lambda app: app.state, head=True),
-        Column("AGE", lambda app: age(app.submission_time), key=lambda app: -app.submission_time),
-        resources("ALLOCATED", lambda app: app.allocated),
-        Column("RUNNING", running, key=lambda app: app.allocation_count - app.placeholder_count),
-        number("PENDING", lambda app: app.pending_asks),
-        Column("REASON", lambda app: human_text(app.rejected_message) or NOTHING, optional=True),
-        resources("WANTED", lambda app: app.pending, wide=True),
-        Column("GROUPS", lambda app: ",".join(app.groups) or NOTHING, wide=True),
-        number("RESERVATIONS", lambda app: app.reservations, wide=True),
-        Column("FINISHED", lambda app: age(app.finished_time), wide=True),
-        Column("PARTITION", lambda app: app.partition, wide=True),
+        Column("APPLICATION", "application_id", head=True),
+        Column("QUEUE", "queue", head=True),
+        Column("USER", "user", head=True),
+        Column("STATE", "state", head=True),
+        Column("AGE", "submission_time", age, key=neg),
+        Column("ALLOCATED", "allocated", human_resources),
+        Column("RUNNING", "", running, key=lambda app: app.allocation_count - app.placeholder_count),
+        Column("PENDING", "pending_asks"),
+        Column("REASON", "rejected_message", reason, optional=True),
+        Column("WANTED", "pending", human_resources, wide=True),
+        Column("GROUPS", "groups", lambda groups: ",".join(groups) or NOTHING, wide=True),
+        Column("RESERVATIONS", "reservations", wide=True),
+        Column("FINISHED", "finished_time", age, key=neg, wide=True),
+        Column("PARTITION", "partition", wide=True),
     ),
 )
 
@@ -220,14 +225,10 @@ def show_reasons(stub: StateStub, args: argparse.Namespace) -> None:
     print_or_watch(with_reasons(APPS, reasons), look, args)
 
 
-def with_reasons(
-    listing: Listing[Application, Application], reasons: Reasons
-) -> Listing[Application, Application]:
+def with_reasons(listing: Listing[Application], reasons: Reasons) -> Listing[Application]:
     """The listing with the reason of each application that waits, in data too."""
     columns = [
-        replace(column, cell=lambda app: human_text(reasons.of(app)) or NOTHING)
-        if column.header == "REASON"
-        else column
+        replace(column, field=reasons.of) if column.header == "REASON" else column
         for column in listing.columns
     ]
     return replace(listing, columns=columns, plain=lambda app: {**to_plain(app), "reason": reasons.of(app)})
@@ -352,7 +353,6 @@ NOUN = Noun(
     listing=APPS,
     about="this one, with what it has",
     items=listed_apps,
-    is_named=lambda app, name: app.application_id == name,
     filters=add_filter_arguments,
     wanted=is_wanted,
     options=add_options,

@@ -6,8 +6,9 @@ not in which queue they are and whose. That is asked at the beginning, and of ea
 
 import argparse
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import grpc
 
@@ -22,11 +23,11 @@ from licorne.v1.state_pb2 import (
     WatchEventsRequest,
 )
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import add_connection_arguments, pages, with_state
+from licorne_cli.connection.channel import add_connection_arguments, pages, served
 from licorne_cli.connection.errors import metadata_of
 from licorne_cli.nouns.apps import LISTS
 from licorne_cli.nouns.queues import is_below
-from licorne_cli.output.listing import Column, Listing, add_listing_arguments, itself, of_kind
+from licorne_cli.output.listing import Column, Listing, add_listing_arguments, of_kind
 from licorne_cli.output.printer import Printer, print_listing
 from licorne_cli.output.text import NOTHING, human_resources, human_text, printable, say, shown_time, to_plain
 from licorne_cli.parsing.parser import duration
@@ -293,31 +294,30 @@ def amounts(event: Event) -> dict[str, int]:
     return {name: item.value for name, item in event.record.resource.resources.items()}
 
 
-def kind(enum: str, number: int) -> str:
-    """The name of a kind; a dash for none."""
-    return name_of(enum, number) if number else NOTHING
+def kind(enum: str) -> Callable[[int], str]:
+    """The names of kinds; a dash for none."""
+    return lambda number: name_of(enum, number) if number else NOTHING
 
 
-EVENTS = Listing[Event, Event](
+def _column_of_kind(header: str, field: str, shown: Callable[[int], str]) -> Column:
+    """A column of a kind, sorted by its name."""
+    return Column(header, f"record.{field}", shown, key=shown, head=True)
+
+
+EVENTS = Listing[Event](
     kind="event",
     plural="events",
-    name=lambda event: str(event.id),
-    rows=itself,
+    name="id",
     columns=(
-        Column("ID", lambda event: str(event.id), key=lambda event: event.id, head=True),
-        Column(
-            "TIME",
-            lambda event: shown_time(event.record.timestampNano),
-            key=lambda event: event.record.timestampNano,
-            head=True,
-        ),
-        Column("TYPE", lambda event: name_of("Type", event.record.type), head=True),
-        Column("CHANGE", lambda event: kind("ChangeType", event.record.eventChangeType), head=True),
-        Column("DETAIL", lambda event: kind("ChangeDetail", event.record.eventChangeDetail), head=True),
-        Column("OBJECT", lambda event: event.record.objectID),
-        Column("REFERENCE", lambda event: event.record.referenceID or NOTHING),
-        Column("RESOURCES", lambda event: human_resources(amounts(event)), amounts=amounts),
-        Column("MESSAGE", lambda event: human_text(event.record.message) or NOTHING),
+        Column("ID", "id", head=True),
+        Column("TIME", "record.timestampNano", shown_time, head=True),
+        _column_of_kind("TYPE", "type", partial(name_of, "Type")),
+        _column_of_kind("CHANGE", "eventChangeType", kind("ChangeType")),
+        _column_of_kind("DETAIL", "eventChangeDetail", kind("ChangeDetail")),
+        Column("OBJECT", "record.objectID"),
+        Column("REFERENCE", "record.referenceID"),
+        Column("RESOURCES", amounts, human_resources),
+        Column("MESSAGE", "record.message", lambda text: human_text(text) or NOTHING),
     ),
 )
 
@@ -346,9 +346,12 @@ def event_id(text: str) -> int:
     return int(text)
 
 
-def run(args: argparse.Namespace) -> int:
+def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
     """Print events."""
-    return with_state(args, show_coming if args.follow else show_kept)
+    (show_coming if args.follow else show_kept)(StateStub(channel), args)
+
+
+run = served(show)
 
 
 def show_kept(stub: StateStub, args: argparse.Namespace) -> None:

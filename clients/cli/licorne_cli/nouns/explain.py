@@ -14,12 +14,7 @@ from licorne.v1.state_pb2 import (
     QueueReservations,
 )
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import (
-    add_connection_arguments,
-    chosen_partition,
-    partitions_of,
-    with_state,
-)
+from licorne_cli.connection.channel import add_connection_arguments, chosen_partition, partitions_of, served
 from licorne_cli.failures import UsageError
 from licorne_cli.output.listing import of_kind
 from licorne_cli.output.text import (
@@ -62,18 +57,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_connection_arguments(parser, everywhere=True)
 
 
-def run(args: argparse.Namespace) -> int:
+def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
     """Print the verdict, its reason in a sentence, and all checks in order."""
-    return with_state(args, show)
-
-
-def show(stub: StateStub, args: argparse.Namespace) -> None:
-    """Ask and print."""
-    response = found(stub, args)
+    response = found(StateStub(channel), args)
     if args.output in DATA_FORMS:
         print_data(to_plain(response), args.output)
     else:
         print_explanation(response)
+
+
+run = served(show)
 
 
 def found(stub: StateStub, args: argparse.Namespace) -> ExplainResponse:

@@ -6,16 +6,16 @@ Also here:
 """
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from licorne.v1.admin_pb2 import SetNodeSchedulableRequest, SetNodeSchedulableResponse
-from licorne.v1.state_pb2 import ListNodesRequest, Node
+from licorne.v1.state_pb2 import ListNodesRequest, Node, Reservation
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.connection.channel import pages
 from licorne_cli.nouns.noun import Act, Noun, Verb
-from licorne_cli.output.listing import Column, Listing, itself, number, resources
-from licorne_cli.output.text import NOTHING, counted, printable, reason_text, shown_time
+from licorne_cli.output.listing import Column, Listing
+from licorne_cli.output.text import NOTHING, counted, human_resources, printable, reason_text, shown_time
 
 NO_KEY = " \t()<>"
 """No part of a key: who writes ``zone in (a,b)`` or ``gpus>2`` must not get an empty list."""
@@ -36,20 +36,9 @@ class Requirement:
         return (attributes.get(self.key) == self.value) == self.wanted
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
-    """All that has to hold."""
-
-    requirements: tuple[Requirement, ...] = ()
-
-    def takes(self, attributes: Mapping[str, str]) -> bool:
-        """True if the attributes satisfy all requirements."""
-        return all(requirement.takes(attributes) for requirement in self.requirements)
-
-
-def selector(text: str) -> Selector:
-    """The selector in a text; what has no key, or is no such word, is a usage error."""
-    return Selector(tuple(_requirement(part) for part in text.split(",") if part.strip()))
+def selector(text: str) -> tuple[Requirement, ...]:
+    """The requirements in a text; what has no key, or is no such word, is a usage error."""
+    return tuple(_requirement(part) for part in text.split(",") if part.strip())
 
 
 def _requirement(part: str) -> Requirement:
@@ -62,18 +51,6 @@ def _requirement(part: str) -> Requirement:
     if not key or any(sign in key for sign in NO_KEY):
         raise argparse.ArgumentTypeError(f"{part}: KEY=VALUE, KEY!=VALUE, KEY or !KEY was expected")
     return Requirement(key, value.removeprefix("=").strip() if equals else None, wanted)
-
-
-def add_selector_argument(parser: argparse.ArgumentParser) -> None:
-    """Add `-l`."""
-    parser.add_argument(
-        "-l",
-        "--selector",
-        type=selector,
-        default=Selector(),
-        metavar="KEY=VALUE,…",
-        help="only those with these attributes; also KEY!=VALUE, KEY and !KEY",
-    )
 
 
 EXAMPLES = (
@@ -93,27 +70,26 @@ def reserved_for(node: Node) -> str:
     return " ".join((*asks, *([f"and {more:,} more"] if more > 0 else []))) or NOTHING
 
 
-def holders(node: Node) -> str:
+def holders(reservations: Sequence[Reservation]) -> str:
     """The queues of these asks."""
-    queues = dict.fromkeys(item.queue for item in node.reservations if item.queue)
+    queues = dict.fromkeys(item.queue for item in reservations if item.queue)
     return printable(" ".join(queues)) or NOTHING
 
 
-def reserved_since(node: Node) -> str:
-    """When the oldest of them was reserved."""
-    return shown_time(node.reservations[0].time) if node.reservations else NOTHING
+def reserved_since(reservations: Sequence[Reservation]) -> str:
+    """The time at which the oldest of them was reserved."""
+    return shown_time(reservations[0].time) if reservations else NOTHING
 
 
-def why_idle(node: Node) -> str:
-    """Why they do not run there: ``waits for room on the node, lacks vcore=2``."""
-    reasons = dict.fromkeys(reason_text(item.reason) for item in node.reservations)
+def why_idle(reservations: Sequence[Reservation]) -> str:
+    """The reasons that they do not run there: ``waits for room on the node, lacks vcore=2``."""
+    reasons = dict.fromkeys(reason_text(item.reason) for item in reservations)
     return "; ".join(text for text in reasons if text) or NOTHING
 
 
-def attributes(node: Node) -> str:
-    """Its attributes by name: ``zone=a,kind=spot``."""
-    pairs = sorted(node.attributes.items())
-    return ",".join(f"{name}={value}" for name, value in pairs) or NOTHING
+def attributes(found: Mapping[str, str]) -> str:
+    """Attributes by name: ``zone=a,kind=spot``."""
+    return ",".join(f"{name}={value}" for name, value in sorted(found.items())) or NOTHING
 
 
 def schedulable(node: Node) -> str:
@@ -121,37 +97,43 @@ def schedulable(node: Node) -> str:
     return "drained" if node.drained else "yes" if node.schedulable else "no"
 
 
-NODES = Listing[Node, Node](
+NODES = Listing[Node](
     kind="node",
     plural="nodes",
-    name=lambda node: node.node_id,
-    rows=itself,
+    name="node_id",
     columns=(
-        Column("NODE", lambda node: node.node_id, head=True),
-        Column("SCHEDULABLE", schedulable),
+        Column("NODE", "node_id", head=True),
+        Column("SCHEDULABLE", "", schedulable),
         # The weighted utilization.
-        Column("USED", lambda node: f"{node.utilization:.0%}", key=lambda node: node.utilization),
-        number("ALLOCATIONS", lambda node: node.allocation_count),
-        resources("CAPACITY", lambda node: node.capacity),
-        resources("AVAILABLE", lambda node: node.available),
-        resources("OCCUPIED", lambda node: node.occupied),
-        Column("RESERVED FOR", reserved_for),
-        Column("HOLDER", why_idle, wide=True, optional=True),
-        Column("HOLDER QUEUE", holders, wide=True, optional=True),
-        resources("RESERVED", lambda node: node.kept, wide=True, optional=True),
-        Column("RESERVED SINCE", reserved_since, wide=True, optional=True),
-        resources("ALLOCATED", lambda node: node.allocated, wide=True),
-        number("FOREIGN", lambda node: node.foreign_count, wide=True),
-        Column("ATTRIBUTES", attributes, wide=True),
-        Column("PARTITION", lambda node: node.partition, wide=True),
+        Column("USED", "utilization", "{:.0%}".format),
+        Column("ALLOCATIONS", "allocation_count"),
+        Column("CAPACITY", "capacity", human_resources),
+        Column("AVAILABLE", "available", human_resources),
+        Column("OCCUPIED", "occupied", human_resources),
+        Column("RESERVED FOR", "", reserved_for),
+        Column("HOLDER", "reservations", why_idle, wide=True, optional=True),
+        Column("HOLDER QUEUE", "reservations", holders, wide=True, optional=True),
+        Column("RESERVED", "kept", human_resources, wide=True, optional=True),
+        Column("RESERVED SINCE", "reservations", reserved_since, wide=True, optional=True),
+        Column("ALLOCATED", "allocated", human_resources, wide=True),
+        Column("FOREIGN", "foreign_count", wide=True),
+        Column("ATTRIBUTES", "attributes", attributes, wide=True),
+        Column("PARTITION", "partition", wide=True),
     ),
 )
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:
     """Add the filters of the list."""
-    add_selector_argument(parser)
     add = parser.add_argument
+    add(
+        "-l",
+        "--selector",
+        type=selector,
+        default=(),
+        metavar="KEY=VALUE,…",
+        help="only those with these attributes; also KEY!=VALUE, KEY and !KEY",
+    )
     add("--schedulable", choices=("yes", "no"), help="only those that are, or are not")
     add("--reserved", action="store_true", help="only those that are kept free for an ask")
 
@@ -171,9 +153,8 @@ def show(stub: StateStub, args: argparse.Namespace, name: str) -> None:
 
 def is_wanted(node: Node, args: argparse.Namespace) -> bool:
     """True if the filters let it through."""
-    selector: Selector = args.selector
     return (
-        selector.takes(node.attributes)
+        all(requirement.takes(node.attributes) for requirement in args.selector)
         and (args.schedulable is None or node.schedulable == (args.schedulable == "yes"))
         and (not args.reserved or node.reservation_count > 0)
     )
@@ -210,7 +191,6 @@ NOUN = Noun(
     listing=NODES,
     about="only this node",
     items=all_nodes,
-    is_named=lambda node, name: node.node_id == name,
     filters=add_filters,
     wanted=is_wanted,
     show=show,

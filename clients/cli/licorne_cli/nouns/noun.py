@@ -11,6 +11,7 @@ Also here:
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import eq
 from typing import Any, Generic, NamedTuple
 
 import grpc
@@ -29,7 +30,7 @@ from licorne_cli.connection.channel import (
     with_channel,
 )
 from licorne_cli.failures import NotFoundError, UsageError
-from licorne_cli.output.listing import Listing, R, T, add_listing_arguments, of_kind
+from licorne_cli.output.listing import Listing, T, add_listing_arguments, of_kind
 from licorne_cli.output.printer import print_or_watch
 from licorne_cli.output.text import DATA_FORMS, ask_consent, print_data, printable, say, to_plain
 
@@ -141,19 +142,20 @@ def _every(_item: Any, _args: argparse.Namespace) -> bool:
 
 
 @dataclass(frozen=True)  # slots do not go with a generic class
-class Noun(Generic[T, R]):
+class Noun(Generic[T]):
     """A kind of things.
 
     `items` lists all of a partition, or all there are if the noun is not `partitioned`. `about` is
-    the help of the name. `is_named` says whether an item is meant by a name. `filters` and
-    `options` add the options of lists and of verbs; `wanted` is what the filters let through.
+    the help of the name. `is_named` says whether a name means the item that has another one.
+    `filters` and `options` add the options of lists and of verbs; `wanted` is what the filters let
+    through.
     """
 
-    listing: Listing[T, R]
+    listing: Listing[T]
     about: str
     items: Callable[[StateStub, argparse.Namespace, str], Iterable[T]]
     verbs: Mapping[str, Verb]
-    is_named: Callable[[T, str], bool]
+    is_named: Callable[[str, str], bool] = eq
     filters: Callable[[argparse.ArgumentParser], None] = _no_arguments
     options: Callable[[argparse.ArgumentParser], None] = _no_arguments
     wanted: Callable[[T, argparse.Namespace], bool] = _every
@@ -228,7 +230,7 @@ class Noun(Generic[T, R]):
             NotFoundError: there is none of that name.
         """
         everything = list(self.items(stub, args, partition))
-        items = [item for item in everything if not name or self.is_named(item, name)]
+        items = [item for item in everything if not name or self.is_named(self.listing.name_of(item), name)]
         if name and not items:
             raise NotFoundError(self.not_found(name, everything, args, partition))
         return [item for item in items if self.wanted(item, args)]

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from licorne.v1.admin_pb2 import SetQueueStoppedRequest, SetQueueStoppedResponse
 from licorne.v1.state_pb2 import ListQueuesRequest, Queue
@@ -9,7 +10,7 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.connection.channel import pages
 from licorne_cli.failures import NotFoundError
 from licorne_cli.nouns.noun import Act, Noun, Verb
-from licorne_cli.output.listing import Column, Listing, itself, resources
+from licorne_cli.output.listing import Column, Listing, either
 from licorne_cli.output.text import NOTHING, counted, human_resources, printable
 
 NO_PRIORITY = -(2**31)
@@ -32,33 +33,27 @@ def apps(queue: Queue) -> str:
     return f"{text} (max {queue.max_applications})" if queue.max_applications else text
 
 
-def priority(queue: Queue) -> str:
-    """The highest that waits in it; a dash where nothing waits."""
-    return NOTHING if queue.priority == NO_PRIORITY else str(queue.priority)
-
-
-QUEUES = Listing[Queue, Queue](
+QUEUES = Listing[Queue](
     kind="queue",
     plural="queues",
-    name=lambda queue: queue.path,
-    rows=itself,
+    name="path",
     columns=(
-        Column("QUEUE", lambda queue: queue.path, head=True),
-        Column("STATE", lambda queue: queue.state, head=True),
-        Column("APPS", apps, key=lambda queue: queue.running_applications),
-        Column("SHARE", lambda queue: f"{queue.share:.0%}", key=lambda queue: queue.share),
-        resources("ALLOCATED", lambda queue: queue.allocated),
-        resources("GUARANTEED", lambda queue: queue.guaranteed),
-        resources("MAX", lambda queue: queue.max),
-        resources("PENDING", lambda queue: queue.pending),
+        Column("QUEUE", "path", head=True),
+        Column("STATE", "state", head=True),
+        Column("APPS", "", apps, key=attrgetter("running_applications")),
+        Column("SHARE", "share", "{:.0%}".format),
+        Column("ALLOCATED", "allocated", human_resources),
+        Column("GUARANTEED", "guaranteed", human_resources),
+        Column("MAX", "max", human_resources),
+        Column("PENDING", "pending", human_resources),
         # What victims are about to free, and what asks are promised.
-        resources("PREEMPTING", lambda queue: queue.preempting, optional=True),
-        resources("PROMISED", lambda queue: queue.promised, optional=True),
-        resources("HEADROOM", lambda queue: queue.headroom, wide=True),
-        resources("FAIR MAX", lambda queue: queue.fair_max, wide=True),
-        Column("PRIORITY", priority, key=lambda queue: queue.priority, wide=True),
-        Column("SORT", lambda queue: queue.sort_policy or NOTHING, wide=True),
-        Column("MANAGED", lambda queue: "yes" if queue.is_managed else "no", wide=True),
+        Column("PREEMPTING", "preempting", human_resources, optional=True),
+        Column("PROMISED", "promised", human_resources, optional=True),
+        Column("HEADROOM", "headroom", human_resources, wide=True),
+        Column("FAIR MAX", "fair_max", human_resources, wide=True),
+        Column("PRIORITY", "priority", lambda it: NOTHING if it == NO_PRIORITY else str(it), wide=True),
+        Column("SORT", "sort_policy", wide=True),
+        Column("MANAGED", "is_managed", either("yes", "no"), wide=True),
     ),
 )
 
@@ -131,7 +126,7 @@ NOUN = Noun(
     listing=QUEUES,
     about="this queue and below",
     items=all_queues,
-    is_named=lambda queue, name: is_below(queue.path, name),
+    is_named=is_below,
     filters=add_filters,
     wanted=is_wanted,
     verbs={

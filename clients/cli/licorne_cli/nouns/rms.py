@@ -2,6 +2,8 @@
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
+from operator import attrgetter, neg
 
 import grpc
 
@@ -11,8 +13,8 @@ from licorne_cli.connection.channel import MAY_MEAN_IT, all_rms, no_rm, not_ther
 from licorne_cli.failures import NotFoundError
 from licorne_cli.nouns.apps import age
 from licorne_cli.nouns.noun import Act, Noun, Verb
-from licorne_cli.output.listing import Column, Listing, itself, number
-from licorne_cli.output.text import NOTHING, counted, human_bytes, printable, shown_time
+from licorne_cli.output.listing import Column, Listing, either
+from licorne_cli.output.text import counted, human_bytes, printable, shown_time
 
 COUNTED = ("partitions", "queues", "nodes", "applications", "asks", "memory")
 EXAMPLES = (
@@ -31,31 +33,24 @@ def count_cell(rm: ResourceManager, name: str) -> str:
     return f"{shown(count)} of {shown(cap)}" if count >= NEAR * cap else shown(count)
 
 
-def counting(name: str) -> Column[ResourceManager]:
-    """The column of something that is counted."""
-    return Column(
-        name.upper(),
-        lambda rm: count_cell(rm, name),
-        key=lambda rm: getattr(rm.counts, name),
-    )
-
-
-RMS = Listing[ResourceManager, ResourceManager](
+RMS = Listing[ResourceManager](
     kind="rm",
     plural="rms",
-    name=lambda rm: rm.rm_id,
-    rows=itself,
+    name="rm_id",
     none=no_rm,
     columns=(
-        Column("RM", lambda rm: rm.rm_id, head=True),
-        Column("STATE", lambda rm: "connected" if rm.connected else "gone", head=True),
-        Column("SINCE", lambda rm: shown_time(rm.since), key=lambda rm: rm.since),
-        Column("FOR", lambda rm: age(rm.since), key=lambda rm: -rm.since),
-        Column("OVER", lambda rm: "session" if rm.over_session else "si.v1"),
-        *map(counting, COUNTED),
-        Column("VERSION", lambda rm: rm.version or NOTHING, wide=True),
-        Column("POLICY GROUP", lambda rm: rm.policy_group or NOTHING, wide=True),
-        number("SESSION", lambda rm: rm.session, wide=True),
+        Column("RM", "rm_id", head=True),
+        Column("STATE", "connected", either("connected", "gone"), head=True),
+        Column("SINCE", "since", shown_time),
+        Column("FOR", "since", age, key=neg),
+        Column("OVER", "over_session", either("session", "si.v1")),
+        *(
+            Column(name.upper(), "", partial(count_cell, name=name), key=attrgetter(f"counts.{name}"))
+            for name in COUNTED
+        ),
+        Column("VERSION", "version", wide=True),
+        Column("POLICY GROUP", "policy_group", wide=True),
+        Column("SESSION", "session", wide=True),
     ),
 )
 
@@ -129,7 +124,6 @@ NOUN = Noun(
     listing=RMS,
     about="only this RM",
     items=lambda stub, args, _: all_rms(stub, args.timeout),
-    is_named=lambda rm, name: rm.rm_id == name,
     missing=missing,
     options=add_options,
     partitioned=False,

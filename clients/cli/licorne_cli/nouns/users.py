@@ -3,21 +3,29 @@
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
+
+import grpc
 
 from licorne.v1.state_pb2 import USAGE_OF_GROUPS, USAGE_OF_USERS, ListUsageRequest, QueueUsage, Usage
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import add_connection_arguments, chosen_partition, pages, with_state
-from licorne_cli.output.listing import Column, Listing, add_listing_arguments, resources
+from licorne_cli.connection.channel import add_connection_arguments, chosen_partition, pages, served
+from licorne_cli.output.listing import Column, Listing, add_listing_arguments
 from licorne_cli.output.printer import print_or_watch
-from licorne_cli.output.text import NOTHING
+from licorne_cli.output.text import NOTHING, human_resources
 
 EXAMPLES = (
     ("licorne users", "all users"),
     ("licorne users --sort-by allocated.memory --reverse", "who has most comes first"),
     ("licorne users --groups -o json", "groups, for programs"),
 )
-Row = tuple[Usage, QueueUsage]
-"""A user or group in one queue."""
+
+
+class Row(NamedTuple):
+    """A user or group in one queue."""
+
+    usage: Usage
+    queue: QueueUsage
 
 
 def rows(usage: Usage) -> Iterator[Row]:
@@ -26,33 +34,27 @@ def rows(usage: Usage) -> Iterator[Row]:
     while waiting:
         queue = waiting.pop()
         waiting += reversed(queue.children)
-        yield usage, queue
+        yield Row(usage, queue)
 
 
-def running(row: Row) -> str:
+def running(queue: QueueUsage) -> str:
     """Running applications, and their maximum."""
-    _, queue = row
     text = str(len(queue.running_applications))
     return f"{text} (max {queue.max_applications})" if queue.max_applications else text
 
 
-def applications(row: Row) -> str:
-    """The applications that run."""
-    return " ".join(row[1].running_applications) or NOTHING
-
-
-USERS = Listing[Usage, Row](
+USERS = Listing[Usage](
     kind="user",
     plural="usages",
-    name=lambda usage: usage.name,
+    name="name",
     rows=rows,
     columns=(
-        Column("USER", lambda row: row[0].name, head=True),
-        Column("QUEUE", lambda row: row[1].queue, head=True),
-        Column("RUNNING", running, key=lambda row: len(row[1].running_applications)),
-        resources("ALLOCATED", lambda row: row[1].allocated),
-        resources("MAX", lambda row: row[1].max),
-        Column("APPLICATIONS", applications, wide=True),
+        Column("USER", "usage.name", head=True),
+        Column("QUEUE", "queue.queue", head=True),
+        Column("RUNNING", "queue", running, key=lambda queue: len(queue.running_applications)),
+        Column("ALLOCATED", "queue.allocated", human_resources),
+        Column("MAX", "queue.max", human_resources),
+        Column("APPLICATIONS", "queue.running_applications", lambda ids: " ".join(ids) or NOTHING, wide=True),
     ),
 )
 GROUPS = replace(USERS, kind="group", columns=(replace(USERS.columns[0], header="GROUP"), *USERS.columns[1:]))
@@ -66,16 +68,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_connection_arguments(parser, forms=())
 
 
-def run(args: argparse.Namespace) -> int:
+def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
     """Print users or groups by name, root before the queues below it."""
-    return with_state(args, show)
-
-
-def show(stub: StateStub, args: argparse.Namespace) -> None:
-    """Ask and print."""
+    stub = StateStub(channel)
     partition = chosen_partition(stub, args)
     listing = GROUPS if args.groups else USERS
     print_or_watch(listing, lambda: found_usages(stub, args, partition), args)
+
+
+run = served(show)
 
 
 def found_usages(stub: StateStub, args: argparse.Namespace, partition: str) -> Sequence[Usage]:

@@ -1,19 +1,19 @@
-"""Listings: the columns of a table, its order, and the names of the items.
+"""Listings: tables of columns, each a field of a message and how it is shown, and their order.
 
 A command declares one `Listing` and gives its arguments with `add_listing_arguments`. `printer.py`
-prints it in every form, and `printer.py` as it changes.
+prints it in every form, and as it changes.
 """
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from licorne_cli.output.text import NOTHING, human_resources, to_plain
 from licorne_cli.parsing.parser import Offering, did_you_mean
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 FORMS = ("table", "wide", "json", "yaml", "name")
 MEASURE = "vcore"
@@ -22,20 +22,32 @@ OFFERED = (MEASURE, "memory")
 """Resources that completion offers."""
 
 
-@dataclass(frozen=True)  # slots do not go with a generic class
-class Column(Generic[R]):
+def text(value: object) -> str:
+    """A name or a number as it is; a dash for none."""
+    return str(value) or NOTHING
+
+
+def either(yes: str, no: str) -> Callable[[object], str]:
+    """The first text for what is true, the second one for what is not."""
+    return lambda value: yes if value else no
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
     """A column of a table.
 
-    `cell` is its text for people, `key` what it is sorted by if that is not the text. `amounts` is
-    there for a column of resources, which is sorted by one of them. A `wide` column is shown with
-    `-o wide` only, an `optional` one while there is anything in it. Where a table becomes a list,
-    `head` columns, which are the first ones, stand in the first line of an item, without headers.
+    `field` is the name of a field, ``usage.name`` for one in another message, or a function of the
+    row; empty for the row itself. `shown` is its text for people. `key` is what it is sorted by:
+    if there is none, numbers by themselves, amounts by one of the resources, all else by the text.
+    A `wide` column is shown with `-o wide` only, an `optional` one while there is anything in it.
+    Where a table becomes a list, `head` columns, which are the first ones, stand in the first line
+    of an item, without headers.
     """
 
     header: str
-    cell: Callable[[R], str]
-    key: Callable[[R], Any] | None = None
-    amounts: Callable[[R], Mapping[str, int]] | None = None
+    field: str | Callable[[Any], Any]
+    shown: Callable[[Any], str] = text
+    key: Callable[[Any], Any] | None = None
     wide: bool = False
     optional: bool = False
     head: bool = False
@@ -45,41 +57,29 @@ class Column(Generic[R]):
         """Its name on the command line: ``reserved-for``."""
         return self.header.lower().replace(" ", "-")
 
-    def sort_key(self, row: R, resource: str) -> Any:
+    @property
+    def has_amounts(self) -> bool:
+        """True for a column of resources, which is sorted by one of them."""
+        return self.shown is human_resources
+
+    def value(self, row: object) -> Any:
+        """The value of the field in a row."""
+        if not isinstance(self.field, str):
+            return self.field(row)
+        return attrgetter(self.field)(row) if self.field else row
+
+    def cell(self, row: object) -> str:
+        """The text of a row."""
+        return self.shown(self.value(row))
+
+    def sort_key(self, row: object, resource: str) -> Any:
         """The sort key of a row; `resource` counts for a column of resources."""
-        if self.amounts is not None:
-            return self.amounts(row).get(resource or MEASURE, 0)
-        return self.cell(row) if self.key is None else self.key(row)
-
-
-def resources(
-    header: str,
-    amounts: Callable[[R], Mapping[str, int]],
-    *,
-    wide: bool = False,
-    optional: bool = False,
-) -> Column[R]:
-    """A column of resources in human units."""
-    return Column(
-        header,
-        lambda row: human_resources(amounts(row)),
-        amounts=amounts,
-        wide=wide,
-        optional=optional,
-    )
-
-
-def number(
-    header: str, count: Callable[[R], int], *, wide: bool = False, optional: bool = False
-) -> Column[R]:
-    """A column of whole numbers; an optional one shows a dash for zero."""
-    return Column(
-        header,
-        lambda row: NOTHING if optional and not count(row) else str(count(row)),
-        key=count,
-        wide=wide,
-        optional=optional,
-    )
+        value = self.value(row)
+        if self.has_amounts:
+            return value.get(resource or MEASURE, 0)
+        if self.key is not None:
+            return self.key(value)
+        return value if type(value) in (int, float) else self.shown(value)
 
 
 def itself(item: T) -> Iterator[T]:
@@ -88,26 +88,31 @@ def itself(item: T) -> Iterator[T]:
 
 
 @dataclass(frozen=True)  # slots do not go with a generic class
-class Listing(Generic[T, R]):
+class Listing(Generic[T]):
     """A kind of things: what one is called (``node``), and all of them in JSON (``nodes``).
 
-    `rows` makes the rows of an item; most have one, which is the item itself. An item is sorted by
-    its first row. `none` says that there are none; by default ``no nodes found`` is said.
+    `name` is the field with the name of an item. `rows` makes the rows of an item; most have one,
+    which is the item itself. An item is sorted by its first row. `none` says that there are none;
+    by default ``no nodes found`` is said.
     """
 
     kind: str
     plural: str
-    name: Callable[[T], str]
-    columns: Sequence[Column[R]]
-    rows: Callable[[T], Iterable[R]]
+    name: str
+    columns: Sequence[Column]
+    rows: Callable[[T], Iterable[Any]] = itself
     plain: Callable[[T], Any] = to_plain
     none: Callable[[argparse.Namespace], str] | None = None
 
-    def shown(self, *, wide: bool) -> list[Column[R]]:
+    def name_of(self, item: T) -> str:
+        """The name of an item."""
+        return str(attrgetter(self.name)(item))
+
+    def shown(self, *, wide: bool) -> list[Column]:
         """The columns of a table, or of a wide one."""
         return [column for column in self.columns if wide or not column.wide]
 
-    def column(self, text: str) -> tuple[Column[R], str]:
+    def column(self, text: str) -> tuple[Column, str]:
         """The column in ``COLUMN`` or ``COLUMN.RESOURCE``, and the resource.
 
         Raises:
@@ -121,7 +126,7 @@ class Listing(Generic[T, R]):
             raise argparse.ArgumentTypeError(
                 f"{text} is no column{meant or ';'} there are {', '.join(known)}"
             )
-        if dot and found.amounts is None:
+        if dot and not found.has_amounts:
             raise argparse.ArgumentTypeError(f"{text}: the column {word} has no resources")
         return found, resource
 
@@ -133,7 +138,7 @@ class Listing(Generic[T, R]):
             for column in self.columns
             for word in (
                 column.word,
-                *(f"{column.word}.{name}" for name in OFFERED if column.amounts is not None),
+                *(f"{column.word}.{name}" for name in OFFERED if column.has_amounts),
             )
         )
 
@@ -150,10 +155,10 @@ class Listing(Generic[T, R]):
 
 
 def add_listing_arguments(
-    parser: argparse.ArgumentParser, listing: Listing[T, R], *, watch: bool = True
+    parser: argparse.ArgumentParser, listing: Listing[Any], *, watch: bool = True
 ) -> None:
     """Add how it is printed, sorted and watched; `add_connection_arguments` has to come too."""
-    has_amounts = any(column.amounts is not None for column in listing.columns)
+    has_amounts = any(column.has_amounts for column in listing.columns)
     amounts = f"; of resources by {MEASURE}, or by another as COLUMN.RESOURCE" if has_amounts else ""
     group = parser.add_argument_group("output")
     add = group.add_argument

@@ -16,7 +16,7 @@ import grpc
 
 from licorne_cli.connection.channel import UNREACHABLE_CODES
 from licorne_cli.failures import NotFoundError
-from licorne_cli.output.listing import Column, Listing, R, T
+from licorne_cli.output.listing import Column, Listing, T
 from licorne_cli.output.text import DATA_FORMS, NOTHING, Table, print_data, print_yaml, printable, say
 
 ADDED = "ADDED"
@@ -25,7 +25,7 @@ DELETED = "DELETED"
 
 
 def print_listing(
-    listing: Listing[T, R],
+    listing: Listing[T],
     items: Sequence[T],
     args: argparse.Namespace,
     beside: Mapping[str, Any] | None = None,
@@ -41,12 +41,12 @@ def print_listing(
             say(listing.none(args) if listing.none else f"no {listing.kind}s found")
 
 
-class Printer(Generic[T, R]):
+class Printer(Generic[T]):
     """Prints items as they come: a table grows, data is a document for each item."""
 
     def __init__(
         self,
-        listing: Listing[T, R],
+        listing: Listing[T],
         output: str = "table",
         *,
         headers: bool = True,
@@ -69,7 +69,7 @@ class Printer(Generic[T, R]):
         """Print some more of them."""
         if self._output == "name":
             for item in items:
-                name = f"{self._listing.kind}/{printable(self._listing.name(item))}"
+                name = f"{self._listing.kind}/{printable(self._listing.name_of(item))}"
                 print(f"{event} {name}" if self._events else name)
         elif self._output in DATA_FORMS:
             for item in items:
@@ -88,7 +88,7 @@ class Printer(Generic[T, R]):
             print("---")
             print_yaml(data)
 
-    def _print_rows(self, rows: Sequence[R], event: str) -> None:
+    def _print_rows(self, rows: Sequence[object], event: str) -> None:
         if self._table is None:
             columns = [column for column in self._columns if worth(column, rows)]
             self._columns = columns
@@ -101,7 +101,7 @@ class Printer(Generic[T, R]):
         self._table.print([[event, *line] for line in cells] if self._events else cells)
 
 
-def worth(column: Column[R], rows: Sequence[R]) -> bool:
+def worth(column: Column, rows: Sequence[object]) -> bool:
     """True for a column to be shown: an optional one needs something in it."""
     return not column.optional or any(column.cell(row) != NOTHING for row in rows)
 
@@ -110,7 +110,7 @@ INTERVAL = 2.0
 """Seconds between two looks."""
 
 
-def print_or_watch(listing: Listing[T, R], look: Callable[[], Sequence[T]], args: argparse.Namespace) -> None:
+def print_or_watch(listing: Listing[T], look: Callable[[], Sequence[T]], args: argparse.Namespace) -> None:
     """Print what `look` finds; with `-w` go on with what changes, until interrupted.
 
     Raises:
@@ -122,10 +122,10 @@ def print_or_watch(listing: Listing[T, R], look: Callable[[], Sequence[T]], args
     printer = Printer(listing, args.output, headers=not args.no_headers, events=args.output_watch_events)
     first = look()
     printer.print(listing.ordered(first, args))
-    known = {listing.name(item): item for item in first}
+    known = {listing.name_of(item): item for item in first}
     while True:
         time.sleep(INTERVAL)
-        found = {listing.name(item): item for item in look_again(look, args)}
+        found = {listing.name_of(item): item for item in look_again(look, args)}
         fresh = [item for name, item in found.items() if name not in known]
         changed = [item for name, item in found.items() if name in known and item != known[name]]
         gone = [item for name, item in known.items() if name not in found]
@@ -135,7 +135,7 @@ def print_or_watch(listing: Listing[T, R], look: Callable[[], Sequence[T]], args
             printer.print(listing.ordered(gone, args), DELETED)
         else:
             for item in gone:
-                say(f"{listing.kind}/{printable(listing.name(item))} is gone")
+                say(f"{listing.kind}/{printable(listing.name_of(item))} is gone")
         known = found
 
 

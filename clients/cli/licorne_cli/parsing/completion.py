@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 
-from licorne_cli.connection.channel import OK, add_connection_arguments, partitions_of, with_state
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_cli.connection.channel import add_connection_arguments, partitions_of, with_channel
+from licorne_cli.failures import OK
 from licorne_cli.output.text import while_read
 from licorne_cli.parsing.completion_scripts import CommandSpec, bash, fish, specs_of, zsh
 from licorne_cli.parsing.parser import Offering, did_you_mean
@@ -80,16 +82,18 @@ def names_of(words: Sequence[str], parser_for: Callable[[str], argparse.Argument
             where.timeout = where.timeout if "--timeout" in typed else PATIENCE
             if kind == "PARTITION":
                 where.partition = ""
-                with_state(where, lambda stub, args: print(*partitions_of(stub, args), sep="\n"))
+                with_channel(
+                    where, lambda channel: print(*partitions_of(StateStub(channel), where), sep="\n")
+                )
                 return printed.getvalue().splitlines()
             command = LISTED_BY[kind]
             asked = parser_for(command[0]).parse_args([*command, "-o", "name"])
             if kind != "CONTEXT":
                 for name, value in vars(where).items():
                     setattr(asked, name, value)
-            from licorne_cli.commands import module_of
+            from licorne_cli.commands import command_of
 
-            module_of(command[0]).run(asked)
+            command_of(command[0]).run(asked)
         except (argparse.ArgumentError, SystemExit, KeyError):
             return []
     return [line.partition("/")[2] for line in printed.getvalue().splitlines()]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from math import isfinite
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from licorne_cli.failures import USAGE
 
@@ -209,9 +209,19 @@ def percent(text: str) -> int:
     return number
 
 
-def show_examples(parser: argparse.ArgumentParser, examples: Sequence[tuple[str, str]]) -> None:
-    """Put the examples at the end of the help."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    lines = [f"  {command}\n      {purpose}" for command, purpose in examples]
-    shown = "\n".join(["examples:", *lines])
-    parser.epilog = f"{parser.epilog.rstrip()}\n\n{shown}" if parser.epilog else shown
+class Command(NamedTuple):
+    """A command, or an action of one. A module with these three names is a command too."""
+
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+    """Returns the exit code."""
+    EXAMPLES: Sequence[tuple[str, str]]
+    """Command lines, each with its purpose."""
+
+    def add_to(self, parser: argparse.ArgumentParser) -> None:
+        """Give a parser the arguments, and the examples at the end of its help."""
+        self.add_arguments(parser)
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        lines = [f"  {command}\n      {purpose}" for command, purpose in self.EXAMPLES]
+        shown = "\n".join(["examples:", *lines])
+        parser.epilog = f"{parser.epilog.rstrip()}\n\n{shown}" if parser.epilog else shown

@@ -15,8 +15,8 @@ from time import perf_counter, sleep
 import grpc
 
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import NO_RM, OK, add_connection_arguments, no_rm, with_channel
-from licorne_cli.failures import NotFoundError
+from licorne_cli.connection.channel import NO_RM, add_connection_arguments, no_rm, with_channel
+from licorne_cli.failures import OK, NotFoundError
 from licorne_cli.output.text import DATA_FORMS, is_terminal, print_data, printable, to_plain
 from licorne_cli.parsing.parser import positive, seconds
 from licorne_cli.screen.picture import Frame, Lines, picture, whole_table

@@ -1,1 +1,1 @@
-"""Commands about the server as a process: version, log levels, reload, state dump, health."""
+"""Commands on the server as a process: version, log levels, reload, state dump, and health."""
