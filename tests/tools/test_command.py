@@ -16,7 +16,7 @@ PATIENCE = 60.0
 STARTS = """
 import asyncio
 
-from licorne_tools.bench.bare_server import STREAM, bare_server
+from licorne_tools.bench.ceilings import STREAM, bare_server
 from licorne_server.commands.server_process import running_server
 
 async def main():

@@ -1,20 +1,25 @@
-"""How `licorne bench` ends: what is printed when it is stopped, or when nobody reads any more."""
+"""How `licorne bench` goes on and ends: its line of progress, and what is printed when it is stopped."""
 
 import json
 import os
+import pty
+import re
+import subprocess
 import sys
 from collections.abc import Coroutine, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from licorne_cli.commands import main
-from licorne_tools.bench.driver import BenchError
+from licorne_tools.bench.driver import BenchError, Progress
 from licorne_tools.bench.growth.measure import Point
 from licorne_tools.bench.isolation.latency import NEIGHBOUR
 from licorne_tools.bench.load import Options
 from licorne_tools.bench.report import Run
-from licorne_tools.bench.scenarios import Scenario
+from licorne_tools.bench.runs import run_once
+from licorne_tools.bench.scenarios import SCENARIOS, Scenario
 from licorne_tools.commands.isolation import COLUMNS
 
 RUN = {"allocations_per_second": 1000.0, "cpu_us_per_allocation": 10.0, "peak_rss_mib": 70.0}
@@ -89,7 +94,7 @@ def test_it_can_be_stopped_while_it_looks_at_both_servers(
     def compared(_: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("licorne_tools.commands.against.compared", compared)
+    monkeypatch.setattr("licorne_tools.commands.scenarios.compared", compared)
     assert main(["bench", "core", "--against", "pure"]) == 130
     assert capsys.readouterr().err == "stopped\n"
 
@@ -109,3 +114,116 @@ def test_finished_runs_are_kept(
     found = json.loads(capsys.readouterr().out)
     [result] = found if isinstance(found, list) else [found]
     assert len(result["runs"]) == 2
+
+
+LICORNE = (sys.executable, "-m", "licorne_server")
+TINY = ("--nodes", "5", "--seconds", "0.2")
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+
+
+def on_terminal(*arguments: str) -> str:
+    """What `licorne bench` writes to a terminal that is its stderr, as far as it is printable."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
+    with subprocess.Popen(
+        [*LICORNE, "bench", *arguments, *TINY],
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+        env=environment,
+    ) as process:
+        os.close(theirs)
+        written = b""
+        with suppress(OSError):  # the other end is closed when the process has ended
+            while part := os.read(ours, 4096):
+                written += part
+        os.close(ours)
+        assert process.wait() == 0
+    return CONTROL.sub("", written.decode())
+
+
+def test_a_step_says_how_far_it_is() -> None:
+    """The work, its step, what is done of how much, and for how long it has been going on."""
+    progress = Progress()
+    progress.begin("core, run 1 of 3")
+    assert re.fullmatch(r"core, run 1 of 3: \d+ s", str(progress))
+    progress.step("placing", of=10_000)
+    progress.advance(1_999)
+    progress.advance()
+    assert re.fullmatch(r"core, run 1 of 3: placing, 2,000 of 10,000, \d+ s", str(progress))
+    progress.step("asking beside a flood")
+    progress.advance(7)
+    assert re.fullmatch(r"core, run 1 of 3: asking beside a flood, 7, \d+ s", str(progress))
+
+
+def test_a_terminal_shows_what_goes_on() -> None:
+    """The line is there before anything is measured, and the lines that are kept are whole."""
+    shown = on_terminal("core", "--pods", "50")
+    assert shown.index("licorne bench: ") < shown.index(" allocations/s")
+    assert re.search(r"core \(fifo, 1,000 a request, si\), run 1 of 1: [\d,]+ allocations/s", shown)
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize("arguments", [("neighbour", "--attack", "ping"), ("manyrms", "--rms=2")])
+def test_a_terminal_shows_what_rms_do_to_each_other(arguments: tuple[str, ...]) -> None:
+    """These scenarios have the same line."""
+    assert f"{arguments[0]} " in on_terminal(*arguments)
+
+
+class Steps(Progress):
+    """Keeps the steps and their sizes."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self.seen: dict[str, list[int]] = {}
+        super().__init__()
+
+    def step(self, name: str, of: int = 0) -> None:
+        """One more; each has the parts that were done of it, the number of all of them first."""
+        self.seen[name] = self._parts = [of]
+        super().step(name, of)
+
+    def advance(self, by: int = 1) -> None:
+        """So many parts more."""
+        self._parts.append(by)
+        super().advance(by)
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        pytest.param(name, step, marks=() if name == "core" else pytest.mark.bench)
+        for name, step in {
+            "core": "placing",
+            "blocked": "placing",
+            "latency": "asking",
+            "idle": "placing",
+            "tworms": "asking alone",
+            "memory": "placing",
+            "predicates": "placing",
+            "gang": "placing",
+            "preempt": "placing",
+            "storm": "placing",
+        }.items()
+    ],
+)
+async def test_a_run_says_how_far_it_is(name: str, step: str) -> None:
+    """In its longest step every part counts, and there are as many as it has said."""
+    steps = Steps()
+    scenario = SCENARIOS[name].scaled(nodes=5, pods=50)
+    await run_once(scenario, Options(idle_seconds=0.1, bare=False, progress=steps))
+    total, *parts = steps.seen[step]
+    assert sum(parts) == total > 0
+
+
+def test_a_file_has_only_the_lines_that_are_kept() -> None:
+    """Nothing is rewritten where there is no terminal."""
+    done = subprocess.run(
+        [*LICORNE, "bench", "core", "--pods", "50", *TINY],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "starting the server" not in done.stderr
+    assert CONTROL.search(done.stderr) is None
+    assert len(done.stderr.splitlines()) == 2

@@ -7,7 +7,7 @@ import pytest
 from licorne.si.v1.si_pb2 import AllocationRequest
 from licorne.v1.session_pb2 import UpdateRequest
 from licorne_core.config import load
-from licorne_tools.bench import gang, preemption, workload
+from licorne_tools.bench import confirming, workload
 from licorne_tools.bench.scenarios import SCENARIOS, Asking, Wire, over, predicate_table
 
 
@@ -84,8 +84,8 @@ def test_configurations_are_valid(name: str) -> None:
 @pytest.mark.parametrize(
     "config",
     [
-        preemption.full_configuration(SCENARIOS["preempt"]),
-        preemption.storm_configuration(SCENARIOS["storm"]),
+        confirming.full_configuration(SCENARIOS["preempt"]),
+        confirming.storm_configuration(SCENARIOS["storm"]),
     ],
 )
 def test_configurations_of_rivals_are_valid(config: str) -> None:
@@ -103,10 +103,10 @@ def test_fewer_gangs_are_as_large() -> None:
 def test_an_application_says_how_large_its_gang_is() -> None:
     """The sum of its placeholders; each real ask has one of its task group and size."""
     shape = SCENARIOS["gang"].scaled(pods=50)
-    [application] = gang.applications(shape)
+    [application] = confirming.applications(shape)
     name = application.applicationID
-    placeholders = list(gang.members(shape, name, placeholder=True))
-    real = list(gang.members(shape, name, placeholder=False))
+    placeholders = list(confirming.members(shape, name, placeholder=True))
+    real = list(confirming.members(shape, name, placeholder=False))
     for kind in ("vcore", "memory"):
         sizes = [item.resourcePerAlloc.resources[kind].value for item in placeholders]
         assert application.placeholderAsk.resources[kind].value == sum(sizes)
@@ -120,22 +120,22 @@ def test_an_application_says_how_large_its_gang_is() -> None:
 def test_there_are_victims_for_every_claim(nodes: int, pods: int) -> None:
     """On every node, and each claim is as large as the victims that it needs."""
     shape = SCENARIOS["preempt"].scaled(nodes=nodes, pods=pods)
-    assert preemption.held(shape) * nodes >= 2 * preemption.VICTIMS * shape.pods
-    vcore, memory = preemption.claim()
-    assert (vcore, memory) == preemption.times(workload.LARGEST, preemption.VICTIMS)
+    assert confirming.held(shape) * nodes >= 2 * confirming.VICTIMS * shape.pods
+    vcore, memory = confirming.claim()
+    assert (vcore, memory) == confirming.times(workload.LARGEST, confirming.VICTIMS)
 
 
 @pytest.mark.parametrize(("nodes", "pods"), [(5000, 10_000), (20, 200)])
 def test_nobody_can_help_the_greedy_ask(nodes: int, pods: int) -> None:
     """A node could hold it, but what the lender may lose is less than what it lacks there."""
     shape = SCENARIOS["storm"].scaled(nodes=nodes, pods=pods)
-    lent, _ = preemption.room(shape)
-    node = next(preemption.storm_nodes(shape)).schedulableResource.resources["vcore"].value
-    [greedy] = preemption.greedy_ask(shape)
+    lent, _ = confirming.room(shape)
+    node = next(confirming.storm_nodes(shape)).schedulableResource.resources["vcore"].value
+    [greedy] = confirming.greedy_ask(shape)
     wanted = greedy.resourcePerAlloc.resources["vcore"].value
-    free = node - preemption.LENT * lent
+    free = node - confirming.LENT * lent
     assert wanted <= node
-    assert wanted - free > preemption.SPARE * lent
+    assert wanted - free > confirming.SPARE * lent
     assert greedy.preemptionPolicy.allowPreemptOther
 
 

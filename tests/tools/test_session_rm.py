@@ -10,7 +10,7 @@ import pytest
 
 from licorne.si.v1.si_pb2 import Allocation, AllocationResponse, RejectedAllocation
 from licorne.v1.session_pb2 import PredicateCheck, PredicateChecks, UpdateRequest, UpdateResponse
-from licorne_tools.bench.bare_server import Behaviour, EveryMethod
+from licorne_tools.bench.ceilings import Behaviour, EveryMethod
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.session_rm import SessionRm
 

@@ -1,19 +1,146 @@
-"""Ceilings: what the same client gets from a bare grpc.aio server with the same messages."""
+"""Ceilings: what the same client gets from a bare gRPC server with the same messages.
 
-from collections.abc import Iterable, Iterator
+`bare_server` starts that server, which decides nothing, in a process of its own: bytes in, bytes
+out. The program reads the messages that it will send from stdin, each behind its length; the command
+line says how many. It serves every method in one way, which the command line names: `stream` sends
+all messages as often as it is told, and `echo` sends one message for each that it reads. It ends with
+the process that started it.
+"""
+
+import asyncio
+import struct
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from itertools import islice
 from time import perf_counter
+from typing import Any, BinaryIO
 
 import grpc
 
 from licorne.si.v1.si_pb2 import Allocation, AllocationResponse
 from licorne.v1.session_pb2 import UpdateResponse
-from licorne_tools.bench.bare_server import ECHO, OPTIONS, STREAM, bare_server
+from licorne_server.commands.child import end_with_parent
 from licorne_tools.bench.driver import RawStream, Rm
 from licorne_tools.bench.load import Meter
 from licorne_tools.bench.scenarios import Wire
 from licorne_tools.bench.session_rm import SessionRm
 from licorne_tools.bench.workload import batched
+
+LENGTH = struct.Struct("!I")
+
+
+def frame(message: bytes) -> bytes:
+    """One message, ready to be written."""
+    return LENGTH.pack(len(message)) + message
+
+
+def read_frames(stream: BinaryIO) -> Iterator[bytes]:
+    """The messages up to the end of the stream, each read when it is wanted."""
+    while header := stream.read(LENGTH.size):
+        (length,) = LENGTH.unpack(header)
+        yield stream.read(length)
+
+
+STREAM = "stream"
+ECHO = "echo"
+OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.so_reuseport", 0))
+
+Context = grpc.aio.ServicerContext[Any, bytes]
+Behaviour = Callable[[AsyncIterator[bytes], Context], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BareServer:
+    """A running one: where it listens, and which process it is."""
+
+    target: str
+    pid: int
+
+
+@asynccontextmanager
+async def bare_server(mode: str, messages: Sequence[bytes], *, rounds: int = 1) -> AsyncIterator[BareServer]:
+    """Start one that sends these messages; end it in the end."""
+    arguments = (mode, str(len(messages)), str(rounds))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "licorne_tools.bench.ceilings", *arguments),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        for message in messages:
+            process.stdin.write(frame(message))
+            await process.stdin.drain()
+        target = (await process.stdout.readline()).decode().strip()
+        yield BareServer(target=target, pid=process.pid)
+    finally:
+        process.kill()
+        await process.wait()
+
+
+def streaming(messages: Sequence[bytes], rounds: int) -> Behaviour:
+    """Send everything to each caller, `rounds` times over."""
+
+    async def stream(requests: AsyncIterator[bytes], context: Context) -> None:
+        for _ in range(rounds):
+            for message in messages:
+                await context.write(message)
+        # The caller hangs up once it has everything.
+        async for _ in requests:
+            pass
+
+    return stream
+
+
+def echoing(messages: Sequence[bytes]) -> Behaviour:
+    """Answer the first request with the first message, the second with the second, and so on."""
+
+    async def echo(_: AsyncIterator[bytes], context: Context) -> None:
+        answers = iter(messages)
+        while await context.read() is not grpc.aio.EOF:
+            answer = next(answers, None)
+            if answer is not None:
+                await context.write(answer)
+
+    return echo
+
+
+class EveryMethod(grpc.GenericRpcHandler):
+    """Serves whatever is called."""
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        """In this way."""
+        self._handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(behaviour)
+
+    def service(self, _: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes]":
+        """The same for all names."""
+        return self._handler
+
+
+async def serve(behaviour: Behaviour) -> None:
+    """Print the address, then serve until the process is ended."""
+    server = grpc.aio.server(options=OPTIONS)
+    server.add_generic_rpc_handlers((EveryMethod(behaviour),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    print(f"127.0.0.1:{port}", flush=True)
+    await server.wait_for_termination()
+
+
+def behaviour_of(mode: str, count: int, rounds: int) -> Behaviour:
+    """What the command line says, with so many messages from stdin."""
+    messages = list(islice(read_frames(sys.stdin.buffer), count))
+    return echoing(messages) if mode == ECHO else streaming(messages, rounds)
+
+
+if __name__ == "__main__":
+    wanted = behaviour_of(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    end_with_parent()
+    asyncio.run(serve(wanted))
+
 
 RM = "echo"
 # Enough for a rate that means something.

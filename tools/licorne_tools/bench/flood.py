@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from licorne_tools.bench import workload
-from licorne_tools.bench.bare_server import frame, read_frames
+from licorne_tools.bench.ceilings import frame, read_frames
 from licorne_tools.bench.driver import BenchError, Rm
 from licorne_tools.bench.scenarios import Scenario
 

@@ -20,8 +20,7 @@ from licorne_server.commands.server_process import ServerFailed
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.installation import Installation, NotUsable, build_of, git
 from licorne_tools.bench.load import Options
-from licorne_tools.bench.pairs import Pairs, Side, turns
-from licorne_tools.bench.report import Spread, brief, times, title
+from licorne_tools.bench.report import Pairs, Side, Spread, brief, times, title, turns
 from licorne_tools.bench.runs import alone, run_once
 from licorne_tools.bench.scenarios import SCENARIOS, Scenario
 

@@ -16,11 +16,10 @@ from licorne.v1.session_pb2 import UpdateResponse
 from licorne_server.commands.server_process import ServerProcess, running_server
 from licorne_tools.bench import workload
 from licorne_tools.bench.ceilings import ceiling, echo
+from licorne_tools.bench.confirming import gang, preempt, storm
 from licorne_tools.bench.driver import BenchError, Progress
 from licorne_tools.bench.flood import flooding
-from licorne_tools.bench.gang import gang
 from licorne_tools.bench.load import RM, Load, Meter, Options, pending, prepared, timed
-from licorne_tools.bench.preemption import preempt, storm
 from licorne_tools.bench.scenarios import Kind, Scenario, Wire
 from licorne_tools.bench.session_rm import SessionRm
 

@@ -1,7 +1,6 @@
 """`licorne bench`: arguments, progress and tables; `licorne_tools.bench` measures.
 
-`command` chooses among scenarios (`scenarios`, `runs`, `against`), `growth`, `isolation` and
-`utilisation`.
+`command` chooses among `scenarios`, `growth`, `isolation` and `utilisation`.
 """
 
 COMMANDS = {"bench": ("licorne_tools.commands.command", "measure the core over gRPC")}

@@ -9,13 +9,20 @@ from licorne_cli.parsing.parser import positive, seconds
 from licorne_tools.bench.driver import Progress
 from licorne_tools.bench.load import Options
 from licorne_tools.bench.scenarios import SCENARIOS, Wire
-from licorne_tools.commands import against as bench_against
 from licorne_tools.commands import growth as bench_growth
 from licorne_tools.commands import isolation as bench_isolation
 from licorne_tools.commands import report as bench_report
-from licorne_tools.commands import scenarios as bench_runs
 from licorne_tools.commands import utilisation as bench_utilisation
-from licorne_tools.commands.scenarios import ALL, FAIR, add_predicate_arguments, chosen, scenario_name
+from licorne_tools.commands.scenarios import (
+    ALL,
+    FAIR,
+    add_against_argument,
+    add_predicate_arguments,
+    chosen,
+    run_each,
+    run_pairs,
+    scenario_name,
+)
 
 EXAMPLES = (
     ("licorne bench core", "how many allocations a second the core makes here"),
@@ -47,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"repetitions (1; {PAIRS} with --report; {PAIRS} pairs with --against)",
     )
-    bench_against.add_arguments(parser)
+    add_against_argument(parser)
     bench_report.add_arguments(parser)
     add("--json", action="store_true", help="print JSON instead of a table")
     add(
@@ -103,5 +110,5 @@ def run(args: argparse.Namespace) -> int:
         return USAGE
     options = Options(idle_seconds=args.seconds, profile=args.profile, progress=Progress())
     if args.against is None:
-        return bench_runs.run(scenarios, options, args.runs, report, as_data=args.json)
-    return bench_against.run(scenarios, options, args.against, args.runs, report, as_data=args.json)
+        return run_each(scenarios, options, args.runs, report, as_data=args.json)
+    return run_pairs(scenarios, options, args.against, args.runs, report, as_data=args.json)

@@ -12,8 +12,7 @@ from licorne_cli.failures import UsageError
 from licorne_cli.output.text import say
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.installation import Build
-from licorne_tools.bench.markdown import Section, put_section
-from licorne_tools.bench.page import Measured, section
+from licorne_tools.bench.page import Measured, Section, put_section, section
 from licorne_tools.bench.report import Run
 from licorne_tools.bench.scenarios import Scenario
 

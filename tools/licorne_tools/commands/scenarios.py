@@ -1,4 +1,7 @@
-"""Scenarios that `licorne bench` is to measure, by its arguments, and their runs, announced and printed."""
+"""Scenarios that `licorne bench` is to measure, by its arguments, and their runs, announced and printed.
+
+With `--against` they are measured in turn with another checkout or form.
+"""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -7,9 +10,34 @@ from dataclasses import replace
 from licorne_cli.failures import UsageError
 from licorne_cli.output.text import print_json, print_table, say, while_read
 from licorne_cli.parsing.parser import percent, seconds
-from licorne_tools.bench.installation import this_build
+from licorne_server.commands.server_process import ServerFailed
+from licorne_tools.bench.driver import BenchError
+from licorne_tools.bench.installation import (
+    HERE,
+    Build,
+    Installation,
+    NotUsable,
+    build_of,
+    compared,
+    this_build,
+)
 from licorne_tools.bench.load import Options
-from licorne_tools.bench.report import HEADERS, Result, Run, as_json, as_rows, overview, setting_texts, title
+from licorne_tools.bench.report import (
+    HEADERS,
+    Compared,
+    Pairs,
+    Result,
+    Run,
+    Side,
+    as_json,
+    as_rows,
+    overview,
+    pairs_as_json,
+    pairs_table,
+    setting_texts,
+    title,
+    turns,
+)
 from licorne_tools.bench.runs import alone, run_once
 from licorne_tools.bench.scenarios import SCENARIOS, Kind, Scenario, Wire, over, predicate_table
 from licorne_tools.commands.outcome import OF_PREDICATES, OK, Outcome, given, shown
@@ -116,7 +144,7 @@ def asked(scenario: Scenario, args: argparse.Namespace) -> Iterator[Scenario]:
         yield from predicate_table(base)
 
 
-def run(
+def run_each(
     scenarios: Sequence[Scenario],
     options: Options,
     runs: int,
@@ -168,3 +196,103 @@ def show(results: Sequence[Result], *, as_data: bool, several: bool) -> None:
         [(scenario, runs)] = results
         print(title(scenario))
         print_table(HEADERS, as_rows(runs))
+
+
+WHAT = (
+    "measure in turn with another server, pair by pair: a checkout (its .venv runs it, or this "
+    "Python where it has none), a Python or a licorne command to run it with, or `pure`, this "
+    "source as it is where this one is compiled. The load is always of this checkout, and bare "
+    "servers are left out"
+)
+
+
+def add_against_argument(parser: argparse.ArgumentParser) -> None:
+    """The argument that names the other server."""
+    parser.add_argument("--against", metavar="WHAT", help=WHAT)
+
+
+def run_pairs(
+    scenarios: Sequence[Scenario],
+    options: Options,
+    what: str,
+    pairs: int,
+    report: Report | None,
+    *,
+    as_data: bool,
+) -> int:
+    """Measure so many pairs of each scenario, and print what came of it; the exit code."""
+    outcome = Outcome()
+    options.progress.begin("looking at both servers")
+    with shown(options.progress), outcome:
+        this, installation, other = both(what)
+    if outcome.code != OK:
+        return outcome.code
+    say("\n".join(builds(this, other)))
+    sides = {
+        Side.THIS: replace(options, bare=False),
+        Side.OTHER: replace(options, bare=False, installation=installation),
+    }
+    results: list[Compared] = []
+    with shown(options.progress), outcome:
+        for scenario in scenarios:
+            results.append((scenario, found := Pairs()))
+            for number, side in turns(pairs):
+                which = f"pair {number} of {pairs}, {side.value}"
+                found.add(side, one_of_pair(scenario, sides[side], side, which))
+    complete = [(scenario, found) for scenario, found in results if found.complete]
+    if complete:
+        with while_read():
+            show_pairs(complete, this, other, as_data=as_data, several=len(scenarios) > 1)
+    if report is not None and outcome.code == OK:
+        measured = [(scenario, [found.this, found.other]) for scenario, found in results]
+        with outcome:
+            report.write(measured, [this, other])
+    return outcome.code
+
+
+def both(what: str) -> tuple[Build, Installation, Build]:
+    """What runs here, and what is compared with it and runs there.
+
+    Raises:
+        BenchError: one of them cannot be used.
+    """
+    try:
+        return build_of(HERE), *compared(what)
+    except NotUsable as error:
+        raise BenchError(f"--against: {error}") from None
+
+
+def one_of_pair(scenario: Scenario, options: Options, side: Side, which: str) -> Run:
+    """One run, announced; a failure says on which side it was."""
+    try:
+        return one_run(scenario, options, which)
+    except (BenchError, ServerFailed) as error:
+        raise BenchError(f"{scenario.name}, {side.value}: {error}") from None
+
+
+def builds(this: Build, other: Build) -> list[str]:
+    """What runs on both sides, a line for each."""
+    lines = [
+        f"{side.value + ':':<6} {build} ({build.folder})"
+        for side, build in ((Side.THIS, this), (Side.OTHER, other))
+    ]
+    if this == other:
+        lines.append("Both are the same: their ratios show how far figures of one sitting differ.")
+    return lines
+
+
+def show_pairs(
+    results: Sequence[Compared], this: Build, other: Build, *, as_data: bool, several: bool
+) -> None:
+    """The builds, and a table: of one scenario in full, of several the measures of an overview.
+
+    As data it is complete either way: an object, or an array of them.
+    """
+    if as_data:
+        objects = [pairs_as_json(scenario, found, this, other) for scenario, found in results]
+        print_json(objects if several else objects[0])
+        return
+    if len(results) == 1:
+        print(title(results[0][0]))
+    print("\n".join(builds(this, other)))
+    print_table(*pairs_table(results))

@@ -1,10 +1,10 @@
 """`licorne bench growth`: what an allocation costs while one thing grows tenfold, twice.
 
-A *dimension* is one thing that grows (`dimension`, listed in `catalogue`). For each of its sizes a
-`world` is built, in a process of its own (`point`), and the CPU time of the core alone is measured:
+A *dimension* is one thing that grows (listed in `catalogue`). For each of its sizes a
+`world` is built, in a process of its own, and the CPU time of the core alone is measured:
 no wire and no server, but for the watchers of events, which need both. `measure` collects the
 points, `report` prints them, `picture` draws them.
 
-To add a dimension, write a function that builds the world of a size, beside those of `of_apps`,
-`of_queues`, `of_cluster` and `of_rms`, and an entry in `catalogue`.
+To add a dimension, write a function that builds the world of a size, beside those of `of_queues`
+and `of_cluster`, and an entry in `catalogue`.
 """

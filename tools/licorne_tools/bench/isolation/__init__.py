@@ -1,6 +1,5 @@
 """What one RM's acts do to another one's latency: the scenarios `neighbour` and `manyrms`.
 
-`catalogue` names the attacks, and the modules that it imports have them. Each attack runs in a
-process of its own: `program` is that process, and `attacker` starts and stops it. `neighbour` and
-`manyrms` measure, `trickle` is the RM whose latency counts, and `report` prints.
+`latency` measures. `catalogue` names the attacks, and is the process of each; the modules that it
+imports have them, and `attack` has what they share and starts and stops that process.
 """

@@ -14,7 +14,6 @@ from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_tools.bench import workload
 from licorne_tools.bench.driver import OPTIONS, OWN_CONNECTION
-from licorne_tools.bench.isolation.asks import misfits
 from licorne_tools.bench.isolation.attack import (
     BATCH,
     PARTITION,
@@ -26,6 +25,7 @@ from licorne_tools.bench.isolation.attack import (
     churn,
     numbers,
 )
+from licorne_tools.bench.isolation.items import misfits
 from licorne_tools.bench.scenarios import Scenario
 
 CALLS = 200_000

@@ -1,0 +1,320 @@
+"""Attacks with asks, nodes, applications and configurations."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import grpc
+import yaml
+
+from licorne.si.v1.si_pb2 import (
+    AddApplicationRequest,
+    AllocationRequest,
+    ApplicationRequest,
+    NodeInfo,
+    RegisterResourceManagerRequest,
+    RemoveApplicationRequest,
+)
+from licorne.si.v1.si_pb2_grpc import SchedulerStub
+from licorne.v1.admin_pb2 import UpdateConfigurationRequest, ValidateConfigurationRequest
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne_server.wire.requests import NODE_PARTITION
+from licorne_tools.bench import workload
+from licorne_tools.bench.driver import OPTIONS, Rm, put, taken
+from licorne_tools.bench.isolation.attack import (
+    BATCH,
+    RM,
+    Act,
+    Site,
+    asking,
+    attacker,
+    called,
+    churn,
+    numbers,
+    wanted,
+)
+from licorne_tools.bench.scenarios import Scenario
+
+FLOOD_APPS, FLOOD_ASKS = 100, 2000
+ROUNDS = 2000
+PARTITIONS, PARTITION_ASKS, PARTITION_ROUNDS = 800, 20, 100
+SIZES = 20_000
+TAGGED, TAGGED_BATCH, TAGS = 200_000, 200, 20
+
+
+@asynccontextmanager
+async def flood(site: Site) -> AsyncIterator[Act]:
+    """200,000 asks as fast as they can be sent; all are placed, and kept."""
+    shape = Scenario("", "", apps=site.part(FLOOD_APPS), asks=site.part(FLOOD_ASKS), nodes=1000)
+    async with attacker(site, shape) as rm:
+        messages = workload.requests(RM, workload.asks(shape), BATCH)
+
+        async def act() -> None:
+            await asyncio.gather(rm.send(messages), received(site, rm, shape.pods))
+
+        yield act
+
+
+async def received(site: Site, rm: Rm, expected: int) -> None:
+    """Count what is placed, until it is all."""
+    while site.acts < expected:
+        _, response = await rm.read()
+        site.acts += len(response.new)
+
+
+@asynccontextmanager
+async def releases(site: Site) -> AsyncIterator[Act]:
+    """A thousand asks, given back as soon as they are placed, over and over."""
+    shape = Scenario("", "", apps=1, asks=BATCH, nodes=1000)
+    async with attacker(site, shape) as rm:
+        messages = workload.requests(RM, workload.asks(shape), BATCH)
+        yield lambda: churn(site, rm, site.part(ROUNDS), lambda _: messages)
+
+
+@asynccontextmanager
+async def partitions(site: Site) -> AsyncIterator[Act]:
+    """20 asks in each of 800 partitions, given back when all are placed, over and over."""
+    names = [f"p{number:03}" for number in range(site.part(PARTITIONS))]
+    async with Rm(site.target, RM, BATCH) as rm:
+        await rm.register(split_configuration(names))
+        await rm.add_nodes(
+            NodeInfo(
+                nodeID=f"node-{name}",
+                action=NodeInfo.CREATE,
+                attributes={NODE_PARTITION: name},
+                schedulableResource=workload.resource(workload.NODE_VCORE, workload.NODE_MEMORY),
+            )
+            for name in names
+        )
+        applications = [workload.application("q", name) for name in names]
+        for application in applications:
+            application.partitionName = application.applicationID
+        await rm.add_applications(applications)
+        messages = asking(
+            wanted(name, f"{name}-{number}", partition=name)
+            for number in range(PARTITION_ASKS)
+            for name in names
+        )
+        yield lambda: churn(site, rm, site.part(PARTITION_ROUNDS), lambda _: messages)
+
+
+def split_configuration(names: list[str]) -> str:
+    """A configuration with these partitions, each with one leaf."""
+    parts = [
+        {
+            "name": name,
+            "queues": [{"name": "root", "submitacl": "*", "queues": [{"name": "q"}]}],
+        }
+        for name in names
+    ]
+    text: str = yaml.safe_dump({"partitions": parts})
+    return text
+
+
+@asynccontextmanager
+async def sizes(site: Site) -> AsyncIterator[Act]:
+    """20,000 asks of as many sizes that no node takes; then one ask that fits, over and over."""
+    shape = Scenario("", "", apps=1, asks=site.part(SIZES), nodes=1000)
+    [(_, app)] = workload.app_names(shape)
+    async with attacker(site, shape) as rm:
+        messages = misfits(app, site.part(SIZES))
+
+        async def act() -> None:
+            await rm.send(messages)
+            site.acts += site.part(SIZES)
+            single = asking([wanted(app, "fits")])
+            await churn(site, rm, site.part(ROUNDS), lambda _: single)
+
+        yield act
+
+
+@asynccontextmanager
+async def tagged(site: Site) -> AsyncIterator[Act]:
+    """200,000 asks that no node takes, each with 20 tags of 60 characters; they stay."""
+    shape = Scenario("", "", apps=1, asks=TAGGED_BATCH, nodes=1000)
+    [(_, app)] = workload.app_names(shape)
+    async with attacker(site, shape) as rm:
+
+        async def act() -> None:
+            for number in numbers(site, TAGGED // TAGGED_BATCH):
+                await rm.write(tagged_asks(app, number))
+                site.acts += TAGGED_BATCH
+
+        yield act
+
+
+def tagged_asks(app: str, number: int) -> bytes:
+    """A message with many asks that are larger than any node, and have tags of their own."""
+    asks = [
+        wanted(app, f"tagged-{number:04}-{each:03}", 2 * workload.NODE_VCORE) for each in range(TAGGED_BATCH)
+    ]
+    for ask in asks:
+        for tag in range(TAGS):
+            ask.allocationTags[f"tag-{tag:02}"] = f"{ask.allocationKey}-{tag:02}".ljust(60, "x")
+    return AllocationRequest(rmID=RM, allocations=asks).SerializeToString()
+
+
+def misfits(app: str, number: int) -> list[bytes]:
+    """The messages with so many asks that are larger than any node, each of another size."""
+    beyond = 2 * workload.NODE_VCORE
+    return asking(wanted(app, f"misfit-{each:06}", beyond + each) for each in range(number))
+
+
+TURNOVERS = 1000
+NAMESPACES = 10_000
+NAMESPACES_CONFIG = """
+partitions:
+  - name: default
+    placementrules: [{name: tag, value: namespace, create: true}]
+    queues: [{name: root, submitacl: "*"}]
+"""
+
+
+@asynccontextmanager
+async def nodes(site: Site) -> AsyncIterator[Act]:
+    """A thousand nodes are created and decommissioned, over and over."""
+    shape = Scenario("", "", nodes=site.part(BATCH))
+    async with Rm(site.target, RM, BATCH) as rm:
+        await rm.register(workload.configuration(shape))
+        created = list(workload.nodes(shape))
+        gone = list(workload.nodes(shape, action=NodeInfo.DECOMISSION))
+
+        async def act() -> None:
+            for _ in range(site.part(TURNOVERS)):
+                await rm.add_nodes(created)
+                await rm.update_nodes(gone)
+                site.acts += len(created)
+
+        yield act
+
+
+@asynccontextmanager
+async def namespaces(site: Site) -> AsyncIterator[Act]:
+    """10,000 applications, each in a queue that is made for its namespace, come and go."""
+    names = [f"ns-{number:05}" for number in range(site.part(NAMESPACES))]
+    async with coming_and_going(site, NAMESPACES_CONFIG, list(map(of_namespace, names))) as act:
+        yield act
+
+
+def of_namespace(name: str) -> AddApplicationRequest:
+    """An application of that name, in the namespace of that name."""
+    application = workload.application("", name)
+    application.tags["namespace"] = name
+    return application
+
+
+@asynccontextmanager
+async def applications(site: Site) -> AsyncIterator[Act]:
+    """A thousand applications are added and removed, over and over."""
+    shape = Scenario("", "", apps=site.part(BATCH))
+    new = list(workload.applications(shape))
+    async with coming_and_going(site, workload.configuration(shape), new) as act:
+        yield act
+
+
+@asynccontextmanager
+async def coming_and_going(
+    site: Site, config: str, new: Sequence[AddApplicationRequest]
+) -> AsyncIterator[Act]:
+    """These applications are added and removed, over and over."""
+    async with (
+        Rm(site.target, RM, BATCH) as rm,
+        grpc.aio.insecure_channel(site.target, options=OPTIONS) as channel,
+    ):
+        await rm.register(config)
+        call = SchedulerStub(channel).UpdateApplication()
+        parts = list(workload.batched(new, BATCH))
+        added = [ApplicationRequest(rmID=RM, new=part) for part in parts]
+        removed = [ApplicationRequest(rmID=RM, remove=map(removal, part)) for part in parts]
+
+        async def act() -> None:
+            for _ in range(site.part(TURNOVERS)):
+                await put(call, added)
+                await taken(call, len(new))
+                await put(call, removed)
+                site.acts += len(new)
+
+        yield act
+        call.cancel()
+
+
+def removal(application: AddApplicationRequest) -> RemoveApplicationRequest:
+    """What removes an application."""
+    return RemoveApplicationRequest(applicationID=application.applicationID)
+
+
+CALLS = 20_000
+QUEUES = 1000
+RMS = 50
+
+
+@asynccontextmanager
+async def register(site: Site) -> AsyncIterator[Act]:
+    """50 RMs register again and again, with 1,000 queues each, by eight calls at a time."""
+    first, second = both(site)
+
+    def calls(stub: Any) -> Iterator[Callable[[], Any]]:
+        for number in numbers(site, CALLS):
+            # Another configuration than last time.
+            config = (first, second)[number // RMS % 2]
+            request = RegisterResourceManagerRequest(
+                rmID=f"{RM}-{number % RMS}", version="bench", config=config
+            )
+            yield lambda request=request: stub.RegisterResourceManager(request)  # type: ignore[misc]
+
+    async with grpc.aio.insecure_channel(site.target, options=OPTIONS) as channel:
+        yield lambda: called(site, calls(SchedulerStub(channel)))
+
+
+@asynccontextmanager
+async def reload(site: Site) -> AsyncIterator[Act]:
+    """An RM changes its configuration of 1,000 queues, by eight calls at a time."""
+    first, second = both(site)
+
+    def calls(stub: Any) -> Iterator[Callable[[], Any]]:
+        for number in numbers(site, CALLS):
+            config = (second, first)[number % 2]
+            request = UpdateConfigurationRequest(rm_id=RM, config=config)
+            yield lambda request=request: stub.UpdateConfiguration(request)  # type: ignore[misc]
+
+    async with (
+        Rm(site.target, RM, BATCH) as rm,
+        grpc.aio.insecure_channel(site.target, options=OPTIONS) as channel,
+    ):
+        await rm.register(first)
+        yield lambda: called(site, calls(AdminStub(channel)))
+
+
+@asynccontextmanager
+async def validate(site: Site) -> AsyncIterator[Act]:
+    """Configurations of 1,000 queues are validated, over gRPC and REST in turn."""
+    first, second = both(site)
+    async with (
+        grpc.aio.insecure_channel(site.target, options=OPTIONS) as channel,
+        aiohttp.ClientSession(f"http://{site.http}") as session,
+    ):
+        stub = AdminStub(channel)
+
+        async def over_grpc() -> None:
+            await stub.ValidateConfiguration(ValidateConfigurationRequest(config=first))
+
+        async def over_rest() -> None:
+            async with session.post("/ws/v1/validate-conf", data=second) as answer:
+                await answer.read()
+                site.refused += answer.status != 200
+
+        def calls() -> Iterator[Callable[[], Any]]:
+            return ((over_grpc, over_rest)[number % 2] for number in numbers(site, CALLS))
+
+        yield lambda: called(site, calls())
+
+
+def both(site: Site) -> tuple[str, str]:
+    """Two configurations that differ in one queue."""
+    queues = site.part(QUEUES)
+    first, second = (
+        workload.configuration(Scenario("", "", queues=number)) for number in (queues, queues + 1)
+    )
+    return first, second
