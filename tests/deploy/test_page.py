@@ -24,7 +24,7 @@ OF_NO_RM = ("_max", "_max_bytes")
 """What names end with in the table of RMs that have no RM: bounds that all have."""
 
 ONLY_WITH_TLS = {"licorne_tls_certificate_end_timestamp_seconds"}
-"""What the server of these tests does not have; `tests/server/security/test_certificate_end.py` does."""
+"""What the server of these tests does not have; `tests/server/security/test_tls.py` does."""
 
 NAMED_QUEUE = re.compile(r"yunikorn_root_.*_queue_(app|resource|container)|yunikorn_root_queue_.*")
 

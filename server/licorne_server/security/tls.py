@@ -1,9 +1,10 @@
-"""TLS for both ports: the certificate files, read again when they change.
+"""TLS for both ports: the certificate files, read again when they change, and the end of validity.
 
 Clients are checked if there is a CA for them.
 """
 
 import ssl
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -12,6 +13,7 @@ import structlog
 from licorne_server.process.settings import SettingsError, Tls
 
 log = structlog.get_logger("core.tls")
+end_log = structlog.get_logger("core.certificate_end")
 
 NO_PASSWORD = ""
 """Given for keys, because OpenSSL would ask for one on the terminal otherwise."""
@@ -32,7 +34,7 @@ class TlsFiles:
         """
         self.tls = tls
         try:
-            self._seen = self._stamp()
+            self._seen = self._stamps()
             problem = self._problem()
         except OSError as error:
             raise SettingsError(f"cannot read {error.filename}: {error.strerror}") from None
@@ -45,14 +47,14 @@ class TlsFiles:
         Unusable files, perhaps half of a new pair, are looked at again when they change again.
         """
         try:
-            stamp = self._stamp()
-            if stamp == self._seen:
+            stamps = self._stamps()
+            if stamps == self._seen:
                 return False
             problem = self._problem()
         except OSError as error:
             log.warning("certificate not read", file=str(error.filename))
             return False
-        self._seen = stamp
+        self._seen = stamps
         if problem:
             log.warning("certificate not usable", reason=problem)
             return False
@@ -76,10 +78,9 @@ class TlsFiles:
         except ssl.SSLError as error:
             raise _UnusableError(f"{what}: not usable as PEM: {error}") from None
 
-    def _stamp(self) -> list[tuple[int, int]]:
-        tls = self.tls
-        files: list[Path] = [tls.cert, tls.key, *([tls.client_ca] if tls.client_ca else [])]
-        return [(status.st_mtime_ns, status.st_ino) for status in map(Path.stat, files)]
+    def _stamps(self) -> list[tuple[int, int]]:
+        files = (self.tls.cert, self.tls.key, self.tls.client_ca)
+        return [_stamp(file) for file in files if file is not None]
 
     def _problem(self) -> str:
         """The problem of the files, or the empty text. grpc itself takes anything silently."""
@@ -90,42 +91,35 @@ class TlsFiles:
         return ""
 
 
-class GrpcCertificates:
-    """The certificate files as gRPC takes them."""
+def grpc_credentials(tls: Tls) -> grpc.ServerCredentials:
+    """The certificate files as gRPC takes them, which looks for changed ones at every handshake.
 
-    def __init__(self, tls: Tls) -> None:
-        """Read them.
+    Raises:
+        SettingsError: a file cannot be read, or is not usable.
+    """
+    files = TlsFiles(tls)
 
-        Raises:
-            SettingsError: a file cannot be read, or is not usable.
-        """
-        self._files = TlsFiles(tls)
-        self._tls = tls
-
-    def credentials(self) -> grpc.ServerCredentials:
-        """Credentials that check for changed files at every handshake."""
-        return grpc.dynamic_ssl_server_credentials(
-            self._read(),
-            self._fetch,  # type: ignore[arg-type]  # the stubs do not know that None is allowed
-            require_client_authentication=self._tls.client_ca is not None,
+    def read() -> grpc.ServerCertificateConfiguration:
+        return grpc.ssl_server_certificate_configuration(
+            [(tls.key.read_bytes(), tls.cert.read_bytes())],
+            root_certificates=None if tls.client_ca is None else tls.client_ca.read_bytes(),
         )
 
-    def _fetch(self) -> grpc.ServerCertificateConfiguration | None:
+    def fetch() -> grpc.ServerCertificateConfiguration | None:
         """The changed files; None to stay with the current ones. Called on a thread of grpc's."""
-        if not self._files.have_changed():
+        if not files.have_changed():
             return None
         try:
-            return self._read()
+            return read()
         except OSError as error:  # they have changed again just now
             log.warning("certificate not read", file=str(error.filename))
             return None
 
-    def _read(self) -> grpc.ServerCertificateConfiguration:
-        client_ca = self._tls.client_ca
-        return grpc.ssl_server_certificate_configuration(
-            [(self._tls.key.read_bytes(), self._tls.cert.read_bytes())],
-            root_certificates=None if client_ca is None else client_ca.read_bytes(),
-        )
+    return grpc.dynamic_ssl_server_credentials(
+        read(),
+        fetch,  # type: ignore[arg-type]  # the stubs do not know that None is allowed
+        require_client_authentication=tls.client_ca is not None,
+    )
 
 
 class HttpCertificates:
@@ -160,3 +154,65 @@ class HttpCertificates:
             context.verify_mode = ssl.CERT_OPTIONAL
         self._files.load_into(context)
         return context
+
+
+_ROUNDS = 4
+"""Turns of both sides; a handshake needs two."""
+
+_ANY_TIME = 0x200000
+"""OpenSSL's flag by which certificates that are over are read as well."""
+
+
+class CertificateEnd:
+    """The end of validity of a certificate in a file, which is read again when it has changed.
+
+    Python shows the fields of a certificate only after checking it at a handshake. So the server
+    shakes hands with itself, in memory and with the certificate as its own authority.
+    """
+
+    def __init__(self, tls: Tls | None) -> None:
+        """Read nothing yet."""
+        self._tls = tls
+        self._seen = (0, 0)
+        self._end = 0.0
+
+    def time(self) -> float:
+        """End of validity, in unix seconds; 0 without TLS, and for a file that cannot be read."""
+        if self._tls is None:
+            return 0.0
+        try:
+            stamp = _stamp(self._tls.cert)
+            if stamp != self._seen:
+                self._seen = stamp
+                self._end = _end_of(self._tls.cert, self._tls.key)
+        except (OSError, ValueError) as error:
+            end_log.warning("end of certificate not read", reason=str(error))
+            self._end = 0.0
+        return self._end
+
+
+def _end_of(cert: Path, key: Path) -> float:
+    """End of the certificate, in unix seconds; OSError or ValueError if it is unusable."""
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(cert, key, password=NO_PASSWORD)
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    client.load_verify_locations(cert)
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | _ANY_TIME
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asking = client.wrap_bio(to_client, to_server)
+    sides = (asking, server.wrap_bio(to_server, to_client, server_side=True))
+    for _ in range(_ROUNDS):
+        for side in sides:
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    fields = asking.getpeercert()
+    if not fields:
+        raise ValueError(f"{cert} was not shown")
+    return float(ssl.cert_time_to_seconds(str(fields["notAfter"])))
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    """What changes with the content of a file; OSError if it cannot be read."""
+    status = file.stat()
+    return status.st_mtime_ns, status.st_ino

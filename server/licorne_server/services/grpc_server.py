@@ -19,7 +19,7 @@ from licorne.v1 import state_pb2 as pb
 from licorne_server.process.build_info import BuildInfo
 from licorne_server.process.settings import Address, SettingsError, Tls
 from licorne_server.security.access import Access
-from licorne_server.security.tls import GrpcCertificates
+from licorne_server.security.tls import grpc_credentials
 from licorne_server.services.calls import unary_handler
 from licorne_server.services.session import PROTOCOL
 from licorne_server.wire.caps import MAX_MESSAGE_BYTES
@@ -62,7 +62,7 @@ def bind(server: grpc.aio.Server, address: Address, tls: Tls | None) -> str:
         if tls is None:
             port = server.add_insecure_port(str(address))
         else:
-            port = server.add_secure_port(str(address), GrpcCertificates(tls).credentials())
+            port = server.add_secure_port(str(address), grpc_credentials(tls))
     except RuntimeError as error:
         raise SettingsError(f"cannot listen on {address}: {error}") from None
     if not port:

@@ -35,8 +35,8 @@ from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.log_levels import RmLogLevels
 from licorne_server.rms.registry import Rms, any_connected
 from licorne_server.security.access import Access
-from licorne_server.security.certificate_end import CertificateEnd
 from licorne_server.security.connections import Connections
+from licorne_server.security.tls import CertificateEnd
 from licorne_server.security.tokens import tokens_in
 from licorne_server.services.admin import AdminService
 from licorne_server.services.call_guard import CallGuard

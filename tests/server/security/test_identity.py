@@ -82,39 +82,16 @@ async def greeted(channel: Any, rm_id: str) -> Ending:
     return await (await RawSession(channel, rm_id).hello()).ending()
 
 
-async def configured(channel: Any, rm_id: str) -> Ending:
-    """A change of an RM's configuration."""
-    request = ap.UpdateConfigurationRequest(rm_id=rm_id)
-    return await ending(AdminStub(channel).UpdateConfiguration(request))
+def calling(stub: Any, requests: Any, method: str, **fields: str) -> Attempt:
+    """A unary call about an RM, which is named in the fields in place of a star."""
 
+    async def attempt(channel: Any, rm_id: str) -> Ending:
+        request = getattr(requests, f"{method}Request")
+        named = {name: text.replace("*", rm_id) for name, text in fields.items()}
+        return await ending(getattr(stub(channel), method)(request(**named)))
 
-async def read(channel: Any, rm_id: str) -> Ending:
-    """An RM's configuration."""
-    request = ap.GetConfigurationRequest(rm_id=rm_id)
-    return await ending(AdminStub(channel).GetConfiguration(request))
-
-
-async def listed(channel: Any, rm_id: str) -> Ending:
-    """An RM's partitions."""
-    request = pb.ListPartitionsRequest(rm_id=rm_id)
-    return await ending(StateStub(channel).ListPartitions(request))
-
-
-async def looked_into(channel: Any, rm_id: str) -> Ending:
-    """A partition of an RM."""
-    request = pb.ListQueuesRequest(partition=f"[{rm_id}]default")
-    return await ending(StateStub(channel).ListQueues(request))
-
-
-async def looked_for(channel: Any, rm_id: str) -> Ending:
-    """A partition that an RM may have or not."""
-    request = pb.ListNodesRequest(partition=f"[{rm_id}]elsewhere")
-    return await ending(StateStub(channel).ListNodes(request))
-
-
-async def told(channel: Any, rm_id: str) -> Ending:
-    """An RM's events."""
-    return await ending(StateStub(channel).ListEvents(pb.ListEventsRequest(rm_id=rm_id)))
+    attempt.__name__ = method
+    return attempt
 
 
 async def watched(channel: Any, rm_id: str) -> Ending:
@@ -123,22 +100,22 @@ async def watched(channel: Any, rm_id: str) -> Ending:
     return await call.code(), await call.details()
 
 
-@pytest.mark.parametrize(
-    "attempt",
-    [
-        registered,
-        streamed,
-        streamed_later,
-        greeted,
-        configured,
-        read,
-        listed,
-        looked_into,
-        looked_for,
-        told,
-        watched,
-    ],
+PARTITION = {"partition": "[*]default"}
+APPLICATION = {"application_id": "app", **PARTITION}
+ATTEMPTS = (
+    *(registered, streamed, streamed_later, greeted, watched),
+    *(calling(AdminStub, ap, f"{verb}Configuration", rm_id="*") for verb in ("Get", "Update")),
+    *(calling(StateStub, pb, f"List{what}", rm_id="*") for what in ("Partitions", "Events")),
+    *(
+        calling(StateStub, pb, f"List{what}", **PARTITION)
+        for what in ("Queues", "Applications", "Nodes", "Usage", "Reservations", "Outstanding")
+    ),
+    calling(StateStub, pb, "ListNodes", partition="[*]elsewhere"),
+    *(calling(StateStub, pb, method, **APPLICATION) for method in ("GetApplication", "Explain")),
 )
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda attempt: str(attempt.__name__))
 async def test_refusals_do_not_tell_which_rms_there_are(server: Server, attempt: Attempt) -> None:
     """Another RM that is registered and one that nobody knows are refused in the same words."""
     async with connected_as("rm", server) as channel:
