@@ -44,7 +44,7 @@ STALL_SECONDS = 30.0
 TIME_SLICES = web.AppKey("time_slices", TimeSlices)
 """The time slices of all readers, over HTTP and over gRPC."""
 
-OPENINGS = web.AppKey("openings", Openings[Caller])
+OPENINGS = web.AppKey("openings", Openings)
 """The streams that are open, over HTTP and over gRPC."""
 
 CALLER = web.RequestKey("caller", Caller)

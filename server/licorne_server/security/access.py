@@ -6,16 +6,14 @@ the port may do everything. That is for loopback, or for a network that is trust
 A refusal is the same for an RM that is registered and for one that is not. So refusals reveal no
 RMs.
 
-Streams opened by a caller's rights, which end when these are revoked.
-
-A caller is checked once, when it opens a stream. So the stream records the rights it needed, and is
-checked again whenever rights have been withdrawn.
+A caller is checked when it opens a stream. The stream records the rights that it needed, and is
+checked again whenever rights have been withdrawn: it ends if one of them is gone.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import structlog
 
@@ -24,72 +22,10 @@ from licorne_server.process.bounds import host_of, peer_of
 from licorne_server.security.tokens import Grant, Tokens
 from licorne_server.wire.errors import CallError, permission_denied, unauthenticated
 
-C = TypeVar("C")
+log = structlog.get_logger("core.access")
 
 WHY = "the tokens were read again"
 
-
-class Opening(Generic[C]):
-    """One stream that is open; `C` is the kind of its caller."""
-
-    end: Callable[[CallError], None]
-    """Ends the stream with an error."""
-
-    def __init__(self, end: Callable[[CallError], None]) -> None:
-        """Record no right yet: the identity alone was needed."""
-        self.end = end
-        self._needed: set[tuple[Callable[[C, str], str], str]] = set()
-
-    def needs(self, right: Callable[[C, str], str], subject: str) -> None:
-        """Its caller needs a right to a subject, such as an RM.
-
-        `right` says why a caller has it not, and nothing of one that has it.
-        """
-        self._needed.add((right, subject))
-
-    def problem(self, caller: C | None) -> CallError | None:
-        """The reason to end it, given its caller's present rights; None if it can stay open."""
-        if caller is None:
-            return unauthenticated(f"the token that opened this does not count any more: {WHY}")
-        for right, subject in self._needed:
-            denied = right(caller, subject)
-            if denied:
-                return permission_denied(f"this token {denied} any more: {WHY}")
-        return None
-
-
-class Openings(Generic[C]):
-    """All streams that are open, by the peer that has opened them."""
-
-    def __init__(self) -> None:
-        """Start without open streams."""
-        self._open: dict[str, set[Opening[C]]] = {}
-
-    @contextmanager
-    def of(self, peer: str, end: Callable[[CallError], None]) -> Iterator[Opening[C]]:
-        """Register a stream of the peer inside the block."""
-        opening = Opening[C](end)
-        opened = self._open.setdefault(peer, set())
-        opened.add(opening)
-        try:
-            yield opening
-        finally:
-            opened.discard(opening)
-            if not opened:
-                self._open.pop(peer, None)
-
-    def review(self, peer: str, caller: C | None) -> int:
-        """End the streams of a peer that its rights no longer allow; returns their number."""
-        ended = 0
-        for opening in tuple(self._open.get(peer, ())):
-            problem = opening.problem(caller)
-            if problem is not None:
-                opening.end(problem)
-                ended += 1
-        return ended
-
-
-log = structlog.get_logger("core.access")
 _ALTERNATIVE_NAMES = ("peer_spiffe_id", "x509_subject_alternative_name")
 _COMMON_NAME = "x509_common_name"
 _OTHER_KINDS = "other types of SAN"
@@ -108,10 +44,71 @@ class Caller:
     """The owner of its quotas: its identity, or its host if it has none."""
 
 
+Right = Callable[[Caller, str], str]
+"""The reason against a caller's right to a subject, such as an RM; empty if the caller has it."""
+
+
+class Opening:
+    """One stream that is open."""
+
+    end: Callable[[CallError], None]
+    """Ends the stream with an error."""
+
+    def __init__(self, end: Callable[[CallError], None]) -> None:
+        """Record no right yet: the identity alone was needed."""
+        self.end = end
+        self._needed: set[tuple[Right, str]] = set()
+
+    def needs(self, right: Right, subject: str) -> None:
+        """Its caller needs a right to a subject for as long as it is open."""
+        self._needed.add((right, subject))
+
+    def problem(self, caller: Caller | None) -> CallError | None:
+        """The reason to end it, given its caller's present rights; None if it can stay open."""
+        if caller is None:
+            return unauthenticated(f"the token that opened this does not count any more: {WHY}")
+        for right, subject in self._needed:
+            denied = right(caller, subject)
+            if denied:
+                return permission_denied(f"this token {denied} any more: {WHY}")
+        return None
+
+
+class Openings:
+    """All streams that are open, by the peer that has opened them."""
+
+    def __init__(self) -> None:
+        """Start without open streams."""
+        self._open: dict[str, set[Opening]] = {}
+
+    @contextmanager
+    def of(self, peer: str, end: Callable[[CallError], None]) -> Iterator[Opening]:
+        """Register a stream of the peer inside the block."""
+        opening = Opening(end)
+        opened = self._open.setdefault(peer, set())
+        opened.add(opening)
+        try:
+            yield opening
+        finally:
+            opened.discard(opening)
+            if not opened:
+                self._open.pop(peer, None)
+
+    def review(self, peer: str, caller: Caller | None) -> int:
+        """End the streams of a peer that its rights no longer allow; returns their number."""
+        ended = 0
+        for opening in tuple(self._open.get(peer, ())):
+            problem = opening.problem(caller)
+            if problem is not None:
+                opening.end(problem)
+                ended += 1
+        return ended
+
+
 class Access:
     """Checks the peer of a call against the identities that its RM may have."""
 
-    openings: Openings[Caller]
+    openings: Openings
     """The streams that are open."""
 
     def __init__(
@@ -132,9 +129,9 @@ class Access:
         self._identities = identities or {}
         self._operators = operators
         self._tokens = tokens
-        self.openings: Openings[Caller] = Openings()
+        self.openings = Openings()
         # The streams of gRPC among them, by context.
-        self._streams: dict[Any, Opening[Caller]] = {}
+        self._streams: dict[Any, Opening] = {}
         self._enforced = enforced or tokens is not None
 
     def caller(self, context: Any) -> Caller:
@@ -244,7 +241,7 @@ class Access:
     def _allowed(self, rm_id: str) -> frozenset[str]:
         return self._identities.get(rm_id, frozenset({rm_id}))
 
-    def _check(self, context: Any, right: Callable[[Caller, str], str], subject: str) -> None:
+    def _check(self, context: Any, right: Right, subject: str) -> None:
         """Refuse a peer without a right to a subject; a stream needs it as long as it is open."""
         caller = self.caller(context)
         denied = right(caller, subject)
