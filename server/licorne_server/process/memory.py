@@ -5,14 +5,16 @@ libraries. It is a measurement, and is taken by the loop's own timer.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Protocol
+import ctypes
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import structlog
 
 from licorne_core.messages.commands import Command, RefuseNewWork
 from licorne_core.values.rm_caps import Shortage
-from licorne_server.process import machine_memory
 
 log = structlog.get_logger("core.memory")
 
@@ -43,20 +45,111 @@ COPY_PERCENT = 150
 the process. With 20,000 to 100,000 asks it was 60 to 110 %."""
 
 
-class System(Protocol):
-    """The system's memory: a source of the figure, and a place to return memory to."""
+USUAL_PERCENT = 80
+"""Percentage of the memory that the process takes by default."""
+
+PROCESS = Path("/proc/self")
+CONTROL_GROUPS = Path("/sys/fs/cgroup")
+MACHINE = Path("/proc/meminfo")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class System:
+    """The memory of the machine, of the process's control groups, and of the process."""
+
+    def __init__(
+        self, process: Path = PROCESS, groups: Path = CONTROL_GROUPS, machine: Path = MACHINE
+    ) -> None:
+        """Read the kernel's files in these places."""
+        self._process = process
+        self._groups = groups
+        self._machine = machine
 
     def resident(self) -> int:
-        """Bytes that the process takes; 0 if that is not known."""
-        ...
+        """Bytes of resident memory of the process; 0 if unknown."""
+        try:
+            return int((self._process / "statm").read_text().split()[1]) * _PAGE
+        except (OSError, ValueError, IndexError):
+            return 0
+
+    def usual_limit(self) -> int:
+        """A share of the memory that the process may have, in bytes."""
+        machine = os.sysconf("SC_PHYS_PAGES") * _PAGE
+        return min([machine, *self.group_limits()]) * USUAL_PERCENT // 100
 
     def available(self) -> int | None:
-        """Bytes that are still to be had; None if that is not known."""
-        ...
+        """Bytes still available, here and in the control groups; None if unknown.
+
+        Memory that the system would free, such as the page cache, counts as available.
+        """
+        rooms = [limit - _taken(group) for group, limit in self._limited()]
+        try:
+            for line in self._machine.read_text().splitlines():
+                name, _, size = line.partition(":")
+                if name == "MemAvailable":
+                    rooms.append(int(size.split()[0]) * 1024)
+        except (OSError, ValueError, IndexError):
+            pass
+        return max(0, min(rooms)) if rooms else None
+
+    def group_limits(self) -> list[int]:
+        """The limits of the control groups that the process is in, in bytes, of version 2 and 1."""
+        return [limit for _, limit in self._limited()]
 
     def give_back(self) -> None:
-        """Return freed memory."""
-        ...
+        """Return freed memory to the system.
+
+        The C library caches freed memory. Other threads wait if they want memory from it meanwhile.
+        Where it has no `malloc_trim` nothing is done.
+        """
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
+
+    def _limited(self) -> Iterator[tuple[Path, int]]:
+        """The control groups that the process is in that have a limit, and the limit in bytes.
+
+        A limit holds for all groups below. Inside a container the group's own path may not be there,
+        and its limit is found at the top. A group without a limit says ``max``, or a huge number.
+        """
+        try:
+            lines = (self._process / "cgroup").read_text().splitlines()
+        except OSError:
+            return
+        for line in lines:
+            _, controllers, path = line.split(":", 2)
+            if not controllers:
+                top, name = self._groups, "memory.max"
+            elif "memory" in controllers.split(","):
+                top, name = self._groups / "memory", "memory.limit_in_bytes"
+            else:
+                continue
+            group = top / path.lstrip("/")
+            for place in (group, *group.parents):
+                limit = _number(place / name)
+                if limit is not None:
+                    yield place, limit
+                if place == top:
+                    break
+
+
+def _taken(group: Path) -> int:
+    """Bytes used by a group, without inactive file pages."""
+    used = _number(group / "memory.current") or _number(group / "memory.usage_in_bytes") or 0
+    try:
+        entries = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        files = int(entries.get("total_inactive_file", entries.get("inactive_file", "0")))
+    except (OSError, ValueError):
+        return used
+    return max(0, used - files)
+
+
+def _number(file: Path) -> int | None:
+    """The number in a file; None where there is none."""
+    try:
+        text = file.read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdecimal() else None
 
 
 class Memory:
@@ -69,12 +162,12 @@ class Memory:
     returning: asyncio.Future[None] | None
     """Done when memory has been given back; None before that was tried first."""
 
-    def __init__(self, limit: int, post: Callable[[Command], None], system: System = machine_memory) -> None:
+    def __init__(self, limit: int, post: Callable[[Command], None], system: System | None = None) -> None:
         """`post` hands a command to the engine."""
         self.limit = limit
         self.level = Shortage.NONE
         self._post = post
-        self._system = system
+        self._system = system or System()
         self._reason = ""
         self._timer: asyncio.TimerHandle | None = None
         self.returning = None

@@ -9,20 +9,19 @@ from structlog.testing import capture_logs
 
 from licorne_core.messages.commands import Command, RefuseNewWork
 from licorne_core.values.rm_caps import Shortage
-from licorne_server.process import machine_memory
 from licorne_server.process.bounds import RmBounds
-from licorne_server.process.machine_memory import available, group_limits
-from licorne_server.process.memory import LOOKS_BETWEEN_RETURNS, LOOKS_BETWEEN_TELLINGS, Memory
+from licorne_server.process.memory import LOOKS_BETWEEN_RETURNS, LOOKS_BETWEEN_TELLINGS, Memory, System
 from support.peers.shim import Shim, ask, connected, new_allocations, node, serving
 
 LIMIT = 800
 
 
-class System:
+class FakeSystem(System):
     """A system that says what the test wants, and counts how often it gets memory back."""
 
     def __init__(self) -> None:
         """A small figure."""
+        super().__init__()
         self.figure = 1
         self.returns = 0
         self.free: int | None = None
@@ -41,12 +40,12 @@ class System:
 
 
 @pytest.fixture
-def system() -> System:
+def system() -> FakeSystem:
     """The system."""
-    return System()
+    return FakeSystem()
 
 
-def watched(system: System) -> tuple[Memory, list[Command]]:
+def watched(system: FakeSystem) -> tuple[Memory, list[Command]]:
     """The memory of that system, and what the engine is told."""
     told: list[Command] = []
     return Memory(LIMIT, told.append, system), told
@@ -64,7 +63,7 @@ NONE, NEW, ALL = Shortage.NONE, Shortage.NEW, Shortage.ALL
         ((LIMIT + 1, 0), (NEW, NONE)),
     ],
 )
-async def test_levels(system: System, figures: tuple[int, ...], levels: tuple[Shortage, ...]) -> None:
+async def test_levels(system: FakeSystem, figures: tuple[int, ...], levels: tuple[Shortage, ...]) -> None:
     """New work is refused above the limit, all above an eighth more, nothing below 95 % of it."""
     memory, _ = watched(system)
     seen = []
@@ -74,7 +73,7 @@ async def test_levels(system: System, figures: tuple[int, ...], levels: tuple[Sh
     assert seen == list(levels)
 
 
-async def test_those_who_are_refused_hear_the_present_figure(system: System) -> None:
+async def test_those_who_are_refused_hear_the_present_figure(system: FakeSystem) -> None:
     """While memory is short the engine is told of it again and again; the log is not."""
     memory, told = watched(system)
     with capture_logs() as logs:
@@ -86,7 +85,7 @@ async def test_those_who_are_refused_hear_the_present_figure(system: System) -> 
     assert len(logs) == 1
 
 
-async def test_each_change_is_told_and_logged_once(system: System) -> None:
+async def test_each_change_is_told_and_logged_once(system: FakeSystem) -> None:
     """The engine and the log hear of a change once, with both figures, and of nothing else."""
     memory, told = watched(system)
     with capture_logs() as logs:
@@ -105,7 +104,7 @@ async def test_each_change_is_told_and_logged_once(system: System) -> None:
     ]
 
 
-async def test_memory_is_given_back_now_and_then(system: System) -> None:
+async def test_memory_is_given_back_now_and_then(system: FakeSystem) -> None:
     """What was freed is given back at the first look above the limit, and then at one in twenty."""
     memory, _ = watched(system)
     system.figure = 2 * LIMIT
@@ -124,7 +123,7 @@ async def test_memory_is_given_back_now_and_then(system: System) -> None:
     assert system.returns == 3
 
 
-async def test_newcomers_are_refused_at_the_door(system: System) -> None:
+async def test_newcomers_are_refused_at_the_door(system: FakeSystem) -> None:
     """While memory is short no new RM is taken, with limit and value named."""
     async with serving() as server, connected(server) as channel:
         await Shim(channel, "here").register()
@@ -143,7 +142,7 @@ async def test_newcomers_are_refused_at_the_door(system: System) -> None:
         await Shim(channel, "new").register()
 
 
-async def test_rms_hear_why_their_new_work_is_refused(system: System) -> None:
+async def test_rms_hear_why_their_new_work_is_refused(system: FakeSystem) -> None:
     """While memory is short new asks are refused in-band with both figures; then they are taken."""
     async with serving() as server, connected(server) as channel:
         shim = Shim(channel)
@@ -169,14 +168,14 @@ async def test_server_looks_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     looked = asyncio.Event()
     times = 0
 
-    def resident() -> int:
+    def resident(_: System) -> int:
         nonlocal times
         times += 1
         if times == 2:
             looked.set()
         return 1
 
-    monkeypatch.setattr(machine_memory, "resident", resident)
+    monkeypatch.setattr(System, "resident", resident)
     async with serving(rms=RmBounds(memory=LIMIT)), asyncio.timeout(60):
         await looked.wait()
 
@@ -221,15 +220,14 @@ def test_limits_of_control_groups(
     (tmp_path / "cgroup").write_text(membership)
     for name, text in files.items():
         group(tmp_path / "groups", name, text)
-    assert list(group_limits(tmp_path / "groups", tmp_path)) == limits
+    assert System(tmp_path, tmp_path / "groups").group_limits() == limits
 
 
-def test_system_that_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the system does not tell, the figure is 0 and there are no limits of groups."""
-    monkeypatch.setattr(machine_memory, "PROCESS", tmp_path)
-    assert machine_memory.resident() == 0
-    assert list(group_limits(tmp_path, tmp_path)) == []
-    machine_memory.give_back()
+def test_system_that_tells_nothing(tmp_path: Path) -> None:
+    """The resident memory is 0, there are no limits of groups, and what is free is unknown."""
+    system = System(tmp_path, tmp_path, tmp_path / "meminfo")
+    assert (system.resident(), system.group_limits(), system.available()) == (0, [], None)
+    system.give_back()
 
 
 @pytest.mark.parametrize(
@@ -244,7 +242,7 @@ def test_system_that_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_copies_need_room(
-    system: System,
+    system: FakeSystem,
     monkeypatch: pytest.MonkeyPatch,
     resident: int,
     reckoned: int,
@@ -260,7 +258,7 @@ def test_copies_need_room(
     assert told.startswith(refusal) if refusal else told == ""
 
 
-async def test_no_copy_while_memory_is_short(system: System) -> None:
+async def test_no_copy_while_memory_is_short(system: FakeSystem) -> None:
     """The reason is that of all refusals then."""
     memory, _ = watched(system)
     system.figure = LIMIT + 1
@@ -295,9 +293,4 @@ def test_what_is_free(tmp_path: Path, files: dict[str, str], free: int) -> None:
     group(tmp_path, "cgroup", "0::/a")
     for name, text in files.items():
         group(tmp_path / "groups" / "a", name, text)
-    assert available(tmp_path / "groups", tmp_path, machine) == free
-
-
-def test_nothing_is_known_of_what_is_free(tmp_path: Path) -> None:
-    """Where the system does not tell, copies are made."""
-    assert available(tmp_path, tmp_path, tmp_path / "meminfo") is None
+    assert System(tmp_path, tmp_path / "groups", machine).available() == free

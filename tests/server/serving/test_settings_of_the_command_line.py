@@ -9,6 +9,7 @@ from licorne_core.config import DEFAULT_CONFIG, load
 from licorne_core.values.rm_caps import RmCaps
 from licorne_server.commands.serve.command import settings_of
 from licorne_server.process.bounds import EventBounds, PeerBounds, RmBounds
+from licorne_server.process.memory import System
 from licorne_server.process.settings import Settings, SettingsError
 
 
@@ -54,7 +55,7 @@ def test_tokens_and_bounds_of_peers() -> None:
 
 def test_bounds_of_rms(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said of RMs is taken over, in any unit; the rest has its usual value."""
-    monkeypatch.setattr("licorne_server.commands.serve.rms.usual_limit", lambda: 77)
+    monkeypatch.setattr(System, "usual_limit", lambda _: 77)
     given = settings(
         *("--max-rms", "3", "--max-partitions", "4", "--max-queues", "5", "--max-nodes", "6"),
         *("--max-applications", "7", "--max-asks", "8", "--max-ended", "9"),

@@ -5,7 +5,7 @@ import argparse
 from licorne_cli.parsing.parser import size
 from licorne_core.values.rm_caps import RmCaps
 from licorne_server.process.bounds import EventBounds, RmBounds
-from licorne_server.process.machine_memory import USUAL_PERCENT, usual_limit
+from licorne_server.process.memory import USUAL_PERCENT, System
 
 _USUAL = RmBounds()
 _CAPS = {
@@ -89,7 +89,7 @@ def add_rm_arguments(parser: argparse.ArgumentParser) -> None:
 def rm_bounds(args: argparse.Namespace) -> RmBounds:
     """The bounds in the arguments."""
     counted = {name: getattr(args, f"max_{name}") for name in _CAPS}
-    limit = usual_limit() if args.max_memory is None else args.max_memory
+    limit = System().usual_limit() if args.max_memory is None else args.max_memory
     memory = usual_memory(limit) if args.max_rm_memory is None else args.max_rm_memory
     return RmBounds(
         number=args.max_rms,
