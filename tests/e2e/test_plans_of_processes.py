@@ -12,7 +12,7 @@ import pytest
 
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_server.process.grpc_forks import VARIABLE
+from licorne_server import FORK_VARIABLE
 from support.peers.shim import Shim, eventually
 from support.server.configuring import A, B
 from support.server.server_process import ServerProcess
@@ -73,9 +73,9 @@ async def test_plans_are_made_whatever_grpc_is_told_of_forks(
     setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the variable unset and set plans are made, one after the other, and nothing is said."""
-    monkeypatch.delenv(VARIABLE)
+    monkeypatch.delenv(FORK_VARIABLE)
     if setting:
-        monkeypatch.setenv(VARIABLE, setting)
+        monkeypatch.setenv(FORK_VARIABLE, setting)
     reader, writer = os.pipe()
     async with (
         ServerProcess(stderr=writer) as server,

@@ -10,7 +10,7 @@ for ever in the copy. So the copy takes none of their locks: of gRPC, of the log
 runs one function of the core, which is pure, and then `os._exit`, which cleans up nothing of the
 parent. It neither returns into the event loop, nor logs, nor imports. The locks that it needs are
 those of the interpreter, of the import system and of the C library's memory, which handle forks
-themselves. gRPC's own handlers of forks are switched off (`process/grpc_forks.py`). Protobuf, which
+themselves. gRPC's own handlers of forks are switched off (`__init__.py` of the server). Protobuf, which
 writes the answer, has neither threads nor locks.
 
 The copy first closes all files but its pipe, so that it holds no port and no stream open. It ends

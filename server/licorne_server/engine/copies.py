@@ -31,10 +31,10 @@ from licorne_core.messages.commands import Hold, UpdateNodes
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import RmId
+from licorne_server import FORK_VARIABLE, GRPC_HANDLES_FORKS
 from licorne_server.engine.copied_process import FAILED, Child, Spent, start, whole_answer
 from licorne_server.engine.engine import Engine
 from licorne_server.fair import FairLock, TimeSlices
-from licorne_server.process import grpc_forks
 from licorne_server.wire.errors import (
     Defect,
     Stopped,
@@ -288,10 +288,10 @@ class Copies:
         started: list[Child],
     ) -> None:
         """Make the copy, which is in `started` then; it has begun to work when this returns."""
-        if grpc_forks.CAME_TOO_LATE:
+        if GRPC_HANDLES_FORKS:
             raise failed_precondition(
                 "no copy is made for a plan: gRPC was loaded before licorne_server; "
-                f"set {grpc_forks.VARIABLE}=0, or import licorne_server first",
+                f"set {FORK_VARIABLE}=0, or import licorne_server first",
                 "NO_COPIES",
             )
         self._check_room(rm_id)
