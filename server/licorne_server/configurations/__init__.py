@@ -6,29 +6,19 @@ sent before. An applied configuration that has become unusable when its RM regis
 the RM out: the RM's own text comes into force instead.
 """
 
-from licorne_server.configurations.applying import Applied, Applier, Change
-from licorne_server.configurations.default import Default, DefaultFileError, load_default
-from licorne_server.configurations.history import Configurations, Unusable
-from licorne_server.configurations.keeper import Keeper
-from licorne_server.configurations.reloading import Changes, Reloaded, ReloadedRm, Reloader
-from licorne_server.configurations.revisions import Revision, Revisions, Source, extra_text
+from licorne_server.configurations.applying import Change
+from licorne_server.configurations.history import Configurations, Keeper
+from licorne_server.configurations.reloading import Changes, Default, DefaultFileError
+from licorne_server.configurations.revisions import Revision, Revisions, Source
 
 __all__ = [
-    "Applied",
-    "Applier",
     "Change",
     "Changes",
     "Configurations",
     "Default",
     "DefaultFileError",
     "Keeper",
-    "Reloaded",
-    "ReloadedRm",
-    "Reloader",
     "Revision",
     "Revisions",
     "Source",
-    "Unusable",
-    "extra_text",
-    "load_default",
 ]

@@ -3,16 +3,15 @@
 For an RM that has gone it is only noted: it comes into force when the RM registers.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 
 import structlog
 
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import UpdateConfiguration
-from licorne_core.messages.effects import ConfigurationRefused, ConfigurationUpdated, Effect, NotRegistered
+from licorne_core.messages.effects import ConfigurationRefused, ConfigurationUpdated, NotRegistered
 from licorne_core.values.ids import RmId
 from licorne_server.configurations.history import Configurations
 from licorne_server.configurations.revisions import Revision, Revisions, Source, extra_text, tell_warnings
@@ -109,7 +108,7 @@ class Applier:
             await self._prepare(after)
         try:
             with self._configurations.expecting(after if is_new else None):
-                outcome = await self._submit(change, config)
+                changed = await self._submit(change, config)
         except BaseException:
             if first_stored:
                 self._keeper.discard(change.rm_id)
@@ -120,8 +119,8 @@ class Applier:
             kept = await self._keeper.commit(after)
         else:
             self._configurations.save(change.rm_id)
-        is_registered = outcome is not _Outcome.WAITS
-        changed = is_new if outcome is _Outcome.WAITS else outcome is _Outcome.CHANGED
+        is_registered = changed is not None
+        changed = is_new if changed is None else changed
         log.info(
             "configuration updated",
             rm_id=change.rm_id,
@@ -133,12 +132,7 @@ class Applier:
             comment=change.comment,
         )
         tell_warnings(change.rm_id, config)
-        return Applied(
-            changed=changed,
-            revision=after.current,
-            persistent=kept,
-            registered=is_registered,
-        )
+        return Applied(changed=changed, revision=after.current, persistent=kept, registered=is_registered)
 
     def _after(self, before: Revisions, change: Change, config: SubmittedConfig) -> Revisions:
         """The RM's revisions once the change is in force."""
@@ -166,8 +160,10 @@ class Applier:
                 "NOT_STORED",
             ) from None
 
-    async def _submit(self, change: Change, config: SubmittedConfig) -> "_Outcome":
-        """Have the core take the configuration; what came of it.
+    async def _submit(self, change: Change, config: SubmittedConfig) -> bool | None:
+        """Have the core take the configuration; returns True if that changed something.
+
+        None: the RM is not registered, and a configuration that no RM could use is refused.
 
         Raises:
             CallError: it was refused.
@@ -178,37 +174,19 @@ class Applier:
             config=config,
             extra_config=dict(change.extra_config),
         )
-        effects = await self._engine.submit(command)
-        if any(isinstance(effect, NotRegistered) for effect in effects):
-            refused = self._check(change.rm_id, config)
+        changed: bool | None = False
+        for effect in await self._engine.submit(command):
+            refused: ConfigurationRefused | None = None
+            match effect:
+                case NotRegistered():
+                    refused, changed = self._check(change.rm_id, config), None
+                case ConfigurationRefused():
+                    refused = effect
+                case ConfigurationUpdated(changed=True):
+                    changed = True
             if refused is not None:
                 raise _refusal(refused)
-            return _Outcome.WAITS
-        return _outcome(effects)
-
-
-class _Outcome(Enum):
-    """The core's result of a change."""
-
-    CHANGED = "changed"
-    SAME = "it was in force"
-    WAITS = "the RM is not registered"
-
-
-def _outcome(effects: Sequence[Effect]) -> _Outcome:
-    """The result of an update in its effects.
-
-    Raises:
-        CallError: it was refused.
-    """
-    outcome = _Outcome.SAME
-    for effect in effects:
-        match effect:
-            case ConfigurationRefused():
-                raise _refusal(effect)
-            case ConfigurationUpdated(changed=True):
-                outcome = _Outcome.CHANGED
-    return outcome
+        return changed
 
 
 def _refusal(effect: ConfigurationRefused) -> CallError:

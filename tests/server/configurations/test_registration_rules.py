@@ -19,23 +19,41 @@ def admin(channel: grpc.aio.Channel) -> Admin:
     return Admin(channel)
 
 
-async def test_first_registration_is_the_first_revision(shim: Shim, admin: Admin) -> None:
-    """Revision 1 is the text that the RM brought; nothing rises when it says the same again."""
-    await shim.register(A)
-    assert await admin.in_force() == (A, 1, "registration")
-    await shim.register(A)
-    assert await admin.in_force() == (A, 1, "registration")
-    await shim.register(B)
-    assert await admin.in_force() == (B, 2, "registration")
+SAID = "registration"
+STEPS = {
+    "said again": ("A A", (A, 1, SAID)),
+    "another text": ("A A B", (B, 2, SAID)),
+    "none": ("-", (DEFAULT_CONFIG, 1, "built-in")),
+    "none again": ("- A -", (DEFAULT_CONFIG, 3, "built-in")),
+    "another text than the applied one": ("A +B C", (C, 3, SAID)),
+    "the old text after another": ("A +B C A", (A, 4, SAID)),
+    "the old text after none": ("A +B - A", (B, 2, "operator")),
+    "a first text after none": ("- +B - A", (A, 3, SAID)),
+    "none after a rollback": ("A +B < -", (A, 3, "rollback")),
+    "the default applied": ("A +B +", (DEFAULT_CONFIG, 3, "built-in")),
+    "a text after the default applied": ("A +B + A", (A, 4, SAID)),
+    "a refused text is not said": ("A +B ! A", (B, 2, "operator")),
+}
+"""Each letter registers with a text, ``-`` with none, ``!`` with a refused one; ``+`` applies the
+text behind it or the default, ``<`` rolls back."""
 
 
-async def test_rm_without_text_has_the_built_in_configuration(shim: Shim, admin: Admin) -> None:
-    """Who brings none gets the built-in one, and it is said where that comes from."""
-    await shim.register()
-    assert await admin.in_force() == (DEFAULT_CONFIG, 1, "built-in")
-    await shim.register(A)
-    await shim.register()
-    assert await admin.in_force() == (DEFAULT_CONFIG, 3, "built-in")
+@pytest.mark.parametrize(("steps", "expected"), STEPS.values(), ids=STEPS)
+async def test_what_is_in_force(shim: Shim, admin: Admin, steps: str, expected: tuple[str, int, str]) -> None:
+    """An applied configuration stays until another one comes; only a text that is new is another."""
+    texts = {"A": A, "B": B, "C": C, "-": "", "": ""}
+    for step in steps.split():
+        if step == "<":
+            await admin.roll_back()
+        elif step == "!":
+            with pytest.raises(grpc.aio.AioRpcError):
+                await shim.register(BROKEN)
+        elif step.startswith("+"):
+            await admin.apply(texts[step[1:]])
+        else:
+            await shim.register(texts[step])
+    assert await admin.in_force() == expected
+    assert len(await admin.history()) == expected[1]
 
 
 @pytest.mark.parametrize("again", [A, B, ""], ids=["same", "applied", "none"])
@@ -51,67 +69,6 @@ async def test_applied_configuration_outlives_a_registration(
     assert queues(server) == ("root.b",)
     [line] = [line for line in lines if line["event"] == "applied configuration goes on"]
     assert (line["rm_id"], line["revision"], line["source"]) == ("rm", 2, "operator")
-
-
-async def test_new_text_of_the_rm_replaces_an_applied_one(server: Server, shim: Shim, admin: Admin) -> None:
-    """An RM that says something else than before brings its text into force."""
-    await shim.register(A)
-    await admin.apply(B)
-    await shim.register(C)
-    assert await admin.in_force() == (C, 3, "registration")
-    assert queues(server) == ("root.c",)
-    await shim.register(A)
-    assert await admin.in_force() == (A, 4, "registration")
-
-
-async def test_nothing_said_is_not_something_new(shim: Shim, admin: Admin) -> None:
-    """A registration without text does not make the RM's old text a new one."""
-    await shim.register(A)
-    await admin.apply(B)
-    await shim.register()
-    await shim.register(A)
-    assert await admin.in_force() == (B, 2, "operator")
-
-
-async def test_text_after_none_is_new(shim: Shim, admin: Admin) -> None:
-    """An RM that never said a text replaces an applied one with its first."""
-    await shim.register()
-    await admin.apply(B)
-    await shim.register()
-    assert (await admin.in_force())[0] == B
-    await shim.register(A)
-    assert await admin.in_force() == (A, 3, "registration")
-
-
-async def test_rollback_is_an_applied_one(shim: Shim, admin: Admin) -> None:
-    """What was rolled back to stays in force as well."""
-    await shim.register(A)
-    await admin.apply(B)
-    await admin.roll_back()
-    assert await admin.in_force() == (A, 3, "rollback")
-    await shim.register("")
-    assert await admin.in_force() == (A, 3, "rollback")
-
-
-async def test_applying_nothing_gives_the_default_back(shim: Shim, admin: Admin) -> None:
-    """An empty text stands for the server's default, and is no applied one."""
-    await shim.register(A)
-    await admin.apply(B)
-    await admin.apply("")
-    assert await admin.in_force() == (DEFAULT_CONFIG, 3, "built-in")
-    await shim.register(A)
-    assert await admin.in_force() == (A, 4, "registration")
-
-
-async def test_refused_registration_is_not_what_the_rm_said(shim: Shim, admin: Admin) -> None:
-    """A text that cannot be used leaves the history and the rule as they were."""
-    await shim.register(A)
-    await admin.apply(B)
-    with pytest.raises(grpc.aio.AioRpcError):
-        await shim.register(BROKEN)
-    await shim.register(A)
-    assert await admin.in_force() == (B, 2, "operator")
-    assert len(await admin.history()) == 2
 
 
 async def test_sessions_follow_the_same_rule(

@@ -20,7 +20,6 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.config import DEFAULT_CONFIG
 from licorne_core.values.rm_caps import RmCaps
 from licorne_server.process.bounds import RmBounds
-from licorne_server.process.settings import SettingsError
 from support.peers.shim import PATIENCE, Shim, connected, serving
 from support.server.configuring import BROKEN, A, Admin, B, C, D, queues, refusal, text, write
 from support.server.server_process import ServerProcess
@@ -129,31 +128,21 @@ async def comes_into_force(channel: grpc.aio.Channel, config: str) -> None:
 
 
 async def test_state_directory_keeps_all_of_it(tmp_path: Path) -> None:
-    """After a restart the applied one goes on, and the history is whole."""
+    """After a restart the applied one goes on with its extra configuration; the history is whole."""
+    said, extra = {"service.a": "1"}, {"event.trackingEnabled": "false"}
     async with serving(state_dir=tmp_path) as server, connected(server) as channel:
-        await Shim(channel).register(A)
-        answer = await Admin(channel).apply(B, comment="why")
+        await Shim(channel).register(A, extraConfig=said)
+        answer = await Admin(channel).apply(B, comment="why", extra=extra)
         assert answer.persistent
         before = await Admin(channel).history(with_config=True)
     async with serving(state_dir=tmp_path) as server, connected(server) as channel:
-        await Shim(channel).register(A)
+        await Shim(channel).register(A, extraConfig=said)
         assert await Admin(channel).in_force() == (B, 2, "operator")
+        assert dict((await Admin(channel).get()).extra_config) == extra
         assert queues(server) == ("root.b",)
         assert await Admin(channel).history(with_config=True) == before
         await Shim(channel).register(C)
         assert await Admin(channel).in_force() == (C, 3, "registration")
-
-
-async def test_what_belongs_to_it_comes_back_too(tmp_path: Path) -> None:
-    """The extra configuration of what was applied is in force after a restart."""
-    extra = {"event.trackingEnabled": "false"}
-    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
-        await Shim(channel).register(A, extraConfig={"service.a": "1"})
-        await Admin(channel).apply(B, extra=extra)
-    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
-        await Shim(channel).register(A, extraConfig={"service.a": "1"})
-        running = await Admin(channel).get()
-        assert (running.config, dict(running.extra_config)) == (B, extra)
 
 
 @asynccontextmanager
@@ -283,16 +272,6 @@ async def test_without_one_the_registration_counts_again() -> None:
             assert await Admin(channel).in_force() == (A, 1, "registration")
             assert not (await Admin(channel).apply(B)).persistent
             assert not (await Admin(channel).roll_back()).persistent
-
-
-async def test_directory_is_for_one_server(tmp_path: Path) -> None:
-    """A second server does not start; once the first has ended it does."""
-    async with serving(state_dir=tmp_path):
-        with pytest.raises(SettingsError, match="another server uses it"):
-            async with serving(state_dir=tmp_path):
-                pass
-    async with serving(state_dir=tmp_path):
-        pass
 
 
 async def test_change_that_cannot_be_stored_is_refused(tmp_path: Path) -> None:

@@ -1,30 +1,165 @@
-"""Configurations are read one at a time, whoever asks."""
+"""The thread of configurations: one for all, the order of those who wait, and who is refused."""
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable
 from functools import partial
-from threading import Event, active_count
+from sys import getsizeof
+from threading import Event
 
+import aiohttp
+import grpc
 import pytest
 from structlog.testing import capture_logs
 
+from licorne.v1.admin_pb2 import ValidateConfigurationRequest
+from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.config import DEFAULT_CONFIG
-from licorne_server.configurations.thread import MAX_WAITING_BYTES, ConfigThread, Origin
+from licorne_server.configurations import thread as config_thread
+from licorne_server.configurations.thread import VALIDATION, ConfigThread, Origin
 from licorne_server.telemetry.logs import levels
 from licorne_server.telemetry.logs.levels import CONFIGURATIONS
 from licorne_server.wire.errors import CallError
-from support.peers.shim import LOOPBACK, PATIENCE, Shim, connected, serving
-from support.server.http_site import post
-
-CALLER = Origin("host")
+from support.peers.shim import LOOPBACK, PATIENCE, Shim, connected, eventually, serving
 
 
-async def test_one_thread_is_enough() -> None:
-    """However many texts wait, one thread reads them, in order."""
-    thread, before, read = ConfigThread(), active_count(), list[int]()
-    await asyncio.gather(*(thread.run(CALLER, partial(read.append, number)) for number in range(50)))
-    assert read == list(range(50))
-    assert active_count() <= before + 1
-    thread.stop()
+class Line:
+    """A thread that is at work until `go` is set, and what it did afterwards."""
+
+    def __init__(self) -> None:
+        """Nothing waits."""
+        self.thread = ConfigThread()
+        self.go = Event()
+        self.done: list[str] = []
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def put(self, peer: str, purpose: str) -> asyncio.Task[None]:
+        """Let some work wait; it notes its peer and purpose when it is done."""
+        work = partial(self.done.append, f"{peer} {purpose}")
+        task = asyncio.create_task(self.thread.run(Origin(peer, purpose), work))
+        self.tasks.append(task)
+        return task
+
+    async def end(self) -> list[str]:
+        """Let the thread go on; what was done, in order."""
+        self.go.set()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        return self.done
+
+
+@pytest.fixture
+async def line() -> AsyncIterator[Line]:
+    """A thread that is at work on something of another peer."""
+    line = Line()
+    busy = asyncio.create_task(line.thread.run(Origin("busy"), partial(line.go.wait, PATIENCE)))
+    await asyncio.sleep(0)
+    yield line
+    line.go.set()
+    assert await busy
+    line.thread.stop()
+
+
+async def test_peers_take_turns(line: Line) -> None:
+    """However much one peer has waiting, another's comes second."""
+    for number in range(20):
+        line.put("flood", f"RM {number}")
+    await asyncio.sleep(0)
+    line.put("other", "RM b")
+    line.put("other", "RM c")
+    done = await line.end()
+    assert done[:5] == ["flood RM 0", "other RM b", "flood RM 1", "other RM c", "flood RM 2"]
+    assert done[5:] == [f"flood RM {number}" for number in range(3, 20)]
+
+
+async def test_one_waits_for_each_purpose(line: Line) -> None:
+    """A second piece of work of one purpose is refused; another purpose or peer is not."""
+    line.put("a", "RM x")
+    await asyncio.sleep(0)
+    with pytest.raises(CallError, match=r"a configuration of a for RM x waits to be read already"):
+        await line.put("a", "RM x")
+    line.put("a", "RM y")
+    line.put("b", "RM x")
+    assert await line.end() == ["a RM x", "b RM x", "a RM y"]
+
+
+async def test_what_has_begun_does_not_wait(line: Line) -> None:
+    """While the first of a purpose is worked on, a second one may wait."""
+    begun, go = Event(), Event()
+
+    def first() -> None:
+        begun.set()
+        assert go.wait(PATIENCE)
+
+    running = asyncio.create_task(line.thread.run(Origin("a", "RM x"), first))
+    await asyncio.sleep(0)
+    line.go.set()
+    await eventually(begun.is_set)
+    line.put("a", "RM x")
+    await asyncio.sleep(0)
+    go.set()
+    await running
+    assert await line.end() == ["a RM x"]
+
+
+async def test_who_gives_up_makes_room(line: Line) -> None:
+    """Work that its caller gave up on is not begun, and another may wait in its place."""
+    gone = line.put("a", "RM x")
+    await asyncio.sleep(0)
+    gone.cancel()
+    await asyncio.wait([gone])
+    line.put("a", "RM x")
+    assert await line.end() == ["a RM x"]
+
+
+@pytest.mark.parametrize("bound", ["MAX_WAITING", "MAX_WAITING_BYTES"])
+async def test_what_waits_of_a_peer_is_bounded(
+    line: Line, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    """Questions are bounded in number and bytes, registrations apart from them, of each peer."""
+    texts = [f"partitions: [] # {number}" for number in range(2)]
+    largest = max(map(getsizeof, texts))
+    monkeypatch.setattr(config_thread, bound, 1 if bound == "MAX_WAITING" else largest)
+
+    async def one_waits(first: Awaitable[object], second: Awaitable[object]) -> asyncio.Future[object]:
+        waiting = asyncio.ensure_future(first)
+        await asyncio.sleep(0)
+        with pytest.raises(CallError, match="wait"):
+            await second
+        return waiting
+
+    waiting = []
+    for peer in ("a", "b"):
+        question = partial(line.thread.run, Origin(peer), list[str], largest)
+        waiting.append(await one_waits(question(), question()))
+        rms = (Origin(peer, name) for name in ("RM x", "RM y"))
+        waiting.append(await one_waits(*map(line.thread.parse, rms, texts)))
+    waiting[0].cancel()
+    await asyncio.wait(waiting[:1])
+    waiting[0] = asyncio.ensure_future(line.thread.run(Origin("a"), list[str], largest))
+    await line.end()
+    await asyncio.gather(*waiting)
+
+
+async def test_an_error_ends_nothing_but_its_own_work(line: Line) -> None:
+    """What a piece of work raises is for its caller; the next is done."""
+    failed = asyncio.create_task(line.thread.run(Origin("a"), partial(int, "x")))
+    line.put("a", "RM x")
+    assert await line.end() == ["a RM x"]
+    with pytest.raises(ValueError, match="invalid literal"):
+        await failed
+
+
+async def test_whoever_waits_at_the_end_is_cancelled() -> None:
+    """A thread that is stopped leaves nobody waiting."""
+    line = Line()
+    busy = asyncio.create_task(line.thread.run(Origin("a"), partial(line.go.wait, PATIENCE)))
+    await asyncio.sleep(0)
+    waiting = line.put("a", "RM x")
+    await asyncio.sleep(0)
+    line.thread.stop()
+    await asyncio.wait([waiting])
+    assert waiting.cancelled()
+    line.go.set()
+    assert await busy
 
 
 async def test_what_was_read_is_told_at_debug() -> None:
@@ -48,60 +183,31 @@ async def test_what_was_read_is_told_at_debug() -> None:
     assert all(line["ms"] > 0 for line in lines)
 
 
-async def test_what_was_given_up_is_not_begun() -> None:
-    """A caller that goes away while it waits costs nothing any more."""
-    thread, go, read = ConfigThread(), Event(), list[str]()
-    first = asyncio.create_task(thread.run(CALLER, partial(go.wait, PATIENCE)))
-    second = asyncio.create_task(thread.run(CALLER, partial(read.append, "second")))
-    await asyncio.sleep(0)
-    second.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await second
-    go.set()
-    assert await first
-    await thread.run(CALLER, partial(read.append, "third"))
-    assert read == ["third"]
-    thread.stop()
-
-
-async def test_texts_that_wait_are_bounded_by_their_bytes() -> None:
-    """What one host has sent and nobody has read yet takes bounded memory; another host may wait.
-
-    A text that was given up makes room for the next.
-    """
-    thread, go = ConfigThread(), Event()
-    busy = asyncio.create_task(thread.run(Origin("busy"), partial(go.wait, PATIENCE)))
-    await asyncio.sleep(0)
-    half = MAX_WAITING_BYTES // 2
-    waiting = [asyncio.create_task(thread.run(CALLER, int, half)) for _ in range(2)]
-    await asyncio.sleep(0)
-    with pytest.raises(CallError, match="configurations of host of 67108864 bytes wait"):
-        await thread.run(CALLER, int, 1)
-    other = asyncio.create_task(thread.run(Origin("other"), int, half))
-    waiting[0].cancel()
-    await asyncio.sleep(0)
-    waiting[0] = asyncio.create_task(thread.run(CALLER, int, half))
-    await asyncio.sleep(0)
-    go.set()
-    assert await asyncio.gather(*waiting, other) == [0, 0, 0]
-    assert await busy
-    thread.stop()
-
-
-async def test_grpc_and_http_wait_in_the_same_line() -> None:
-    """While one text is read, neither gRPC nor HTTP begins another; then both are answered."""
+async def test_a_flood_of_validations_is_refused_and_others_register() -> None:
+    """Of one peer's validations one waits; the next is refused on both ports, and RMs come in."""
     go = Event()
     async with serving(http=LOOPBACK) as server, connected(server) as channel:
-        busy = asyncio.create_task(server.config_thread.run(CALLER, partial(go.wait, PATIENCE)))
+        thread = server.config_thread
+        busy = asyncio.create_task(thread.run(Origin("busy"), partial(go.wait, PATIENCE)))
         await asyncio.sleep(0)
+        done: list[str] = []
+        first = asyncio.create_task(
+            thread.run(Origin("127.0.0.1", VALIDATION), partial(done.append, "first"))
+        )
+        await asyncio.sleep(0)
+        request = ValidateConfigurationRequest(config=DEFAULT_CONFIG)
+        with pytest.raises(grpc.aio.AioRpcError, match="for validation waits to be read") as error:
+            await AdminStub(channel).ValidateConfiguration(request)
+        assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         url = f"http://{server.http_address}/ws/v1/validate-conf"
-        over_http = asyncio.create_task(post(url, DEFAULT_CONFIG.encode()))
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(over_http), timeout=0.2)
-        over_grpc = asyncio.create_task(Shim(channel).register(DEFAULT_CONFIG))
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(over_grpc), timeout=0.2)
+        async with aiohttp.ClientSession() as client:
+            answer = await client.post(url, data=DEFAULT_CONFIG.encode())
+            assert (answer.status, answer.headers["Retry-After"]) == (429, "1")
+            assert "for validation waits to be read" in (await answer.json())["message"]
+        registered = asyncio.create_task(Shim(channel).register(DEFAULT_CONFIG))
+        await eventually(lambda: server.rms.lock("rm").turns.taken)
         go.set()
         assert await busy
-        assert (await over_http)["allowed"]
-        await over_grpc
+        await registered
+        await first
+    assert done == ["first"]

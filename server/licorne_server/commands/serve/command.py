@@ -164,7 +164,7 @@ def _default_config(path: Path | None) -> Configuration | None:
     Raises:
         SettingsError: the file cannot be read, or its content is unusable.
     """
-    from licorne_server.configurations.default import DefaultFileError, load_default
+    from licorne_server.configurations.reloading import DefaultFileError, load_default
 
     if path is None:
         return None
