@@ -24,8 +24,7 @@ from licorne.v1.state_pb2 import ListPartitionsRequest, ListQueuesRequest, Parti
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.partitions.agenda import AT_ONCE
 from licorne_core.scheduler import Scheduler
-from licorne_server.commands.demo.scenes import GANG, OWNER, Submission
-from licorne_server.commands.demo.world import World, worlds
+from licorne_server.commands.demo.world import GANG, OWNER, Submission, World, worlds
 from licorne_server.process.settings import Address, Settings
 from licorne_server.serving.app import running
 from licorne_server.telemetry.logs import set_up

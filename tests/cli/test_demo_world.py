@@ -3,8 +3,7 @@
 import pytest
 
 from licorne_core.config import load
-from licorne_server.commands.demo.scenes import BORROWING, CLAIMING, NIGHTLY, SIMULATION
-from licorne_server.commands.demo.world import World, worlds
+from licorne_server.commands.demo.world import BORROWING, CLAIMING, NIGHTLY, SIMULATION, World, worlds
 
 
 @pytest.mark.parametrize("world", worlds(), ids=lambda world: world.rm_id)

@@ -22,15 +22,15 @@ from licorne_cli.screen.terminal import console_on
 from licorne_cli.screen.top import Watch, Words
 from licorne_cli.screen.tree import Opened, Snapshot
 from licorne_server.commands.demo.rm import DemoRm, Tally
-from licorne_server.commands.demo.scenes import (
+from licorne_server.commands.demo.world import (
     BORROWER,
     BORROWER_QUEUE,
     GANG,
     OWNER,
     OWNER_QUEUE,
     WAITING_APPLICATION,
+    worlds,
 )
-from licorne_server.commands.demo.world import worlds
 from licorne_server.commands.server_process import ServerFailed, Usage, running_server
 
 EXAMPLES = (

@@ -20,8 +20,7 @@ from licorne import (
     TlsConfig,
     Token,
 )
-from licorne_server.commands.demo.scenes import Submission
-from licorne_server.commands.demo.world import World
+from licorne_server.commands.demo.world import Submission, World
 
 STEP_SECONDS = 0.05
 REMEMBERED_WAITS = 10_000

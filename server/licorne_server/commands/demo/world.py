@@ -1,19 +1,126 @@
 """The worlds of the demo's three resource managers: queues, nodes, applications, asks.
 
-All times are for a demo of one unit length; whoever plays it multiplies them.
+Among the applications are the scenes that the demo speaks of: an ask that waits, a gang, and a
+guarantee that is taken back. All times are for a demo of one unit length; whoever plays it multiplies them.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count as counting
+from typing import Any, NamedTuple
 
-from licorne import Application, Ask, Node
-from licorne_server.commands.demo.scenes import BORROWING, CLAIMING, GI, NIGHTLY, SIMULATION, Submission
+from licorne import Application, Ask, Node, TaskGroup
 
 SEED = 7
 # After this share of the time nothing new comes.
 ARRIVALS_END = 0.7
+
+GI = 1024**3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """An application that comes at a time, with its asks; each allocation runs for a while.
+
+    Of a gang the asks are those of its members, which come when all its placeholders are there.
+    """
+
+    at: float
+    application: Application
+    asks: tuple[Ask, ...]
+    runs: float
+
+
+def submission(
+    name: str,
+    *,
+    at: float,
+    runs: float,
+    user: str,
+    tags: Mapping[str, str],
+    count: int,
+    resources: Mapping[str, int],
+    priority: int,
+    queue: str = "",
+    task_groups: tuple[TaskGroup, ...] = (),
+    **of_asks: Any,
+) -> Submission:
+    """An application of a user, with so many equal asks."""
+    application = Application(
+        application_id=name,
+        queue=queue,
+        user=user,
+        groups=(user,),
+        tags=tags,
+        task_groups=task_groups,
+    )
+    asks = tuple(
+        Ask(key=f"{name}-{n:03}", application_id=name, resources=resources, priority=priority, **of_asks)
+        for n in range(count)
+    )
+    return Submission(at=at, application=application, asks=asks, runs=runs)
+
+
+# More than its queue may run at once, nearly all the time: there is something to explain. It goes
+# before all others, so that nothing but the queue's maximum stops it.
+WAITING_APPLICATION = "nightly-0001"
+MEDIUM = {"vcore": 2000, "memory": 8 * GI}
+NIGHTLY = submission(
+    WAITING_APPLICATION,
+    at=0.0,
+    runs=0.2,
+    queue="root.nightly",
+    user="cron",
+    tags={"namespace": "warehouse"},
+    count=90,
+    resources=MEDIUM,
+    priority=10,
+)
+
+# It takes all of a maximum that it shares, until another queue claims what it is guaranteed.
+BORROWER, OWNER = "borrower-0001", "owner-0001"
+BORROWER_QUEUE, OWNER_QUEUE = "root.shared.borrower", "root.shared.owner"
+BORROWING = submission(
+    BORROWER,
+    at=0.0,
+    runs=1.0,
+    queue=BORROWER_QUEUE,
+    user="grace",
+    tags={"namespace": "sandbox"},
+    count=30,
+    resources=MEDIUM,
+    priority=10,
+    allow_preempt_self=True,
+)
+CLAIMING = submission(
+    OWNER,
+    at=0.25,
+    runs=0.5,
+    queue=OWNER_QUEUE,
+    user="dave",
+    tags={"namespace": "finance"},
+    count=15,
+    resources=MEDIUM,
+    priority=10,
+    allow_preempt_other=True,
+)
+
+# It starts as a whole: placeholders keep the room until all of them are there.
+GANG = "simulation-0001"
+WORKERS = TaskGroup(name="workers", members=16, resources={"vcore": 4000, "memory": 16 * GI}, priority=10)
+SIMULATION = submission(
+    GANG,
+    at=0.1,
+    runs=0.4,
+    user="mia",
+    tags={"namespace": "research", "project": "climate"},
+    count=WORKERS.members,
+    resources=WORKERS.resources,
+    priority=WORKERS.priority,
+    task_groups=(WORKERS,),
+    task_group=WORKERS.name,
+)
 
 BATCH_QUEUES = """\
 partitions:
@@ -102,43 +209,27 @@ class World:
         return sum(len(submission.asks) for submission in self.submissions)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
-    """The applications of one kind; ranges are inclusive."""
+class Profile(NamedTuple):
+    """The applications of one kind; ranges are inclusive, and `runs` is how long asks run."""
 
     name: str
+    queue: str
     users: tuple[str, ...]
     namespace: str
     applications: int
     asks: tuple[int, int]
     vcore: tuple[int, int]
     runs: tuple[float, float]
-    queue: str = ""
-    tags: tuple[tuple[str, str], ...] = ()
     priority: tuple[int, int] = (0, 0)
+    tags: tuple[tuple[str, str], ...] = ()
 
 
+# Name, queue, users, namespace, applications, asks of each, milli-cores, times, priorities.
 BATCH = (
     Profile(
-        name="etl",
-        queue="root.etl",
-        users=("alice", "bob", "carol"),
-        namespace="warehouse",
-        applications=16,
-        asks=(40, 90),
-        vcore=(1000, 4000),
-        runs=(0.08, 0.2),
+        "etl", "root.etl", ("alice", "bob", "carol"), "warehouse", 16, (40, 90), (1000, 4000), (0.08, 0.2)
     ),
-    Profile(
-        name="report",
-        queue="root.reports",
-        users=("bob", "dave"),
-        namespace="finance",
-        applications=10,
-        asks=(30, 60),
-        vcore=(1000, 3000),
-        runs=(0.1, 0.25),
-    ),
+    Profile("report", "root.reports", ("bob", "dave"), "finance", 10, (30, 60), (1000, 3000), (0.1, 0.25)),
     Profile(
         name="adhoc",
         queue="root.adhoc",
@@ -151,30 +242,9 @@ BATCH = (
         priority=(0, 3),
     ),
 )
-
 SERVICES = (
-    Profile(
-        name="web",
-        queue="root.prod.web",
-        users=("deploy",),
-        namespace="prod",
-        applications=12,
-        asks=(8, 20),
-        vcore=(500, 1000),
-        runs=(0.3, 0.5),
-        priority=(50, 90),
-    ),
-    Profile(
-        name="api",
-        queue="root.prod.api",
-        users=("deploy",),
-        namespace="prod",
-        applications=10,
-        asks=(6, 16),
-        vcore=(500, 1500),
-        runs=(0.3, 0.5),
-        priority=(50, 90),
-    ),
+    Profile("web", "root.prod.web", ("deploy",), "prod", 12, (8, 20), (500, 1000), (0.3, 0.5), (50, 90)),
+    Profile("api", "root.prod.api", ("deploy",), "prod", 10, (6, 16), (500, 1500), (0.3, 0.5), (50, 90)),
     Profile(
         name="preview",
         queue="root.staging",
@@ -187,73 +257,39 @@ SERVICES = (
         priority=(0, 10),
     ),
 )
-
+VISION, LANGUAGE = ((("project", name),) for name in ("vision", "language"))
+RESEARCHERS = ("judy", "kim", "leo", "mia", "nils")
 RESEARCH = (
-    Profile(
-        name="notebook",
-        users=("judy", "kim", "leo", "mia", "nils"),
-        namespace="research",
-        applications=20,
-        asks=(5, 20),
-        vcore=(1000, 4000),
-        runs=(0.1, 0.3),
-    ),
-    Profile(
-        name="training",
-        users=("kim", "leo"),
-        namespace="research",
-        applications=10,
-        asks=(30, 60),
-        vcore=(2000, 8000),
-        runs=(0.1, 0.2),
-        tags=(("project", "vision"),),
-    ),
-    Profile(
-        name="sweep",
-        users=("mia", "nils"),
-        namespace="research",
-        applications=6,
-        asks=(40, 80),
-        vcore=(1000, 2000),
-        runs=(0.05, 0.15),
-        tags=(("project", "language"),),
-    ),
+    Profile("notebook", "", RESEARCHERS, "research", 20, (5, 20), (1000, 4000), (0.1, 0.3)),
+    Profile("training", "", ("kim", "leo"), "research", 10, (30, 60), (2000, 8000), (0.1, 0.2), tags=VISION),
+    Profile("sweep", "", ("mia", "nils"), "research", 6, (40, 80), (1000, 2000), (0.05, 0.15), tags=LANGUAGE),
 )
 
 
 def submissions(profile: Profile, dice: random.Random) -> Iterator[Submission]:
     """The applications of a kind, spread over the time in which work arrives."""
     for number in range(1, profile.applications + 1):
-        name = f"{profile.name}-{number:04}"
         user = dice.choice(profile.users)
         priority = dice.randint(*profile.priority)
         vcore = dice.randint(profile.vcore[0] // 250, profile.vcore[1] // 250) * 250
-        resources = {"vcore": vcore, "memory": vcore * 4 * GI // 1000}
-        yield Submission(
-            at=dice.uniform(0.0, ARRIVALS_END),
-            application=Application(
-                application_id=name,
-                queue=profile.queue,
-                user=user,
-                groups=(user,),
-                tags={"namespace": profile.namespace, **dict(profile.tags)},
-            ),
-            asks=tuple(
-                Ask(
-                    key=f"{name}-{ask:03}",
-                    application_id=name,
-                    resources=resources,
-                    priority=priority,
-                )
-                for ask in range(dice.randint(*profile.asks))
-            ),
+        at = dice.uniform(0.0, ARRIVALS_END)
+        count = dice.randint(*profile.asks)
+        yield submission(
+            f"{profile.name}-{number:04}",
+            at=at,
             runs=dice.uniform(*profile.runs),
+            queue=profile.queue,
+            user=user,
+            tags={"namespace": profile.namespace, **dict(profile.tags)},
+            count=count,
+            resources={"vcore": vcore, "memory": vcore * 4 * GI // 1000},
+            priority=priority,
         )
 
 
 def rounds(world: World) -> Iterator[Submission]:
     """The same work over and over: each round a unit later and under other names."""
-    for number in count():
+    for number in counting():
         for item in world.submissions:
             name = f"{item.application.application_id}-{number}"
             yield Submission(
