@@ -13,7 +13,6 @@ from licorne_server.process.loop import ServerLoop
 from licorne_server.process.settings import Settings, SettingsError
 from licorne_server.serving.app import running
 from licorne_server.serving.watchdog import Watchdog
-from licorne_server.telemetry.logs import ProcessLogs
 
 log = structlog.get_logger("core.serve")
 
@@ -21,8 +20,8 @@ OK = 0
 FAILED = 1
 
 
-def serve(settings: Settings, logs: ProcessLogs) -> int:
-    """Serve until the end; returns the exit code, which shows an end by a signal.
+def serve(settings: Settings, flush_logs: Callable[[], None]) -> int:
+    """Serve until the end; returns the exit code.
 
     Raises:
         SettingsError: the server cannot start.
@@ -31,7 +30,7 @@ def serve(settings: Settings, logs: ProcessLogs) -> int:
     def end(reason: str) -> None:
         """End the process from another thread, whatever the loop does."""
         log.critical("server ends itself", reason=reason)
-        logs.flush()
+        flush_logs()
         os._exit(FAILED)
 
     try:
@@ -59,7 +58,9 @@ async def _until_the_end(settings: Settings, end: Callable[[str], None]) -> int:
     with ExitStack() as watching:
         async with running(settings) as server:
             # It watches until the server has stopped, which may take for ever as well.
-            watching.enter_context(Watchdog(server, settings.stall, end))
+            watchdog = Watchdog(server, settings.stall, end)
+            watchdog.start()
+            watching.callback(watchdog.stop)
             loop.add_signal_handler(signal.SIGHUP, server.reload)
             where = f"grpc={server.grpc_address} http={server.http_address or 'off'}"
             metrics = f" metrics={server.metrics_address}" if server.metrics_address else ""

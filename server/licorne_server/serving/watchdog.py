@@ -15,8 +15,7 @@ import traceback
 from collections.abc import Callable
 from math import inf
 from time import monotonic
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 import structlog
 
@@ -62,7 +61,7 @@ class Watched(Protocol):
 
 
 class Watchdog:
-    """Watches a server, and the loop that it is made in, while the block lasts."""
+    """Watches a server, and the loop that it is made in, from `start` to `stop`."""
 
     def __init__(self, server: Watched, limit: float, end: Callable[[str], None]) -> None:
         """Allow a standstill of `limit` seconds; 0 for any.
@@ -86,17 +85,11 @@ class Watchdog:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
 
-    def __enter__(self) -> Self:
+    def start(self) -> None:
         """Begin to look."""
         self._thread.start()
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def stop(self) -> None:
         """Stop looking."""
         self._over.set()
 

@@ -200,8 +200,8 @@ def run(args: argparse.Namespace) -> int:
     raise_file_limit()
     try:
         settings = settings_of(args)
-        with process_logs(args.log_level, args.log_format) as logs:
-            return serve(settings, logs)
+        with process_logs(args.log_level, args.log_format) as flush:
+            return serve(settings, flush)
     except SettingsError as error:
         if sys.stderr is not None:
             with suppress(OSError):  # stderr may take no more, and the exit code says it too

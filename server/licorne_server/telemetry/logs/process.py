@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import structlog
@@ -168,59 +169,36 @@ def note_lost(kind: str) -> None:
     _drops.add(kind, Reason.WRITE_FAILED)
 
 
-class ProcessLogs:
-    """The owner of the process's logs."""
-
-    def __init__(self, level: str, form: str = "json") -> None:
-        """Redirect nothing before `begin`. `form` is one of `FORMATS`."""
-        self._level = level
-        self._is_open = sys.stderr is not None
-        self._lines = Lines(_drops, _console(form))
-        self._saved = -1
-        self._writer: Writer
-        self._redirect: Redirect
-        self._strays: Strays
-
-    def begin(self) -> None:
-        """Redirect the logs of the server, of its libraries and of the interpreter."""
-        _fill_standard_descriptors()
-        saved = os.dup(STDERR)
-        self._writer = Writer(saved if self._is_open else None, _drops, self._lines.of_drops)
-        self._writer.start()
-        set_up(self._level, self._lines, self._writer.write, self._writer.write_audit)
-        self._strays = Strays(self._lines, self._writer.write)
-        # Messages of libraries at `debug` are for their authors.
-        self._strays.begin(logging.INFO if self._level == "debug" else logging.WARNING)
-        self._redirect = Redirect(self._lines, self._writer.write)
-        self._redirect.begin(saved)
-        # In a crash of the process no thread is left to make lines.
-        faulthandler.enable(file=saved)
-
-    def end(self) -> None:
-        """Undo the redirections, and wait a bounded time for unwritten lines."""
-        faulthandler.disable()
-        self._redirect.end()
-        self._strays.end()
-        self.flush()
-
-    def flush(self) -> None:
-        """Wait a bounded time for unwritten lines. Nothing is logged any more after it."""
-        self._writer.close(FLUSH_SECONDS)
-
-
 @contextmanager
-def process_logs(level: str, form: str = "json") -> Iterator[ProcessLogs]:
-    """The process's logs are taken over inside the block; `form` is one of `FORMATS`.
+def process_logs(level: str, form: str = "json") -> Iterator[Callable[[], None]]:
+    """Redirect the logs of the server, of its libraries and of the interpreter inside the block.
 
     This is for a process that is nothing but a server: descriptor 2, the hooks of the interpreter
-    and Python's logging belong to the whole process.
+    and Python's logging belong to the whole process. `form` is one of `FORMATS`. The block gets a
+    function that waits a bounded time for unwritten lines, after which nothing is logged any more.
     """
-    logs = ProcessLogs(level, form)
-    logs.begin()
+    is_open = sys.stderr is not None
+    lines = Lines(_drops, _console(form))
+    _fill_standard_descriptors()
+    saved = os.dup(STDERR)
+    writer = Writer(saved if is_open else None, _drops, lines.of_drops)
+    writer.start()
+    set_up(level, lines, writer.write, writer.write_audit)
+    strays = Strays(lines, writer.write)
+    # Messages of libraries at `debug` are for their authors.
+    strays.begin(logging.INFO if level == "debug" else logging.WARNING)
+    redirect = Redirect(lines, writer.write)
+    redirect.begin(saved)
+    # In a crash of the process no thread is left to make lines.
+    faulthandler.enable(file=saved)
+    flush = partial(writer.close, FLUSH_SECONDS)
     try:
-        yield logs
+        yield flush
     finally:
-        logs.end()
+        faulthandler.disable()
+        redirect.end()
+        strays.end()
+        flush()
 
 
 def _console(form: str) -> Console | None:

@@ -95,34 +95,22 @@ async def test_a_log_that_nobody_reads_stops_nobody() -> None:
         assert len(lines) < 50
 
 
-async def test_without_stderr_nothing_else_is_missing() -> None:
-    """A server that is started with stderr closed counts its lines as dropped."""
-    async with ServerProcess(*FLAGS, http=ANY_PORT, program=CLOSED_STDERR) as server:
-        await provoke(server.target, 5)
-        async with raw_connection(server.target) as peer:
-            await peer.send(goaway("text"))
-            await peer.dealt_with()
-        await until_dropped(server, "closed")
-        await goes_on(server)
-
-
-async def test_a_reader_that_goes_away_stops_nobody() -> None:
-    """The pipe that is closed in the middle costs lines, and nothing else."""
-    with pipe() as (read, write):
-        async with ServerProcess(*FLAGS, http=ANY_PORT, stderr=write.fileno()) as server:
+@pytest.mark.parametrize(
+    ("stderr", "reason"), [("missing", "closed"), ("unread", "closed"), ("full disk", "no_space")]
+)
+async def test_stderr_in_a_bad_way_stops_nobody(stderr: str, reason: str) -> None:
+    """Lines that cannot be written are dropped and counted, and the server goes on."""
+    program = CLOSED_STDERR if stderr == "missing" else PROGRAM
+    with pipe() as (read, write), full_disk() as full:
+        target = full if stderr == "full disk" else write.fileno()
+        async with ServerProcess(*FLAGS, http=ANY_PORT, stderr=target, program=program) as server:
             write.close()
             read.close()
             await provoke(server.target, 5)
-            await until_dropped(server, "closed")
-            await goes_on(server)
-
-
-async def test_a_full_disk_stops_nobody() -> None:
-    """Lines that find no space are dropped and counted."""
-    with full_disk() as full:
-        async with ServerProcess(*FLAGS, http=ANY_PORT, stderr=full) as server:
-            await provoke(server.target, 5)
-            await until_dropped(server, "no_space")
+            async with raw_connection(server.target) as peer:
+                await peer.send(goaway("text"))
+                await peer.dealt_with()
+            await until_dropped(server, reason)
             await goes_on(server)
 
 
