@@ -1,8 +1,6 @@
-"""Schedule of the looks at followed asks: in time slices among readers.
+"""Looks at followed asks, in time slices among readers: are they there, and what blocks them?
 
-Checks of followed asks, one after another: their presence, and their blockers.
-
-`looking.py` schedules them. An event is added to the span of an ask whenever its blocker changes.
+An event is added to the span of an ask whenever its blocker changes.
 """
 
 import asyncio
@@ -14,53 +12,12 @@ from licorne_server.fair import TimeSlices
 from licorne_server.process.clock import Clock
 from licorne_server.telemetry.tracing.ask_spans import AskEnds
 from licorne_server.telemetry.tracing.followed import FollowedAsk, FollowedAsks, Key, Stands
-from licorne_server.telemetry.tracing.spans import PEER, Spans, nanoseconds
+from licorne_server.telemetry.tracing.spans import PEER, nanoseconds
 
 UNKNOWN_SECONDS = 10.0
 """Seconds that an ask may be on its way to the core; then it is taken for gone."""
 
 REASON_EVENT = "reason"
-
-
-class AskLooks:
-    """Looks at asks that are followed."""
-
-    def __init__(self, spans: Spans, followed: FollowedAsks, stands: Stands, ends: AskEnds) -> None:
-        """`stands` gives the blocker of an ask, and `ends` ends those that are gone."""
-        self._spans = spans
-        self._followed = followed
-        self._stands = stands
-        self._ends = ends
-
-    def at(self, rm_ids: Iterable[RmId]) -> Iterator[None]:
-        """Look at all followed asks of these RMs, with a None after each."""
-        for rm_id in rm_ids:
-            for key, found in list(self._followed.of(rm_id).items()):
-                if self._followed.of(rm_id).get(key) is found:
-                    self._look(rm_id, key, found)
-                yield None
-
-    def _look(self, rm_id: RmId, key: Key, found: FollowedAsk) -> None:
-        now, ask = self._spans.now(), found.ask
-        stands = self._stands(rm_id, ask.partition, ask.app_id, ask.key)
-        if stands is None:
-            if found.known or now - found.time > UNKNOWN_SECONDS:
-                self._ends.gone(rm_id, key)
-            return
-        if not stands.reason:
-            # It was there before it was sent this time: there is nothing to be told of.
-            self._followed.take(rm_id, key)
-            self._followed.close(rm_id)
-            return
-        found.known = True
-        if stands.reason != found.reason:
-            about = {"licorne.reason": stands.reason}
-            if found.reason:
-                about["licorne.reason.before"] = found.reason
-            found.reason = stands.reason
-            found.span.add_event(REASON_EVENT, about, nanoseconds(now))
-        if stands.queue != found.queue:
-            found.note_queue(stands)
 
 
 LOOK_SECONDS = 1.0
@@ -78,18 +35,21 @@ class Looking:
 
     def __init__(
         self,
-        looks: AskLooks,
         followed: FollowedAsks,
+        stands: Stands,
+        ends: AskEnds,
         time_slices: TimeSlices,
         clock: Clock,
         on_defect: Callable[[], None],
     ) -> None:
         """`start` begins to wait for something to look at.
 
-        `on_defect` is called while an exception is handled that ends the looks.
+        `stands` gives the blocker of an ask, and `ends` ends those that are gone. `on_defect` is
+        called while an exception is handled that ends the looks.
         """
-        self._looks = looks
         self._followed = followed
+        self._stands = stands
+        self._ends = ends
         self._time_slices = time_slices
         self._clock = clock
         self._on_defect = on_defect
@@ -133,14 +93,14 @@ class Looking:
             if self._clock.now() >= due:
                 changed = self._followed.rm_ids()
                 due = self._clock.now() + LOOK_SECONDS
-            spent = await self._look(changed)
+            spent = await self._look_at(changed)
             # The thread's own time: a busy machine makes no pause longer.
             if spent:
                 await asyncio.sleep(min(MAX_PAUSE, PAUSE_FACTOR * spent))
 
-    async def _look(self, rm_ids: list[RmId]) -> float:
+    async def _look_at(self, rm_ids: list[RmId]) -> float:
         """Look at the asks of these RMs; returns the CPU seconds that it took."""
-        looks = self._looks.at(rm_ids)
+        looks = self._looks(rm_ids)
         spent = 0.0
         while rm_ids:
             async with self._time_slices.slice(PEER) as is_over:
@@ -154,3 +114,33 @@ class Looking:
             if is_last:
                 break
         return spent
+
+    def _looks(self, rm_ids: Iterable[RmId]) -> Iterator[None]:
+        """Look at all followed asks of these RMs, with a None after each."""
+        for rm_id in rm_ids:
+            for key, found in list(self._followed.of(rm_id).items()):
+                if self._followed.of(rm_id).get(key) is found:
+                    self._look(rm_id, key, found)
+                yield None
+
+    def _look(self, rm_id: RmId, key: Key, found: FollowedAsk) -> None:
+        now, ask = self._clock.now(), found.ask
+        stands = self._stands(rm_id, ask.partition, ask.app_id, ask.key)
+        if stands is None:
+            if found.known or now - found.time > UNKNOWN_SECONDS:
+                self._ends.gone(rm_id, key)
+            return
+        if not stands.reason:
+            # It was there before it was sent this time: there is nothing to be told of.
+            self._followed.take(rm_id, key)
+            self._followed.close(rm_id)
+            return
+        found.known = True
+        if stands.reason != found.reason:
+            about = {"licorne.reason": stands.reason}
+            if found.reason:
+                about["licorne.reason.before"] = found.reason
+            found.reason = stands.reason
+            found.span.add_event(REASON_EVENT, about, nanoseconds(now))
+        if stands.queue != found.queue:
+            found.note_queue(stands)

@@ -31,7 +31,7 @@ from licorne_server.process.settings import TraceSettings
 from licorne_server.telemetry.tracing.ask_spans import AskBegins, AskEnds
 from licorne_server.telemetry.tracing.exporting import Exporting
 from licorne_server.telemetry.tracing.followed import CheckSpans, FollowedAsks, Stands
-from licorne_server.telemetry.tracing.looking import AskLooks, Looking
+from licorne_server.telemetry.tracing.looking import Looking
 from licorne_server.telemetry.tracing.server_spans import (
     ConfigurationSpans,
     Metadata,
@@ -93,8 +93,7 @@ class Tracing:
         self._checks = CheckSpans(spans, self.followed, self._ends)
         self._ask_begins = AskBegins(spans, self.counts, self.followed)
         self._ask_ends = AskEnds(spans, self.followed, self._checks, stands, self._ends)
-        looks = AskLooks(spans, self.followed, stands, self._ask_ends)
-        self._looking = Looking(looks, self.followed, time_slices, clock, self.defects.fail)
+        self._looking = Looking(self.followed, stands, self._ask_ends, time_slices, clock, self.defects.fail)
         self._malformed = MalformedLog(self.counts, clock.now)
 
     def start(self) -> None:

@@ -270,12 +270,6 @@ async def test_a_server_that_was_never_started_has_no_thread_of_traces(
     assert monotonic() - begin < exporting.FLUSH_SECONDS
 
 
-def test_the_bounds_are_in_proportion() -> None:
-    """More spans may wait than are sent at a time, and the end waits no longer than a drain."""
-    assert exporting.BATCH < exporting.MAX_WAITING
-    assert exporting.FLUSH_SECONDS <= 10.0
-
-
 def test_a_copy_of_the_process_has_no_thread_of_traces() -> None:
     """What a fork brings along is one thread of ours, whatever the traces do in the parent.
 
