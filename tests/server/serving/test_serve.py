@@ -5,7 +5,7 @@ import signal
 import sys
 import urllib.request
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import grpc
 import pytest
 
 from licorne.v1 import session_pb2 as sp
-from licorne_cli.commands import main
 from support.peers.bearing import Bearing
 from support.peers.shim import PATIENCE, RawSession, Shim, application, ask, new_allocations, node
 
@@ -147,46 +146,6 @@ async def test_second_server_on_the_port_does_not_start() -> None:
         assert code == 1
         assert f"licorne: cannot listen on {http}: " in text
         assert "address already in use" in text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ("--listen", "0.0.0.0:0"),
-            REFUSED,
-        ),
-        (("--listen", ":0"), "refusing to serve 0.0.0.0:0 without TLS"),
-        (("--http", "[::]:0"), "refusing to serve HTTP without TLS on [::]:0"),
-        (("--listen", "localhost"), "not an address, HOST:PORT was expected: 'localhost'"),
-        (("--listen", "localhost:99999"), "not an address, HOST:PORT was expected"),
-        (("--config", "/no/such/file"), "cannot read /no/such/file"),
-        (("--tls-cert", "cert.pem"), "--tls-cert and --tls-key are needed together"),
-        (("--config", "/dev/zero"), "/dev/zero is larger than 2097152 bytes"),
-        (("--drain", "nan"), "drain must be a number of seconds from 0 up: nan"),
-        (("--drain", "-1"), "drain must be a number of seconds from 0 up: -1.0"),
-        (("--stall", "-1"), "stall must be a number of seconds from 0 up: -1.0"),
-        (("--rm-identity", "a"), "--rm-identity: RM=NAME was expected: 'a'"),
-        (("--rm-identity", "a=b"), "--rm-identity and --operator need --tls-client-ca"),
-        (("--nonsense",), "unrecognized arguments: --nonsense"),
-    ],
-)
-def test_what_cannot_be_served_is_refused_in_clear_words(
-    arguments: tuple[str, ...],
-    message: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Wrong or unsafe settings end the command with 1 and a sentence on stderr."""
-    # The logs of this process stay where they are.
-    monkeypatch.setattr("licorne_server.telemetry.logs.process_logs", lambda *_: nullcontext())
-    try:
-        code: object = main(["serve", *FREE, *arguments])
-    except SystemExit as ended:
-        code = ended.code
-    said = capsys.readouterr()
-    assert (code, said.out) == (1, "")
-    assert message in said.err
 
 
 @pytest.mark.parametrize(

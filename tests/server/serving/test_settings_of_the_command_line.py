@@ -98,36 +98,49 @@ def test_what_is_no_size_is_named(text: str, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().err.endswith(expected)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (("--max-rms", "0"), "--max-rms must be 1 or more: 0"),
-        (("--max-asks", "-5"), "--max-asks must be 1 or more: -5"),
-        (("--max-rm-memory", "0"), "--max-rm-memory must be 1 or more: 0"),
-        (("--max-ended-memory", "0"), "--max-ended-memory must be 1 or more: 0"),
-        (
-            ("--event-seconds", "-1"),
-            "--event-seconds must be a number of seconds from 0 up: -1.0",
-        ),
-        (
-            ("--event-seconds", "nan"),
-            "--event-seconds must be a number of seconds from 0 up: nan",
-        ),
-        (("--event-memory", "0"), "--event-memory must be 1 or more: 0"),
-        (
-            ("--max-plan-pause", "-1"),
-            "--max-plan-pause must be a number of seconds from 0 up: -1.0",
-        ),
-        (("--forget-after", "inf"), "--forget-after must be a number of seconds from 0 up: inf"),
-        (("--rm-token", "a"), "--rm-token: RM=FILE was expected: a"),
-        (("--rm-token", "=file"), "--rm-token: RM=FILE was expected: =file"),
-        (("--first-message", "0"), "--first-message must be a number of seconds above 0: 0.0"),
-        (("--idle", "nan"), "--idle must be a number of seconds above 0: nan"),
-        (("--max-connections", "15"), "--max-connections must be 16 or more: 15"),
-    ],
-)
-def test_values_that_cannot_be_are_named(arguments: tuple[str, ...], problem: str) -> None:
-    """What is wrong with an option about peers is said with its name and value."""
+SECONDS = "must be a number of seconds"
+COLLECTOR = "--otlp-endpoint: the http or https address of a collector was expected, such as "
+PROBLEMS = {
+    "--listen 0.0.0.0:0": "refusing to serve 0.0.0.0:0 without TLS: give --tls-cert and --tls-key, ",
+    "--listen :0": "refusing to serve 0.0.0.0:0 without TLS: ",
+    "--http [::]:0": "refusing to serve HTTP without TLS on [::]:0: ",
+    "--listen localhost": "not an address, HOST:PORT was expected: 'localhost'",
+    "--listen localhost:99999": "not an address, HOST:PORT was expected: 'localhost:99999'",
+    "--config /no/such/file": "cannot read /no/such/file: ",
+    "--config /dev/zero": "/dev/zero is larger than 2097152 bytes",
+    "--tls-cert cert.pem": "--tls-cert and --tls-key are needed together",
+    "--drain nan": f"drain {SECONDS} from 0 up: nan",
+    "--drain -1": f"drain {SECONDS} from 0 up: -1.0",
+    "--stall -1": f"stall {SECONDS} from 0 up: -1.0",
+    "--rm-identity a": "--rm-identity: RM=NAME was expected: 'a'",
+    "--rm-identity a=b": "--rm-identity and --operator need --tls-client-ca",
+    "--rm-token a": "--rm-token: RM=FILE was expected: a",
+    "--rm-token =file": "--rm-token: RM=FILE was expected: =file",
+    "--first-message 0": f"--first-message {SECONDS} above 0: 0.0",
+    "--idle nan": f"--idle {SECONDS} above 0: nan",
+    "--max-connections 15": "--max-connections must be 16 or more: 15",
+    "--max-rms 0": "--max-rms must be 1 or more: 0",
+    "--max-asks -5": "--max-asks must be 1 or more: -5",
+    "--max-rm-memory 0": "--max-rm-memory must be 1 or more: 0",
+    "--max-ended-memory 0": "--max-ended-memory must be 1 or more: 0",
+    "--event-seconds -1": f"--event-seconds {SECONDS} from 0 up: -1.0",
+    "--event-seconds nan": f"--event-seconds {SECONDS} from 0 up: nan",
+    "--event-memory 0": "--event-memory must be 1 or more: 0",
+    "--max-plan-pause -1": f"--max-plan-pause {SECONDS} from 0 up: -1.0",
+    "--forget-after inf": f"--forget-after {SECONDS} from 0 up: inf",
+    "--otlp-endpoint collector:4318": COLLECTOR,
+    "--otlp-endpoint ftp://a": f"{COLLECTOR}http://127.0.0.1:4318: 'ftp://a'",
+    "--otlp-endpoint http://": COLLECTOR,
+    "--otlp-endpoint http://a:x": COLLECTOR,
+    "--otlp-endpoint http://a?b=c": COLLECTOR,
+    "--otlp-endpoint http://a --trace-sample 1.5": "--trace-sample must be a number from 0 to 1: 1.5",
+    "--otlp-endpoint http://a --trace-sample nan": "--trace-sample must be a number from 0 to 1: nan",
+}
+
+
+@pytest.mark.parametrize(("arguments", "problem"), PROBLEMS.items(), ids=PROBLEMS)
+def test_values_that_cannot_be_are_named(arguments: str, problem: str) -> None:
+    """A server does not start with wrong or unsafe settings, and names the option and its value."""
     with pytest.raises(SettingsError) as refused:
-        settings(*arguments).check()
-    assert str(refused.value) == problem
+        settings(*arguments.split()).check()
+    assert str(refused.value).startswith(problem)

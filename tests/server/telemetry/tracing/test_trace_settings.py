@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from licorne_cli.commands import main, parser_for
+from licorne_cli.commands import parser_for
 from licorne_server.commands.serve.command import settings_of
 from licorne_server.process.settings import USUAL_SAMPLE, Settings, SettingsError, TraceSettings
 
@@ -65,28 +65,6 @@ def test_how_many_there_are() -> None:
         assert found.sample == share
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--otlp-endpoint", "collector:4318"), "--otlp-endpoint: the http or https address"),
-        (("--otlp-endpoint", "ftp://a"), "'ftp://a'"),
-        (("--otlp-endpoint", "http://"), "--otlp-endpoint: "),
-        (("--otlp-endpoint", "http://a:x"), "--otlp-endpoint: "),
-        (("--otlp-endpoint", "http://a?b=c"), "--otlp-endpoint: "),
-        (("--otlp-endpoint", "http://a", "--trace-sample", "1.5"), "from 0 to 1: 1.5"),
-        (("--otlp-endpoint", "http://a", "--trace-sample", "nan"), "from 0 to 1: nan"),
-    ],
-)
-def test_what_cannot_be_is_refused(
-    arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The server does not start, and says what was wrong."""
-    assert main(["serve", "--listen", "127.0.0.1:0", *arguments]) == 1
-    said = capsys.readouterr().err
-    assert words in said
-    assert said.startswith("licorne: --")
-
-
 def test_another_protocol_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """An endpoint of the environment is not sent what it cannot read."""
     monkeypatch.setenv(STANDARD, "http://c:4317")
@@ -129,8 +107,8 @@ def test_without_the_extra_the_option_says_what_to_install() -> None:
     program = """
 import sys
 from importlib.abc import MetaPathFinder
-from licorne_server.process.settings import Settings, SettingsError
 from licorne_server.process.settings import TraceSettings
+from licorne_server.process.settings import SettingsError
 
 class Missing(MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
@@ -149,9 +127,3 @@ for name in ("--otlp-endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT"):
         f"--otlp-endpoint {needs}",
         f"OTEL_EXPORTER_OTLP_ENDPOINT {needs}",
     ]
-
-
-def test_settings_are_checked_before_anything_is_loaded() -> None:
-    """A server that is put together by a program is refused the same."""
-    with pytest.raises(SettingsError, match="--trace-sample must be a number from 0 to 1: -1"):
-        Settings(traces=TraceSettings(endpoint="http://a", sample=-1)).check()
