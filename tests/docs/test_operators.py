@@ -4,7 +4,7 @@ import ast
 import shlex
 from argparse import BooleanOptionalAction
 from collections.abc import Iterator
-from configparser import RawConfigParser
+from configparser import RawConfigParser, SectionProxy
 from typing import Any
 
 import yaml
@@ -134,15 +134,40 @@ def test_the_unit_is_on_the_page() -> None:
     assert text in [block.text for block in INSTALLING.blocks()]
 
 
-def test_the_unit_starts_a_server_that_may_stop_in_order() -> None:
-    """Its command is understood, its directory is the server's, and draining has its time."""
+def unit_service() -> SectionProxy:
+    """What the unit says of its service."""
     unit = RawConfigParser()
     unit.optionxform = str  # type: ignore[assignment,method-assign]  # keys of systemd have case
     unit.read(UNIT)
-    service = unit["Service"]
+    return unit["Service"]
+
+
+def test_the_unit_keeps_the_machine_from_the_server() -> None:
+    """It has the network, its state directory and the calls of a service, and nothing else."""
+    expected = {
+        "NoNewPrivileges": "yes",
+        "ProtectSystem": "strict",
+        "ProtectHome": "yes",
+        "PrivateTmp": "yes",
+        "PrivateDevices": "yes",
+        "ProtectKernelLogs": "yes",
+        "ProtectKernelModules": "yes",
+        "ProtectKernelTunables": "yes",
+        "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX",
+        "SystemCallArchitectures": "native",
+        "SystemCallFilter": "@system-service",
+        "UMask": "0077",
+        "CapabilityBoundingSet": "",
+    }
+    assert expected.items() <= dict(unit_service()).items()
+
+
+def test_the_unit_starts_a_server_that_may_stop_in_order() -> None:
+    """Its command is understood, its directory is the server's, and draining has its time."""
+    service = unit_service()
     program, *words = shlex.split(service["ExecStart"])
     args = parser_for("serve").parse_args(words)
-    assert program.endswith("/bin/licorne")
+    assert program == "/opt/licorne/bin/licorne"
     assert str(args.state_dir) == f"/var/lib/{service['StateDirectory']}"
     assert int(service["TimeoutStopSec"]) > args.drain
     assert "-HUP" in service["ExecReload"]

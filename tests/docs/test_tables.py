@@ -1,13 +1,15 @@
-"""The tables of the pages are those of the source: keys, caps, reasons, texts, commands."""
+"""The tables of the pages are those of the source: rules, caps, reasons, texts, targets, events."""
 
 import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from licorne_cli.commands import installed_commands
+from licorne_core.config import caps as config_caps
+from licorne_core.events.journal import EventDetail
 from licorne_core.handlers.bounds import MAX_RESOURCE_TYPES, MAX_TASK_GROUPS
 from licorne_core.values.rule_kinds import RULES
+from licorne_server.http.ui import feed, looking, page, pages
 from licorne_server.process.bounds import PeerBounds
 from licorne_server.wire import caps
 from support.docs.pages import ROOT, Page, code_spans
@@ -42,6 +44,16 @@ CAPS = {
     "nodes named by an answer about victims": ("MAX_NEEDS",),
     "reason of a refused node": ("MAX_REASON",),
     "state of the RM in a dump": ("MAX_STATE_DUMP", "MAX_STATE_VALUES"),
+}
+CONFIGURATION_CAPS = {
+    "bytes": config_caps.MAX_BYTES,
+    "values, keys included": config_caps.MAX_NODES,
+    "levels of lists and mappings": config_caps.MAX_DEPTH,
+    "characters in a regular expression": config_caps.MAX_PATTERN_LENGTH,
+    "instructions of a compiled regular expression": config_caps.MAX_PROGRAM,
+    "properties of a queue or a template": config_caps.MAX_PROPERTIES,
+    "characters in a property": config_caps.MAX_PROPERTY_LENGTH,
+    "amounts in a property": config_caps.MAX_AMOUNTS,
 }
 UNITS = {"": 1, "KiB": 1024, "MiB": 1024**2}
 
@@ -165,13 +177,6 @@ def test_make_targets_are_on_the_page() -> None:
     assert shown | {"check"} == targets
 
 
-def test_commands_are_on_the_page() -> None:
-    """The page for operators has every command."""
-    shown = {span for row in OPERATING.table("Commands") for span in code_spans(row[0])}
-    names = {span.split()[1] for span in shown}
-    assert names == set(installed_commands())
-
-
 def test_bounds_of_peers_are_those_in_force() -> None:
     """What one peer may have is on the page with its numbers."""
     usual = PeerBounds()
@@ -182,3 +187,39 @@ def test_bounds_of_peers_are_those_in_force() -> None:
         ([usual.watchers], [usual.watchers_share]),
     ]
     assert numbers(rows[-1][1]) == [usual.http_connections]
+
+
+def test_caps_of_configurations_are_those_in_force() -> None:
+    """Each cap of the source stands in the table with its number, and nothing else does."""
+    rows = CONFIGURATION.table("How much it may hold")
+    in_source = {
+        cap.what: cap.limit for cap in vars(config_caps).values() if isinstance(cap, config_caps.Cap)
+    }
+    assert {what: int(limit) for what, limit in rows} == {**in_source, **CONFIGURATION_CAPS}
+    single = [value for name, value in vars(config_caps).items() if name.startswith("MAX_")]
+    assert sorted(set(single)) == sorted(set(CONFIGURATION_CAPS.values()))
+
+
+def test_bounds_of_the_page_are_those_in_force() -> None:
+    """Each with its number, in the order of the table."""
+    rows = Page("docs/ui.md").table("How live it is")
+    assert [numbers(row[1]) for row in rows] == [
+        [feed.MAX_VIEWERS, feed.MAX_VIEWERS_OF_PEER],
+        [looking.MAX_QUEUES],
+        [pages.MAX_PAGE],
+        [page.HITS],
+    ]
+
+
+def test_the_page_has_all_kinds_of_event_and_no_other() -> None:
+    """Every kind that the core makes stands in the table of what has happened."""
+    made = {
+        node.attr
+        for _, node in parsed("core")
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "EventDetail"
+    }
+    kinds = {detail.name for detail in EventDetail}
+    named = {span for line in OPERATING.prose for span in code_spans(line)} & kinds
+    assert named == made - {EventDetail.DETAILS_NONE.name}
