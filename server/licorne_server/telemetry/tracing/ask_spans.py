@@ -1,10 +1,13 @@
 """Spans of sampled asks, from their reading to their end: placed, refused, given up, or their RM gone.
 
-However many asks end together, `spans.py` ends their spans little by little.
+However many asks end together, `spans.py` ends their spans little by little. In between the asks are
+looked at, in time slices among readers: an event is added to a span whenever the blocker changes.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from time import thread_time
 
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode
 
@@ -14,8 +17,10 @@ from licorne_core.values.asks import NO_TAGS, Ask
 from licorne_core.values.ids import RmId
 from licorne_core.values.rule_kinds import tag_value
 from licorne_core.views import Standing
+from licorne_server.fair import TimeSlices
+from licorne_server.process.clock import Clock
 from licorne_server.telemetry.tracing.followed import CheckSpans, FollowedAsk, FollowedAsks, Key, Stands
-from licorne_server.telemetry.tracing.spans import RM_ID, Ends, Spans, nanoseconds
+from licorne_server.telemetry.tracing.spans import PEER, RM_ID, Ends, Spans, nanoseconds
 from licorne_server.telemetry.tracing.starting import TraceCounts
 from licorne_server.wire.asks import STATE_TAG, TAG, TraceContext, read_context
 
@@ -25,26 +30,82 @@ RELEASED = "released"
 GONE = "gone"
 UNREGISTERED = "rm gone"
 
+MAX_RESOURCES = 32
+"""Resources of an ask that its span names, the first by name; an ask may want thousands."""
 
-class AskEnds:
-    """Follows asks no longer that have ended, and ends their spans."""
+SPAN = "ask"
+
+
+class AskSpans:
+    """The spans of sampled asks; each ask is followed until it has ended."""
 
     def __init__(
         self,
         spans: Spans,
+        counts: TraceCounts,
         followed: FollowedAsks,
         checks: CheckSpans,
         stands: Stands,
         ends: Ends,
     ) -> None:
-        """End with an ask also its open check, which `checks` has."""
+        """Contexts that cannot be read are counted. With an ask ends also its open check."""
         self._spans = spans
+        self._counts = counts
         self._followed = followed
         self._checks = checks
         self._stands = stands
         self._ends = ends
         # The spans of asks that were placed since the last turn, for its links.
         self._placed: dict[tuple[RmId, Key], SpanContext] = {}
+
+    def begin(self, rm_id: RmId, asks: Iterable[Ask], call: TraceContext | None) -> Iterator[None]:
+        """Follow those of new asks that are to be traced, with a None after each.
+
+        `call` is how they came.
+        """
+        tags: Mapping[str, str] = NO_TAGS
+        parent = call
+        for ask in asks:
+            if ask.node_id is not None:
+                continue
+            # Asks of one message often share their tags, as one object.
+            if ask.tags is not tags:
+                tags = ask.tags
+                parent = self._parent(tags, call)
+            if self._spans.wanted(parent):
+                self._follow(rm_id, ask, parent)
+                yield None
+
+    def _parent(self, tags: Mapping[str, str], call: TraceContext | None) -> TraceContext | None:
+        """The context that an ask with these tags belongs to."""
+        text = tag_value(tags, TAG)
+        if not text:
+            return call
+        context = read_context(text, tag_value(tags, STATE_TAG))
+        if context is None:
+            self._counts.malformed += 1
+            return call
+        return context
+
+    def _follow(self, rm_id: RmId, ask: Ask, parent: TraceContext | None) -> None:
+        key = (ask.app_id, ask.key)
+        if not self._followed.admit(rm_id, key):
+            return
+        time = ask.read_time or self._spans.now()
+        attributes: dict[str, str | int | bool] = {
+            RM_ID: rm_id,
+            "licorne.application_id": ask.app_id,
+            "licorne.allocation_key": ask.key,
+            "licorne.priority": ask.priority,
+            "licorne.placeholder": ask.placeholder,
+        }
+        if ask.task_group:
+            attributes["licorne.task_group"] = ask.task_group
+        for name, amount in ask.ask_class.items[:MAX_RESOURCES]:
+            attributes[f"licorne.resource.{name}"] = amount
+        span = self._spans.begin(SPAN, time, parent, attributes, kind=SpanKind.CONSUMER)
+        if span.is_recording():
+            self._followed.add(rm_id, key, FollowedAsk(ask, span, time))
 
     def told(self, effect: Effect) -> None:
         """End the asks that this effect ends."""
@@ -171,66 +232,133 @@ class AskEnds:
         return self._stands(rm_id, ask.partition, ask.app_id, ask.key)
 
 
-MAX_RESOURCES = 32
-"""Resources of an ask that its span names, the first by name; an ask may want thousands."""
+UNKNOWN_SECONDS = 10.0
+"""Seconds that an ask may be on its way to the core; then it is taken for gone."""
 
-SPAN = "ask"
+REASON_EVENT = "reason"
 
 
-class AskBegins:
-    """Begins to follow asks, each with a span of its own."""
+LOOK_SECONDS = 1.0
+"""Seconds between two looks at each followed ask, also without a change."""
 
-    def __init__(self, spans: Spans, counts: TraceCounts, followed: FollowedAsks) -> None:
-        """Asks are `followed` from now on; contexts that cannot be read are counted."""
-        self._spans = spans
-        self._counts = counts
-        self._followed = followed
+PAUSE_FACTOR = 50.0
+"""Pause between two looks at an ask, in durations of all looks."""
 
-    def begin(self, rm_id: RmId, asks: Iterable[Ask], call: TraceContext | None) -> Iterator[None]:
-        """Follow those of new asks that are to be traced, with a None after each.
+MAX_PAUSE = 2.0
+"""Seconds of such a pause at the most."""
 
-        `call` is how they came.
+
+class Looking:
+    """The task that looks. Nothing is looked at while no ask is followed."""
+
+    def __init__(
+        self,
+        followed: FollowedAsks,
+        stands: Stands,
+        asks: AskSpans,
+        time_slices: TimeSlices,
+        clock: Clock,
+        on_defect: Callable[[], None],
+    ) -> None:
+        """`start` begins to wait for something to look at.
+
+        `stands` gives the blocker of an ask; those that are gone are ended. `on_defect` is
+        called while an exception is handled that ends the looks.
         """
-        tags: Mapping[str, str] = NO_TAGS
-        parent = call
-        for ask in asks:
-            if ask.node_id is not None:
-                continue
-            # Asks of one message often share their tags, as one object.
-            if ask.tags is not tags:
-                tags = ask.tags
-                parent = self._parent(tags, call)
-            if self._spans.wanted(parent):
-                self._follow(rm_id, ask, parent)
+        self._followed = followed
+        self._stands = stands
+        self._asks = asks
+        self._time_slices = time_slices
+        self._clock = clock
+        self._on_defect = on_defect
+        self._changed: dict[RmId, None] = {}
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="traces")
+
+    async def stop(self) -> None:
+        """Stop looking."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def wake(self) -> None:
+        """Wake the loop of looks, if there are asks to look at."""
+        if self._followed.rm_ids():
+            self._news.set()
+
+    def changed(self, rm_id: RmId) -> None:
+        """Note a change of the RM's books."""
+        if self._followed.has(rm_id):
+            self._changed[rm_id] = None
+            self._news.set()
+
+    async def _run(self) -> None:
+        try:
+            await self._look_on()
+        except Exception:
+            self._on_defect()
+
+    async def _look_on(self) -> None:
+        due = 0.0
+        while True:
+            await self._clock.wait(due if self._followed.rm_ids() else None, self._news)
+            self._news.clear()
+            changed, self._changed = list(self._changed), {}
+            if self._clock.now() >= due:
+                changed = self._followed.rm_ids()
+                due = self._clock.now() + LOOK_SECONDS
+            spent = await self._look_at(changed)
+            # The thread's own time: a busy machine makes no pause longer.
+            if spent:
+                await asyncio.sleep(min(MAX_PAUSE, PAUSE_FACTOR * spent))
+
+    async def _look_at(self, rm_ids: list[RmId]) -> float:
+        """Look at the asks of these RMs; returns the CPU seconds that it took."""
+        looks = self._looks(rm_ids)
+        spent = 0.0
+        while rm_ids:
+            async with self._time_slices.slice(PEER) as is_over:
+                begin = thread_time()
+                is_last = True
+                for _ in looks:
+                    if is_over():
+                        is_last = False
+                        break
+                spent += thread_time() - begin
+            if is_last:
+                break
+        return spent
+
+    def _looks(self, rm_ids: Iterable[RmId]) -> Iterator[None]:
+        """Look at all followed asks of these RMs, with a None after each."""
+        for rm_id in rm_ids:
+            for key, found in list(self._followed.of(rm_id).items()):
+                if self._followed.of(rm_id).get(key) is found:
+                    self._look(rm_id, key, found)
                 yield None
 
-    def _parent(self, tags: Mapping[str, str], call: TraceContext | None) -> TraceContext | None:
-        """The context that an ask with these tags belongs to."""
-        text = tag_value(tags, TAG)
-        if not text:
-            return call
-        context = read_context(text, tag_value(tags, STATE_TAG))
-        if context is None:
-            self._counts.malformed += 1
-            return call
-        return context
-
-    def _follow(self, rm_id: RmId, ask: Ask, parent: TraceContext | None) -> None:
-        key = (ask.app_id, ask.key)
-        if not self._followed.admit(rm_id, key):
+    def _look(self, rm_id: RmId, key: Key, found: FollowedAsk) -> None:
+        now, ask = self._clock.now(), found.ask
+        stands = self._stands(rm_id, ask.partition, ask.app_id, ask.key)
+        if stands is None:
+            if found.known or now - found.time > UNKNOWN_SECONDS:
+                self._asks.gone(rm_id, key)
             return
-        time = ask.read_time or self._spans.now()
-        attributes: dict[str, str | int | bool] = {
-            RM_ID: rm_id,
-            "licorne.application_id": ask.app_id,
-            "licorne.allocation_key": ask.key,
-            "licorne.priority": ask.priority,
-            "licorne.placeholder": ask.placeholder,
-        }
-        if ask.task_group:
-            attributes["licorne.task_group"] = ask.task_group
-        for name, amount in ask.ask_class.items[:MAX_RESOURCES]:
-            attributes[f"licorne.resource.{name}"] = amount
-        span = self._spans.begin(SPAN, time, parent, attributes, kind=SpanKind.CONSUMER)
-        if span.is_recording():
-            self._followed.add(rm_id, key, FollowedAsk(ask, span, time))
+        if not stands.reason:
+            # It was there before it was sent this time: there is nothing to be told of.
+            self._followed.take(rm_id, key)
+            self._followed.close(rm_id)
+            return
+        found.known = True
+        if stands.reason != found.reason:
+            about = {"licorne.reason": stands.reason}
+            if found.reason:
+                about["licorne.reason.before"] = found.reason
+            found.reason = stands.reason
+            found.span.add_event(REASON_EVENT, about, nanoseconds(now))
+        if stands.queue != found.queue:
+            found.note_queue(stands)

@@ -1,16 +1,11 @@
-"""The spans of turns and of replays.
+"""Spans of the server's own work: turns, replays, new configurations and reloads; and the context of calls.
 
-Turns are sampled, and those that have placed a traced ask are traced too. Replays are always
-traced, unless a caller's context is not sampled.
+Turns are sampled, and those that have placed a traced ask are traced too. All else is always traced,
+unless a caller's context is not sampled. A failure in here ends the traces, and does not affect the
+work inside the spans.
 
-The trace context of the gRPC call that is under way.
-
-It is a context variable: each call has a task of its own, and tasks that it starts have the same.
-
-The spans of new configurations and of reloads, around the blocks in which they happen.
-
-They are always traced, unless a caller's context is not sampled. A failure in here ends the traces,
-and does not affect the blocks.
+The trace context of the call under way is a context variable: each call has a task of its own, and
+tasks that it starts have the same.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

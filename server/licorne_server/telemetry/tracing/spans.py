@@ -1,6 +1,4 @@
-"""Begins spans with a given start, name and parent.
-
-Ends spans, many of them little by little.
+"""Begins spans with a given start, name and parent, and ends them, many of them little by little.
 
 One request, or one turn, may end thousands of asks. In each round of the loop a few spans are ended
 at once. The others wait, in order, for a time slice among readers. An end has the time of its call,

@@ -28,10 +28,9 @@ from licorne_core.values.ids import PartitionName, RmId, rm_of
 from licorne_server.fair import TimeSlices
 from licorne_server.process.clock import Clock
 from licorne_server.process.settings import TraceSettings
-from licorne_server.telemetry.tracing.ask_spans import AskBegins, AskEnds
+from licorne_server.telemetry.tracing.ask_spans import AskSpans, Looking
 from licorne_server.telemetry.tracing.exporting import Exporting
 from licorne_server.telemetry.tracing.followed import CheckSpans, FollowedAsks, Stands
-from licorne_server.telemetry.tracing.looking import Looking
 from licorne_server.telemetry.tracing.server_spans import (
     ConfigurationSpans,
     Metadata,
@@ -91,9 +90,8 @@ class Tracing:
         self._server = ServerSpans(spans)
         self._ends = Ends(time_slices, self.defects.fail)
         self._checks = CheckSpans(spans, self.followed, self._ends)
-        self._ask_begins = AskBegins(spans, self.counts, self.followed)
-        self._ask_ends = AskEnds(spans, self.followed, self._checks, stands, self._ends)
-        self._looking = Looking(self.followed, stands, self._ask_ends, time_slices, clock, self.defects.fail)
+        self._asks = AskSpans(spans, self.counts, self.followed, self._checks, stands, self._ends)
+        self._looking = Looking(self.followed, stands, self._asks, time_slices, clock, self.defects.fail)
         self._malformed = MalformedLog(self.counts, clock.now)
 
     def start(self) -> None:
@@ -123,7 +121,7 @@ class Tracing:
         Where many asks are traced the loop has a round between parts of them.
         """
         self._releasing(rm_id, command)
-        begun = self._ask_begins.begin(rm_id, command.asks, current_context())
+        begun = self._asks.begin(rm_id, command.asks, current_context())
         is_more = self._begin_some(begun)
         while is_more:
             await asyncio.sleep(0)
@@ -133,7 +131,7 @@ class Tracing:
     def _releasing(self, rm_id: RmId, command: UpdateAllocations) -> None:
         """Note releases: a look may find their asks gone before `carried_out` is called."""
         if command.releases and self.followed.has(rm_id):
-            self._ask_ends.releasing(rm_id, command.releases)
+            self._asks.releasing(rm_id, command.releases)
 
     @harmless
     def _begin_some(self, begun: Iterator[None]) -> bool:
@@ -147,7 +145,7 @@ class Tracing:
     def carried_out(self, rm_id: RmId, command: Command) -> None:
         """Note that a command has ended: carried out, failed, or without a waiting caller."""
         if isinstance(command, UpdateAllocations) and command.releases and self.followed.has(rm_id):
-            self._ask_ends.released(rm_id, command.releases)
+            self._asks.released(rm_id, command.releases)
         self._looking.changed(rm_id)
 
     @harmless
@@ -157,7 +155,7 @@ class Tracing:
             rm_id = effect.rm_id
             match effect:
                 case Registered():
-                    self._ask_ends.forget(rm_id)
+                    self._asks.forget(rm_id)
                     self.configurations.forget(rm_id)
                     self._server.registered(rm_id, effect.session)
                 case ReplayEnded():
@@ -170,13 +168,13 @@ class Tracing:
                 if isinstance(effect, PredicatesAsked):
                     self._checks.asked(effect)
                 else:
-                    self._ask_ends.told(effect)
+                    self._asks.told(effect)
                 self._looking.changed(rm_id)
 
     @harmless
     def turned(self, partition: PartitionName, spent: float, effects: Sequence[Effect]) -> None:
         """Record a turn of so many seconds; its effects were sent to RMs."""
-        self._server.turned(partition, spent, effects, self._ask_ends.take_placed(effects))
+        self._server.turned(partition, spent, effects, self._asks.take_placed(effects))
         self._looking.changed(rm_of(partition))
 
     @harmless
@@ -192,7 +190,7 @@ class Tracing:
     @harmless
     def forget(self, rm_id: RmId) -> None:
         """End the asks and spans of an RM that is gone."""
-        self._ask_ends.forget(rm_id)
+        self._asks.forget(rm_id)
         self.configurations.forget(rm_id)
         self._server.forget(rm_id)
 

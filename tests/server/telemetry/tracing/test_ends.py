@@ -13,7 +13,7 @@ from licorne_core.messages.commands import UpdateAllocations
 from licorne_core.messages.effects import AllocationRejection, AllocationsRejected, Effect, Registered
 from licorne_core.values.ids import AllocationKey, AppId, RmId
 from licorne_server.fair import SLICE_SECONDS, TimeSlices
-from licorne_server.telemetry.tracing.ask_spans import AskBegins, AskEnds
+from licorne_server.telemetry.tracing.ask_spans import AskSpans
 from licorne_server.telemetry.tracing.followed import MAX_OF_RM, CheckSpans, FollowedAsks
 from licorne_server.telemetry.tracing.spans import AT_ONCE, Ends, Spans
 from licorne_server.telemetry.tracing.starting import TOO_MANY_ASKS, TraceCounts
@@ -158,12 +158,11 @@ async def test_spans_that_wait_for_their_end_count_for_the_bound_of_their_rm() -
     spans = Spans(TracerProvider(shutdown_on_exit=False).get_tracer("test"), lambda: 1.0, 0.0)
     ends = Ends(TimeSlices(lambda: False), no_defect)
     followed = FollowedAsks(counts)
-    begins = AskBegins(spans, counts, followed)
     checks = CheckSpans(spans, followed, ends)
-    ask_ends = AskEnds(spans, followed, checks, lambda *_: None, ends)
+    asks = AskSpans(spans, counts, followed, checks, lambda *_: None, ends)
     for _ in range(2):
-        ask_ends.forget(RM)
-        for _ in begins.begin(RM, new_asks(MAX_OF_RM).asks, None):
+        asks.forget(RM)
+        for _ in asks.begin(RM, new_asks(MAX_OF_RM).asks, None):
             pass
         assert counts.followed == MAX_OF_RM
     assert counts.dropped == {TOO_MANY_ASKS: MAX_OF_RM - AT_ONCE}

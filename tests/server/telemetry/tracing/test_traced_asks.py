@@ -12,9 +12,8 @@ from licorne.v1 import session_pb2 as sp
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.messages.commands import ReleaseRequest, UpdateAllocations
 from licorne_core.values.ids import AllocationKey, AppId, RmId
-from licorne_server.telemetry.tracing.ask_spans import MAX_RESOURCES
+from licorne_server.telemetry.tracing.ask_spans import MAX_RESOURCES, UNKNOWN_SECONDS
 from licorne_server.telemetry.tracing.followed import MAX_OF_RM
-from licorne_server.telemetry.tracing.looking import UNKNOWN_SECONDS
 from licorne_server.telemetry.tracing.tracing import MAX_EVENTS
 from licorne_server.testing import VirtualClock
 from support.peers.shim import (
