@@ -61,8 +61,9 @@ from licorne_server.telemetry.logs.levels import (
     TURNS,
 )
 
-_gangs = structlog.get_logger(GANGS)
-_preemption = structlog.get_logger(PREEMPTION)
+_LOGGERS = (COMMANDS, CONFIGURATIONS, GANGS, PREDICATES, PREEMPTION, TURNS)
+_LOGS = {name: structlog.get_logger(name) for name in _LOGGERS}
+_THRESHOLDS = {name: levels().threshold(name) for name in _LOGGERS}
 
 MOST_TOLD = 20
 """Decisions of one effect that have a line each."""
@@ -75,17 +76,14 @@ _RELEASED = {
     TerminationType.PREEMPTED_BY_SCHEDULER: "preempted",
     TerminationType.PLACEHOLDER_REPLACED: "replaced",
 }
-_on_gangs, _on_predicates, _on_preemption = (
-    levels().threshold(name) for name in (GANGS, PREDICATES, PREEMPTION)
-)
 
 
-def acts_told() -> bool:
-    """True if any logger of decisions is on."""
-    return _on_gangs.debugs or _on_predicates.debugs or _on_preemption.debugs
+def _wants(name: str) -> bool:
+    """True if lines of that logger are wanted."""
+    return _THRESHOLDS[name].debugs
 
 
-def size_of(command: Any) -> dict[str, Any]:
+def _size_of(command: Any) -> dict[str, Any]:
     """Sizes of a command's items, by kind; empty for a command without items."""
     match command:
         case UpdateAllocations():
@@ -107,7 +105,7 @@ def size_of(command: Any) -> dict[str, Any]:
     return {name: count for name, count in counts.items() if count}
 
 
-def summary(effects: Sequence[Effect]) -> dict[str, int]:
+def _summary(effects: Sequence[Effect]) -> dict[str, int]:
     """Counts of effects by kind, without zeros."""
     counts: Counter[str] = Counter()
     for effect in effects:
@@ -137,30 +135,30 @@ def summary(effects: Sequence[Effect]) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def tell_acts(effects: Sequence[Effect]) -> None:
+def _tell_acts(effects: Sequence[Effect]) -> None:
     """Log questions to the RM, victims, and placeholders that have to go."""
     for effect in effects:
         match effect:
-            case PredicatesAsked() if _on_predicates.debugs:
+            case PredicatesAsked() if _wants(PREDICATES):
                 nodes = sum(len(check.nodes) for check in effect.checks)
                 _tell_questions("predicates asked", effect, nodes)
-            case PreemptionsAsked() if _on_predicates.debugs:
+            case PreemptionsAsked() if _wants(PREDICATES):
                 nodes = sum(len(check.nodes) for check in effect.checks)
                 _tell_questions("victims asked about", effect, nodes)
             case AllocationsReleased():
                 _tell_releases(effect.rm_id, effect.partition, effect.releases)
-            case ApplicationsUpdated() if _on_gangs.debugs:
+            case ApplicationsUpdated() if _wants(GANGS):
                 for update in effect.updates[:MOST_TOLD]:
                     if update.message == RESERVATION_TIMEOUT:
                         about = {"application": update.app_id, "state": update.state}
-                        _gangs.debug("gang timed out", rm_id=effect.rm_id, **about)
+                        _LOGS[GANGS].debug("gang timed out", rm_id=effect.rm_id, **about)
             case _:
                 pass
 
 
 def _tell_questions(event: str, effect: PredicatesAsked | PreemptionsAsked, nodes: int) -> None:
     about = {"partition": effect.partition, "checks": len(effect.checks), "nodes": nodes}
-    _predicates.debug(event, rm_id=effect.rm_id, **about, deadline=effect.deadline)
+    _LOGS[PREDICATES].debug(event, rm_id=effect.rm_id, **about, deadline=effect.deadline)
 
 
 def _tell_releases(rm_id: RmId, partition: PartitionName, releases: Sequence[Release]) -> None:
@@ -169,9 +167,9 @@ def _tell_releases(rm_id: RmId, partition: PartitionName, releases: Sequence[Rel
     for release in releases:
         kind = release.termination
         if kind is TerminationType.PREEMPTED_BY_SCHEDULER:
-            if _on_preemption.debugs:
+            if _wants(PREEMPTION):
                 together.setdefault((kind, "", release.message), []).append(release)
-        elif kind in _RELEASED and _on_gangs.debugs:
+        elif kind in _RELEASED and _wants(GANGS):
             message = release.message if kind is TerminationType.TIMEOUT else ""
             together.setdefault((kind, release.app_id, message), []).append(release)
     for (termination, app_id, message), those in list(together.items())[:MOST_TOLD]:
@@ -180,19 +178,14 @@ def _tell_releases(rm_id: RmId, partition: PartitionName, releases: Sequence[Rel
         if termination is TerminationType.PREEMPTED_BY_SCHEDULER:
             apps = sorted({release.app_id for release in those})[:MOST_NAMED]
             more = {"reason": message, "applications": apps}
-            _preemption.debug("victims stopped", **about, number=len(those), keys=keys, **more)
+            _LOGS[PREEMPTION].debug("victims stopped", **about, number=len(those), keys=keys, **more)
         elif termination is TerminationType.TIMEOUT:
             more = {"application": app_id, "reason": message}
-            _gangs.debug("placeholders stopped", **about, **more, number=len(those), keys=keys)
+            _LOGS[GANGS].debug("placeholders stopped", **about, **more, number=len(those), keys=keys)
         else:
             replaced = {"application": app_id, "number": len(those)}
-            _gangs.debug("placeholders replaced", **about, **replaced, keys=keys)
+            _LOGS[GANGS].debug("placeholders replaced", **about, **replaced, keys=keys)
 
-
-_commands = structlog.get_logger(COMMANDS)
-_configurations = structlog.get_logger(CONFIGURATIONS)
-_predicates = structlog.get_logger(PREDICATES)
-_turns = structlog.get_logger(TURNS)
 
 WAITING_SECONDS = 1.0
 """Seconds between two counts of a partition's waiting asks."""
@@ -217,9 +210,6 @@ class SchedulerLog:
         self._last_turn = last_turn
         self._now = now
         self._levels = levels()
-        self._thresholds = {
-            name: self._levels.threshold(name) for name in (COMMANDS, CONFIGURATIONS, PREDICATES, TURNS)
-        }
         # As of which change of the levels `_looks` is right.
         self._known = -1
         self._looks = False
@@ -230,7 +220,7 @@ class SchedulerLog:
         """True if any of these lines is wanted."""
         if self._known != self._levels.changes:
             self._known = self._levels.changes
-            self._looks = acts_told() or any(self._tells(name) for name in self._thresholds)
+            self._looks = any(map(_wants, _LOGGERS))
             self.seen.clear()
         return self._looks
 
@@ -242,37 +232,34 @@ class SchedulerLog:
             elif not isinstance(command, OfNoRm):
                 self._tell_command(command, effects, seconds)
                 self._forget_gone(command, effects)
-            tell_acts(effects)
+            _tell_acts(effects)
         except Exception:  # the core goes on whatever becomes of its log
             note_lost("core.scheduler")
 
-    def _tells(self, name: str) -> bool:
-        return self._thresholds[name].debugs
-
     def _tell_command(self, command: Any, effects: Sequence[Effect], seconds: float) -> None:
         rm_id = command.rm_id
-        about = {**summary(effects), "ms": _ms(seconds)}
+        about = {**_summary(effects), "ms": _ms(seconds)}
         match command:
             case NotePredicatesSent():
                 pass
             case AnswerPredicates():
-                if self._tells(PREDICATES) and not _is_unknown(effects):
+                if _wants(PREDICATES) and not _is_unknown(effects):
                     counts = self._answers(command)
-                    _predicates.debug("predicates answered", rm_id=rm_id, **counts, **about)
+                    _LOGS[PREDICATES].debug("predicates answered", rm_id=rm_id, **counts, **about)
             case AnswerPreemptions():
-                if self._tells(PREDICATES):
+                if _wants(PREDICATES):
                     answers = len(command.answers)
-                    _predicates.debug("victims answered", rm_id=rm_id, answers=answers, **about)
+                    _LOGS[PREDICATES].debug("victims answered", rm_id=rm_id, answers=answers, **about)
             case RegisterRm() | UpdateConfiguration():
-                if self._tells(CONFIGURATIONS):
+                if _wants(CONFIGURATIONS):
                     what = "registration" if isinstance(command, RegisterRm) else "configuration"
                     last = _is_over(effects)
-                    _configurations.debug(f"{what} step", rm_id=rm_id, last=last, **about)
+                    _LOGS[CONFIGURATIONS].debug(f"{what} step", rm_id=rm_id, last=last, **about)
             case _:
-                if self._tells(COMMANDS):
+                if _wants(COMMANDS):
                     name = type(command).__name__
-                    size = size_of(command)
-                    _commands.debug("command", rm_id=rm_id, command=name, **size, **about)
+                    size = _size_of(command)
+                    _LOGS[COMMANDS].debug("command", rm_id=rm_id, command=name, **size, **about)
 
     def _forget_gone(self, command: Command, effects: Sequence[Effect]) -> None:
         """Drop the state of an RM, its books or partitions that the command removed."""
@@ -305,31 +292,31 @@ class SchedulerLog:
         by_rm: dict[RmId, list[Effect]] = {}
         for effect in effects:
             by_rm.setdefault(effect.rm_id, []).append(effect)
-        if partition is not None and (self._tells(TURNS) or self._tells(PREDICATES)):
+        if partition is not None and (_wants(TURNS) or _wants(PREDICATES)):
             self._tell_turn(partition.name, by_rm.pop(partition.rm_id, []), seconds)
-        if self._tells(TURNS):
+        if _wants(TURNS):
             for rm_id, those in by_rm.items():
-                if counts := summary(those):
-                    _turns.debug("deadlines", rm_id=rm_id, **counts)
+                if counts := _summary(those):
+                    _LOGS[TURNS].debug("deadlines", rm_id=rm_id, **counts)
 
     def _tell_turn(self, partition: PartitionName, effects: Sequence[Effect], seconds: float) -> None:
         rm_id = rm_of(partition)
         try:
             counters = self._views.counters(partition)
         except NotFound:  # it went with the last effect
-            counts = summary(effects)
+            counts = _summary(effects)
         else:
             partitions = self.seen.setdefault(rm_id, _Seen()).partitions
             seen = partitions.setdefault(partition, _SeenPartition())
             overdue = seen.overdue(counters)
-            if overdue and self._tells(PREDICATES):
+            if overdue and _wants(PREDICATES):
                 about = {"partition": partition, "checks": overdue}
-                _predicates.debug("predicates overdue", rm_id=rm_id, **about)
-            counts = {**seen.turn(counters), **summary(effects)}
-            if counts and self._tells(TURNS):
+                _LOGS[PREDICATES].debug("predicates overdue", rm_id=rm_id, **about)
+            counts = {**seen.turn(counters), **_summary(effects)}
+            if counts and _wants(TURNS):
                 counts |= self._who_waits(partition, seen)
-        if counts and self._tells(TURNS):
-            _turns.debug("turn", rm_id=rm_id, partition=partition, **counts, ms=_ms(seconds))
+        if counts and _wants(TURNS):
+            _LOGS[TURNS].debug("turn", rm_id=rm_id, partition=partition, **counts, ms=_ms(seconds))
 
     def _who_waits(self, partition: PartitionName, seen: "_SeenPartition") -> Counts:
         """Waiting asks by reason, at intervals; `waiting_more` if there are others."""

@@ -7,10 +7,8 @@ An operator gives levels, and RMs request some (spec § 2.8). An operator's leve
 requests. Where none is given, the most talkative counts of the RMs' requests and of the level at
 the server's start. So an RM suppresses no lines of others, and an operator may silence it.
 
-The names of all loggers, by the parts of the server.
-
-Names are published: operators give levels to them, so they stay when code moves. The details of one
-server's scheduling are below `core.scheduler`, as in the older core (spec § 12.5).
+The names of loggers are published: operators give levels to them, so they stay when code moves. The
+details of one server's scheduling are below `core.scheduler`, as in the older core (spec § 12.5).
 """
 
 import logging

@@ -1,9 +1,6 @@
-"""The logs of a whole process: all output for stderr goes through one writer.
+"""The logs of a whole process: from log calls to lines, and all of stderr through one writer.
 
-Also here:
-
-* Configuration of structlog: from log calls to lines.
-* Formatting of log lines for a terminal; programs get JSON.
+Programs get lines of JSON, and a person at a terminal gets text.
 """
 
 import faulthandler
