@@ -14,7 +14,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Generic, TypeVar
 
-from licorne_server.process.slow_steps import SLOW_SECONDS, SlowSteps
+from licorne_server.process.loop import SLOW_SECONDS, SlowSteps
 from licorne_server.wire.errors import CallError, exhausted
 
 SLICE_SECONDS = 0.001

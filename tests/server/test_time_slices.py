@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from licorne_server import fair
 from licorne_server.fair import PAUSE_FACTOR, SLICE_SECONDS, TimeSlices
-from licorne_server.process.slow_steps import SLOW_SECONDS, SlowSteps
+from licorne_server.process.loop import SLOW_SECONDS, SlowSteps
 from licorne_server.services.paging import gathered
 
 

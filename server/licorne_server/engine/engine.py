@@ -22,7 +22,7 @@ from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
 from licorne_server.engine.inbox import BudgetChooser, Entry, Inbox, WorkBudget
 from licorne_server.process.clock import Clock
-from licorne_server.process.slow_steps import SLOW_SECONDS, SlowSteps
+from licorne_server.process.loop import SLOW_SECONDS, SlowSteps
 from licorne_server.wire.errors import Defect, Stopped, new_correlation_id
 
 log = structlog.get_logger("core.engine")

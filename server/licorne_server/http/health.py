@@ -20,7 +20,7 @@ from licorne_core.views.partitions import RmReport
 from licorne_server.http.sources import Sources, Status
 from licorne_server.http.stream import TIME_SLICES, JsonObject, reader_of, send, sliced
 from licorne_server.http.units import rms_named
-from licorne_server.telemetry.measures.of_rm import WORK, Histogram
+from licorne_server.telemetry.measures import WORK, Histogram
 
 RECENT_SECONDS = 300.0
 """Seconds for which a rejected ask counts. For ever, as in the older core, one mistake of an RM

@@ -14,9 +14,8 @@ from licorne_server.http.families import Families, Labels
 from licorne_server.http.health import Heartbeat
 from licorne_server.http.sources import EventFigures, Figures, RmFigures
 from licorne_server.process.build_info import build_info
-from licorne_server.process.slow_steps import SlowSteps
-from licorne_server.telemetry.measures import Calls, Histogram, RmMeasures
-from licorne_server.telemetry.measures.of_rm import OLDER, RESULTS
+from licorne_server.process.loop import SlowSteps
+from licorne_server.telemetry.measures import OLDER, RESULTS, Calls, Histogram, RmMeasures
 from licorne_server.telemetry.tracing.starting import REASONS, TraceCounts
 
 _CALL = ("grpc_service", "grpc_method", "grpc_type")

@@ -10,7 +10,7 @@ from licorne_core.views import Views
 from licorne_server.configurations.thread import ConfigThread
 from licorne_server.events.log import EventLogs
 from licorne_server.fair import TimeSlices
-from licorne_server.process.slow_steps import SlowSteps
+from licorne_server.process.loop import SlowSteps
 from licorne_server.security.access import Access
 from licorne_server.services.history import Sample
 from licorne_server.telemetry.measures import Calls, RmMeasures

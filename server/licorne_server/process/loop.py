@@ -1,23 +1,29 @@
-"""The event loop that the server runs on: asyncio's own, with one fault of grpc.aio mended.
+"""The event loop that the server runs on, and what may block it: slow steps, and garbage collection.
 
-A thread of grpc.aio writes a byte into a socket for every event, and blocks while the socket is
-full. The loop's side reads one byte and then handles any number of events. So under load bytes
-pile up until the thread blocks, and no message gets in or out for a hundred rounds of the loop.
-This loop takes all bytes but one before grpc.aio reads. Other sockets are not touched.
+The loop is asyncio's own, with one fault of grpc.aio mended. A thread of grpc.aio writes a byte into
+a socket for every event, and blocks while the socket is full. The loop's side reads one byte and then
+handles any number of events. So under load bytes pile up until the thread blocks, and no message gets
+in or out for a hundred rounds of the loop. This loop takes all bytes but one before grpc.aio reads.
+Other sockets are not touched.
 
-Also here:
+A full pass of the garbage collector looks at everything and blocks all work: 0.7 s for 900,000
+asks. The core never needs one, as reference counts free its objects (`tests/properties`). So while
+RMs are connected there is none, unless books have gone and the pass is short. The interpreter's own
+passes are bounded: the latest 10,000 objects, a millisecond.
 
-* Tasks that run to completion even if their caller is cancelled.
+The times in here are the process's own, not those of the server's clock: they measure real work.
 """
 
 import asyncio
 import fcntl
 import functools
-import selectors
+import gc
 import socket
 import struct
+import sys
 import termios
 from collections.abc import Callable, Coroutine
+from time import perf_counter
 from typing import Any, TypeVar, TypeVarTuple
 
 import structlog
@@ -28,10 +34,6 @@ _INT = struct.calcsize("i")
 
 class ServerLoop(asyncio.SelectorEventLoop):
     """A selector loop that keeps the wake-up socket of grpc.aio from filling."""
-
-    def __init__(self) -> None:
-        """Use the best selector of this system."""
-        super().__init__(selectors.DefaultSelector())
 
     def add_reader(self, fd: Any, callback: Callable[[*_Args], Any], *args: *_Args) -> None:
         """Watch a file descriptor; grpc.aio's own is drained each time before it is read."""
@@ -54,7 +56,7 @@ def _serve_drained(wakes: socket.socket, serve: Callable[[], Any]) -> None:
     serve()
 
 
-log = structlog.get_logger("core.undisturbed")
+completion_log = structlog.get_logger("core.undisturbed")
 T = TypeVar("T")
 
 
@@ -84,10 +86,133 @@ class RunToCompletion:
         if cancelled is None:
             return task.result()
         if not task.cancelled() and (failure := task.exception()) is not None:
-            log.warning(f"{self._what} failed, its caller has gone", error=str(failure))
+            completion_log.warning(f"{self._what} failed, its caller has gone", error=str(failure))
         raise cancelled
 
     async def stop(self) -> None:
         """Wait until all that has begun is carried out."""
         if self._begun:
             await asyncio.wait(self._begun)
+
+
+log = structlog.get_logger("core.slow_steps")
+
+SLOW_SECONDS = 0.05
+"""A longer step counts as slow."""
+
+STEPS = ("turn", "command", "slice", "collection")
+"""The kinds of steps that are measured."""
+
+
+class SlowSteps:
+    """Number and duration of the slow steps of one server."""
+
+    def __init__(self) -> None:
+        """Start without a slow step."""
+        self.count = dict.fromkeys(STEPS, 0)
+        """By kind."""
+        self.seconds = dict.fromkeys(STEPS, 0.0)
+        """The time that those took, by kind."""
+
+    def note(self, step: str, seconds: float, **about: object) -> None:
+        """A step that took more than `SLOW_SECONDS`; the log gets `about` with it."""
+        self.count[step] += 1
+        self.seconds[step] += seconds
+        log.warning(f"slow {step}", seconds=round(seconds, 3), **about)
+
+
+YOUNG = 10_000
+"""New objects after which these are looked at."""
+
+NEVER = 2**31 - 1
+"""A threshold that is never reached: older objects are collected by this module alone."""
+
+SWITCH_SECONDS = 0.0005
+"""Seconds that the loop waits for a computing thread, such as one that reads a configuration. It
+waits again after each system call, several times for one allocation; Python's own 5 ms would soon
+be a tenth of a second."""
+
+QUIET_SECONDS = 30.0
+WORTH = 10_000
+"""Commands and turns since the last pass that make another one worth while."""
+
+SHORT_SECONDS = 0.02
+"""Estimated seconds that a pass may take while an RM is connected."""
+
+MOST_PRECISE = 10_000
+"""A pass over fewer blocks of memory says nothing of the time that each takes."""
+
+
+class Collector:
+    """Makes full passes in idle moments only."""
+
+    def __init__(
+        self,
+        connected: Callable[[], bool] = lambda: False,
+        gone: Callable[[], int] = lambda: 0,
+        slow: SlowSteps | None = None,
+        quiet: float = QUIET_SECONDS,
+    ) -> None:
+        """Leave at least `quiet` seconds between two passes. Nothing is changed before `start`.
+
+        `connected` is True if an RM would have to wait for a pass; `gone` is the number of books
+        gone since the start. Slow passes go to `slow`.
+        """
+        self._connected = connected
+        self._gone = gone
+        self._slow = slow or SlowSteps()
+        self._quiet = quiet
+        self._last_pass = 0.0
+        self._last_work = 0
+        self._last_gone = 0
+        # Blocks of memory that start-up has left, and the seconds that a pass takes for each other.
+        self._exempt = 0
+        self._block_seconds = 0.0
+        self.passes = 0
+        """Full passes that were made."""
+        self.seconds = 0.0
+        """Duration of the passes, which block the loop, in seconds."""
+
+    def start(self) -> None:
+        """Exempt what start-up has made from all passes, and leave full ones to `idle`.
+
+        The loop gets the interpreter from other threads after `SWITCH_SECONDS`.
+        """
+        self._pass()
+        gc.freeze()
+        self._exempt = sys.getallocatedblocks()
+        gc.set_threshold(YOUNG, NEVER, NEVER)
+        sys.setswitchinterval(SWITCH_SECONDS)
+        self._last_pass = perf_counter()
+
+    def reckoned(self) -> float:
+        """Estimated seconds of a pass now, from the last one.
+
+        The interpreter knows the number of memory blocks in use, but not the number of objects:
+        these would have to be counted.
+        """
+        return max(0, sys.getallocatedblocks() - self._exempt) * self._block_seconds
+
+    def idle(self, work: int) -> None:
+        """Make a pass if it is worth while: the engine is idle, and has done `work` so far."""
+        now = perf_counter()
+        if work - self._last_work < WORTH or now - self._last_pass < self._quiet:
+            return
+        if self._connected() and (self._gone() == self._last_gone or self.reckoned() > SHORT_SECONDS):
+            return
+        self._last_pass, self._last_work, self._last_gone = now, work, self._gone()
+        spent = self._pass()
+        self.passes += 1
+        self.seconds += spent
+        if spent > SLOW_SECONDS:
+            self._slow.note("collection", spent)
+
+    def _pass(self) -> float:
+        """Collect all objects that are not exempt; returns the seconds that it took."""
+        blocks = sys.getallocatedblocks() - self._exempt
+        begin = perf_counter()
+        gc.collect()
+        spent = perf_counter() - begin
+        if blocks >= MOST_PRECISE or not self._block_seconds:
+            self._block_seconds = spent / max(blocks, MOST_PRECISE)
+        return spent

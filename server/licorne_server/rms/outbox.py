@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Final, NamedTuple
 
 from licorne_server.process.bounds import OutboxBounds
-from licorne_server.telemetry.measures.of_rm import WAITS, Histogram
+from licorne_server.telemetry.measures import WAITS, Histogram
 from licorne_server.wire.responses import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Kind, Payload
 
 ENTRY_COST = 256

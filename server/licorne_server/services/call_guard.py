@@ -19,8 +19,7 @@ from licorne_server.rms.streams import Stream
 from licorne_server.security.access import Access
 from licorne_server.security.connections import Connections, Link
 from licorne_server.services.calls import abort
-from licorne_server.telemetry.measures import Calls
-from licorne_server.telemetry.measures.of_rm import Method
+from licorne_server.telemetry.measures import Calls, Method
 from licorne_server.wire.errors import CallError
 
 if TYPE_CHECKING:

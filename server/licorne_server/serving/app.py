@@ -27,9 +27,9 @@ from licorne_server.http.dumps import StateDumps
 from licorne_server.http.rm_figures import rm_figures
 from licorne_server.process.build_info import build_info
 from licorne_server.process.clock import Clock, SystemClock
+from licorne_server.process.loop import Collector
 from licorne_server.process.memory import Memory
 from licorne_server.process.settings import Settings
-from licorne_server.process.slow_steps import Collector
 from licorne_server.rms.admission import Admission
 from licorne_server.rms.eviction import Eviction
 from licorne_server.rms.log_levels import RmLogLevels

@@ -16,8 +16,7 @@ from licorne_server.http import Figures
 from licorne_server.http.sources import RmFigures
 from licorne_server.http.ui.pages import STATIC
 from licorne_server.services.history import Sample
-from licorne_server.telemetry.measures import RmMeasures
-from licorne_server.telemetry.measures.of_rm import Calls, Method
+from licorne_server.telemetry.measures import Calls, Method, RmMeasures
 from support.core.builders import RM, app, apps, ask, asks, drain, node, nodes, register, release, releases
 from support.core.driver import START
 from support.core.victims import victim

@@ -1,11 +1,28 @@
-"""The server's event loop: grpc.aio's wake-up socket is kept from filling (ecosystem § 1.2)."""
+"""The server's event loop, which grpc.aio's wake-ups do not block, nor garbage collection."""
 
 import asyncio
+import gc
 import socket
+import sys
+from collections.abc import Iterator
 
 import grpc
+import pytest
+from structlog.testing import capture_logs
 
-from licorne_server.process.loop import ServerLoop
+from licorne_server.process import loop as collecting
+from licorne_server.process.loop import (
+    NEVER,
+    QUIET_SECONDS,
+    SHORT_SECONDS,
+    SLOW_SECONDS,
+    SWITCH_SECONDS,
+    WORTH,
+    YOUNG,
+    Collector,
+    ServerLoop,
+    SlowSteps,
+)
 
 
 class _Poller:
@@ -62,3 +79,158 @@ def test_the_handler_of_grpc_is_recognized() -> None:
     with asyncio.Runner(loop_factory=Watched) as runner:
         runner.run(run())
     assert "_serve_drained" in recognized
+
+
+BLOCK = 1e-7
+"""Seconds that a pass takes for each block of memory."""
+
+
+class Node:
+    """Something that can be in a cycle."""
+
+    def __init__(self) -> None:
+        """Alone."""
+        self.other: Node | None = None
+
+
+class Process:
+    """A process whose memory and time pass as a test says; passes are real."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A server that has started, and an RM that is connected and has registered anew."""
+        self.now, self.blocks, self.each = 1000.0, 100_000, BLOCK
+        self.is_connected, self.gone = True, 0
+        self.slow = SlowSteps()
+        real = gc.collect
+
+        def collect() -> None:
+            self.now += (self.blocks - self.exempt) * self.each
+            real()
+
+        self.exempt = 0
+        monkeypatch.setattr(collecting, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(sys, "getallocatedblocks", lambda: self.blocks)
+        monkeypatch.setattr(gc, "collect", collect)
+        self.collector = Collector(lambda: self.is_connected, lambda: self.gone, self.slow)
+        self.collector.start()
+        self.exempt = self.blocks
+        self.gone = 1
+
+    def rest(self, asks: int, work: int = WORTH) -> int:
+        """The engine rests, after a while, with so many asks; how many passes there were by then.
+
+        An ask has fourteen blocks.
+        """
+        self.blocks = self.exempt + 14 * asks
+        self.now += QUIET_SECONDS
+        self.collector.idle(work)
+        return self.collector.passes
+
+
+@pytest.fixture(autouse=True)
+def settings() -> Iterator[None]:
+    """The process gets its own settings back."""
+    before, interval = gc.get_threshold(), sys.getswitchinterval()
+    yield
+    sys.setswitchinterval(interval)
+    gc.set_threshold(*before)
+    gc.unfreeze()
+
+
+@pytest.fixture
+def process(monkeypatch: pytest.MonkeyPatch) -> Process:
+    """One with an RM, and books that have gone."""
+    return Process(monkeypatch)
+
+
+def cycle() -> None:
+    """Leave a cycle behind."""
+    one, two = Node(), Node()
+    one.other, two.other = two, one
+
+
+def nodes() -> int:
+    """How many of ours there are, reachable or not."""
+    return sum(isinstance(thing, Node) for thing in gc.get_objects())
+
+
+def test_a_thread_that_computes_gives_way_soon() -> None:
+    """The loop gets the interpreter ten times as soon as Python would give it."""
+    Collector().start()
+    assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS) == 0.0005
+
+
+def test_only_young_objects_are_looked_at_by_themselves() -> None:
+    """Whatever a server takes in, no pass over all of it begins in the middle of something."""
+    Collector().start()
+    assert gc.get_threshold() == (YOUNG, NEVER, NEVER)
+
+
+def test_idle_pass_finds_cycles() -> None:
+    """A pass in an idle moment frees cycles, of whatever age; start-up is not looked at again."""
+    collector = Collector(quiet=0.0)
+    collector.start()
+    cycle()
+    gc.collect(1)
+    gc.disable()
+    cycle()
+    collector.idle(WORTH)
+    gc.enable()
+    assert (nodes(), collector.passes) == (0, 1)
+    assert gc.get_freeze_count() > 10_000
+
+
+def test_idle_moment_without_work_behind_it_is_left_alone(process: Process) -> None:
+    """Where little was done since the last pass there is none."""
+    assert process.rest(1000, WORTH - 1) == 0
+    assert process.rest(1000, WORTH) == 1
+
+
+def test_passes_keep_their_distance(process: Process) -> None:
+    """Idle moments that follow one another closely share one pass."""
+    assert process.rest(1000) == 1
+    process.gone += 1
+    process.now -= QUIET_SECONDS / 2
+    assert process.rest(1000, 2 * WORTH) == 1
+    assert process.rest(1000, 2 * WORTH) == 2
+
+
+def test_nobody_who_is_connected_waits_for_a_long_pass(process: Process) -> None:
+    """With very many asks there is none however much has gone, before nobody is there."""
+    most = int(SHORT_SECONDS / BLOCK / 14)
+    assert process.rest(most + 1000) == 0
+    process.is_connected = False
+    assert process.rest(most + 1000) == 1
+
+
+def test_a_short_pass_is_made_when_books_have_gone(process: Process) -> None:
+    """With an RM connected there is one pass for what has gone, and none for nothing."""
+    most = int(SHORT_SECONDS / BLOCK / 14)
+    assert process.rest(most - 1000) == 1
+    assert process.rest(most - 1000, 2 * WORTH) == 1
+    process.gone += 1
+    assert process.rest(most - 1000, 2 * WORTH) == 2
+
+
+def test_a_pass_is_reckoned_by_what_the_last_one_took(process: Process) -> None:
+    """A machine that has become slower has shorter passes only."""
+    assert process.rest(5_000) == 1
+    process.is_connected, process.each = False, 5 * BLOCK
+    assert process.rest(5_000, 2 * WORTH) == 2
+    process.is_connected, process.gone = True, 2
+    assert process.collector.reckoned() > SHORT_SECONDS > 14 * 5_000 * BLOCK
+    assert process.rest(5_000, 3 * WORTH) == 2
+
+
+def test_a_long_pass_is_a_standstill(process: Process) -> None:
+    """It is counted and told, as any step for which everybody has waited; a short one is not."""
+    process.is_connected = False
+    with capture_logs() as lines:
+        process.rest(int(SLOW_SECONDS / BLOCK / 14) - 1000)
+        assert not lines
+        process.rest(900_000, 2 * WORTH)
+    seconds = 900_000 * 14 * BLOCK
+    line = {"event": "slow collection", "log_level": "warning", "seconds": round(seconds, 3)}
+    assert lines == [line]
+    assert process.slow.count["collection"] == 1
+    assert process.slow.seconds["collection"] == pytest.approx(seconds)

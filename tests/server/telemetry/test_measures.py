@@ -15,8 +15,7 @@ from licorne_core.values.errors import Refusal
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
 from licorne_server.process.bounds import OutboxBounds
 from licorne_server.rms.outbox import Outbox
-from licorne_server.telemetry.measures import CheckTimes, Histogram, RmMeasures
-from licorne_server.telemetry.measures.of_rm import KEPT, OLDER, WAITS, WORK
+from licorne_server.telemetry.measures import KEPT, OLDER, WAITS, WORK, CheckTimes, Histogram, RmMeasures
 from licorne_server.wire.responses import Kind, Payload
 
 RM = RmId("rm1")

@@ -9,7 +9,7 @@ import sys
 
 from licorne_server.commands.child import end_with_parent
 from licorne_server.commands.server_process import ServerFailed
-from licorne_server.process.slow_steps import Collector
+from licorne_server.process.loop import Collector
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.growth import of_cluster, of_queues, of_watchers
 from licorne_tools.bench.growth.measure import Dimension, built
