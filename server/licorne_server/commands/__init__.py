@@ -7,7 +7,7 @@ The command line finds them by the entry point of the group `licorne.commands`, 
 
 _HERE = "licorne_server.commands"
 COMMANDS = {
-    "serve": (f"{_HERE}.serve.command", "serve resource managers"),
+    "serve": (f"{_HERE}.serve", "serve resource managers"),
     "validate-config": (f"{_HERE}.validate_config", "check configuration files"),
     "demo": (f"{_HERE}.demo.command", "watch a real server schedule three fake resource managers"),
     "fake-rm": (f"{_HERE}.fake_rm", "play a resource manager against a running server"),

@@ -1,8 +1,9 @@
-"""The server's process: settings, clock, memory, and the interpreter's own settings.
+"""The server's process: settings, clock, memory, event loop, and the interpreter's own settings.
 
 In: arguments and the machine. Out: checked settings, the time, and the memory left. `settings.py`
-has the server's settings, `clock.py` is its one source of time, `memory.py` refuses work before the
-kernel ends the process, and `slow_steps.py` counts steps that blocked the loop.
+has the server's settings, `bounds.py` those of peers and RMs, `clock.py` is its one source of time.
+`memory.py` refuses work before the kernel ends the process, `loop.py` has the event loop and what
+may block it, and `watchdog.py` detects stalls from a thread of its own.
 
 Caller: every room. Imports no other room.
 """

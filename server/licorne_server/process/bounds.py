@@ -49,17 +49,16 @@ class PeerBounds:
 
     def problem(self) -> str:
         """The problem with them, in the words of the options of `serve`; empty for none."""
-        for option, seconds in (
-            ("--first-message", self.first_message),
-            ("--idle", self.idle),
-            ("handshake", self.handshake),
-            ("http_idle", self.http_idle),
-        ):
+        times = {
+            "--first-message": self.first_message,
+            "--idle": self.idle,
+            "handshake": self.handshake,
+            "http_idle": self.http_idle,
+        }
+        for option, seconds in times.items():
             if not (math.isfinite(seconds) and seconds > 0):
                 return f"{option} must be a number of seconds above 0: {seconds}"
-        if self.connections < LEAST_CONNECTIONS:
-            return f"--max-connections must be {LEAST_CONNECTIONS} or more: {self.connections}"
-        return ""
+        return too_low("--max-connections", self.connections, LEAST_CONNECTIONS)
 
     def affordable(self) -> tuple[int, int]:
         """Connections of gRPC and of HTTP that the limit of open files allows.
@@ -143,22 +142,31 @@ class RmBounds:
 
     def problem(self) -> str:
         """The problem with them, in the words of the options of `serve`; empty for none."""
-        least = {"--max-rms": self.number}
-        least |= {_option(cap.name): getattr(self.each, cap.name) for cap in fields(self.each)}
-        for option, value in least.items():
-            if value < 1:
-                return f"{option} must be 1 or more: {value}"
-        if not (math.isfinite(self.events.seconds) and self.events.seconds >= 0):
-            return f"--event-seconds must be a number of seconds from 0 up: {self.events.seconds}"
-        if self.events.memory < 1:
-            return f"--event-memory must be 1 or more: {self.events.memory}"
-        if self.memory < 0:
-            return f"--max-memory must be 0 or more: {self.memory}"
-        if not (math.isfinite(self.plan_pause) and self.plan_pause >= 0):
-            return f"--max-plan-pause must be a number of seconds from 0 up: {self.plan_pause}"
-        if not (math.isfinite(self.forget_after) and self.forget_after >= 0):
-            return f"--forget-after must be a number of seconds from 0 up: {self.forget_after}"
+        each = {_option(cap.name): getattr(self.each, cap.name) for cap in fields(self.each)}
+        counts = {"--max-rms": self.number, **each, "--event-memory": self.events.memory}
+        times = {
+            "--event-seconds": self.events.seconds,
+            "--max-plan-pause": self.plan_pause,
+            "--forget-after": self.forget_after,
+        }
+        problems = [
+            *(too_low(option, value, 1) for option, value in counts.items()),
+            too_low("--max-memory", self.memory, 0),
+            *(no_seconds(option, value) for option, value in times.items()),
+        ]
+        return next(filter(None, problems), "")
+
+
+def too_low(option: str, value: int, least: int) -> str:
+    """The problem of a number that is below the least; empty for none."""
+    return "" if value >= least else f"{option} must be {least} or more: {value}"
+
+
+def no_seconds(option: str, seconds: float) -> str:
+    """The problem of a length of time that is negative or not finite; empty for none."""
+    if math.isfinite(seconds) and seconds >= 0:
         return ""
+    return f"{option} must be a number of seconds from 0 up: {seconds}"
 
 
 def _option(cap: str) -> str:

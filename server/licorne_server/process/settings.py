@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from licorne_core.config.schema import Configuration
 from licorne_core.messages.commands import AskBackoff
-from licorne_server.process.bounds import LEAST_CONNECTIONS, OutboxBounds, PeerBounds, RmBounds
+from licorne_server.process.bounds import LEAST_CONNECTIONS, OutboxBounds, PeerBounds, RmBounds, no_seconds
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
@@ -185,7 +185,6 @@ class Settings:
     """Bounds of RMs."""
     peers: PeerBounds = PeerBounds()
     """Quotas of one peer in shared resources."""
-    log_level: str = "info"
     reflection: bool | None = None
     """True to serve the reflection service; None: only without TLS or on loopback."""
     reservations: bool = True
@@ -216,10 +215,7 @@ class Settings:
         Raises:
             SettingsError: with what to do about it.
         """
-        for name in ("heartbeat", "drain", "stall", "retry_after"):
-            seconds = getattr(self, name)
-            if not (math.isfinite(seconds) and seconds >= 0):
-                raise SettingsError(f"{name} must be a number of seconds from 0 up: {seconds}")
+        times = ("heartbeat", "drain", "stall", "retry_after")
         first, most = self.ask_backoff
         if not (math.isfinite(most) and 0 <= first <= most):
             raise SettingsError(
@@ -228,6 +224,7 @@ class Settings:
             )
         self._check_peers()
         for problem in (
+            *(no_seconds(name, getattr(self, name)) for name in times),
             self.traces.problem() if self.traces else "",
             *(_origin_problem(origin) for origin in sorted(self.cors_origins)),
             *(_host_problem(name) for name in sorted(self.http_hosts)),

@@ -212,7 +212,6 @@ async def serve(
         http=LOOPBACK,
         default_config=default,
         drain=drain,
-        log_level="warning",
         # The memory is that of the test, not of a server: it says nothing of a pause.
         rms=RmBounds(plan_pause=0.0),
         traces=None if spans is None else TraceSettings(exporter=spans, sample=trace_sample),

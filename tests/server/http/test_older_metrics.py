@@ -7,7 +7,7 @@ import pytest
 
 from licorne_cli.commands import parser_for
 from licorne_core.values.ids import RmId
-from licorne_server.commands.serve.command import settings_of
+from licorne_server.commands.serve_options import settings_of
 from licorne_server.http import EventFigures, Figures, RmFigures
 from licorne_server.http.families import Families
 from licorne_server.http.metrics import gather

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from licorne_cli.commands import parser_for
-from licorne_server.commands.serve.command import settings_of
+from licorne_server.commands.serve_options import settings_of
 from licorne_server.process.settings import Settings
 from support.docs.pages import ROOT
 

@@ -41,7 +41,6 @@ def settings(http: int = 0, tokens: tuple[Path, ...] = ()) -> Settings:
         listen=Address(host="127.0.0.1", port=0),
         http=Address(host="127.0.0.1", port=http),
         default_config=load(""),
-        log_level="warning",
         drain=1.0,
         operator_tokens=tokens,
     )

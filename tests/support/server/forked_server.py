@@ -18,7 +18,7 @@ from licorne_core.model.apps.states import COMPLETING_TIME
 from support.server.server_process import Process, ServerProcess
 
 _FORKING = multiprocessing.get_context("forkserver")
-_FORKING.set_forkserver_preload(["licorne_server.commands.serve.command", "licorne_server.serving.serve"])
+_FORKING.set_forkserver_preload(["licorne_server.commands.serve", "licorne_server.serving.app"])
 
 
 def fork_licorne(

@@ -7,10 +7,23 @@ import pytest
 from licorne_cli.commands import parser_for
 from licorne_core.config import DEFAULT_CONFIG, load
 from licorne_core.values.rm_caps import RmCaps
-from licorne_server.commands.serve.command import settings_of
+from licorne_server.commands.serve_options import settings_of
 from licorne_server.process.bounds import EventBounds, PeerBounds, RmBounds
 from licorne_server.process.memory import System
-from licorne_server.process.settings import Settings, SettingsError
+from licorne_server.process.settings import USUAL_SAMPLE, Settings, SettingsError
+
+LICORNE = "LICORNE_OTLP_ENDPOINT"
+STANDARD = "OTEL_EXPORTER_OTLP_ENDPOINT"
+TRACES = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL"
+OFF = "OTEL_SDK_DISABLED"
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of the environment of the tests counts."""
+    for name in (LICORNE, STANDARD, TRACES, PROTOCOL, OFF):
+        monkeypatch.delenv(name, raising=False)
 
 
 def settings(*arguments: str) -> Settings:
@@ -96,6 +109,51 @@ def test_what_is_no_size_is_named(text: str, capsys: pytest.CaptureFixture[str])
     assert ended.value.code == 1
     expected = f"--max-memory: {text} is no size: a whole number, with Ki, Mi, Gi, Ti or none\n"
     assert capsys.readouterr().err.endswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "expected"),
+    [
+        ((), {}, None),
+        (("--otlp-endpoint", "http://a"), {}, "http://a/v1/traces"),
+        (("--otlp-endpoint", "http://a"), {LICORNE: "http://b"}, "http://a/v1/traces"),
+        ((), {LICORNE: "http://b/", STANDARD: "http://c"}, "http://b/v1/traces"),
+        ((), {STANDARD: "https://c:4318/x"}, "https://c:4318/x/v1/traces"),
+        ((), {STANDARD: "http://c", TRACES: "http://d/v1/traces"}, "http://d/v1/traces"),
+        ((), {STANDARD: "http://c", OFF: "true"}, None),
+        ((), {STANDARD: "http://c", PROTOCOL: "http/protobuf"}, "http://c/v1/traces"),
+        (("--otlp-endpoint", "http://a"), {PROTOCOL: "grpc"}, "http://a/v1/traces"),
+        (("--otlp-endpoint", ""), {LICORNE: "http://b", STANDARD: "http://c"}, None),
+        ((), {LICORNE: "", STANDARD: ""}, None),
+    ],
+)
+def test_where_traces_go(
+    arguments: tuple[str, ...],
+    variables: dict[str, str],
+    expected: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The option goes before our variable, and that before those that all programs have."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    found = settings(*arguments).traces
+    assert (None if found is None else found.url) == expected
+
+
+def test_how_many_there_are() -> None:
+    """One in a hundred unless said."""
+    for arguments, share in (((), USUAL_SAMPLE), (("--trace-sample", "1"), 1.0)):
+        found = settings("--otlp-endpoint", "http://a", *arguments).traces
+        assert found is not None
+        assert found.sample == share
+
+
+def test_another_protocol_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An endpoint of the environment is not sent what it cannot read."""
+    monkeypatch.setenv(STANDARD, "http://c:4317")
+    monkeypatch.setenv(PROTOCOL, "grpc")
+    with pytest.raises(SettingsError, match=f"{PROTOCOL} is 'grpc', but spans are sent by"):
+        settings()
 
 
 SECONDS = "must be a number of seconds"

@@ -1,26 +1,54 @@
 """`licorne serve`: a server in its own process, until a signal comes or the engine ends."""
 
+import argparse
 import asyncio
 import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import structlog
 
+from licorne_server.commands.serve_options import add_arguments, settings_of
+from licorne_server.process.bounds import raise_file_limit
 from licorne_server.process.loop import ServerLoop
 from licorne_server.process.settings import Settings, SettingsError
-from licorne_server.serving.app import running
-from licorne_server.serving.watchdog import Watchdog
+from licorne_server.process.watchdog import Watchdog
+
+__all__ = ["EXAMPLES", "add_arguments", "run"]
 
 log = structlog.get_logger("core.serve")
 
 OK = 0
 FAILED = 1
+EXAMPLES = (
+    ("licorne serve", "for this machine alone"),
+    ("licorne serve --config queues.yaml", "with queues for RMs that bring none"),
+    (
+        "licorne serve --listen :7070 --tls-cert cert.pem --tls-key key.pem --tls-client-ca ca.pem",
+        "for others, who show certificates",
+    ),
+)
 
 
-def serve(settings: Settings, flush_logs: Callable[[], None]) -> int:
+def run(args: argparse.Namespace) -> int:
+    """Serve until a signal comes; returns the exit code."""
+    from licorne_server.telemetry.logs import process_logs
+
+    raise_file_limit()
+    try:
+        settings = settings_of(args)
+        with process_logs(args.log_level, args.log_format) as flush:
+            return _serve(settings, flush)
+    except SettingsError as error:
+        if sys.stderr is not None:
+            with suppress(OSError):  # stderr may take no more, and the exit code says it too
+                print(f"licorne: {error}", file=sys.stderr)
+        return FAILED
+
+
+def _serve(settings: Settings, flush_logs: Callable[[], None]) -> int:
     """Serve until the end; returns the exit code.
 
     Raises:
@@ -45,6 +73,9 @@ def serve(settings: Settings, flush_logs: Callable[[], None]) -> int:
 
 async def _until_the_end(settings: Settings, end: Callable[[str], None]) -> int:
     """Serve until a signal comes or the engine ends; the exit code."""
+    # It takes long to load, and the help needs none of it.
+    from licorne_server.serving.app import running
+
     signalled = asyncio.Event()
 
     def note_signal() -> None:

@@ -1,0 +1,59 @@
+"""What is loaded for traces, and what a server says where it is not installed."""
+
+import subprocess
+import sys
+
+
+def run(program: str) -> str:
+    """What a program prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout.strip()
+
+
+def test_nothing_of_the_extra_is_loaded_without_the_option() -> None:
+    """A server costs no more than before: neither OpenTelemetry nor what it needs is loaded."""
+    extra = ("opentelemetry", "requests", "urllib3")
+    program = f"""
+import asyncio, sys
+import licorne_server.serving.app, licorne_server.commands.serve
+from licorne_server.testing import FakeRM, serve
+
+async def main():
+    async with serve() as server, FakeRM(server.target) as rm:
+        await rm.add_nodes(1, vcore=1000)
+        await rm.submit("job")
+        await rm.ask("job", 1, vcore=1)
+        await rm.allocated(1)
+
+asyncio.run(main())
+print([name for name in sys.modules if name.partition(".")[0] in {extra}], file=sys.stdout)
+"""
+    assert run(program).splitlines()[-1] == "[]"
+
+
+def test_without_the_extra_the_option_says_what_to_install() -> None:
+    """The error names the option, or the variable, and the command."""
+    program = """
+import sys
+from importlib.abc import MetaPathFinder
+from licorne_server.process.settings import Settings, SettingsError, TraceSettings
+
+class Missing(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "opentelemetry":
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Missing())
+for name in ("--otlp-endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT"):
+    try:
+        Settings(traces=TraceSettings(endpoint="http://a", named_by=name)).check()
+    except SettingsError as error:
+        print(error)
+"""
+    needs = "needs OpenTelemetry, which is not installed: pip install 'licorne-server[otel]'"
+    assert run(program).splitlines() == [
+        f"--otlp-endpoint {needs}",
+        f"OTEL_EXPORTER_OTLP_ENDPOINT {needs}",
+    ]
