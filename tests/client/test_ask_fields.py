@@ -9,6 +9,7 @@ from licorne import Ask, PredicateCheck, Rejected
 from licorne.cache import Cache
 from licorne.wire import allocation
 from licorne_server.testing import FakeRM, serve
+from support.core.steps import last, listed
 
 NOW = 1_700_000_000
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -112,7 +113,7 @@ async def test_a_required_node_is_kept_to() -> None:
         await rm.ask("app", required_node="node-1", vcore=1000)
         assert await rm.allocated(2) == {"app-1": "node-2", "app-3": "node-1"}
         partition = server.views.partitions()[0].name
-        [waiting] = server.views.application(partition, "app").asks
+        waiting = last(server.views.asks(partition, "app"))
         assert (waiting.ask.key, waiting.ask.ask_class.required_node) == ("app-2", "node-2")
 
 
@@ -132,7 +133,7 @@ async def test_the_class_is_what_asks_are_judged_by() -> None:
         assert await rm.allocated(1) == {"app-4": "node-1"}
         assert judged == {"gpu", "cpu"}
         partition = server.views.partitions()[0].name
-        classes = {item.ask.ask_class for item in server.views.application(partition, "app").asks}
+        classes = {item.ask.ask_class for item in listed(server.views.asks(partition, "app"))}
         assert len(classes) == 1
 
 

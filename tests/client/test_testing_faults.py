@@ -8,6 +8,7 @@ import pytest
 from licorne import Drained, FailMode, Limits, Reconnected, RetryConfig
 from licorne_server.process.settings import SettingsError
 from licorne_server.testing import FakeRM, Proxy, Served, VirtualClock, parts, serve
+from support.core.steps import listed
 from support.peers.shim import Shim, ask, eventually, new_allocations
 
 QUICK = RetryConfig(initial=0.01, maximum=0.05)
@@ -34,7 +35,7 @@ async def filled(rm: FakeRM, count: int = 2) -> None:
 def running(server: Served) -> set[str]:
     """The keys of what the server has allocated."""
     partition = server.views.partitions()[0].name
-    return {str(item.key) for item in server.views.application(partition, "job").allocations}
+    return {str(item.key) for item, _ in listed(server.views.allocations(partition, "job"))}
 
 
 @pytest.mark.parametrize("crash", [True, False])

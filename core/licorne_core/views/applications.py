@@ -4,9 +4,8 @@ While an allocation is *assumed*, or the place that it is to take is not free ye
 heard of it: it is shown as an ask.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from licorne_core.model.apps.application import Application, most_allocated
@@ -16,7 +15,7 @@ from licorne_core.model.apps.requests import SHOWN_AS_ASKS, Request, RequestStat
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.errors import NotFound, shown
-from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath
+from licorne_core.values.ids import AppId, PartitionName, QueuePath
 from licorne_core.values.resources import Resources
 from licorne_core.values.slices import RUN, in_runs
 from licorne_core.values.timers import Due, Timer
@@ -54,17 +53,9 @@ class InOrder(Generic[Name]):
         return in_runs(self._names, fits=lambda name: name > last and (fits is None or fits(name)))
 
 
-def applications_of(partition: Partition, state: str, queue: str = "") -> Iterator[tuple[AppId, Application]]:
-    """Active, completed or rejected applications, of one queue or of all, by their names."""
-    wanted = queue.lower()
-    for name, app in _by_state(partition, state).items():
-        if not wanted or app.queue_path == wanted:
-            yield name, app
-
-
 def app_names(partition: Partition, state: str, queue: str = "") -> InOrder[AppId]:
     """The names of those applications in order, of one queue or of all."""
-    found, wanted = _by_state(partition, state), queue.lower()
+    found, wanted = in_state(partition, state), queue.lower()
 
     def is_there(name: AppId) -> bool:
         app = found.get(name)
@@ -73,7 +64,8 @@ def app_names(partition: Partition, state: str, queue: str = "") -> InOrder[AppI
     return InOrder(found, is_there if wanted else None)
 
 
-def _by_state(partition: Partition, state: str) -> Mapping[AppId, Application]:
+def in_state(partition: Partition, state: str) -> Mapping[AppId, Application]:
+    """Applications that are active, completed or rejected, by their names."""
     match state:
         case "active":
             return partition.applications
@@ -88,7 +80,7 @@ def find_application(partition: Partition, app_id: str) -> Application:
     """An application, wherever it is listed; raises NotFound."""
     name = AppId(app_id)
     for state in ("active", "rejected", "completed"):
-        app = _by_state(partition, state).get(name)
+        app = in_state(partition, state).get(name)
         if app is not None:
             return app
     raise NotFound(f"application {shown(app_id)} not found")
@@ -148,7 +140,7 @@ _task_group_report = _group.table(TaskGroupReport)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppReport:
-    """An application; `asks` and `allocations` are empty in a summary.
+    """An application without its asks and allocations.
 
     `group` is the one that it counts for, empty for none. An assumed ask counts as an ask, though
     its resources are in `allocated` already. Resources of placeholders are in
@@ -190,24 +182,9 @@ class AppReport:
     task_groups: tuple[TaskGroupReport, ...] = _of(
         lambda app: tuple(_task_group_report(group, None) for group in app.gang.groups.values())
     )
-    asks: Sequence[AskReport] = ()
-    allocations: Sequence[Allocation] = ()
-    stopping: Mapping[AllocationKey, str] = _of(lambda _: {})
-    """Reasons of allocations that are stopping: ``preempted``, ``replaced`` or ``timeout``."""
 
 
 app_report = _of.table(AppReport)
-
-
-def app_detail(partition: Partition, app: Application, limit: int | None) -> AppReport:
-    """Report an application with its asks and allocations, up to that many of each."""
-    known, logs = list(islice(_known(app), limit)), _Logs(app)
-    return replace(
-        app_report(app, partition),
-        asks=[logs.report(place.request) for place in app.asks_in_order(limit)],
-        allocations=[allocation for _, allocation in known],
-        stopping={request.key: why for request, _ in known if (why := why_stopped(request))},
-    )
 
 
 def asks_of(app: Application) -> Iterator[AskReport | None]:
@@ -248,13 +225,6 @@ def reservations_of(
         node_id = None if reservation is None else reservation.node_id
         if reservation is not None and node_id is not None:
             yield reservation_report(partition, reservation, node_id, reasoned=reasoned)
-
-
-def _known(app: Application) -> Iterator[tuple[Request, Allocation]]:
-    """The allocations that the RM knows."""
-    for request in app.requests.values():
-        if request.allocation is not None and request.state not in SHOWN_AS_ASKS:
-            yield request, request.allocation
 
 
 class _Logs:

@@ -17,12 +17,11 @@ from licorne_core.views.applications import (
     AskReport,
     InOrder,
     allocations_of,
-    app_detail,
     app_names,
     app_report,
-    applications_of,
     asks_of,
     find_application,
+    in_state,
     reservations_of,
 )
 from licorne_core.views.audit.recount import Finding, audit
@@ -34,7 +33,6 @@ from licorne_core.views.nodes import (
     allocations_on,
     find_node,
     first_reservations,
-    node_detail,
     node_report,
     reservations,
     reservations_on,
@@ -146,19 +144,14 @@ class PartitionViews:
 class NodeViews(PartitionViews):
     """Nodes, with their contents and reservations."""
 
-    def node_ids(self, partition: PartitionName) -> list[NodeId]:
-        """Ids of all nodes, sorted, for reading node by node."""
-        return sorted(self._registry.partition(partition).nodes.by_id)
-
     def node_ids_in_order(self, partition: PartitionName) -> InOrder[NodeId]:
         """Ids of all nodes in order, for readers of many."""
         return InOrder(self._registry.partition(partition).nodes.by_id)
 
-    def node(self, partition: PartitionName, node_id: str, *, detail: bool = True) -> NodeReport:
-        """Report a node with its contents."""
+    def node(self, partition: PartitionName, node_id: str) -> NodeReport:
+        """Report a node."""
         owner = self._registry.partition(partition)
-        node = find_node(owner, node_id)
-        return node_detail(owner, node) if detail else node_report(node, owner)
+        return node_report(find_node(owner, node_id), owner)
 
     def allocations_on(
         self, partition: PartitionName, node_id: str
@@ -232,47 +225,24 @@ class Views(NodeViews):
         """
         return level_by_level(self._registry.partition(partition).tree.root)
 
-    def applications(
-        self,
-        partition: PartitionName,
-        *,
-        queue: str = "",
-        state: str = "active",
-        detail: bool = False,
-    ) -> list[AppReport]:
-        """Applications that are active, completed or rejected; of one queue or of all."""
+    def applications(self, partition: PartitionName, *, state: str = "active") -> list[AppReport]:
+        """Applications that are active, completed or rejected."""
         owner = self._registry.partition(partition)
-        if queue:
-            self.queue(partition, queue)
-        found = applications_of(owner, state, queue)
-        if detail:
-            return [app_detail(owner, app, None) for _, app in found]
-        return [app_report(app, owner) for _, app in found]
+        return [app_report(app, owner) for app in in_state(owner, state).values()]
 
     def app_ids_in_order(
         self, partition: PartitionName, *, queue: str = "", state: str = "active"
     ) -> InOrder[AppId]:
-        """Names of applications in order, with the filters of `applications`."""
+        """Names of applications that are active, completed or rejected; of one queue or of all."""
         owner = self._registry.partition(partition)
         if queue:
             self.queue(partition, queue)
         return app_names(owner, state, queue)
 
-    def application(
-        self,
-        partition: PartitionName,
-        app_id: str,
-        *,
-        detail: bool = True,
-        limit: int | None = None,
-    ) -> AppReport:
-        """Report an application with its asks and allocations; completed and rejected ones too.
-
-        With a limit, at most so many asks, the first in order, and so many allocations.
-        """
+    def application(self, partition: PartitionName, app_id: str) -> AppReport:
+        """Report an application; completed and rejected ones too."""
         owner = self._registry.partition(partition)
-        app = find_application(owner, app_id)
-        return app_detail(owner, app, limit) if detail else app_report(app, owner)
+        return app_report(find_application(owner, app_id), owner)
 
     def asks(self, partition: PartitionName, app_id: str) -> Iterator[AskReport | None]:
         """All asks of one application in order, made as the reader goes on.

@@ -1,10 +1,10 @@
 """Nodes with their contents and reservations."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 
-from licorne_core.model.apps.requests import SHOWN_AS_ASKS, Request
+from licorne_core.model.apps.requests import SHOWN_AS_ASKS
 from licorne_core.model.nodes.book import utilization
 from licorne_core.model.nodes.node import Node
 from licorne_core.partitions.partition import Partition
@@ -51,10 +51,9 @@ _of = Of[Node, Partition]()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """A node and, on request, its contents. `utilization` is 0.0 to 1.0, weighted.
+    """A node without its contents. `utilization` is 0.0 to 1.0, weighted.
 
     With `drained` an operator keeps new allocations off it; then it is not `schedulable`.
-    `stopping` has the reasons of allocations that are being stopped, as in an `AppReport`.
     """
 
     node_id: NodeId
@@ -73,25 +72,9 @@ class NodeReport:
     """Number of its reservations."""
     kept: Resources
     """Resources that other asks have to leave free for these."""
-    allocations: Sequence[Allocation] = ()
-    foreign: Sequence[Allocation] = ()
-    stopping: Mapping[tuple[AppId, AllocationKey], str] = _of(lambda _: {})
 
 
 node_report = _of.table(NodeReport)
-
-
-def node_detail(partition: Partition, node: Node) -> NodeReport:
-    """Report a node with its allocations and those of other schedulers."""
-    known = list(_known(partition, node))
-    return replace(
-        node_report(node, partition),
-        allocations=[allocation for _, allocation in known],
-        foreign=list(node.foreign.values()),
-        stopping={
-            (request.ask.app_id, request.key): why for request, _ in known if (why := why_stopped(request))
-        },
-    )
 
 
 def allocations_on(partition: Partition, node: Node) -> Iterator[tuple[Allocation, str] | None]:
@@ -107,18 +90,6 @@ def allocations_on(partition: Partition, node: Node) -> Iterator[tuple[Allocatio
             yield allocation, why_stopped(request)
         elif not number % RUN:
             yield None
-
-
-def _known(partition: Partition, node: Node) -> Iterator[tuple[Request, Allocation]]:
-    """The allocations that the RM knows; the others are shown as asks."""
-    for allocation in node.allocations:
-        request = _request(partition, allocation)
-        if request.state not in SHOWN_AS_ASKS:
-            yield request, allocation
-
-
-def _request(partition: Partition, allocation: Allocation) -> Request:
-    return partition.applications[allocation.ask.app_id].requests[allocation.key]
 
 
 def reservations(partition: Partition, start: str = "") -> Iterator[ReservationReport | None]:

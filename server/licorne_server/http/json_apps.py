@@ -25,7 +25,7 @@ def applications(
     def row(name: AppId | None) -> JsonObject | None:
         if name is None:
             return None
-        summary = views.application(partition, name, detail=False)
+        summary = views.application(partition, name)
         moved_on = bool(summary.finished_time) == (state == "active")
         if moved_on or (status and summary.state.lower() != status):
             return None
@@ -86,7 +86,7 @@ _application = rest_form(
         "hasReserved": lambda app: app.reserved > 0,
     },
     without="partition message group pending_count allocation_count reserved placeholder_count "
-    "placeholder_ask gang_style placeholder_deadline task_groups asks allocations stopping",
+    "placeholder_ask gang_style placeholder_deadline task_groups",
     optional="submissionTime finishedTime lastStateChangeTime startTime backoffDeadline",
 )
 
@@ -148,7 +148,7 @@ def nodes(views: Views, partition: PartitionName) -> Rows:
     def row(node_id: NodeId | None) -> JsonObject | None:
         if node_id is None:
             return None
-        return _node_json(views, queues, views.node(partition, node_id, detail=False))
+        return _node_json(views, queues, views.node(partition, node_id))
 
     return Rows(views.node_ids_in_order(partition), row)
 
@@ -156,7 +156,7 @@ def nodes(views: Views, partition: PartitionName) -> Rows:
 def single_node(views: Views, partition: PartitionName, node_id: str) -> JsonObject:
     """A node and its allocations; raises NotFound."""
     queues = _Queues(views, partition)
-    return _node_json(views, queues, views.node(partition, node_id, detail=False))
+    return _node_json(views, queues, views.node(partition, node_id))
 
 
 class _Queues:
@@ -171,7 +171,7 @@ class _Queues:
         """The application's queue; raises NotFound."""
         queue = self._known.get(app_id)
         if queue is None:
-            report = self._views.application(self._partition, app_id, detail=False)
+            report = self._views.application(self._partition, app_id)
             queue = self._known[app_id] = report.queue
         return queue
 
@@ -228,6 +228,5 @@ _node = rest_form(
         "utilized": lambda node: percentages(node.capacity, node.allocated),
         "isReserved": lambda node: node.reserved > 0,
     },
-    without="partition drained utilization allocation_count foreign_count reserved kept "
-    "allocations foreign stopping",
+    without="partition drained utilization allocation_count foreign_count reserved kept",
 )

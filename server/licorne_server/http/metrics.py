@@ -177,7 +177,7 @@ class _Partition:
             if node_id is None:
                 continue
             try:
-                node = self._views.node(self._partition, node_id, detail=False)
+                node = self._views.node(self._partition, node_id)
             except NotFound:
                 continue
             active += 1

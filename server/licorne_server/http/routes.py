@@ -164,7 +164,7 @@ class Reads:
         async with slice_for(request):
             if queue:
                 self._views.queue(partition, queue)
-            report = self._views.application(partition, name, detail=False)
+            report = self._views.application(partition, name)
             if queue and report.queue != queue:
                 raise NotFound(f"application {report.app_id} is not in queue {queue}")
             shown = json_apps.application_json(self._views, name, report)

@@ -187,7 +187,7 @@ def _by_resource(
         if node_id is None:
             continue
         try:
-            node = views.node(partition, node_id, detail=False)
+            node = views.node(partition, node_id)
         except NotFound:
             continue
         for name, position in usage_ranges(node):

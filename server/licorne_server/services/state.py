@@ -163,7 +163,7 @@ class StateService:
         partition = self._partition(request.partition, context)
 
         def row(name: AppId) -> pb.Application | None:
-            report = self._views.application(partition, name, detail=False)
+            report = self._views.application(partition, name)
             moved_on = bool(report.finished_time) == (state == "active")
             return None if moved_on else application_message(report)
 
@@ -185,7 +185,7 @@ class StateService:
             return allocation_message(allocation, stopping)
 
         async with self._slice(context):
-            message = application_message(self._views.application(partition, name, detail=False))
+            message = application_message(self._views.application(partition, name))
             waiting = self._views.asks(partition, name)
             running = self._views.allocations(partition, name)
         asks = await self._filled(Page(waiting, ask_message, size=limit), context)
@@ -199,7 +199,7 @@ class StateService:
         partition = self._partition(request.partition, context)
 
         def row(node_id: NodeId) -> pb.Node:
-            report = self._views.node(partition, node_id, detail=False)
+            report = self._views.node(partition, node_id)
             first = self._views.first_reservations(partition, node_id, SHOWN_RESERVATIONS)
             return node_message(report, first)
 

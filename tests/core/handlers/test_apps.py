@@ -21,6 +21,7 @@ from support.core.builders import (
     remove_apps,
 )
 from support.core.driver import START, Driver, keys, placed, refused_apps, released, states
+from support.core.steps import listed
 
 DEFAULT = PartitionName("[rm1]default")
 FAIR = "application.sort.policy: fair"
@@ -149,5 +150,5 @@ def test_one_key_in_two_applications_is_two_allocations() -> None:
     assert placed(effects) == [("app-0", "k", "n1"), ("app-1", "k", "n1")]
     driver.do(releases(release("app-0", "k")))
     assert driver.views.queues(DEFAULT).allocated == {"memory": 2}
-    held = driver.views.application(DEFAULT, AppId("app-1")).allocations
-    assert [allocation.key for allocation in held] == [AllocationKey("k")]
+    held = listed(driver.views.allocations(DEFAULT, AppId("app-1")))
+    assert [allocation.key for allocation, _ in held] == [AllocationKey("k")]

@@ -46,7 +46,7 @@ def test_requests_find_a_partition_in_any_case(spelt: str) -> None:
         driver.do(nodes(node(f"n-{name}", partition=spelt, vcore=9)))
         assert refusals(driver.do(apps(app(name, "root.a", partition=spelt)))) == []
         assert keys(driver.do(asks(ask(name, "k", partition=spelt, vcore=1)))) == ["k"]
-    assert len(driver.views.node_ids(GPU)) == 2
+    assert driver.views.partition(GPU).nodes == 2
 
 
 @pytest.mark.row(22)

@@ -9,7 +9,7 @@ from licorne_core.views.queues import QueueReport
 from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register
 from support.core.digest import digest_of
 from support.core.driver import Driver, keys, refused
-from support.core.steps import last
+from support.core.steps import last, listed
 
 COUNTED = (
     "._registry.agenda._places['[rm1]default'].partition.allocations._asks._placeholders._counters"
@@ -78,10 +78,10 @@ def test_nothing_but_the_size_of_a_known_key_changes() -> None:
     first = ask("job", "k1", vcore=11, priority=5, created=town.now - 9)
     town.do(asks(first, ask("job", "k2", vcore=4)))
     town.do(asks(ask("job", "k1", vcore=12, priority=-1), ask("job", "k2", on_node="n2", vcore=4)))
-    (pending,) = town.job().asks
+    pending = last(town.views.asks(town.partition, "job"))
     assert (pending.ask.priority, pending.request_time) == (5, town.now - 9)
     assert (pending.ask.ask_class.resources, town.job().pending) == ({"vcore": 12}, {"vcore": 12})
-    assert [allocation.node_id for allocation in town.job().allocations] == ["n1"]
+    assert [held.node_id for held, _ in listed(town.views.allocations(town.partition, "job"))] == ["n1"]
 
 
 @pytest.mark.row(110, 111)

@@ -6,7 +6,7 @@ from licorne_core.messages.effects import Effect, NodeSchedulableSet, OperatorRe
 from licorne_core.values.ids import AppId, NodeId, PartitionName
 from support.core.builders import answering, app, apps, ask, asks, config, drain, node, nodes, register
 from support.core.driver import Driver, asked, placed
-from support.core.steps import last
+from support.core.steps import last, listed
 
 DEFAULT = PartitionName("[rm1]default")
 
@@ -125,8 +125,8 @@ def test_asks_that_require_the_node_still_go_there() -> None:
     wanted = asks(ask("app", "daemon", vcore=1, required_node="n1"))
     driver.do(wanted)
     driver.wait(5)
-    held = driver.views.node(DEFAULT, NodeId("n1")).allocations
-    assert [allocation.key for allocation in held] == ["daemon"]
+    held = listed(driver.views.allocations_on(DEFAULT, NodeId("n1")))
+    assert [allocation.key for allocation, _ in held] == ["daemon"]
 
 
 def test_an_unknown_node_is_refused() -> None:

@@ -31,6 +31,7 @@ from support.core.builders import (
 )
 from support.core.counted import lines_of_core
 from support.core.driver import Driver, asked, placed
+from support.core.steps import last
 
 
 def told(effects: Iterable[Effect]) -> list[str]:
@@ -252,7 +253,7 @@ def test_an_rm_that_does_not_want_to_hear_is_told_nothing() -> None:
     core.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
     core.do(asks(ask("one", "k", vcore=20)))
     assert told(core.wait(5)) == []
-    (waiting,) = core.views.application(core.views.resolve("default"), "one").asks
+    waiting = last(core.views.asks(core.views.resolve("default"), "one"))
     assert waiting.triggered_scale_up
 
 

@@ -9,10 +9,10 @@ from licorne_core.messages.reports import Explanation
 from licorne_core.values.asks import Ask
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName
-from licorne_core.views.applications import AppReport, TaskGroupReport
+from licorne_core.views.applications import AppReport, AskReport, TaskGroupReport
 from support.core.builders import answering, app, apps, ask, asks, node, nodes, register, release, releases
 from support.core.driver import START, Driver, asked
-from support.core.steps import last
+from support.core.steps import last, listed
 from support.core.victims import victim
 
 CONFIG = """
@@ -62,6 +62,16 @@ def shown(driver: Driver) -> AppReport:
     return driver.views.application(NAME, "gang")
 
 
+def waiting(driver: Driver) -> list[AskReport]:
+    """Its asks."""
+    return listed(driver.views.asks(NAME, "gang"))
+
+
+def stopping(driver: Driver) -> dict[str, str]:
+    """The reasons of its allocations that are being stopped."""
+    return {item.key: why for item, why in listed(driver.views.allocations(NAME, "gang")) if why}
+
+
 def explained(driver: Driver, key: str) -> Explanation:
     """The situation of one of its requests."""
     return last(driver.views.explain(NAME, "gang", key))
@@ -84,8 +94,8 @@ def test_a_gang_shows_what_it_asked_for_and_has(style: str, expected: str) -> No
         TaskGroupReport(name="g", count=2, replaced=0, timed_out=0, min_resource={"vcore": 2}),
         TaskGroupReport(name="h", count=1, replaced=0, timed_out=0, min_resource={"vcore": 3}),
     )
-    assert [item.ask.placeholder for item in gang.allocations] == [True] * 3
-    assert gang.stopping == {}
+    known = listed(driver.views.allocations(NAME, "gang"))
+    assert [(item.ask.placeholder, why) for item, why in known] == [(True, "")] * 3
     assert driver.views.queue(NAME, "root.a").allocated == {"vcore": 7}
 
 
@@ -102,10 +112,10 @@ def test_an_ask_that_takes_a_place_says_whose(driver: Driver) -> None:
     """Until the RM has stopped the placeholder, the real one is an ask to it."""
     driver.do(asks(real("r", "g", 2)))
     gang = shown(driver)
-    assert [(item.ask.key, item.replaces, item.assumed_node) for item in gang.asks] == [("r", "p1", "")]
+    assert [(item.ask.key, item.replaces, item.assumed_node) for item in waiting(driver)] == [("r", "p1", "")]
     assert (gang.pending_count, gang.allocation_count) == (1, 3)
-    assert gang.stopping == {"p1": "replaced"}
-    assert driver.views.node(NAME, "n1").stopping == {("gang", "p1"): "replaced"}
+    on_node = listed(driver.views.allocations_on(NAME, "n1"))
+    assert stopping(driver) == {item.key: why for item, why in on_node if why} == {"p1": "replaced"}
     [partition] = driver.views.partitions()
     assert (partition.pending_asks, partition.allocations) == (1, 3)
     ask_of_it, of_placeholder = explained(driver, "r"), explained(driver, "p1")
@@ -129,12 +139,13 @@ def test_what_has_taken_a_place_says_so(driver: Driver) -> None:
     gang = shown(driver)
     assert groups(driver) == [("g", 2, 1, 0), ("h", 1, 0, 0)]
     assert (gang.allocated, gang.placeholder_allocated) == ({"vcore": 2}, {"vcore": 5})
-    assert {item.key: item.placeholder_used for item in gang.allocations} == {
+    known = listed(driver.views.allocations(NAME, "gang"))
+    assert {item.key: item.placeholder_used for item, _ in known} == {
         "p2": False,
         "q": False,
         "r": True,
     }
-    assert (gang.asks, gang.stopping) == ([], {})
+    assert (waiting(driver), stopping(driver)) == ([], {})
     assert explained(driver, "r").verdict == "allocated"
 
 
@@ -152,14 +163,14 @@ def test_what_goes_to_another_node_is_shown_as_an_ask() -> None:
     def on_n2() -> tuple[int, int]:
         report = driver.views.node(NAME, "n2")
         assert report.allocated == {"vcore": 3}
-        assert driver.views.node(NAME, "n2", detail=False).allocation_count == len(report.allocations)
+        assert report.allocation_count == len(listed(driver.views.allocations_on(NAME, "n2")))
         return report.allocation_count, shown(driver).pending_count
 
     assert on_n2() == (0, 1)
-    assert [item.assumed_node for item in shown(driver).asks] == ["n2"]
+    assert [item.assumed_node for item in waiting(driver)] == ["n2"]
     driver.do(answering(there))
     assert on_n2() == (0, 1)
-    assert [(item.replaces, item.assumed_node) for item in shown(driver).asks] == [("q", "")]
+    assert [(item.replaces, item.assumed_node) for item in waiting(driver)] == [("q", "")]
     assert explained(driver, "r").summary == "runs on node n2 once the RM has stopped placeholder q"
     assert [finding for finding in driver.views.audit(NAME) if finding] == []
     driver.do(releases(release("gang", "q", why=TerminationType.PLACEHOLDER_REPLACED)))
@@ -172,7 +183,7 @@ def test_placeholders_whose_time_is_up_are_being_stopped(driver: Driver) -> None
     driver.wait(61.0)
     gang = shown(driver)
     assert groups(driver) == [("g", 2, 0, 2), ("h", 1, 0, 1)]
-    assert gang.stopping == dict.fromkeys(("p1", "p2", "q"), "timeout")
+    assert stopping(driver) == dict.fromkeys(("p1", "p2", "q"), "timeout")
     assert gang.placeholder_deadline == 0.0
     assert explained(driver, "q").summary == (
         "on node n1 until the RM has stopped it: no real allocation takes its place"
@@ -183,9 +194,9 @@ def test_an_ask_whose_place_the_rm_is_asked_about_is_assumed() -> None:
     """It names the placeholder and the node, and nobody was told to stop yet."""
     driver = started(predicates=PredicatePolicy())
     driver.do(asks(replace(ask("gang", "r", predicate="x", vcore=2), task_group="g")))
-    gang = shown(driver)
-    assert [(item.ask.key, item.replaces, item.assumed_node) for item in gang.asks] == [("r", "p1", "n1")]
-    assert gang.stopping == {}
+    asks_of_it = [(item.ask.key, item.replaces, item.assumed_node) for item in waiting(driver)]
+    assert asks_of_it == [("r", "p1", "n1")]
+    assert stopping(driver) == {}
     matched = explained(driver, "r")
     assert (matched.verdict, matched.summary) == (
         "assumed",
@@ -203,7 +214,7 @@ def test_a_victim_is_being_stopped_until_it_is_gone(driver: Driver) -> None:
     driver.do(asks(ask("gang", "v", vcore=1)))
     partition.allocations.preempt(gang, gang.requests[AllocationKey("v")])
     partition.ledger.note(victim("v", "gang"))
-    assert shown(driver).stopping == {"v": "preempted"}
+    assert stopping(driver) == {"v": "preempted"}
     leaf = driver.views.queue(NAME, "root.a")
     assert (leaf.preempting, leaf.promised) == ({"vcore": 1}, {})
     explanation = explained(driver, "v")

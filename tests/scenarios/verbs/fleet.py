@@ -3,6 +3,7 @@
 from licorne_core.values.ids import PartitionName
 from scenarios.printing import amounts
 from scenarios.stage import Line, Stage
+from support.core.steps import listed
 
 
 def run(stage: Stage, line: Line) -> list[str]:
@@ -12,5 +13,5 @@ def run(stage: Stage, line: Line) -> list[str]:
     return [
         f"{node.node_id}{'' if node.schedulable else ' drained'}: "
         f"free {amounts(node.available)}, {node.utilization:.2f} full"
-        for node in (views.node(name, node_id) for node_id in views.node_ids(name))
+        for node in (views.node(name, each) for each in listed(views.node_ids_in_order(name)))
     ]

@@ -124,7 +124,7 @@ async def test_what_runs_is_counted_without_what_describes_it(
     await eventually(lambda: views.node(partition, "n0").foreign_count)
     report = views.node(partition, "n0")
     assert (report.allocated, report.occupied) == ({"vcore": 300}, {"vcore": 400})
-    assert report.foreign[0].ask.tags == {"Foreign": "static"}
+    assert views.foreign_on(partition, "n0")[0].ask.tags == {"Foreign": "static"}
 
 
 @pytest.mark.parametrize("tags", [TOO_MUCH, labels(250_000), {"bad\nkey": ""}])

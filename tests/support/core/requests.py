@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import TO_REPLACE, Place, Request, RequestState
+from licorne_core.model.apps.requests import TO_REPLACE, Place, Request, RequestState, is_ask, place_of
 from licorne_core.values.asks import Allocation, Ask, Reservation
 from licorne_core.values.ids import AllocationKey, NodeId
 
@@ -64,4 +64,4 @@ def is_pending(app: Application, key: str) -> bool:
 
 def waiting(app: Application) -> list[Place]:
     """What waits in the eyes of the RM, in order."""
-    return app.asks_in_order()
+    return sorted(map(place_of, filter(is_ask, app.requests.values())))

@@ -7,7 +7,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId, bare_partition
-from support.core.requests import allocations, assumed, pending
+from support.core.requests import allocations, assumed, pending, waiting
 from support.wire.items import Amounts, amounts
 from support.wire.things import Held, Occupied, Standing
 
@@ -107,10 +107,7 @@ def _app(app: Application) -> Any:
         app.queue_path,
         app.state.value,
         app.submission_time,
-        [
-            (place.request.key, place.request.ask.ask_class, place.create_time)
-            for place in app.asks_in_order()
-        ],
+        [(place.request.key, place.request.ask.ask_class, place.create_time) for place in waiting(app)],
         [(made.key, made.node_id, made.request_time) for made in allocations(app).values()],
         _keys(app),
     )

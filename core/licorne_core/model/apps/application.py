@@ -7,15 +7,13 @@ It is not kept up to date for each allocation, as no decision reads it.
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
-from heapq import nsmallest
-from itertools import chain
 from typing import Any, NamedTuple
 
 from licorne_core.events.allocations import Owner
 from licorne_core.events.apps import Bound
 from licorne_core.model.apps.gang import Gang
 from licorne_core.model.apps.groups import AskGroup, PreemptionRequest, ReservationRequest
-from licorne_core.model.apps.requests import ASSUMED, BOOKED, TO_REPLACE, Place, Request
+from licorne_core.model.apps.requests import BOOKED, TO_REPLACE, Request
 from licorne_core.model.apps.states import TRANSITIONS, AppEvent, AppState
 from licorne_core.model.quotas import Quota, Tally, Tracker
 from licorne_core.values.asks import Allocation, Ask
@@ -337,23 +335,6 @@ class Application:
     def is_idle(self) -> bool:
         """True if it has neither asks nor allocations (spec § 5.1.1: time to complete)."""
         return not self.requests
-
-    def asks_in_order(self, limit: int | None = None) -> list[Place]:
-        """Asks in the order of the pass, as the RM sees them (spec § 5.3.2): all, or the first.
-
-        These are pending, assumed, or about to replace a placeholder.
-        """
-        waiting = chain.from_iterable(group.places() for group in self.groups.values())
-        if self.backing_off:
-            waiting = chain(waiting, (request.place for request in self.backing_off.values()))
-        if self.assumed_count or self.replacing_count:
-            others = (
-                request.place
-                for request in self.requests.values()
-                if request.state is ASSUMED or request.state in TO_REPLACE
-            )
-            waiting = chain(waiting, others)
-        return sorted(waiting) if limit is None else nsmallest(limit, waiting)
 
 
 def most_allocated(app: Application) -> Resources:

@@ -4,7 +4,6 @@ The asks of a group fit alike, so when one finds no node, none does. Each of the
 node reserved once it is old enough, in the order in which asks are looked at (spec §§ 5.3, 8.5).
 """
 
-from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any, Final, NamedTuple
@@ -202,11 +201,6 @@ class AskGroup:
     def first(self) -> Place:
         """The first ask that is pending; only for a group that has one."""
         return self.heap[0]
-
-    def places(self) -> Iterable[Place]:
-        """The places of all asks that are pending, in no order that means anything."""
-        heap = self.heap
-        return heap if len(heap) == self.waiting else filter(waits, heap)
 
     def note(self, reason: str, now: float) -> None:
         """Its asks were passed over for this reason."""

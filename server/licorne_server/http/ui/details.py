@@ -117,7 +117,7 @@ class _Cells:
         for name in self._names:
             if name is not None:
                 with suppress(NotFound):
-                    node = self._views.node(self._partition, name, detail=False)
+                    node = self._views.node(self._partition, name)
                     self.texts.append(_encode(heat_row(node, self._resources)))
             if over():
                 return True
@@ -162,7 +162,7 @@ class DetailReads:
         """One application with all but its asks and allocations."""
         partition, app = self._partition(request), request.match_info["app"]
         maker = Maker.of(request)
-        report = await maker.once(lambda: self._views.application(partition, app, detail=False))
+        report = await maker.once(lambda: self._views.application(partition, app))
         detail = application_detail(app, report, self._views.reservations_of(partition, app))
         return await send_json(request, {**detail, "refresh": maker.refresh})
 

@@ -76,7 +76,7 @@ class ListReads:
         text, waiting = wanted(request), "waiting" in request.query
 
         def row(name: AppId) -> JsonObject | None:
-            app = views.application(partition, name, detail=False)
+            app = views.application(partition, name)
             fits = (
                 (not text or text in app.app_id.lower() or text in app.user.lower())
                 and (not queue or app.queue == queue or app.queue.startswith(f"{queue}."))
@@ -94,7 +94,7 @@ class ListReads:
         partition, app = self._partition(request), request.match_info["app"]
         text = wanted(request)
         maker = Maker.of(request)
-        report = await maker.once(lambda: self._views.application(partition, app, detail=False))
+        report = await maker.once(lambda: self._views.application(partition, app))
         common: JsonObject = {"partition": partition, "queueName": report.queue}
 
         def fits(ask: AskReport) -> bool:
@@ -116,7 +116,7 @@ class ListReads:
         partition, app = self._partition(request), request.match_info["app"]
         text = wanted(request)
         maker = Maker.of(request)
-        report = await maker.once(lambda: self._views.application(partition, app, detail=False))
+        report = await maker.once(lambda: self._views.application(partition, app))
         common: JsonObject = {"partition": partition, "queueName": report.queue}
 
         def fits(item: tuple[Allocation, str]) -> bool:
@@ -137,7 +137,7 @@ class ListReads:
         def row(name: str) -> JsonObject | None:
             if text and text not in name.lower():
                 return None
-            node = views.node(partition, name, detail=False)
+            node = views.node(partition, name)
             if state == "schedulable" and not node.schedulable:
                 return None
             if state == "drained" and node.schedulable:

@@ -32,6 +32,7 @@ from support.core.builders import (
 )
 from support.core.driver import Driver, asked, placed
 from support.core.requests import assumed
+from support.core.steps import listed
 
 PARTITION = PartitionName("[rm1]default")
 Judge = Callable[[str, str], str]
@@ -273,7 +274,7 @@ def test_reasons_are_told_every_15_seconds_however_often_an_ask_is_assumed() -> 
         answered(core, core.do(nodes(node(f"n{number}", vcore=10))), lambda _, __: "no")
     refusals = [fact for fact in core.facts if isinstance(fact, PredicatesRefused)]
     assert len(refusals) == len(wanted)
-    details = core.views.application(PARTITION, "one").asks
+    details = listed(core.views.asks(PARTITION, "one"))
     assert {entry.message for item in details for entry in item.allocation_log} >= {"no"}
 
 

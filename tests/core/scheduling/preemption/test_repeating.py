@@ -7,7 +7,7 @@ from licorne_core.scheduling.preemption import search
 from licorne_core.values.ids import PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import START, Driver, released
-from support.core.steps import last
+from support.core.steps import last, listed
 from support.preemption.asking import refusal
 from support.preemption.records import Hold
 from support.preemption.scenes import NOW, A, B, cluster, queue, runs, waits
@@ -30,7 +30,7 @@ def crowded(properties: str = "") -> Driver:
 
 def searches(driver: Driver, key: str) -> int:
     """How often a search was in vain, as the ask's log says it."""
-    shown = driver.views.application(DEFAULT, "poor").asks
+    shown = listed(driver.views.asks(DEFAULT, "poor"))
     (log,) = [item.allocation_log for item in shown if item.ask.key == key]
     return sum(entry.count for entry in log if "Preemption" in entry.message)
 
