@@ -4,13 +4,61 @@ The metrics of the process come from Prometheus' client library. The others are 
 are made in slices, and some have older names that the library refuses for counters.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from operator import attrgetter
+from typing import Any
 
 from licorne_server.telemetry.measures import Histogram
 
 Labels = tuple[str, ...]
 """The names of labels, or their values in the same order."""
+
+Source = str | Callable[[Any], Any]
+"""A field of a thing, such as ``counters.asks_tried``, or a function of it."""
+
+
+class Metric:
+    """A row of a table of metrics: a name, its kind and text, and the source of its values.
+
+    Without labels the source is a number, with them a mapping by their values. A mapping of sources
+    has one for each value of the label.
+    """
+
+    def __init__(
+        self, kind: str, name: str, text: str, source: Source | Mapping[str, Source], *labels: str
+    ) -> None:
+        """`labels` are those that it has beside the labels of the thing."""
+        self.kind = kind
+        self.name = name
+        self.text = text
+        self.labels = labels
+        self.samples: Callable[[Any], Mapping[Labels, float]] = _samples(source, labels)
+        """Gives the values of a thing, by the values of the labels."""
+
+
+def _samples(
+    source: Source | Mapping[str, Source], labels: Labels
+) -> Callable[[Any], Mapping[Labels, float]]:
+    if isinstance(source, Mapping):
+        readers = [((value,), _reader(one)) for value, one in source.items()]
+        return lambda of: {where: read(of) for where, read in readers}
+    read = _reader(source)
+    if not labels:
+        return lambda of: {(): read(of)}
+    return lambda of: {key if isinstance(key, tuple) else (key,): n for key, n in read(of).items()}
+
+
+def _reader(source: Source) -> Callable[[Any], Any]:
+    return attrgetter(source) if isinstance(source, str) else source
+
+
+gauge = partial(Metric, "gauge")
+"""A row for something that goes up and down."""
+
+counter = partial(Metric, "counter")
+"""A row for something that only grows; the name is shown as it is."""
 
 
 @dataclass(slots=True)
@@ -39,26 +87,36 @@ class Families:
         """Start without metrics."""
         self._by_name: dict[str, Family] = {}
 
-    def gauge(self, name: str, text: str, labels: Labels, values: Mapping[Labels, float]) -> None:
-        """Add values of something that goes up and down."""
-        self._add(Family(name, "gauge", text, labels), values)
+    def add(self, metrics: Iterable[Metric], of: object, labels: Labels = (), where: Labels = ()) -> int:
+        """Add a table's values of one thing, which has these labels; returns the number of samples."""
+        return sum(
+            self.put(one.kind, one.name, one.text, (*labels, *one.labels), one.samples(of), where)
+            for one in metrics
+        )
 
-    def counter(self, name: str, text: str, labels: Labels, values: Mapping[Labels, float]) -> None:
-        """Add values of something that only grows; the name is shown as it is."""
-        self._add(Family(name, "counter", text, labels), values)
+    def put(
+        self,
+        kind: str,
+        name: str,
+        text: str,
+        labels: Labels,
+        values: Mapping[Labels, float],
+        where: Labels = (),
+    ) -> int:
+        """Add values by their labels, of which the first are `where`; returns their number.
+
+        Values with the same labels are added up.
+        """
+        known = self._by_name.setdefault(name, Family(name, kind, text, labels)).values
+        for key, value in values.items():
+            place = (*where, *key)
+            known[place] = known.get(place, 0) + value
+        return len(values)
 
     def histogram(self, name: str, text: str, labels: Labels, values: Mapping[Labels, Histogram]) -> None:
         """Add histograms; they are written as they are when their turn comes."""
         family = Family(name, "histogram", text, labels)
         self._by_name.setdefault(name, family).histograms.update(values)
-
-    def sums(self, name: str, kind: str, text: str, labels: Labels, where: Labels, n: float) -> None:
-        """Add to a value that may be there already, as several things share the name and labels."""
-        values = self._by_name.setdefault(name, Family(name, kind, text, labels)).values
-        values[where] = values.get(where, 0) + n
-
-    def _add(self, family: Family, values: Mapping[Labels, float]) -> None:
-        self._by_name.setdefault(family.name, family).values.update(values)
 
     def lines(self, *, openmetrics: bool) -> Iterator[str]:
         """All families by name, each with its heading, without the closing line of OpenMetrics."""

@@ -6,13 +6,13 @@ The names are made of the paths of queues, and of two paths the same name may co
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from licorne_core.messages.reports import Census
 from licorne_core.values.errors import NotFound
+from licorne_core.values.resources import Resources
 from licorne_core.views import Views
-from licorne_core.views.partitions import PartitionReport
-from licorne_core.views.queues import QueueReport
+from licorne_core.views.queues import PartitionReport, QueueReport
 from licorne_server.http.families import Families, Labels
 
 MAX_QUEUES = 1000
@@ -28,29 +28,35 @@ OTHERS = "(others)"
 """Path that stands for queues without metrics of their own, so that the sum is complete."""
 
 _PLACE = ("rm", "partition")
+_BOUNDS = ("guaranteed", "max")
+_USAGES = ("allocated", "pending", "preempting")
 _LIVE = ("new", "accepted", "running", "resuming", "completing", "failing")
 _OVER = ("completed", "failed", "rejected")
-_RESOURCES_TEXT = "Resources of a queue."
-_APPLICATIONS_TEXT = "Applications of a leaf."
-_CONTAINERS_TEXT = "Allocations ever."
 
 _Samples = Mapping[Labels, float]
+_Family = tuple[str, str, str, Labels, _Samples]
+"""End of its name, its kind and text, its labels, and its samples."""
 
 T = TypeVar("T")
 
 
-class Room(Protocol):
-    """Remaining room for samples."""
+class Room:
+    """Remaining room for samples of one RM."""
 
-    truncated: bool
+    def __init__(self, samples: int) -> None:
+        """Allow so many samples."""
+        self._left = samples
+        self.truncated = False
+        """True if samples were left out."""
 
-    def has_room(self) -> bool:
+    def is_left(self) -> bool:
         """True if more samples may be shown; if not, they are left out."""
-        ...
+        self.truncated |= self._left <= 0
+        return self._left > 0
 
     def take(self, samples: int) -> None:
         """Count samples as shown."""
-        ...
+        self._left -= samples
 
 
 class QueueMetrics:
@@ -77,7 +83,7 @@ class QueueMetrics:
                 continue
             if len(seen) >= MAX_QUEUES:
                 room.truncated = True
-            if room.truncated or not room.has_room():
+            if room.truncated or not room.is_left():
                 break
             try:
                 queue = self._views.queue(self._report.name, path)
@@ -92,76 +98,54 @@ class QueueMetrics:
     def _queue(self, queue: QueueReport, shows: Callable[[str], bool], *, names: bool) -> int:
         """Add one queue; how many samples it has."""
         resources = self._resources(queue, shows)
-        applications, containers = self._leaf(queue) if queue.is_leaf else ({}, {})
-        add = self._families
-        labels = (*_PLACE, "queue", "state")
-        text = _RESOURCES_TEXT
-        add.gauge("yunikorn_queue_resource", text, (*labels, "resource"), self._of(queue, resources))
+        shown: list[_Family] = [
+            ("resource", "gauge", "Resources of a queue.", ("state", "resource"), resources)
+        ]
+        where, add = (*self._place, queue.path), self._families.put
         if queue.is_leaf:
-            text = _APPLICATIONS_TEXT
-            add.gauge("yunikorn_queue_app", text, labels, self._of(queue, applications))
-            over: dict[Labels, float] = {(state,): applications[state,] for state in _OVER}
+            live, over, containers = self._leaf(queue)
+            shown += [
+                ("app", "gauge", "Applications of a leaf.", ("state",), {**live, **over}),
+                ("container", "counter", "Allocations ever.", ("state",), containers),
+            ]
             text = "Applications that ended, or were rejected."
-            add.counter("yunikorn_queue_app_total", text, labels, self._of(queue, over))
-            text = _CONTAINERS_TEXT
-            add.counter("yunikorn_queue_container", text, labels, self._of(queue, containers))
+            add("counter", "yunikorn_queue_app_total", text, (*_PLACE, "queue", "state"), over, where)
             # A leaf has samples of zero, so that an average over time is one.
             self._reserved.update(dict.fromkeys(self._holders(queue.path), 0))
-        if names:
-            path = metric_part(queue.path)
-            self._named(f"{path}_queue_resource", "gauge", _RESOURCES_TEXT, resources)
-            self._named(f"{path}_queue_app", "gauge", _APPLICATIONS_TEXT, applications)
-            self._named(f"{path}_queue_container", "counter", _CONTAINERS_TEXT, containers)
-        reserved = len(HOLDERS) if queue.is_leaf else 0
-        return len(resources) + len(applications) + len(containers) + reserved
+        count, part = len(HOLDERS) if queue.is_leaf else 0, metric_part(queue.path)
+        for name, kind, text, labels, samples in shown:
+            count += add(kind, f"yunikorn_queue_{name}", text, (*_PLACE, "queue", *labels), samples, where)
+            if names:
+                own = f"yunikorn_{part}_queue_{name}"
+                add(kind, own, text, (*_PLACE, *labels), samples, self._place)
+        return count
 
     def _holders(self, path: str) -> list[Labels]:
         return [(*self._place, path, holder) for holder in HOLDERS]
 
-    def _of(self, queue: QueueReport, samples: _Samples) -> dict[Labels, float]:
-        return {(*self._place, queue.path, *key): value for key, value in samples.items()}
-
-    def _named(self, name: str, kind: str, text: str, samples: _Samples) -> None:
-        """Add the form with the queue in the name; a value that is there already is added to."""
-        for key, value in samples.items():
-            labels = (*_PLACE, *("state", "resource")[: len(key)])
-            place = (*self._place, *key)
-            self._families.sums(f"yunikorn_{name}", kind, text, labels, place, value)
-
-    def _resources(self, queue: QueueReport, shows: Callable[[str], bool]) -> dict[Labels, float]:
+    def _resources(self, queue: QueueReport, shows: Callable[[str], bool]) -> _Samples:
         """The resources of a queue. A usage of zero is shown, so that a graph of it has no gaps."""
         nothing = dict.fromkeys(self._report.capacity, 0)
-        amounts = {
-            "guaranteed": queue.guaranteed,
-            "max": queue.max,
-            "allocated": {**nothing, **queue.allocated},
-            "pending": {**nothing, **queue.pending},
-            "preempting": {**nothing, **queue.preempting},
-        }
-        values: dict[Labels, float] = {
-            (state, name): value
-            for state, resources in amounts.items()
-            for name, value in sorted(resources.items())
-            if shows(name)
-        }
+        values: dict[Labels, float] = {}
+        for state in (*_BOUNDS, *_USAGES):
+            amounts: Resources = getattr(queue, state)
+            for name, value in sorted((amounts if state in _BOUNDS else {**nothing, **amounts}).items()):
+                if shows(name):
+                    values[state, name] = value
         values["maxRunningApps", "apps"] = queue.max_applications
         return values
 
-    def _leaf(self, queue: QueueReport) -> tuple[dict[Labels, float], dict[Labels, float]]:
-        """The applications of a leaf by state, and its allocations.
+    def _leaf(self, queue: QueueReport) -> tuple[_Samples, _Samples, _Samples]:
+        """Live and former applications of a leaf by state, and its allocations.
 
         The counters start when the leaf is made, and go with it.
         """
-        counters, applications = queue.counters, self._census.applications
-        states: dict[Labels, float] = {(state,): applications.get((queue.path, state), 0) for state in _LIVE}
-        states["completed",] = counters.applications_completed
-        states["failed",] = counters.applications_failed
-        states["rejected",] = counters.applications_rejected
-        containers: dict[Labels, float] = {
-            ("allocated",): counters.allocations_made,
-            ("released",): counters.allocations_released,
-        }
-        return states, containers
+        ever, live = queue.counters, self._census.applications
+        return (
+            {(state,): live.get((queue.path, state), 0) for state in _LIVE},
+            {(state,): getattr(ever, f"applications_{state}") for state in _OVER},
+            {("allocated",): ever.allocations_made, ("released",): ever.allocations_released},
+        )
 
     def _pending(self, seen: set[str]) -> Iterator[None]:
         """Pending asks by queue and blocker. Their sum is the number of pending asks."""
@@ -171,7 +155,8 @@ class QueueMetrics:
             for (path, reason), count in part:
                 key = (*self._place, path if path in seen else OTHERS, reason)
                 values[key] = values.get(key, 0) + count
-        self._families.gauge(
+        self._families.put(
+            "gauge",
             "licorne_queue_pending_asks",
             "Asks that wait, by the first check that stops them.",
             (*_PLACE, "queue", "reason"),
@@ -194,9 +179,9 @@ class QueueMetrics:
                         amounts[*key, name] = amounts.get((*key, name), 0) + value
         labels = (*_PLACE, "queue", "holder")
         text = "Nodes reserved for asks, by whether these could have them."
-        self._families.gauge("licorne_queue_reserved_nodes", text, labels, nodes)
+        self._families.put("gauge", "licorne_queue_reserved_nodes", text, labels, nodes)
         text = "What is kept free on these nodes, by resource."
-        self._families.gauge("licorne_queue_reserved", text, (*labels, "resource"), amounts)
+        self._families.put("gauge", "licorne_queue_reserved", text, (*labels, "resource"), amounts)
         room.take(len(amounts))
 
 

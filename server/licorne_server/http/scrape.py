@@ -13,7 +13,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as write_op
 from licorne_server.http.families import Families
 from licorne_server.http.health import Heartbeat, unready
 from licorne_server.http.metrics import gather
-from licorne_server.http.server_metrics import add_server, gather_rms, gather_timing
+from licorne_server.http.server_metrics import add_server, gather_rms
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import Together, send_bytes, sliced
 
@@ -65,9 +65,7 @@ class Scrape:
         for _ in gather(self._sources.views, families, queue_names=names):
             yield ""
         figures = self._sources.figures()
-        for _ in gather_rms(self._sources.views, figures, families):
-            yield ""
-        for _ in gather_timing(figures.rms, families):
+        for _ in gather_rms(self._sources.views, figures.rms, families):
             yield ""
         add_server(
             figures,

@@ -15,9 +15,9 @@ def text(families: Families, *, openmetrics: bool = False) -> str:
 def test_samples_of_one_name_stand_together() -> None:
     """However often a name is added to, it has one heading, and its samples follow it."""
     families = Families()
-    families.gauge("b", "Bees.", ("kind",), {("queen",): 1})
-    families.gauge("a", "Ants.", (), {(): 0.5})
-    families.gauge("b", "Bees.", ("kind",), {("drone",): 2})
+    families.put("gauge", "b", "Bees.", ("kind",), {("queen",): 1})
+    families.put("gauge", "a", "Ants.", (), {(): 0.5})
+    families.put("gauge", "b", "Bees.", ("kind",), {("drone",): 2})
 
     assert text(families) == (
         "# HELP a Ants.\n# TYPE a gauge\na 0.5\n"
@@ -29,7 +29,7 @@ def test_samples_of_one_name_stand_together() -> None:
 def test_label_values_are_read_back(strange: str) -> None:
     """Whatever a label's value is, another reader gets the same in both forms."""
     families = Families()
-    families.gauge("a", "Ants.", ("x", "y"), {(strange, "z"): 3})
+    families.put("gauge", "a", "Ants.", ("x", "y"), {(strange, "z"): 3})
 
     (plain,) = parse_plain(text(families))
     (openmetrics,) = read_openmetrics(text(families, openmetrics=True) + "# EOF\n")
@@ -41,10 +41,10 @@ def test_label_values_are_read_back(strange: str) -> None:
 def test_counters_keep_their_names() -> None:
     """A counter's samples have the name it was given in both forms, with ``_total`` or without."""
     families = Families()
-    families.gauge("apps", "Apps.", (), {(): 1})
-    families.counter("apps_total", "Apps ever.", (), {(): 2})
-    families.counter("boxes", "Boxes ever.", (), {(): 3})
-    families.counter("cars_total", "Cars ever.", (), {(): 4})
+    families.put("gauge", "apps", "Apps.", (), {(): 1})
+    families.put("counter", "apps_total", "Apps ever.", (), {(): 2})
+    families.put("counter", "boxes", "Boxes ever.", (), {(): 3})
+    families.put("counter", "cars_total", "Cars ever.", (), {(): 4})
 
     plain, openmetrics = text(families), text(families, openmetrics=True)
 
