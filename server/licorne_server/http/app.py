@@ -7,20 +7,19 @@ from importlib.metadata import version
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from licorne_server.http import events
 from licorne_server.http.door import Door, Listener
-from licorne_server.http.dumps import DebugReads, DumpReads, StateDumps
-from licorne_server.http.events import EventReads
+from licorne_server.http.dumps import StateDumps
+from licorne_server.http.dumps import routes as debug_routes
 from licorne_server.http.handshake import Handshakes
-from licorne_server.http.health import HealthReads, Heartbeat, Probes
+from licorne_server.http.health import Heartbeat, Probes, health
 from licorne_server.http.hosts import Cors, Hosts
-from licorne_server.http.identity import ACCESS, Identity
-from licorne_server.http.routes import Reads
+from licorne_server.http.identity import Identity
+from licorne_server.http.routes import routes
 from licorne_server.http.scrape import Scrape
-from licorne_server.http.sources import Sources
-from licorne_server.http.stream import OPENINGS, TIME_SLICES
+from licorne_server.http.sources import SOURCES, Sources
 from licorne_server.http.ui.page import Page
 from licorne_server.http.units import MAX_BODY, errors_as_json
-from licorne_server.http.usage import DashboardReads, UsageReads
 from licorne_server.process.bounds import METRICS_CONNECTIONS, PeerBounds
 from licorne_server.process.settings import Address, Settings, SettingsError
 from licorne_server.security.tls import HttpCertificates
@@ -148,13 +147,10 @@ def _add_everything(app: web.Application, sources: Sources, dumps: StateDumps) -
     """Add the routes that are not on every address."""
     app.add_routes(
         [
-            *Reads(sources).routes(),
-            *UsageReads(sources).routes(),
-            *EventReads(sources).routes(),
-            *DashboardReads(sources).routes(),
-            *HealthReads(sources).routes(),
-            *DumpReads(dumps).routes(),
-            *DebugReads(sources).routes(),
+            *routes(),
+            *events.routes(),
+            web.get("/ws/v1/scheduler/healthcheck", health),
+            *debug_routes(dumps),
         ]
     )
     Page(sources).add_to(app)
@@ -175,8 +171,7 @@ def _application(sources: Sources, door: Door, *, on_loopback: bool) -> web.Appl
         ],
         client_max_size=MAX_BODY,
     )
-    app[TIME_SLICES], app[ACCESS] = sources.time_slices, sources.access
-    app[OPENINGS] = sources.access.openings
+    app[SOURCES] = sources
     app.on_response_prepare.append(_usual_headers)
     app.on_response_prepare.append(cors.allowed)
     return app

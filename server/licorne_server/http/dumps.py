@@ -5,7 +5,6 @@ over gRPC; there is one dump at a time for all callers.
 """
 
 import asyncio
-import json
 import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -23,11 +22,13 @@ from licorne_core.views import Views
 from licorne_core.views.partitions import RmReport
 from licorne_server.configurations.thread import Origin
 from licorne_server.http import json_apps, json_cluster, json_config
-from licorne_server.http.sources import Sources
+from licorne_server.http.sources import SOURCES, Sources
 from licorne_server.http.stream import (
     JsonObject,
     Rows,
     Verbatim,
+    enclosed,
+    encode,
     fragments,
     reader_of,
     send,
@@ -111,10 +112,8 @@ class StateDumps:
 
 def _by_rm(rms: Iterable[RmReport], documents: Iterable[str]) -> Verbatim:
     """An object with a JSON document for each RM."""
-    pieces = ["{"]
-    for rm, document in zip(rms, documents, strict=True):
-        pieces += ["," if len(pieces) > 1 else "", json.dumps(rm.rm_id), ":", document]
-    return Verbatim([*pieces, "}"])
+    members = (f"{encode(rm.rm_id)}:{text}" for rm, text in zip(rms, documents, strict=True))
+    return Verbatim(enclosed("{", members, "}"))
 
 
 def _event_streams(sources: Sources, rm: RmReport) -> JsonObject:
@@ -168,24 +167,13 @@ def _application(item: _Row | None) -> JsonObject | None:
 JSON = "application/json; charset=utf-8"
 
 
-class DumpReads:
-    """Answers with the document of `StateDumps`. Its older path leads to it (`debug.py`)."""
-
-    def __init__(self, dumps: StateDumps) -> None:
-        """There is one dump at a time, over gRPC as well."""
-        self._dumps = dumps
-
-    def routes(self) -> list[web.RouteDef]:
-        """The only path."""
-        return [web.get("/debug/fullstatedump", self.dump)]
-
-    async def dump(self, request: web.Request) -> web.StreamResponse:
-        """The state of all RMs, or of the one that `rm` names."""
-        try:
-            async with self._dumps.dump(request.query.get("rm", ""), reader_of(request)) as chunks:
-                return await send(request, JSON, chunks)
-        except DumpInProgress as error:
-            raise web.HTTPServiceUnavailable(text=str(error)) from None
+async def dump(dumps: StateDumps, request: web.Request) -> web.StreamResponse:
+    """The state of all RMs, or of the one that `rm` names."""
+    try:
+        async with dumps.dump(request.query.get("rm", ""), reader_of(request)) as chunks:
+            return await send(request, JSON, chunks)
+    except DumpInProgress as error:
+        raise web.HTTPServiceUnavailable(text=str(error)) from None
 
 
 Place = tuple[str, int, str]
@@ -262,47 +250,46 @@ OF_GO = ("allocs", "block", "heap", "mutex", "profile", "symbol", "threadcreate"
 """Profiles that Go's runtime makes. Python's makes none of them."""
 
 
-class DebugReads:
-    """The paths below ``debug`` but for the state dump, and the older names of some of them."""
+def routes(dumps: StateDumps) -> list[web.RouteDef]:
+    """All paths below ``debug``, and the older names of some of them."""
+    return [
+        web.get("/debug/fullstatedump", partial(dump, dumps)),
+        web.get("/debug/stack", stack),
+        web.get("/debug/pprof/goroutine", stack),
+        web.get("/debug/pprof", index),
+        web.get("/debug/pprof/", index),
+        web.get("/debug/pprof/cmdline", command_line),
+        *(web.get(f"/debug/pprof/{name}", of_go) for name in OF_GO),
+        *(web.get(path, moved) for path in MOVED),
+    ]
 
-    def __init__(self, sources: Sources) -> None:
-        """Texts are made in the time slices of readers."""
-        self._time_slices = sources.time_slices
 
-    def routes(self) -> list[web.RouteDef]:
-        """All paths."""
-        return [
-            web.get("/debug/stack", self.stack),
-            web.get("/debug/pprof/goroutine", self.stack),
-            web.get("/debug/pprof", self.index),
-            web.get("/debug/pprof/", self.index),
-            web.get("/debug/pprof/cmdline", self.command_line),
-            *(web.get(f"/debug/pprof/{name}", self.of_go) for name in OF_GO),
-            *(web.get(path, self.moved) for path in MOVED),
-        ]
+async def moved(request: web.Request) -> web.StreamResponse:
+    """Redirect an older path."""
+    query = f"?{request.query_string}" if request.query_string else ""
+    raise web.HTTPMovedPermanently(MOVED[request.path] + query)
 
-    async def moved(self, request: web.Request) -> web.StreamResponse:
-        """Redirect an older path."""
-        query = f"?{request.query_string}" if request.query_string else ""
-        raise web.HTTPMovedPermanently(MOVED[request.path] + query)
 
-    async def stack(self, request: web.Request) -> web.StreamResponse:
-        """Stacks of all tasks and threads."""
-        return await send(request, TEXT, sliced(stacks(), self._time_slices, reader_of(request)))
+async def stack(request: web.Request) -> web.StreamResponse:
+    """Stacks of all tasks and threads."""
+    return await send(request, TEXT, sliced(stacks(), request.app[SOURCES].time_slices, reader_of(request)))
 
-    async def index(self, request: web.Request) -> web.StreamResponse:
-        """List of the profiles."""
-        return await send_bytes(request, TEXT, INDEX.encode())
 
-    async def command_line(self, request: web.Request) -> web.StreamResponse:
-        """Command line of the process."""
-        words = b"\0".join(word.encode(errors="replace") for word in sys.orig_argv)
-        return await send_bytes(request, TEXT, words)
+async def index(request: web.Request) -> web.StreamResponse:
+    """List of the profiles."""
+    return await send_bytes(request, TEXT, INDEX.encode())
 
-    async def of_go(self, request: web.Request) -> web.StreamResponse:
-        """Refuse a profile of Go's runtime."""
-        name = request.path.rpartition("/")[2]
-        raise web.HTTPNotImplemented(
-            text=f"{name} is a profile of Go's runtime, and this is a Python process: "
-            "see /debug/pprof/ for what there is; py-spy shows where it spends its time"
-        )
+
+async def command_line(request: web.Request) -> web.StreamResponse:
+    """Command line of the process."""
+    words = b"\0".join(word.encode(errors="replace") for word in sys.orig_argv)
+    return await send_bytes(request, TEXT, words)
+
+
+async def of_go(request: web.Request) -> web.StreamResponse:
+    """Refuse a profile of Go's runtime."""
+    name = request.path.rpartition("/")[2]
+    raise web.HTTPNotImplemented(
+        text=f"{name} is a profile of Go's runtime, and this is a Python process: "
+        "see /debug/pprof/ for what there is; py-spy shows where it spends its time"
+    )

@@ -1,15 +1,14 @@
 """Events over REST (spec § 12.2): past ones in batches, new ones as lines."""
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator
 
 from aiohttp import web
 
-from licorne_server.events.log import Ending, EventLog, EventLogs, TooManyStreams
+from licorne_server.events.log import Ending, EventLog, TooManyStreams
 from licorne_server.events.watch import Over, Overtaken, Watch
-from licorne_server.http.sources import Sources
-from licorne_server.http.stream import Rows, reader_of, send_json, send_live
+from licorne_server.http.sources import SOURCES
+from licorne_server.http.stream import Rows, encode, reader_of, send_json, send_live
 from licorne_server.http.units import failure_json
 from licorne_server.wire.events import record_json, record_line
 
@@ -20,57 +19,50 @@ LOOK_SECONDS = 1.0
 """Seconds between two checks for a reader's departure, while there is nothing to send."""
 
 
-class EventReads:
-    """The two paths below ``events``. `rm` in the query names the RM; the default is the first."""
+def routes() -> list[web.RouteDef]:
+    """The paths below ``events``."""
+    return [web.get("/ws/v1/events/batch", batch), web.get("/ws/v1/events/stream", stream)]
 
-    def __init__(self, sources: Sources) -> None:
-        """Read from these sources."""
-        self._logs: EventLogs = sources.events
-        self._time_slices = sources.time_slices
 
-    def routes(self) -> list[web.RouteDef]:
-        """Both paths."""
-        return [
-            web.get("/ws/v1/events/batch", self.batch),
-            web.get("/ws/v1/events/stream", self.stream),
-        ]
+async def batch(request: web.Request) -> web.StreamResponse:
+    """`count` past events from the id `start` on, as many as one answer may have."""
+    log = _log(request)
+    most = log.settings.event_response_size
+    start = _number(request, "start", log.lowest_id)
+    count = _number(request, "count", most)
+    if not count:
+        raise _no_value("count", "0")
+    kept = log.lowest_id <= start < log.next_id
+    rows = Rows(log.read(start, min(count, most)), lambda event: record_json(event[1]))
+    answer = {
+        "InstanceUUID": log.instance,
+        "LowestID": log.lowest_id,
+        "HighestID": max(0, log.next_id - 1),
+        "EventRecords": rows if kept else None,
+    }
+    return await send_json(request, answer)
 
-    async def batch(self, request: web.Request) -> web.StreamResponse:
-        """`count` past events from the id `start` on, as many as one answer may have."""
-        log = self._log(request)
-        most = log.settings.event_response_size
-        start = _number(request, "start", log.lowest_id)
-        count = _number(request, "count", most)
-        if not count:
-            raise _no_value("count", "0")
-        kept = log.lowest_id <= start < log.next_id
-        rows = Rows(log.read(start, min(count, most)), lambda event: record_json(event[1]))
-        answer = {
-            "InstanceUUID": log.instance,
-            "LowestID": log.lowest_id,
-            "HighestID": max(0, log.next_id - 1),
-            "EventRecords": rows if kept else None,
-        }
-        return await send_json(request, answer)
 
-    async def stream(self, request: web.Request) -> web.StreamResponse:
-        """A line with the instance, then a line for each event: the last `count`, then new ones."""
-        log = self._log(request)
-        start = log.next_id - _number(request, "count", 0)
-        peer = reader_of(request)
-        watch = Watch(log, max(start, log.lowest_id), self._time_slices, peer)
-        try:
-            with log.watched_by(peer):
-                lines = _lines(request, log, watch)
-                return await send_live(request, CONTENT_TYPE, lines, _last)
-        except TooManyStreams:
-            raise web.HTTPServiceUnavailable(text="Too many streaming connections") from None
+async def stream(request: web.Request) -> web.StreamResponse:
+    """A line with the instance, then a line for each event: the last `count`, then new ones."""
+    log = _log(request)
+    start = log.next_id - _number(request, "count", 0)
+    peer, time_slices = reader_of(request), request.app[SOURCES].time_slices
+    watch = Watch(log, max(start, log.lowest_id), time_slices, peer)
+    try:
+        with log.watched_by(peer):
+            lines = _lines(request, log, watch)
+            return await send_live(request, CONTENT_TYPE, lines, _last)
+    except TooManyStreams:
+        raise web.HTTPServiceUnavailable(text="Too many streaming connections") from None
 
-    def _log(self, request: web.Request) -> EventLog:
-        log = self._logs.get(request.query.get("rm", ""))
-        if not log.settings.event_tracking:
-            raise web.HTTPInternalServerError(text="Event tracking is disabled")
-        return log
+
+def _log(request: web.Request) -> EventLog:
+    """The events of the RM that `rm` in the query names; the default is the first."""
+    log = request.app[SOURCES].events.get(request.query.get("rm", ""))
+    if not log.settings.event_tracking:
+        raise web.HTTPInternalServerError(text="Event tracking is disabled")
+    return log
 
 
 async def _lines(request: web.Request, log: EventLog, watch: Watch) -> AsyncGenerator[bytes, None]:
@@ -109,7 +101,7 @@ def _last(status: int, reason: str) -> bytes:
 
 
 def _line(value: dict[str, object]) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+    return encode(value).encode() + b"\n"
 
 
 def _number(request: web.Request, name: str, default: int) -> int:

@@ -4,7 +4,6 @@ The heartbeat measures the lag of the event loop. So it reads the process's own 
 """
 
 import asyncio
-import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from time import monotonic
@@ -17,8 +16,8 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Concern, Views
 from licorne_core.views.partitions import RmReport
-from licorne_server.http.sources import Sources, Status
-from licorne_server.http.stream import TIME_SLICES, JsonObject, reader_of, send, sliced
+from licorne_server.http.sources import SOURCES, Status
+from licorne_server.http.stream import JsonObject, encode, reader_of, send, sliced
 from licorne_server.http.units import rms_named
 from licorne_server.telemetry.measures import WORK, Histogram
 
@@ -98,24 +97,13 @@ class Check(NamedTuple):
         }
 
 
-class HealthReads:
-    """The path of the health checks. They are made anew for every request."""
-
-    def __init__(self, sources: Sources) -> None:
-        """Check these sources."""
-        self._sources = sources
-
-    def routes(self) -> list[web.RouteDef]:
-        """The only path."""
-        return [web.get("/ws/v1/scheduler/healthcheck", self.health)]
-
-    async def health(self, request: web.Request) -> web.StreamResponse:
-        """All checks, over all RMs or the one that `rm` names."""
-        sources = self._sources
-        rms = rms_named(sources.views, request.query.get("rm", ""))
-        pieces = _pieces(sources.views, rms, sources.status, sources.now())
-        body = sliced(pieces, request.app[TIME_SLICES], reader_of(request))
-        return await send(request, "application/json; charset=utf-8", body)
+async def health(request: web.Request) -> web.StreamResponse:
+    """All checks, made anew, over all RMs or the one that `rm` names."""
+    sources = request.app[SOURCES]
+    rms = rms_named(sources.views, request.query.get("rm", ""))
+    pieces = _pieces(sources.views, rms, sources.status, sources.now())
+    body = sliced(pieces, sources.time_slices, reader_of(request))
+    return await send(request, "application/json; charset=utf-8", body)
 
 
 def _pieces(views: Views, rms: tuple[RmReport, ...], status: Status, now: float) -> Iterator[str]:
@@ -150,7 +138,7 @@ def _pieces(views: Views, rms: tuple[RmReport, ...], status: Status, now: float)
     ]
     healthy = not any(check.found.count for check in checks)
     answer = {"Healthy": healthy, "HealthChecks": [check.as_json() for check in checks]}
-    yield json.dumps(answer, separators=(",", ":"))
+    yield encode(answer)
 
 
 def _look_for_rejected(views: Views, partition: PartitionName, now: float, found: Found) -> None:

@@ -21,16 +21,13 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import rm_of
 from licorne_core.views import Views
 from licorne_server.http.health import PROBES
-from licorne_server.http.sources import Sources
+from licorne_server.http.sources import SOURCES, Sources
 from licorne_server.http.stream import CALLER
 from licorne_server.http.ui import pages
 from licorne_server.process.bounds import peer_of
 from licorne_server.security.access import Access, Caller
 
 log = structlog.get_logger("core.http.identity")
-
-ACCESS = web.AppKey("access", Access)
-"""The rights of callers, in an application."""
 
 OPEN_TO_ALL = PROBES | pages.PUBLIC
 """Probes have no identity, and the files of the page show nothing."""
@@ -135,7 +132,7 @@ class Identity:
 
 def visible_to(request: web.Request) -> Callable[[str], bool] | None:
     """A test of the sender's right to see an RM; None if it may see all of them."""
-    access, caller = request.app[ACCESS], request[CALLER]
+    access, caller = request.app[SOURCES].access, request[CALLER]
     if caller.operator or not _tells_apart(access, request):
         return None
     return partial(access.may_read, caller)
@@ -143,7 +140,7 @@ def visible_to(request: web.Request) -> Callable[[str], bool] | None:
 
 def role_of(request: web.Request) -> str:
     """Role of a caller: ``operator``, ``rm``, or ``open`` without identities."""
-    if not _tells_apart(request.app[ACCESS], request):
+    if not _tells_apart(request.app[SOURCES].access, request):
         return "open"
     return "operator" if request[CALLER].operator else "rm"
 

@@ -1,19 +1,16 @@
 """The running configuration as YAML or JSON, and the check of another one (spec §§ 12.4, 13.2)."""
 
-import json
-
 import yaml
 from yaml import MappingNode, Node, ScalarNode, SequenceNode
 
 from licorne_core.config import load
 from licorne_core.values.errors import ConfigError
 from licorne_core.views.partitions import RmReport
-from licorne_server.http.stream import JsonObject
+from licorne_server.http.stream import ENCODER, JsonObject
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _TEXT = "tag:yaml.org,2002:str"
-_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 # The JSON form has the older core's spelling of the keys. Names that users choose, such as those of
 # resources and properties, stay as they are.
@@ -57,7 +54,7 @@ def config_json(rm: RmReport) -> str:
     partitions = root.get("Partitions", []) if isinstance(root, dict) else []
     extra = dict(rm.extra_config)
     shown = {"Partitions": partitions, "Checksum": rm.checksum, "Extra": extra}
-    return "".join(_ENCODER.iterencode(shown))
+    return "".join(ENCODER.iterencode(shown))
 
 
 def validation(body: bytes) -> JsonObject:

@@ -4,6 +4,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
+from aiohttp import web
+
 from licorne_core.config.extra import ExtraConfig
 from licorne_core.values.ids import RmId
 from licorne_core.views import Views
@@ -122,3 +124,7 @@ class Sources:
     history: deque[Sample] = field(default_factory=deque)
     events: EventLogs = field(default_factory=lambda: EventLogs(lambda _: ExtraConfig()))
     time_slices: TimeSlices = field(default_factory=lambda: TimeSlices(lambda: False))
+
+
+SOURCES = web.AppKey("sources", Sources)
+"""The sources of an application."""

@@ -20,8 +20,9 @@ from aiohttp import web
 
 from licorne_core.values.errors import NotFound
 from licorne_server.fair import TimeSlices
+from licorne_server.http.sources import SOURCES
 from licorne_server.process.bounds import peer_of
-from licorne_server.security.access import Caller, Openings
+from licorne_server.security.access import Caller
 from licorne_server.wire.errors import CallError
 
 log = structlog.get_logger("core.http.stream")
@@ -41,16 +42,12 @@ AS_IT_COMES = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 STALL_SECONDS = 30.0
 """Seconds without progress after which a reader is cut off."""
 
-TIME_SLICES = web.AppKey("time_slices", TimeSlices)
-"""The time slices of all readers, over HTTP and over gRPC."""
-
-OPENINGS = web.AppKey("openings", Openings)
-"""The streams that are open, over HTTP and over gRPC."""
-
 CALLER = web.RequestKey("caller", Caller)
 """The sender of a request; missing for paths that are open to all."""
 
-_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+encode = ENCODER.encode
+"""A value as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,24 +68,25 @@ class Verbatim:
     pieces: Iterable[str]
 
 
-def array_of(values: Iterable[str | None]) -> Verbatim:
-    """A long list of texts; where there is a None in place of one the slice may end."""
-    texts = (None if value is None else _encode(value) for value in values)
-    return Verbatim(_enclosed("[", texts, "]"))
+def array_of(values: Iterable[object]) -> Verbatim:
+    """A long list of short values; where there is a None in place of one the slice may end."""
+    texts = (None if value is None else encode(value) for value in values)
+    return Verbatim(enclosed("[", texts, "]"))
 
 
 def object_of(members: Iterable[tuple[str, str]]) -> Verbatim:
     """An object with very many texts."""
-    return Verbatim(_enclosed("{", (f"{_encode(k)}:{_encode(v)}" for k, v in members), "}"))
+    return Verbatim(enclosed("{", (f"{encode(k)}:{encode(v)}" for k, v in members), "}"))
 
 
 def text_of(text: str) -> Verbatim:
     """A long text: that of a configuration may have megabytes."""
     parts = (text[start : start + CHUNK] for start in range(0, len(text), CHUNK))
-    return Verbatim(chain('"', (_encode(part)[1:-1] for part in parts), '"'))
+    return Verbatim(chain('"', (encode(part)[1:-1] for part in parts), '"'))
 
 
-def _enclosed(begin: str, items: Iterable[str | None], end: str) -> Iterator[str]:
+def enclosed(begin: str, items: Iterable[str | None], end: str) -> Iterator[str]:
+    """Items of JSON with commas between them; an empty piece for each None."""
     separator = begin
     for item in items:
         if item is None:
@@ -111,13 +109,13 @@ def fragments(value: JsonObject | Rows | Verbatim) -> Iterator[str]:
         yield from value.pieces
         return
     lists = {key: item for key, item in value.items() if isinstance(item, Rows | Verbatim)}
-    text = _encode({key: item for key, item in value.items() if key not in lists})
+    text = encode({key: item for key, item in value.items() if key not in lists})
     if not lists:
         yield text
         return
     separator = text[:-1] if text == "{}" else text[:-1] + ","
     for key, rows in lists.items():
-        yield f"{separator}{_encode(key)}:"
+        yield f"{separator}{encode(key)}:"
         yield from fragments(rows)
         separator = ","
     yield "}"
@@ -147,7 +145,7 @@ def reader_of(request: web.Request) -> str:
 
 def slice_for(request: web.Request) -> AbstractAsyncContextManager[Callable[[], bool]]:
     """A slice for a read in one piece, before an answer is sent."""
-    return request.app[TIME_SLICES].slice(reader_of(request))
+    return request.app[SOURCES].time_slices.slice(reader_of(request))
 
 
 async def sliced(pieces: Iterator[str], time_slices: TimeSlices, peer: str) -> AsyncGenerator[bytes, None]:
@@ -188,7 +186,7 @@ def made(steps: Iterable[T | None], to_json: Callable[[T], JsonObject | Rows]) -
 
 async def send_json(request: web.Request, value: JsonObject | Rows | Verbatim) -> web.StreamResponse:
     """Answer with JSON."""
-    body = sliced(fragments(value), request.app[TIME_SLICES], reader_of(request))
+    body = sliced(fragments(value), request.app[SOURCES].time_slices, reader_of(request))
     return await send(request, "application/json; charset=utf-8", body)
 
 
@@ -265,7 +263,7 @@ async def _while_allowed(
         if waiting is not None and len(errors) == 1:
             waiting.reschedule(0.0)
 
-    with request.app[OPENINGS].of(reader_of(request), end) as opening:
+    with request.app[SOURCES].access.openings.of(reader_of(request), end) as opening:
         opening.needs(_less, "")
         chunk = b""
         while not errors:

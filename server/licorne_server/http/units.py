@@ -14,11 +14,14 @@ from aiohttp.typedefs import Handler
 
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, bare_partition
+from licorne_core.values.names import is_queue_name
 from licorne_core.values.resources import Resources
 from licorne_core.views import Views
 from licorne_core.views.fields import Moment, Source, Span, Unit, renamed, types_of
 from licorne_core.views.nodes import NodeReport
 from licorne_core.views.partitions import RmReport
+from licorne_server.http.sources import SOURCES
+from licorne_server.http.stream import JsonObject, Rows, Verbatim, send_json, slice_for
 from licorne_server.wire.caps import MAX_CONFIG_BYTES
 from licorne_server.wire.errors import CallError
 from licorne_server.wire.responses import nanoseconds
@@ -117,6 +120,57 @@ def partition_named(views: Views, name: str) -> PartitionName:
         if views.partition_names():
             raise
         raise NotFound(f"{error}: no RM has registered yet") from None
+
+
+class Asked:
+    """A read of REST: its request, and the partition of the path, empty for none.
+
+    The partition is found before anything is waited for. Then it is the same of which `Identity`
+    has just found that the caller may see it.
+    """
+
+    def __init__(self, request: web.Request) -> None:
+        """Find the partition; raises NotFound."""
+        self.request = request
+        self.sources = request.app[SOURCES]
+        self.views = self.sources.views
+        name = request.match_info.get("partition")
+        self.partition = PartitionName("") if name is None else partition_named(self.views, name)
+
+    def name(self, part: str) -> str:
+        """A name in the path."""
+        return self.request.match_info[part]
+
+    def query(self, name: str) -> str:
+        """A value of the query; empty for none."""
+        return self.request.query.get(name, "")
+
+    def queue(self) -> str:
+        """The path of the queue, which need not exist; case does not matter.
+
+        Raises:
+            HTTPBadRequest: the path holds an invalid name.
+        """
+        path = self.name("queue").lower()
+        for name in path.split("."):
+            if not is_queue_name(name):
+                raise web.HTTPBadRequest(text=f"queue path {path!r} has the invalid name {name!r}")
+        return path
+
+
+Read = Callable[[Asked], JsonObject | Rows | Verbatim]
+
+
+def in_slice(read: Read) -> Handler:
+    """The handler of a read that begins with a slice of its own: what it looks at may be large."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        asked = Asked(request)
+        async with slice_for(request):
+            shown = read(asked)
+        return await send_json(request, shown)
+
+    return handler
 
 
 def rest_name(views: Views, partition: PartitionName) -> str:

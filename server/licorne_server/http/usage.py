@@ -1,80 +1,31 @@
 """Usage in REST: of users and groups, of nodes, and the history of the last day (spec § 12.4)."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
-
-from aiohttp import web
 
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import NodeId, PartitionName, rm_of
 from licorne_core.views import Views
 from licorne_core.views.queues import QueueUsage, UsageReport
-from licorne_server.http.sources import Sources
-from licorne_server.http.stream import (
-    JsonObject,
-    Rows,
-    Verbatim,
-    array_of,
-    fragments,
-    made,
-    object_of,
-    send_json,
-    slice_for,
-)
-from licorne_server.http.units import USAGE_RANGES, partition_named, rest_form, rest_name, usage_ranges
+from licorne_server.http.stream import JsonObject, Rows, Verbatim, array_of, fragments, made, object_of
+from licorne_server.http.units import USAGE_RANGES, Asked, rest_form, rest_name, usage_ranges
 from licorne_server.services.history import Sample
 from licorne_server.wire.responses import nanoseconds
 
-_Show = Callable[[UsageReport], JsonObject]
+
+def usages(asked: Asked, kind: str) -> Rows:
+    """Every ``user`` that has an application, or every ``group`` that one counts for."""
+    views, partition, show = asked.views, asked.partition, _SHAPES[kind]
+
+    def row(report: UsageReport | None) -> JsonObject | None:
+        return None if report is None else show(report)
+
+    return Rows(views.usages(partition, kind, views.usage_names_in_order(partition, kind)), row)
 
 
-class UsageReads:
-    """The four paths below ``usage``."""
-
-    def __init__(self, sources: Sources) -> None:
-        """Read from these sources."""
-        self._views: Views = sources.views
-
-    def routes(self) -> list[web.RouteDef]:
-        """All users or groups, and each by its name."""
-        usage = "/ws/v1/partition/{partition:[^/]+}/usage"
-        return [
-            web.get(usage + "/users", self.users),
-            web.get(usage + "/user/{name:[^/]+}", self.user),
-            web.get(usage + "/groups", self.groups),
-            web.get(usage + "/group/{name:[^/]+}", self.group),
-        ]
-
-    async def users(self, request: web.Request) -> web.StreamResponse:
-        """Every user that has an application."""
-        return await self._all(request, "user", _user)
-
-    async def user(self, request: web.Request) -> web.StreamResponse:
-        """One user."""
-        return await self._one(request, "user", _user)
-
-    async def groups(self, request: web.Request) -> web.StreamResponse:
-        """Every group that an application counts for."""
-        return await self._all(request, "group", _group)
-
-    async def group(self, request: web.Request) -> web.StreamResponse:
-        """One group."""
-        return await self._one(request, "group", _group)
-
-    async def _all(self, request: web.Request, kind: str, show: _Show) -> web.StreamResponse:
-        partition = partition_named(self._views, request.match_info["partition"])
-
-        def row(report: UsageReport | None) -> JsonObject | None:
-            return None if report is None else show(report)
-
-        async with slice_for(request):
-            names = self._views.usage_names_in_order(partition, kind)
-        return await send_json(request, Rows(self._views.usages(partition, kind, names), row))
-
-    async def _one(self, request: web.Request, kind: str, show: _Show) -> web.StreamResponse:
-        partition = partition_named(self._views, request.match_info["partition"])
-        steps = self._views.usage(partition, kind, request.match_info["name"])
-        return await send_json(request, made(steps, show))
+def usage(asked: Asked, kind: str) -> Verbatim:
+    """One user or group."""
+    return made(asked.views.usage(asked.partition, kind, asked.name("name")), _SHAPES[kind])
 
 
 def _user(report: UsageReport) -> JsonObject:
@@ -93,6 +44,9 @@ def _group(report: UsageReport) -> JsonObject:
     }
 
 
+_SHAPES = {"user": _user, "group": _group}
+
+
 def _queue(usage: QueueUsage) -> JsonObject:
     return {**_usage(usage), "children": Rows(usage.children, _queue)}
 
@@ -107,37 +61,6 @@ _usage = rest_form(
     },
     without="children",
 )
-
-
-class DashboardReads:
-    """The history of the last day, and how full the nodes are."""
-
-    def __init__(self, sources: Sources) -> None:
-        """Read from these sources."""
-        self._views: Views = sources.views
-        self._history = sources.history
-
-    def routes(self) -> list[web.RouteDef]:
-        """All paths."""
-        return [
-            web.get("/ws/v1/history/apps", self.applications),
-            web.get("/ws/v1/history/containers", self.containers),
-            web.get("/ws/v1/scheduler/node-utilizations", self.utilizations),
-        ]
-
-    async def applications(self, request: web.Request) -> web.StreamResponse:
-        """Number of running applications, minute by minute."""
-        return await send_json(request, history_of_applications(self._history))
-
-    async def containers(self, request: web.Request) -> web.StreamResponse:
-        """Number of allocations, minute by minute."""
-        return await send_json(request, history_of_containers(self._history))
-
-    async def utilizations(self, request: web.Request) -> web.StreamResponse:
-        """The nodes of each partition by how much of each resource is used."""
-        async with slice_for(request):
-            rows = node_utilizations(self._views)
-        return await send_json(request, rows)
 
 
 def history_of_applications(history: Iterable[Sample]) -> Rows:

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 from aiohttp import web
 
-from licorne_server.http import routes
+from licorne_server.http import units
 from licorne_server.http.stream import slice_for
 from support.core.builders import app, apps, ask, asks, node, nodes, register, reload, remove_apps
 from support.server.http_site import Site
@@ -101,7 +101,7 @@ async def test_what_is_read_before_an_answer_is_in_the_share(
         begun.append(request.path_qs)
         return slice_for(request)
 
-    monkeypatch.setattr(routes, "slice_for", counting)
+    monkeypatch.setattr(units, "slice_for", counting)
     site.driver.do(register("partitions: [{name: default, queues: [{name: a}, {name: b}]}]"))
     site.driver.do(apps(app("one", "root.a")))
     assert await site.get(path)

@@ -5,9 +5,8 @@ Also here:
 * Heat map of all nodes of a partition, made once for all viewers.
 """
 
-import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from time import monotonic
@@ -16,18 +15,17 @@ from typing import NamedTuple
 from aiohttp import web
 from google.protobuf.json_format import MessageToDict
 
-from licorne_core.messages.reports import Explanation
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import NodeId, PartitionName, rm_of
 from licorne_core.values.resources import Resources
 from licorne_core.views import Views
-from licorne_core.views.partitions import RmReport
 from licorne_server.fair import TimeSlices
 from licorne_server.http import json_apps, json_cluster
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import (
     JsonObject,
     Together,
+    encode,
     object_of,
     send_bytes,
     send_json,
@@ -35,9 +33,9 @@ from licorne_server.http.stream import (
     text_of,
 )
 from licorne_server.http.ui.feed import PEER
-from licorne_server.http.ui.pages import API, Found, Maker
+from licorne_server.http.ui.pages import API, Maker
 from licorne_server.http.ui.rows import application_detail, heat_row, preemption_row, usage_detail
-from licorne_server.http.units import partition_named
+from licorne_server.http.units import Asked
 from licorne_server.services.reports import explain_message
 
 MAX_HEATS = 16
@@ -48,8 +46,6 @@ MAX_RESOURCES = 8
 
 FIRST = ("vcore", "memory")
 """Resources that come before the others."""
-
-_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class _Heat(NamedTuple):
@@ -88,40 +84,22 @@ class Heats:
         capacity = await maker.once(lambda: self._views.partition(partition).capacity)
         names = self._views.node_ids_in_order(partition)
         resources = _shown(capacity)
-        cells = _Cells(self._views, partition, names, resources)
-        await maker.all(cells.go_on)
-        head = _encode({"resources": resources, "refresh": maker.refresh})[:-1]
-        body = f'{head},"nodes":[{",".join(cells.texts)}]}}'
+        cells = await maker.all(_cells(self._views, partition, names, resources))
+        head = encode({"resources": resources, "refresh": maker.refresh})[:-1]
+        body = f'{head},"nodes":[{",".join(cells)}]}}'
         return _Heat(body.encode(errors="replace"), monotonic() + maker.refresh / 1000)
 
 
-class _Cells:
+def _cells(
+    views: Views, partition: PartitionName, names: Iterable[NodeId | None], resources: tuple[str, ...]
+) -> Iterator[str | None]:
     """The cells of a map as JSON, made node by node."""
-
-    def __init__(
-        self,
-        views: Views,
-        partition: PartitionName,
-        names: Iterable[NodeId | None],
-        resources: tuple[str, ...],
-    ) -> None:
-        """Start without a heat map."""
-        self.texts: list[str] = []
-        self._views = views
-        self._partition = partition
-        self._names = iter(names)
-        self._resources = resources
-
-    def go_on(self, over: Callable[[], bool]) -> bool:
-        """Make cells until the slice is over; returns True if there are more."""
-        for name in self._names:
-            if name is not None:
-                with suppress(NotFound):
-                    node = self._views.node(self._partition, name)
-                    self.texts.append(_encode(heat_row(node, self._resources)))
-            if over():
-                return True
-        return False
+    for name in names:
+        cell = None
+        if name is not None:
+            with suppress(NotFound):
+                cell = encode(heat_row(views.node(partition, name), resources))
+        yield cell
 
 
 def _shown(capacity: Resources) -> tuple[str, ...]:
@@ -130,90 +108,72 @@ def _shown(capacity: Resources) -> tuple[str, ...]:
     return (*first, *sorted(capacity.keys() - set(first)))[:MAX_RESOURCES]
 
 
-class DetailReads:
-    """One method for each path that shows one thing."""
+def in_rest_form(
+    form: Callable[[Views, PartitionName, str], JsonObject], part: str
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """The handler for one thing in its REST form; `part` of the path is its name."""
 
-    def __init__(self, sources: Sources) -> None:
-        """Read from these sources."""
-        self._views: Views = sources.views
-        self._heats = Heats(sources.views, sources.time_slices)
+    async def handler(request: web.Request) -> web.StreamResponse:
+        asked, maker = Asked(request), Maker.of(request)
+        shown = await maker.once(partial(form, asked.views, asked.partition, asked.name(part)))
+        return await maker.send(request, shown)
 
-    def routes(self) -> list[web.RouteDef]:
-        """All paths."""
-        partition = API + "/partition/{partition:[^/]+}"
-        return [
-            web.get(partition + "/queue/{queue:[^/]+}", self.queue),
-            web.get(partition + "/application/{app:[^/]+}", self.application),
-            web.get(partition + "/application/{app:[^/]+}/explain", self.explain),
-            web.get(partition + "/node/{node:[^/]+}", self.node),
-            web.get(partition + "/heat", self.heat),
-            web.get(partition + "/usage/{kind:user|group}/{name:[^/]+}", self.usage),
-            web.get(API + "/config", self.config),
-        ]
+    return handler
 
-    async def queue(self, request: web.Request) -> web.StreamResponse:
-        """One queue in its REST form."""
-        partition, path = self._partition(request), request.match_info["queue"]
-        maker = Maker.of(request)
-        shown = await maker.once(partial(json_cluster.single_queue, self._views, partition, path))
-        return await send_json(request, {**shown, "refresh": maker.refresh})
 
-    async def application(self, request: web.Request) -> web.StreamResponse:
-        """One application with all but its asks and allocations."""
-        partition, app = self._partition(request), request.match_info["app"]
-        maker = Maker.of(request)
-        report = await maker.once(lambda: self._views.application(partition, app))
-        detail = application_detail(app, report, self._views.reservations_of(partition, app))
-        return await send_json(request, {**detail, "refresh": maker.refresh})
+async def application(request: web.Request) -> web.StreamResponse:
+    """One application with all but its asks and allocations."""
+    asked, maker = Asked(request), Maker.of(request)
+    views, partition, app = asked.views, asked.partition, asked.name("app")
+    report = await maker.once(lambda: views.application(partition, app))
+    return await maker.send(request, application_detail(app, report, views.reservations_of(partition, app)))
 
-    async def explain(self, request: web.Request) -> web.StreamResponse:
-        """Explanation of an ask: `State.Explain` under its JSON names; `key` names the ask."""
-        partition, app = self._partition(request), request.match_info["app"]
-        key = request.query.get("key", "")
-        maker = Maker.of(request)
 
-        def row(report: Explanation) -> JsonObject:
-            record = self._views.preemption(partition, report.app_id, report.key)
-            message = explain_message(report)
-            shown = MessageToDict(message, always_print_fields_with_no_presence=True)
-            if report.is_victim and record is not None:
-                shown["victim"] = preemption_row(record)
-            return {**shown, "node": report.node_id}
+async def explain(request: web.Request) -> web.StreamResponse:
+    """Explanation of an ask: `State.Explain` under its JSON names; `key` names the ask."""
+    asked, maker = Asked(request), Maker.of(request)
+    views, partition = asked.views, asked.partition
+    [report] = await maker.all(views.explain(partition, asked.name("app"), asked.query("key")))
+    shown = MessageToDict(explain_message(report), always_print_fields_with_no_presence=True)
+    record = views.preemption(partition, report.app_id, report.key)
+    if report.is_victim and record is not None:
+        shown["victim"] = preemption_row(record)
+    return await maker.send(request, {**shown, "node": report.node_id})
 
-        found = Found(self._views.explain(partition, app, key), row, 1)
-        await maker.all(found.go_on)
-        (shown,) = found.rows
-        return await send_json(request, {**shown, "refresh": maker.refresh})
 
-    async def node(self, request: web.Request) -> web.StreamResponse:
-        """One node in its REST form, with its allocations."""
-        partition, node = self._partition(request), request.match_info["node"]
-        maker = Maker.of(request)
-        shown = await maker.once(partial(json_apps.single_node, self._views, partition, node))
-        return await send_json(request, {**shown, "refresh": maker.refresh})
+async def usage(request: web.Request) -> web.StreamResponse:
+    """One user or group, queue by queue."""
+    asked, maker = Asked(request), Maker.of(request)
+    steps = asked.views.usage(asked.partition, asked.name("kind"), asked.name("name"))
+    [report] = await maker.all(steps)
+    return await maker.send(request, usage_detail(report))
 
-    async def usage(self, request: web.Request) -> web.StreamResponse:
-        """One user or group, queue by queue."""
-        partition, kind = self._partition(request), request.match_info["kind"]
-        name = request.match_info["name"]
-        maker = Maker.of(request)
-        found = Found(self._views.usage(partition, kind, name), usage_detail, 1)
-        await maker.all(found.go_on)
-        (shown,) = found.rows
-        return await send_json(request, {**shown, "refresh": maker.refresh})
 
-    async def heat(self, request: web.Request) -> web.StreamResponse:
-        """All nodes in short form. All viewers get the same answer for as long as it is fresh."""
-        body = await self._heats.of(self._partition(request))
-        return await send_bytes(request, "application/json; charset=utf-8", body)
+async def heat(heats: Heats, request: web.Request) -> web.StreamResponse:
+    """All nodes in short form. All viewers get the same answer for as long as it is fresh."""
+    body = await heats.of(Asked(request).partition)
+    return await send_bytes(request, "application/json; charset=utf-8", body)
 
-    async def config(self, request: web.Request) -> web.StreamResponse:
-        """The running configuration of an RM as it was submitted, with comments and all."""
-        async with slice_for(request):
-            rm: RmReport = self._views.rm(request.query.get("rm", ""))
-        extra, text = object_of(rm.extra_config.items()), text_of(rm.config)
-        answer: JsonObject = {"rm": rm.rm_id, "checksum": rm.checksum, "extra": extra, "text": text}
-        return await send_json(request, answer)
 
-    def _partition(self, request: web.Request) -> PartitionName:
-        return partition_named(self._views, request.match_info["partition"])
+async def config(request: web.Request) -> web.StreamResponse:
+    """The running configuration of an RM as it was submitted, with comments and all."""
+    asked = Asked(request)
+    async with slice_for(request):
+        rm = asked.views.rm(asked.query("rm"))
+    extra, text = object_of(rm.extra_config.items()), text_of(rm.config)
+    answer: JsonObject = {"rm": rm.rm_id, "checksum": rm.checksum, "extra": extra, "text": text}
+    return await send_json(request, answer)
+
+
+def routes(sources: Sources) -> list[web.RouteDef]:
+    """All paths."""
+    partition = API + "/partition/{partition:[^/]+}"
+    return [
+        web.get(partition + "/queue/{queue:[^/]+}", in_rest_form(json_cluster.single_queue, "queue")),
+        web.get(partition + "/application/{app:[^/]+}", application),
+        web.get(partition + "/application/{app:[^/]+}/explain", explain),
+        web.get(partition + "/node/{node:[^/]+}", in_rest_form(json_apps.single_node, "node")),
+        web.get(partition + "/heat", partial(heat, Heats(sources.views, sources.time_slices))),
+        web.get(partition + "/usage/{kind:user|group}/{name:[^/]+}", usage),
+        web.get(API + "/config", config),
+    ]

@@ -8,20 +8,19 @@ last. A message is made in slices, once for all viewers with the same rights and
 """
 
 import asyncio
-import json
 import uuid
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from time import thread_time
 
 import structlog
 
 from licorne_server.fair import PeerQuota, TimeSlices
 from licorne_server.http.sources import Sources
-from licorne_server.http.stream import CHUNK, Together, sliced
+from licorne_server.http.stream import CHUNK, Together, encode, sliced
 from licorne_server.http.ui.looking import Board, Looker, Visible
+from licorne_server.http.ui.pages import Maker
 from licorne_server.http.units import milliseconds
 from licorne_server.process.build_info import build_info
 
@@ -186,7 +185,7 @@ class Feed:
             "role": role,
             "beat": round(BEAT_SECONDS * 1000),
         }
-        return _event("hello", json.dumps(hello, separators=(",", ":"))[1:-1])
+        return _event("hello", encode(hello)[1:-1])
 
     async def _wait(self) -> None:
         """Wait until the board has changed, or a beat is due."""
@@ -234,14 +233,10 @@ class Feed:
 
     async def _look(self, stops: Iterator[None]) -> float:
         """Look once; returns the CPU seconds that it took."""
-        time_slices, spent, more = self._sources.time_slices, 0.0, True
-        while more:
-            async with time_slices.slice(PEER) as over:
-                begin = thread_time()
-                more = _go_on(stops, over)
-                spent += thread_time() - begin
+        maker = Maker(self._sources.time_slices, PEER)
+        await maker.all(stops)
         self._tell()
-        return spent
+        return maker.spent
 
 
 def _too_many(most: int, peer: str) -> TooManyViewers:
@@ -249,17 +244,9 @@ def _too_many(most: int, peer: str) -> TooManyViewers:
     return TooManyViewers(f"{most} viewers {of_whom} already")
 
 
-def _go_on(stops: Iterator[None], over: Callable[[], bool]) -> bool:
-    """Go on until the slice is over; returns True if there is more to do."""
-    for _ in stops:
-        if over():
-            return True
-    return False
-
-
 def farewell(status: int, reason: str) -> bytes:
     """The last event for a viewer whose feed ends."""
-    return _event("bye", f'"status":{status},"reason":{json.dumps(reason)}')
+    return _event("bye", f'"status":{status},"reason":{encode(reason)}')
 
 
 END = b"}\n\n"

@@ -7,7 +7,6 @@ one number, the version of the board that it has; so a slow one delays nothing a
 it gets the state at its turn.
 """
 
-import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_core.views.partitions import RmReport
 from licorne_server.http.sources import RmFigures, Sources
+from licorne_server.http.stream import enclosed, encode
 from licorne_server.http.ui.rows import partition_row, queue_row, rm_row
 
 Visible = Callable[[str], bool]
@@ -27,8 +27,6 @@ MAX_GONE = 1_000
 
 PART = 256
 """Entries that are looked at before the reader may pause."""
-
-_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 class Key(NamedTuple):
@@ -78,7 +76,7 @@ class Board:
             entry.round = self._round
             return
         self._changed = True
-        self._entries[key] = _Entry(row, self.version + 1, _encode(row), self._round)
+        self._entries[key] = _Entry(row, self.version + 1, encode(row), self._round)
         self._gone.pop(key, None)
 
     def keep(self, partition: str) -> None:
@@ -124,7 +122,7 @@ def _pieces(
 ) -> Iterator[str]:
     """The members of the object; `versions` has old, new, and True for all."""
     have, now, whole = versions
-    yield f'"version":{now},"whole":{_encode(whole)}'
+    yield f'"version":{now},"whole":{encode(whole)}'
     lists: dict[str, list[str]] = {}
     for number, (key, entry) in enumerate(entries, 1):
         if (whole or entry.version > have) and (visible is None or visible(key.rm)):
@@ -132,15 +130,11 @@ def _pieces(
         if not number % PART:
             yield ""
     lists["gone"] = [
-        _encode(key) for key, went in gone if went > have and (visible is None or visible(key.rm))
+        encode(key) for key, went in gone if went > have and (visible is None or visible(key.rm))
     ]
     for kind, texts in lists.items():
-        separator = f',"{kind}":['
-        for text in texts:
-            yield separator + text
-            separator = ","
         if texts:
-            yield "]"
+            yield from enclosed(f',"{kind}":[', texts, "]")
 
 
 MAX_QUEUES = 5_000

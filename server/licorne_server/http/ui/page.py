@@ -19,41 +19,32 @@ from licorne_core.values.ids import PartitionName, rm_of
 from licorne_core.views import Views
 from licorne_server.http.identity import role_of, visible_to
 from licorne_server.http.routes import APP_STATES
-from licorne_server.http.sources import Sources
+from licorne_server.http.sources import SOURCES, Sources
 from licorne_server.http.stream import CALLER, JsonObject, accepts_gzip, reader_of, send_json, send_live
-from licorne_server.http.ui.details import DetailReads
+from licorne_server.http.ui import details, lists
 from licorne_server.http.ui.feed import EVERYBODY, Audience, Feed, TooManyViewers, farewell
-from licorne_server.http.ui.lists import EventPages, ListReads
 from licorne_server.http.ui.pages import API, CONTENT_TYPES, INDEX, STATIC, Maker, wanted
 
 HITS = 20
 """Hits of a kind that are shown at most."""
 
+PART = 64
+"""Names that are looked at in one step."""
+
 MAX_NAMES = 500_000
 """Names that are looked at for one search. Behind them the answer says that it is not complete."""
 
 
-class SearchReads:
-    """The path of searches."""
-
-    def __init__(self, sources: Sources) -> None:
-        """Search these sources."""
-        self._views: Views = sources.views
-
-    def routes(self) -> list[web.RouteDef]:
-        """The only path."""
-        return [web.get(API + "/search", self.search)]
-
-    async def search(self, request: web.Request) -> web.StreamResponse:
-        """Up to 20 of each kind whose names have the text `q` in them; case does not matter."""
-        text = wanted(request)
-        if not text:
-            raise web.HTTPBadRequest(text="q: nothing to look for")
-        visible = visible_to(request)
-        search = Search(self._views, text, lambda rm_id: visible is None or visible(rm_id))
-        await Maker.of(request).all(search.go_on)
-        answer: JsonObject = {"hits": search.hits, "complete": search.complete}
-        return await send_json(request, answer)
+async def search(request: web.Request) -> web.StreamResponse:
+    """Up to 20 of each kind whose names have the text `q` in them; case does not matter."""
+    text = wanted(request)
+    if not text:
+        raise web.HTTPBadRequest(text="q: nothing to look for")
+    visible = visible_to(request)
+    search = Search(request.app[SOURCES].views, text, lambda rm_id: visible is None or visible(rm_id))
+    await Maker.of(request).all(search.steps())
+    answer: JsonObject = {"hits": search.hits, "complete": search.complete}
+    return await send_json(request, answer)
 
 
 class Search:
@@ -71,22 +62,18 @@ class Search:
         )
         self._looked_at = 0
 
-    def go_on(self, over: Callable[[], bool]) -> bool:
-        """Look at names until the slice is over; returns True if there are more."""
+    def steps(self) -> Iterator[None]:
+        """Look at the names; the reader may pause at every step."""
         for kind, partition, name in self._names:
-            if name is None:
-                if over():
-                    return True
-                continue
-            self._looked_at += 1
-            if self._looked_at > MAX_NAMES:
-                self.complete = False
-                return False
-            if self._text in name.lower():
-                self._note(kind, partition, name)
-            if not self._looked_at % 64 and over():
-                return True
-        return False
+            if name is not None:
+                self._looked_at += 1
+                if self._looked_at > MAX_NAMES:
+                    self.complete = False
+                    return
+                if self._text in name.lower():
+                    self._note(kind, partition, name)
+            if name is None or not self._looked_at % PART:
+                yield
 
     def _note(self, kind: str, partition: PartitionName, name: str) -> None:
         count = self._found[kind] = self._found.get(kind, 0) + 1
@@ -155,10 +142,9 @@ class Page:
                 web.get("/ui", self.file),
                 *(web.get(path, self.file) for path in STATIC),
                 web.get(API + "/feed", self.feed),
-                *ListReads(self._sources).routes(),
-                *DetailReads(self._sources).routes(),
-                *SearchReads(self._sources).routes(),
-                *EventPages(self._sources).routes(),
+                *lists.ROUTES,
+                *details.routes(self._sources),
+                web.get(API + "/search", search),
             ]
         )
         app.on_shutdown.append(self._stop)

@@ -1,6 +1,7 @@
 """Paths of the page, and its lists in pages: made in slices, with a bound on the items looked at."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from importlib.resources import files
 from time import thread_time
 from typing import Generic, TypeVar
@@ -9,7 +10,8 @@ from aiohttp import web
 
 from licorne_core.values.errors import NotFound, shown
 from licorne_server.fair import TimeSlices
-from licorne_server.http.stream import TIME_SLICES, JsonObject, reader_of
+from licorne_server.http.sources import SOURCES
+from licorne_server.http.stream import JsonObject, reader_of, send_json
 
 PAGE = 100
 MAX_PAGE = 500
@@ -53,29 +55,22 @@ class Found(Generic[T]):
         self._to_row = to_row
         self._limit = limit
 
-    def go_on(self, over: Callable[[], bool]) -> bool:
-        """Look at items until the slice is over; returns True if there is more to do."""
+    def steps(self) -> Iterator[None]:
+        """Look at the items; the reader may pause at every step."""
         for item in self._items:
-            if item is None:
-                if over():
-                    return True
-                continue
-            if len(self.rows) >= self._limit or self.looked_at >= self._most:
-                # There is a next page, and it begins behind the item before this one.
-                self.more = True
-                return False
-            self.last = item
-            self.looked_at += 1
-            try:
-                row = self._to_row(item)
-            except NotFound:
-                row = None
-            if row is not None:
-                self.rows.append(row)
-            if over():
-                return True
+            if item is not None:
+                if len(self.rows) >= self._limit or self.looked_at >= self._most:
+                    # There is a next page, and it begins behind the item before this one.
+                    self.more = True
+                    return
+                self.last = item
+                self.looked_at += 1
+                with suppress(NotFound):
+                    row = self._to_row(item)
+                    if row is not None:
+                        self.rows.append(row)
+            yield
         self.last = None
-        return False
 
 
 class Maker:
@@ -85,12 +80,13 @@ class Maker:
         """Work in slices of that peer."""
         self._time_slices = time_slices
         self._peer = peer
-        self._spent = 0.0
+        self.spent = 0.0
+        """CPU seconds so far."""
 
     @classmethod
     def of(cls, request: web.Request) -> "Maker":
         """A maker for a request, in slices of its sender."""
-        return cls(request.app[TIME_SLICES], reader_of(request))
+        return cls(request.app[SOURCES].time_slices, reader_of(request))
 
     async def once(self, work: Callable[[], T]) -> T:
         """Run work in one slice."""
@@ -99,21 +95,37 @@ class Maker:
             try:
                 return work()
             finally:
-                self._spent += thread_time() - begin
+                self.spent += thread_time() - begin
 
-    async def all(self, go_on: Callable[[Callable[[], bool]], bool]) -> None:
-        """Run work slice after slice, until it has no more to do."""
-        more = True
+    async def all(self, steps: Iterable[T | None]) -> list[T]:
+        """Walk through all steps, slice after slice; returns what they gave that is not None."""
+        given: list[T] = []
+        rest, more = iter(steps), True
         while more:
             async with self._time_slices.slice(self._peer) as over:
                 begin = thread_time()
-                more = go_on(over)
-                self._spent += thread_time() - begin
+                more = _walk(rest, given, over)
+                self.spent += thread_time() - begin
+        return given
 
     @property
     def refresh(self) -> int:
         """Milliseconds after which a viewer may ask for the same again."""
-        return round(1000 * max(REFRESH_SECONDS, self._spent * REFRESH_BUDGET))
+        return round(1000 * max(REFRESH_SECONDS, self.spent * REFRESH_BUDGET))
+
+    async def send(self, request: web.Request, shown: JsonObject) -> web.StreamResponse:
+        """Answer with an object."""
+        return await send_json(request, {**shown, "refresh": self.refresh})
+
+
+def _walk(steps: Iterator[T | None], given: list[T], over: Callable[[], bool]) -> bool:
+    """Take steps until the slice is over; returns True if there may be more."""
+    for one in steps:
+        if one is not None:
+            given.append(one)
+        if over():
+            return True
+    return False
 
 
 def limit_of(request: web.Request) -> int:

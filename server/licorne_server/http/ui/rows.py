@@ -3,19 +3,18 @@
 Times are in milliseconds since 1970, which JavaScript holds exactly; 0 stands for none.
 """
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord
-from licorne_core.values.ids import AppId, PartitionName
+from licorne_core.values.ids import PartitionName
 from licorne_core.values.rm_caps import RmCaps, RmCounts
 from licorne_core.views.applications import AppReport, TaskGroupReport
 from licorne_core.views.fields import Moment, Source, renamed
 from licorne_core.views.nodes import NodeReport, ReservationReport
 from licorne_core.views.partitions import PartitionReport, RmReport
 from licorne_core.views.queues import QueueReport, QueueUsage, UsageReport
-from licorne_server.http.stream import JsonObject, Rows, Verbatim
+from licorne_server.http.stream import JsonObject, Rows, array_of
 from licorne_server.http.units import milliseconds
 
 R = TypeVar("R")
@@ -180,18 +179,9 @@ def usage_detail(usage: UsageReport) -> JsonObject:
     """A user or a group: applications, each with the group that it counts for, and queues."""
     return {
         "name": usage.name,
-        "applications": Verbatim(_pairs(usage.groups)),
+        "applications": array_of(usage.groups.items()),
         "queues": Rows(_queues_of(usage.queues), lambda row: row),
     }
-
-
-def _pairs(groups: Mapping[AppId, str]) -> Iterator[str]:
-    """A list of pairs as JSON."""
-    separator = "["
-    for pair in groups.items():
-        yield separator + json.dumps(pair, separators=(",", ":"))
-        separator = ","
-    yield "]" if groups else "[]"
 
 
 def _queues_of(usage: QueueUsage) -> Iterator[JsonObject]:
