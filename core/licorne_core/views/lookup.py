@@ -38,20 +38,18 @@ from licorne_core.views.nodes import (
     reservations_on,
 )
 from licorne_core.views.outstanding_scan import outstanding_shapes, scan
-from licorne_core.views.partitions import (
-    PartitionReport,
-    RmReport,
-    partition_report,
-    placement_report,
-    rm_report,
-)
 from licorne_core.views.queues import (
+    PartitionReport,
     QueueReport,
+    RmReport,
     UsageReport,
     children_of,
     level_by_level,
+    partition_report,
+    placement_report,
     queue_report,
     queue_subtree,
+    rm_report,
     usage_report,
 )
 

@@ -8,13 +8,11 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from licorne_server.http import events
-from licorne_server.http.door import Door, Listener
+from licorne_server.http.door import Door, Handshakes, Listener
 from licorne_server.http.dumps import StateDumps
 from licorne_server.http.dumps import routes as debug_routes
-from licorne_server.http.handshake import Handshakes
 from licorne_server.http.health import Heartbeat, Probes, health
-from licorne_server.http.hosts import Cors, Hosts
-from licorne_server.http.identity import Identity
+from licorne_server.http.identity import Cors, Hosts, Identity
 from licorne_server.http.routes import routes
 from licorne_server.http.scrape import Scrape
 from licorne_server.http.sources import SOURCES, Sources

@@ -3,16 +3,17 @@
 See spec § 12.4, corrected by § 14. The older core shows no victims.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from licorne_core.config.schema import FilterConfig, NameList, PlacementRuleConfig
 from licorne_core.messages.reports import PlacementReport
 from licorne_core.model.apps.states import AppState
+from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule, QueueNumbers
 from licorne_core.values.ids import PartitionName, QueuePath, rm_of
 from licorne_core.values.rule_kinds import RULES
 from licorne_core.views import Views
-from licorne_core.views.partitions import PartitionReport, RmReport
-from licorne_core.views.queues import QueueReport
+from licorne_core.views.fields import renamed
+from licorne_core.views.queues import PartitionReport, QueueReport, RmReport
 from licorne_server.http.stream import JsonObject, Rows, array_of
 from licorne_server.http.units import percentages, rest_form, rest_name
 from licorne_server.wire.responses import nanoseconds
@@ -170,4 +171,61 @@ _queue = rest_form(
     },
     without="preemption_policy applications share counters children",
     optional="quotaPreemptionStartTime",
+)
+
+
+def preemptions(views: Views, partition: PartitionName, app_id: str, key: str) -> Rows:
+    """The victims of a partition that are remembered, the latest first.
+
+    With an application or a key only those of it.
+    """
+    shown = rest_name(views, partition)
+
+    def row(record: PreemptionRecord) -> JsonObject:
+        return {**_victim(record), "partition": shown}
+
+    return Rows(views.preemptions(partition, app_id, key), row)
+
+
+def _beneficiary(record: PreemptionRecord) -> JsonObject | None:
+    """The ask that is to run instead; None where a maximum was enforced."""
+    return None if record.rule is PreemptionRule.QUOTA else _ask(record)
+
+
+_ask: Callable[[PreemptionRecord], JsonObject] = renamed(
+    PreemptionRecord,
+    {
+        "applicationId": "beneficiary_app_id",
+        "allocationKey": "beneficiary_key",
+        "priority": "beneficiary_priority",
+    },
+    {},
+    dict,
+)
+_numbers = rest_form(
+    QueueNumbers,
+    {
+        "queueName": "path",
+        "guaranteedResource": "guaranteed",
+        "maxResource": "max",
+        "allocatedResource": "allocated",
+        "preemptingResource": "preempting",
+        "promisedResource": "promised",
+    },
+)
+_victim = rest_form(
+    PreemptionRecord,
+    {
+        "applicationId": "app_id",
+        "allocationKey": "key",
+        "resource": ("resources", dict),
+        "rule": "rule.value",
+        "preemptionTime": ("time", nanoseconds),
+        "releasedTime": ("released_time", nanoseconds),
+        "beneficiary": _beneficiary,
+        "victimQueue": ("victim_queue", _numbers),
+        "beneficiaryQueue": ("beneficiary_queue", lambda queue: queue and _numbers(queue)),
+    },
+    without="beneficiary_app_id beneficiary_key beneficiary_priority number",
+    optional="preemptionTime releasedTime",
 )

@@ -7,9 +7,9 @@ from aiohttp import web
 
 from licorne_core.model.apps.states import AppState
 from licorne_core.values.errors import NotFound
-from licorne_core.views.partitions import RmReport
+from licorne_core.views.queues import RmReport
 from licorne_server.configurations.thread import VALIDATION, Origin
-from licorne_server.http import json_apps, json_cluster, json_config, json_preemptions, usage
+from licorne_server.http import json_apps, json_cluster, json_config, usage
 from licorne_server.http.stream import JsonObject, Rows, reader_of, send_bytes, send_json
 from licorne_server.http.units import Asked, Read, in_slice
 
@@ -72,7 +72,7 @@ READS: dict[str, Read] = {
     ),
     f"{PARTITION}/queues": lambda asked: json_cluster.queue_tree(asked.views, asked.partition, "root"),
     _QUEUE: _queue,
-    f"{PARTITION}/preemptions": lambda asked: json_preemptions.preemptions(
+    f"{PARTITION}/preemptions": lambda asked: json_cluster.preemptions(
         asked.views, asked.partition, asked.query("applicationID"), asked.query("allocationKey")
     ),
     f"{PARTITION}/nodes": lambda asked: json_apps.nodes(asked.views, asked.partition),
