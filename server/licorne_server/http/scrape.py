@@ -43,21 +43,16 @@ class Scrape:
         PlatformCollector(registry=self._process)
         GCCollector(registry=self._process)
         self._together = Together[bytes]()
-        self._answers: dict[bool, tuple[float, bytes]] = {}
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Answer one scrape."""
         openmetrics = _takes_openmetrics(request.headers.get("Accept", ""))
-        made, body = self._answers.get(openmetrics, (-FRESH_SECONDS, b""))
-        if monotonic() - made >= FRESH_SECONDS:
-            body = await self._together.make(openmetrics, partial(self._make, openmetrics))
+        body = await self._together.get(openmetrics, partial(self._make, openmetrics))
         return await send_bytes(request, OPENMETRICS if openmetrics else PLAIN, body)
 
-    async def _make(self, openmetrics: bool) -> bytes:
+    async def _make(self, openmetrics: bool) -> tuple[bytes, float]:
         chunks = sliced(self._lines(openmetrics), self._sources.time_slices, PEER)
-        body = b"".join([chunk async for chunk in chunks])
-        self._answers[openmetrics] = monotonic(), body
-        return body
+        return b"".join([chunk async for chunk in chunks]), monotonic() + FRESH_SECONDS
 
     def _lines(self, openmetrics: bool) -> Iterator[str]:
         families = Families()

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from licorne_core.config.extra import ExtraConfig
+from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import RmId
 from licorne_core.views import Views
 from licorne_server.configurations.thread import ConfigThread
 from licorne_server.events.log import EventLogs
 from licorne_server.fair import TimeSlices
 from licorne_server.process.loop import SlowSteps
+from licorne_server.rms.rm import Rm
 from licorne_server.security.access import Access
 from licorne_server.services.history import Sample
 from licorne_server.telemetry.measures import Calls, RmMeasures
@@ -59,6 +61,35 @@ class RmFigures:
     resyncs: int = 0
     events: EventFigures = EventFigures()
     measures: RmMeasures = field(default_factory=RmMeasures)
+
+
+def rm_figures(rm: Rm, logs: EventLogs) -> RmFigures:
+    """The RM's connection, its outbox, its events and its measures."""
+    return RmFigures(
+        rm_id=rm.rm_id,
+        connected=rm.connected,
+        since=rm.since,
+        outbox_messages=rm.outbox.messages,
+        outbox_bytes=rm.outbox.size,
+        outbox_age=rm.outbox.age,
+        resyncs=rm.resyncs,
+        events=_events(rm, logs),
+        measures=rm.measures,
+    )
+
+
+def _events(rm: Rm, logs: EventLogs) -> EventFigures:
+    try:
+        log = logs.get(rm.rm_id)
+    except NotFound:  # the RM is being registered just now
+        return EventFigures()
+    return EventFigures(
+        noted=log.next_id,
+        kept=log.next_id - log.lowest_id,
+        told=0 if rm.session is None else rm.session.next_event,
+        memory=log.memory,
+        watchers=log.watchers,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

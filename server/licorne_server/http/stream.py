@@ -8,10 +8,12 @@ import asyncio
 import json
 import socket
 import struct
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Hashable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from itertools import chain
+from time import monotonic
 from typing import Any, Generic, TypeVar
 
 import grpc
@@ -332,35 +334,55 @@ def accepts_gzip(header: str) -> bool:
     return taken.get("gzip", taken.get("*", False))
 
 
+MAX_KEPT = 16
+"""Things of one kind that are kept, at most."""
+
+
 class _Making(Generic[T]):
     """A task under way, and the number of its waiting callers."""
 
-    def __init__(self, task: asyncio.Task[T]) -> None:
+    def __init__(self, task: asyncio.Task[tuple[T, float]]) -> None:
         self.task = task
         self.waiting = 0
 
 
 class Together(Generic[T]):
-    """Makes things in tasks of their own, independent of their first caller."""
+    """Makes things once for all callers, and keeps the last ones while they are fresh.
+
+    A thing is made in a task of its own, independent of its first caller.
+    """
 
     def __init__(self) -> None:
-        """Start without tasks."""
+        """Start without tasks and things."""
         self._under_way: dict[Hashable, _Making[T]] = {}
+        self._made: OrderedDict[Hashable, tuple[T, float]] = OrderedDict()
 
-    async def make(self, key: Hashable, begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The thing under way for that key; it is begun if there is none.
+    async def get(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, tuple[T, float]]]) -> T:
+        """The thing of that key. If there is no fresh one `make` gives it, and until when it is fresh.
 
-        All waiting callers get the same, or the same error. Without any it is cancelled.
+        That is a time of `monotonic`. All waiting callers get the same, or the same error. Without
+        any the task is cancelled.
         """
+        thing, until = self._made.get(key, (None, 0.0))
+        if thing is not None and monotonic() < until:
+            return thing
         making = self._under_way.get(key)
         if making is None:
-            making = self._under_way[key] = _Making(asyncio.create_task(begin(), name=str(key)))
+            making = self._under_way[key] = _Making(asyncio.create_task(make(), name=str(key)))
         making.waiting += 1
         try:
-            return await asyncio.shield(making.task)
+            made = self._made[key] = await asyncio.shield(making.task)
         finally:
             making.waiting -= 1
             if making.task.done() or not making.waiting:
                 if self._under_way.get(key) is making:
                     del self._under_way[key]
                 making.task.cancel()
+        self._made.move_to_end(key)
+        while len(self._made) > MAX_KEPT:
+            self._made.popitem(last=False)
+        return made[0]
+
+    def forget(self) -> None:
+        """Drop all that was made."""
+        self._made.clear()

@@ -24,7 +24,7 @@ from licorne_server.events.log import EventLogs
 from licorne_server.fair import TimeSlices
 from licorne_server.http import Figures, HttpServer, Sources, Status
 from licorne_server.http.dumps import StateDumps
-from licorne_server.http.rm_figures import rm_figures
+from licorne_server.http.sources import rm_figures
 from licorne_server.process.build_info import build_info
 from licorne_server.process.clock import Clock, SystemClock
 from licorne_server.process.loop import Collector

@@ -44,7 +44,7 @@ async def test_all_who_ask_at_once_get_the_same(site: Site, monkeypatch: pytest.
     """However many scrape while an answer is made, one is made."""
     monkeypatch.setattr(scrape, "FRESH_SECONDS", 0.0)
     made = waiting = 0
-    real, real_make, all_wait = metrics.gather, Together.make, asyncio.Event()
+    real, real_make, all_wait = metrics.gather, Together.get, asyncio.Event()
 
     def gather(*args: Any, **options: Any) -> Any:
         nonlocal made
@@ -59,7 +59,7 @@ async def test_all_who_ask_at_once_get_the_same(site: Site, monkeypatch: pytest.
         return await real_make(together, *args)
 
     monkeypatch.setattr(scrape, "gather", gather)
-    monkeypatch.setattr(Together, "make", make)
+    monkeypatch.setattr(Together, "get", make)
     async with site.time_slices.slice("somebody"):
         asked = [asyncio.create_task(site.ask("/metrics")) for _ in range(5)]
         async with asyncio.timeout(60):
@@ -73,17 +73,17 @@ async def test_an_error_is_everybodys_and_the_next_one_tries_again() -> None:
     together = Together[int]()
     tries = 0
 
-    async def begin() -> int:
+    async def begin() -> tuple[int, float]:
         nonlocal tries
         tries += 1
         await asyncio.sleep(0)
         if tries == 1:
             raise ValueError("the first")
-        return tries
+        return tries, 0.0
 
-    both = await asyncio.gather(together.make("a", begin), together.make("a", begin), return_exceptions=True)
+    both = await asyncio.gather(together.get("a", begin), together.get("a", begin), return_exceptions=True)
     assert [str(error) for error in both] == ["the first", "the first"]
-    assert await together.make("a", begin) == 2
+    assert await together.get("a", begin) == 2
 
 
 async def test_who_goes_away_takes_nothing_from_the_others() -> None:
@@ -91,22 +91,22 @@ async def test_who_goes_away_takes_nothing_from_the_others() -> None:
     together = Together[str]()
     gate, begun, ended = asyncio.Event(), 0, 0
 
-    async def begin() -> str:
+    async def begin() -> tuple[str, float]:
         nonlocal begun, ended
         begun += 1
         try:
             await gate.wait()
         finally:
             ended += 1
-        return "made"
+        return "made", 0.0
 
-    first, second = (asyncio.create_task(together.make("a", begin)) for _ in range(2))
+    first, second = (asyncio.create_task(together.get("a", begin)) for _ in range(2))
     await asyncio.sleep(0)
     first.cancel()
     await asyncio.sleep(0)
     assert (begun, ended) == (1, 0)
     second.cancel()
-    third = asyncio.create_task(together.make("a", begin))
+    third = asyncio.create_task(together.get("a", begin))
     await asyncio.wait([first, second])
     gate.set()
     assert await third == "made"

@@ -5,12 +5,10 @@ Also here:
 * Heat map of all nodes of a partition, made once for all viewers.
 """
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from time import monotonic
-from typing import NamedTuple
 
 from aiohttp import web
 from google.protobuf.json_format import MessageToDict
@@ -38,21 +36,11 @@ from licorne_server.http.ui.rows import application_detail, heat_row, preemption
 from licorne_server.http.units import Asked
 from licorne_server.services.reports import explain_message
 
-MAX_HEATS = 16
-"""Partitions with a cached heat map, at most."""
-
 MAX_RESOURCES = 8
 """Resources that a heat map shows at most."""
 
 FIRST = ("vcore", "memory")
 """Resources that come before the others."""
-
-
-class _Heat(NamedTuple):
-    """A heat map as JSON, and until when it is fresh."""
-
-    body: bytes
-    until: float
 
 
 class Heats:
@@ -62,24 +50,16 @@ class Heats:
         """Make heat maps of these partitions, in time slices."""
         self._views = views
         self._time_slices = time_slices
-        self._together = Together[_Heat]()
-        self._made: OrderedDict[PartitionName, _Heat] = OrderedDict()
+        self._together = Together[bytes]()
 
     async def of(self, partition: PartitionName) -> bytes:
         """The heat map of a partition; it is made unless there is a fresh one.
 
         It takes slices of its own, so that its first caller delays no other.
         """
-        made = self._made.get(partition)
-        if made is None or made.until <= monotonic():
-            made = await self._together.make(partition, partial(self._make, partition))
-            self._made[partition] = made
-            self._made.move_to_end(partition)
-            while len(self._made) > MAX_HEATS:
-                self._made.popitem(last=False)
-        return made.body
+        return await self._together.get(partition, partial(self._make, partition))
 
-    async def _make(self, partition: PartitionName) -> _Heat:
+    async def _make(self, partition: PartitionName) -> tuple[bytes, float]:
         maker = Maker(self._time_slices, f"{PEER} of {rm_of(partition)}")
         capacity = await maker.once(lambda: self._views.partition(partition).capacity)
         names = self._views.node_ids_in_order(partition)
@@ -87,7 +67,7 @@ class Heats:
         cells = await maker.all(_cells(self._views, partition, names, resources))
         head = encode({"resources": resources, "refresh": maker.refresh})[:-1]
         body = f'{head},"nodes":[{",".join(cells)}]}}'
-        return _Heat(body.encode(errors="replace"), monotonic() + maker.refresh / 1000)
+        return body.encode(errors="replace"), monotonic() + maker.refresh / 1000
 
 
 def _cells(

@@ -9,10 +9,11 @@ last. A message is made in slices, once for all viewers with the same rights and
 
 import asyncio
 import uuid
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from math import inf
 
 import structlog
 
@@ -23,9 +24,6 @@ from licorne_server.http.ui.looking import Board, Looker, Visible
 from licorne_server.http.ui.pages import Maker
 from licorne_server.http.units import milliseconds
 from licorne_server.process.build_info import build_info
-
-KEPT = 8
-"""Cached renderings for viewers that come a little later."""
 
 PEER = "page"
 """Peer of the slices for a rendering that is the same for all."""
@@ -62,29 +60,19 @@ class Renderings:
         """Make renderings in these time slices."""
         self._time_slices = time_slices
         self._together = Together[Rendering]()
-        self._kept: OrderedDict[Hashable, Rendering] = OrderedDict()
+        self.forget = self._together.forget
+        """Drops the cached renderings, which are out of date."""
 
     async def since(self, board: Board, version: int, audience: Audience) -> Rendering:
         """The message to an audience with that version of the board."""
         key = (board, version, board.version, audience)
-        found = self._kept.get(key)
-        if found is None:
-            found = await self._together.make(key, lambda: self._make(board, version, audience))
-            self._kept[key] = found
-            self._kept.move_to_end(key)
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-        return found
+        return await self._together.get(key, partial(self._make, board, version, audience))
 
-    def forget(self) -> None:
-        """Drop the cached renderings, which are out of date."""
-        self._kept.clear()
-
-    async def _make(self, board: Board, version: int, audience: Audience) -> Rendering:
+    async def _make(self, board: Board, version: int, audience: Audience) -> tuple[Rendering, float]:
         now = board.version
         pieces = board.since(version, audience.visible)
         chunks = [chunk async for chunk in sliced(pieces, self._time_slices, audience.peer)]
-        return Rendering(now, tuple(chunks))
+        return Rendering(now, tuple(chunks)), inf
 
 
 log = structlog.get_logger("core.http.ui.feed")
