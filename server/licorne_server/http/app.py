@@ -1,7 +1,7 @@
 """The HTTP listeners: their contents, their start and their stop."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Iterable
 from importlib.metadata import version
 
 from aiohttp import web
@@ -11,7 +11,7 @@ from licorne_server.http import events
 from licorne_server.http.door import Door, Handshakes, Listener
 from licorne_server.http.dumps import StateDumps
 from licorne_server.http.dumps import routes as debug_routes
-from licorne_server.http.health import Heartbeat, Probes, health
+from licorne_server.http.health import Heartbeat, health, live, ready
 from licorne_server.http.identity import Cors, Hosts, Identity
 from licorne_server.http.routes import routes
 from licorne_server.http.scrape import Scrape
@@ -46,7 +46,7 @@ class HttpServer:
         self._dumps = dumps or StateDumps(sources)
         self._bounds = bounds or PeerBounds()
         self._heartbeat = Heartbeat()
-        self._watched = _Watched(sources, self._heartbeat)
+        self._scrape = Scrape(sources, self._heartbeat)
         self._listeners: list[Listener] = []
 
     async def open(self, settings: Settings) -> tuple[str, str]:
@@ -83,13 +83,19 @@ class HttpServer:
             OSError: listening on the address is refused.
         """
         _, most = self._bounds.affordable()
-        return await self._listen(_add_everything, most, host, port, certificates)
+        reads = [
+            *routes(),
+            *events.routes(),
+            web.get("/ws/v1/scheduler/healthcheck", health),
+            *debug_routes(self._dumps),
+        ]
+        return await self._listen(reads, most, host, port, certificates, Page(self._sources))
 
     async def start_metrics(
         self, host: str, port: int, certificates: HttpCertificates | None = None
     ) -> tuple[str, int]:
         """The same for metrics and probes alone."""
-        return await self._listen(_add_nothing, METRICS_CONNECTIONS, host, port, certificates)
+        return await self._listen([], METRICS_CONNECTIONS, host, port, certificates)
 
     async def stop(self) -> None:
         """Take no more requests, give those under way a moment, and close."""
@@ -99,59 +105,36 @@ class HttpServer:
 
     async def _listen(
         self,
-        add_more: Callable[[web.Application, Sources, StateDumps], None],
+        reads: Iterable[web.RouteDef],
         most: int,
         host: str,
         port: int,
         certificates: HttpCertificates | None,
+        page: Page | None = None,
     ) -> tuple[str, int]:
-        """Serve metrics, probes and more, for a bounded number of connections."""
+        """Serve probes, metrics, these reads and the page, for a bounded number of connections."""
         idle, time_slices = self._bounds.http_idle, self._sources.time_slices
         handshakes = Handshakes(certificates.context, time_slices, idle) if certificates else None
         door = Door(most, handshakes)
         # TLS has names of its own: a browser does not take the certificate for another site's.
         here = certificates is None and Address(host=host, port=port).is_loopback
         app = _application(self._sources, door, on_loopback=here)
-        app.add_routes(self._watched.routes())
-        add_more(app, self._sources, self._dumps)
+        app.add_routes(
+            [
+                web.get("/livez", live),
+                web.get("/readyz", ready),
+                web.get("/metrics", self._scrape.serve),
+                web.get("/ws/v1/metrics", self._scrape.serve),
+                *reads,
+            ]
+        )
+        if page is not None:
+            page.add_to(app)
         listener = Listener(app, door, idle)
         self._listeners.append(listener)
         address = await listener.start(host, port)
         self._heartbeat.start()
         return address
-
-
-class _Watched:
-    """Routes for monitoring: the same on each address."""
-
-    def __init__(self, sources: Sources, heartbeat: Heartbeat) -> None:
-        self._probes = Probes(sources.status)
-        self._scrape = Scrape(sources, heartbeat)
-
-    def routes(self) -> list[web.RouteDef]:
-        return [
-            web.get("/livez", self._probes.live),
-            web.get("/readyz", self._probes.ready),
-            web.get("/metrics", self._scrape.serve),
-            web.get("/ws/v1/metrics", self._scrape.serve),
-        ]
-
-
-def _add_nothing(app: web.Application, sources: Sources, dumps: StateDumps) -> None:
-    """Add nothing to metrics and probes."""
-
-
-def _add_everything(app: web.Application, sources: Sources, dumps: StateDumps) -> None:
-    """Add the routes that are not on every address."""
-    app.add_routes(
-        [
-            *routes(),
-            *events.routes(),
-            web.get("/ws/v1/scheduler/healthcheck", health),
-            *debug_routes(dumps),
-        ]
-    )
-    Page(sources).add_to(app)
 
 
 def _application(sources: Sources, door: Door, *, on_loopback: bool) -> web.Application:

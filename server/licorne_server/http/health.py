@@ -214,22 +214,15 @@ def unready(status: Status) -> str:
     return "draining" if status.draining else ill(status)
 
 
-class Probes:
-    """``/livez`` and ``/readyz``: 200 and ``ok``, or 503 and the problem."""
+async def live(request: web.Request) -> web.Response:
+    """Liveness: the process works, also while it drains; 200 and ``ok``, or 503 and the problem."""
+    return _verdict(ill(request.app[SOURCES].status))
 
-    def __init__(self, status: Status) -> None:
-        """Read from this status."""
-        self._status = status
 
-    async def live(self, request: web.Request) -> web.Response:
-        """Liveness: the process works, also while it drains."""
-        return _verdict(ill(self._status))
-
-    async def ready(self, request: web.Request) -> web.Response:
-        """Readiness: RMs may be sent here."""
-        return _verdict(unready(self._status))
+async def ready(request: web.Request) -> web.Response:
+    """Readiness: RMs may be sent here."""
+    return _verdict(unready(request.app[SOURCES].status))
 
 
 def _verdict(reason: str) -> web.Response:
-    headers = {"Cache-Control": "no-store"}
-    return web.Response(text=f"{reason or 'ok'}\n", status=503 if reason else 200, headers=headers)
+    return web.Response(text=f"{reason or 'ok'}\n", status=503 if reason else 200)
