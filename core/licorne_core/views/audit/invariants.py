@@ -53,7 +53,7 @@ from licorne_core.values.priorities import NO_PRIORITY
 from licorne_core.values.resources import INT64_MIN, charge, describe, equals
 from licorne_core.values.timers import Due, Timer
 from licorne_core.views.audit.recount import Concern, audit
-from licorne_core.views.audit.rules import check_gang, check_preemption, check_waiting
+from licorne_core.views.audit.rules import check_gang, check_preemption, check_waiting, require
 
 
 def check_reservations(partition: Partition) -> None:
@@ -62,21 +62,21 @@ def check_reservations(partition: Partition) -> None:
     for node in partition.nodes.by_id.values():
         there = list(node.reservations.values())
         at = f"node {node.node_id}"
-        _require("A6", known.issuperset(there), f"{at} is reserved for somebody unknown")
+        require("A6", known.issuperset(there), f"{at} is reserved for somebody unknown")
         shared = len(there) < 2 or all(reservation.required for reservation in there)
-        _require("A6", shared, f"{at} is reserved for {len(there)} asks")
+        require("A6", shared, f"{at} is reserved for {len(there)} asks")
         closed = any(reservation.exclusive for reservation in there)
-        _require("A6", node.open is (node.schedulable and not closed), f"{at} is open: {node.open}")
+        require("A6", node.open is (node.schedulable and not closed), f"{at} is open: {node.open}")
         kept: dict[str, int] = {}
         for reservation in there:
             charge(kept, reservation.items)
-        _require("A6", kept == node.kept, f"{at}: kept {node.kept}, counted {kept}")
+        require("A6", kept == node.kept, f"{at}: kept {node.kept}, counted {kept}")
         schedulable = node.wanted and not node.drained
-        _require("D4", schedulable == node.schedulable, f"{at} is schedulable: {node.schedulable}")
+        require("D4", schedulable == node.schedulable, f"{at} is schedulable: {node.schedulable}")
         spared = not node.drained or all(reservation.required for reservation in there)
-        _require("D4", spared, f"{at} is drained and reserved for {len(there)} asks")
+        require("D4", spared, f"{at} is drained and reserved for {len(there)} asks")
         known.difference_update(there)
-    _require("A6", not known, f"{len(known)} reservations are on no node")
+    require("A6", not known, f"{len(known)} reservations are on no node")
     _check_limits(partition)
 
 
@@ -85,22 +85,22 @@ def _check_holders(partition: Partition) -> set[object]:
     known: set[object] = set()
     for app in partition.applications.values():
         asks = {request.key for request in app.requests.values() if request.reservation}
-        _require("A6", asks == {*app.reserved}, f"{app!r}: reserved {[*app.reserved]}, not {asks}")
+        require("A6", asks == {*app.reserved}, f"{app!r}: reserved {[*app.reserved]}, not {asks}")
         for key, request in app.reserved.items():
             reservation = request.reservation
             assert reservation is not None, f"{request!r} is listed as reserved"
             at = f"reservation of {reservation.node_id} for {app.app_id}/{key}"
             promised = request.promise is not None
             waits = request.is_pending or (promised and request.state is RequestState.ASSUMED)
-            _require("A6", waits, f"{at}, which does not wait")
+            require("A6", waits, f"{at}, which does not wait")
             timer = Timer(Due.UNRESERVE, app.app_id, key)
-            _require("L1", timer in partition.timers, f"{at} has no end")
+            require("L1", timer in partition.timers, f"{at} has no end")
             if reservation.node_id is None:
-                _require("A6", promised, f"{at} is of no node, and nothing is promised")
+                require("A6", promised, f"{at} is of no node, and nothing is promised")
                 continue
             node = partition.nodes.by_id.get(reservation.node_id)
             listed = node and node.reservations.get((app.app_id, key))
-            _require("A6", listed is reservation, f"{at} is not the node's")
+            require("A6", listed is reservation, f"{at} is not the node's")
             known.add(reservation)
     return known
 
@@ -117,7 +117,7 @@ def _check_limits(partition: Partition) -> None:
     known: list[Reserver] = [*partition.applications.values(), *partition.tree.all()]
     for reserver in known:
         there, noted = counted.get(reserver, 0), limits.reserved(reserver)
-        _require("A6", there == noted, f"{reserver!r}: {noted} nodes reserved, counted {there}")
+        require("A6", there == noted, f"{reserver!r}: {noted} nodes reserved, counted {there}")
 
 
 _RULES = {
@@ -205,15 +205,15 @@ def _check_deadlines(partition: Partition) -> None:
     for due, name, key, _ in partition.timers.names():
         at = f"{partition.name} has to {due.value} for {name} {key}"
         if due in known:
-            _require("L2", name in known[due], f"{at}, which is gone")
+            require("L2", name in known[due], f"{at}, which is gone")
         if due is Due.TRY_AGAIN:
-            _require("L2", key in partition.applications[name].backing_off, f"{at}, which is gone")
+            require("L2", key in partition.applications[name].backing_off, f"{at}, which is gone")
         if due is Due.UNRESERVE:
             request = partition.applications[name].requests.get(key)
             stands = request is not None and request.reservation is not None
-            _require("L2", stands, f"{at}, which has no reservation")
+            require("L2", stands, f"{at}, which has no reservation")
     goes_on = any(timer.due is Due.GO_ON for timer in partition.timers.names())
-    _require("L1", goes_on == (partition.job is not None), f"{partition.name}: {goes_on}")
+    require("L1", goes_on == (partition.job is not None), f"{partition.name}: {goes_on}")
     for queue in partition.tree.walk():
         starting = queue.admission.starting
         if starting is not None and Timer(Due.STARTED, starting.app_id) not in partition.timers:
@@ -223,12 +223,12 @@ def _check_deadlines(partition: Partition) -> None:
         timer = partition.timers.deadline(Timer(Due.ESCALATE, app.app_id))
         _same("L1", f"{app!r}: next deadline", first, timer)
         retries = [Timer(Due.TRY_AGAIN, app.app_id, key) for key in app.backing_off]
-        _require("L1", all(r in partition.timers for r in retries), f"{app!r}: asks that back off")
+        require("L1", all(r in partition.timers for r in retries), f"{app!r}: asks that back off")
 
 
 def _check_identity(name: PartitionName, partition: Partition, owners: dict[object, PartitionName]) -> None:
     _same("R1", "name of the partition", name, partition.name)
-    _require("R1", name.startswith(f"[{partition.rm_id}]"), f"{name} is of RM {partition.rm_id}")
+    require("R1", name.startswith(f"[{partition.rm_id}]"), f"{name} is of RM {partition.rm_id}")
     for thing in (partition, partition.tree, partition.tree.root, partition.nodes):
         _same("R1", f"owner of {type(thing).__name__}", owners.setdefault(thing, name), name)
 
@@ -237,9 +237,9 @@ def _check_application(partition: Partition, app: Application) -> None:
     at = f"application {app.app_id}"
     pending = list(app.pending())
     resting = {request.key: request for request in pending if request.group is None}
-    _require("A4", resting == app.backing_off, f"{at}: asks without a group back off")
+    require("A4", resting == app.backing_off, f"{at}: asks without a group back off")
     _same("A4", f"{at}: top priority", _top(r.ask.priority for r in pending), app.priorities.top)
-    _require("A6", app.state in _LIVE, f"{at} is {app.state.value} and still there")
+    require("A6", app.state in _LIVE, f"{at} is {app.state.value} and still there")
     # In the middle of a large command an application may be on its way out.
     if not (_fits_state(app) or Hold.UNFINISHED in partition.holds):
         raise InvariantBroken(f"A6: {app!r} is in a state that does not fit")
@@ -248,10 +248,10 @@ def _check_application(partition: Partition, app: Application) -> None:
         accounts, placed = ACCOUNTS[request.state], request.allocation is not None
         # A real request that takes its placeholder's room has none of its own.
         fits = placed is (Account.ON_NODE in accounts) or request.state in TO_REPLACE
-        _require("A6", fits, f"{at}: {request!r} has the allocation {request.allocation}")
+        require("A6", fits, f"{at}: {request!r} has the allocation {request.allocation}")
         if request.state is RequestState.ASSUMED:
             waiting = partition.predicates.is_waiting(request)
-            _require("L1", waiting, f"{at}: {request!r} waits for no answer that has a deadline")
+            require("L1", waiting, f"{at}: {request!r} waits for no answer that has a deadline")
 
 
 def _fits_state(app: Application) -> bool:
@@ -271,24 +271,24 @@ def _check_queue(queue: Queue) -> None:
     at = f"queue {queue.path}"
     if queue.is_leaf:
         top = _top(app.priorities.top for app in queue.applications.values())
-        _require("A3", not queue.children, f"{at} is a leaf and has children")
+        require("A3", not queue.children, f"{at} is a leaf and has children")
     else:
         top = _top(child.counted_priority for child in queue.children.values())
-        _require("A3", not queue.applications, f"{at} is a parent and has applications")
+        require("A3", not queue.applications, f"{at} is a parent and has applications")
     _same("A3", f"{at}: top priority", top, queue.priorities.top)
 
 
 def _check_members(partition: Partition, queue: Queue) -> None:
-    _require("A3", partition.tree.get(queue.path) is queue, f"queue {queue.path} is not in the tree")
+    require("A3", partition.tree.get(queue.path) is queue, f"queue {queue.path} is not in the tree")
     parent = queue.parent
     known = parent is None or parent.children.get(queue.name) is queue
-    _require("A3", known, f"queue {queue.path} is not among its parent's children")
+    require("A3", known, f"queue {queue.path} is not among its parent's children")
     members = len(queue.applications if queue.is_leaf else queue.children)
     ranked = len(queue.ranking)
-    _require("Q1", ranked <= members, f"queue {queue.path} ranks {ranked} of {members} members")
+    require("Q1", ranked <= members, f"queue {queue.path} ranks {ranked} of {members} members")
     for app_id, app in queue.applications.items():
         listed = partition.applications.get(app_id) is app and app.leaf is queue
-        _require("A6", listed, f"queue {queue.path} has {app!r}, the partition has not")
+        require("A6", listed, f"queue {queue.path} has {app!r}, the partition has not")
 
 
 def _check_trackers(partition: Partition) -> None:
@@ -306,17 +306,17 @@ def _check_trackers(partition: Partition) -> None:
     for book in (partition.limits.users, partition.limits.groups):
         for trackers in book.values():
             known += len(trackers)
-            _require("A5", bool(trackers), f"partition {partition.name} keeps a name for nothing")
+            require("A5", bool(trackers), f"partition {partition.name} keeps a name for nothing")
             for tracker in trackers.values():
                 _check_tracker(tracker, members.get(tracker, []))
                 known_queue = partition.tree.get(tracker.path) is not None
-                _require("Q1", known_queue, f"{tracker!r} is for a queue that is not there")
+                require("Q1", known_queue, f"{tracker!r} is for a queue that is not there")
     _same("A5", f"partition {partition.name}: trackers", len(members), known)
 
 
 def _check_tracker(tracker: Tracker, apps: list[Application]) -> None:
     at = f"{tracker.kind} {tracker.name} in {tracker.path}"
-    _require("A5", bool(apps), f"{at} is kept for nothing")
+    require("A5", bool(apps), f"{at} is kept for nothing")
     _same("A5", f"{at}: members", {app.app_id for app in apps}, set(tracker.members))
     holders = {app.app_id for app in apps if app.allocation_count}
     _same("A5", f"{at}: running applications", holders, set(tracker.applications))
@@ -326,13 +326,13 @@ def _check_cluster(partition: Partition) -> None:
     nodes = partition.nodes
     at = f"partition {partition.name}"
     largest = partition.tree.root.max or {}
-    _require("A2", equals(nodes.total, largest), f"{at}: root's maximum {describe(largest)}")
+    require("A2", equals(nodes.total, largest), f"{at}: root's maximum {describe(largest)}")
     lowest = min((min(n.available.values(), default=0) for n in nodes.by_id.values()), default=0)
-    _require("A7", lowest >= INT64_MIN, f"{at}: a node has {lowest} available")
+    require("A7", lowest >= INT64_MIN, f"{at}: a node has {lowest} available")
     in_queues = sum(len(leaf.applications) for leaf in partition.tree.leaves())
     _same("A6", f"{at}: applications in queues", len(partition.applications), in_queues)
     foreign = {key: holder for holder in nodes.by_id.values() for key in holder.foreign}
-    _require("A6", partition.foreign == foreign, f"{at} and its nodes differ on foreign allocations")
+    require("A6", partition.foreign == foreign, f"{at} and its nodes differ on foreign allocations")
 
 
 def _top(priorities: Iterable[int]) -> int:
@@ -342,8 +342,3 @@ def _top(priorities: Iterable[int]) -> int:
 def _same(rule: str, what: str, counted: object, booked: object) -> None:
     if booked != counted:
         raise InvariantBroken(f"{rule}: {what}: booked {booked}, counted {counted}")
-
-
-def _require(rule: str, holds: bool, figures: str) -> None:
-    if not holds:
-        raise InvariantBroken(f"{rule}: {figures}")
