@@ -222,9 +222,8 @@ def reservations_of(
     """The nodes that are reserved for asks of an application now, and why these do not run."""
     for request in list(app.reserved.values()):
         reservation = request.reservation
-        node_id = None if reservation is None else reservation.node_id
-        if reservation is not None and node_id is not None:
-            yield reservation_report(partition, reservation, node_id, reasoned=reasoned)
+        if reservation is not None and reservation.node_id is not None:
+            yield reservation_report(partition, reservation, reasoned=reasoned)
 
 
 class _Logs:

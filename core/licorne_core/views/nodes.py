@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from licorne_core.model.apps.requests import SHOWN_AS_ASKS
 from licorne_core.model.nodes.book import utilization
@@ -25,6 +26,16 @@ def find_node(partition: Partition, node_id: str) -> Node:
     return node
 
 
+class _Reading(NamedTuple):
+    """The partition that is read, and True if reasons are wanted."""
+
+    partition: Partition
+    reasoned: bool
+
+
+_of_reservation = Of[Reservation, _Reading]()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationReport:
     """Room on a node is kept for an ask since `time`; a `required` one may go to no other node.
@@ -37,13 +48,20 @@ class ReservationReport:
     node_id: NodeId
     app_id: AppId
     key: AllocationKey
-    queue: QueuePath
+    queue: QueuePath = _of_reservation.within(
+        lambda found, read: read.partition.wakeups.reserved.holder(found).leaf.path
+    )
     time: Moment
     required: bool
-    kept: Resources
+    kept: Resources = _of_reservation(lambda found: dict(found.items))
     exclusive: bool
-    idle_since: Moment
-    reason: HolderReason
+    idle_since: Moment = _of_reservation(lambda found: found.idle_since or 0.0)
+    reason: HolderReason = _of_reservation.within(
+        lambda found, read: why_waits(read.partition, found) if read.reasoned else NO_REASON
+    )
+
+
+_reservation_report = _of_reservation.table(ReservationReport)
 
 
 _of = Of[Node, Partition]()
@@ -122,15 +140,12 @@ def reservations_on(
         if found is None or found.node_id != node.node_id:
             yield None
         else:
-            yield reservation_report(partition, found, node.node_id, reasoned=reasoned)
+            yield reservation_report(partition, found, reasoned=reasoned)
 
 
 def first_reservations(partition: Partition, node: Node, most: int) -> tuple[ReservationReport, ...]:
     """First reservations of one node; asks that require it may have very many."""
-    return tuple(
-        reservation_report(partition, found, node.node_id)
-        for found in islice(node.reservations.values(), most)
-    )
+    return tuple(reservation_report(partition, found) for found in islice(node.reservations.values(), most))
 
 
 def _by_time(reservation: Reservation) -> tuple[float, AppId, AllocationKey]:
@@ -138,18 +153,7 @@ def _by_time(reservation: Reservation) -> tuple[float, AppId, AllocationKey]:
 
 
 def reservation_report(
-    partition: Partition, reservation: Reservation, node_id: NodeId, *, reasoned: bool = True
+    partition: Partition, reservation: Reservation, *, reasoned: bool = True
 ) -> ReservationReport:
     """For which ask a node is reserved, and with `reasoned` why that does not run there."""
-    return ReservationReport(
-        node_id=node_id,
-        app_id=reservation.app_id,
-        key=reservation.key,
-        queue=partition.wakeups.reserved.holder(reservation).leaf.path,
-        time=reservation.time,
-        required=reservation.required,
-        kept=dict(reservation.items),
-        exclusive=reservation.exclusive,
-        idle_since=reservation.idle_since or 0.0,
-        reason=why_waits(partition, reservation) if reasoned else NO_REASON,
-    )
+    return _reservation_report(reservation, _Reading(partition, reasoned))

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from licorne_core.config.schema import TemplateConfig
 from licorne_core.messages.reports import PlacementReport
@@ -103,6 +104,16 @@ STEP = 500
 _ROOT = QueuePath("root")
 
 
+class _Sums(NamedTuple):
+    """Booked amounts by queue, and the usage below a queue: the last by name first."""
+
+    booked: Mapping[str, Resources]
+    below: dict[str, "list[QueueUsage]"]
+
+
+_of_usage = Of[Tracker, _Sums]()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueUsage:
     """Usage and limit of a user or a group in one queue and below.
@@ -111,11 +122,16 @@ class QueueUsage:
     """
 
     path: QueuePath
-    allocated: Resources
-    applications: tuple[AppId, ...]
+    allocated: Resources = _of_usage.within(lambda tracker, sums: sums.booked.get(tracker.path, EMPTY))
+    applications: tuple[AppId, ...] = _of_usage(lambda tracker: tuple(tracker.applications))
     max: Resources
     max_applications: int
-    children: tuple["QueueUsage", ...] = ()
+    children: tuple["QueueUsage", ...] = _of_usage.within(
+        lambda tracker, sums: tuple(reversed(sums.below.pop(tracker.path, ())))
+    )
+
+
+_queue_usage = _of_usage.table(QueueUsage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,21 +208,13 @@ def _tree(
         if path is None or not number % STEP:
             yield
     # The last by name first, so that what is below a queue was made before it.
-    below: dict[str, list[QueueUsage]] = {}
+    sums = _Sums(booked, {})
     for number, path in enumerate(reversed(paths), 1):
-        tracker = trackers[path]
-        usage = QueueUsage(
-            path=path,
-            allocated=booked.get(path, EMPTY),
-            applications=tuple(tracker.applications),
-            max=dict(tracker.max or {}),
-            max_applications=tracker.max_applications,
-            children=tuple(reversed(below.pop(path, []))),
-        )
-        below.setdefault(path.rpartition(".")[0], []).append(usage)
+        usage = _queue_usage(trackers[path], sums)
+        sums.below.setdefault(path.rpartition(".")[0], []).append(usage)
         if not number % STEP:
             yield
-    return below[""][0]
+    return sums.below[""][0]
 
 
 _of_rm = Of[Rm, None]()
