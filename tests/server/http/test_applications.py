@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from licorne_core.messages.commands import PredicatePolicy
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import NodeId
 from support.core.builders import app, apps, ask, asks, node, nodes, register, release, releases
@@ -34,33 +33,6 @@ def ready(site: Site) -> Site:
         apps(app("app-2", "root.b"), app("app-1", "root.a", user="ann", groups=["dev", "ops"])),
     )
     return site
-
-
-@pytest.mark.row(164)
-async def test_every_field_of_an_application(ready: Site) -> None:
-    """An application shows its usage, its owner and its history, each time in its own unit."""
-    ready.driver.wait(1.5)
-    wanted = [ask("app-1", f"k{n}", priority=n, vcore=500, memory=10) for n in range(3)]
-    ready.driver.do(asks(*wanted))
-
-    shown = await ready.get(BASE + "queue/root.a/application/app-1")
-
-    assert (shown["applicationID"], shown["applicationState"]) == ("app-1", "Running")
-    assert (shown["partition"], shown["queueName"]) == ("default", "root.a")
-    assert (shown["user"], shown["groups"]) == ("ann", ["dev", "ops"])
-    assert shown["usedResource"] == shown["maxUsedResource"] == {"vcore": 1000, "memory": 20}
-    assert shown["pendingResource"] == {"vcore": 500, "memory": 10}
-    assert shown["maxRequestPriority"] == 0
-    assert shown["submissionTime"] == START
-    assert shown["startTime"] == 1_000_001_500
-    assert shown["lastStateChangeTime"] == START + SECOND * 3 // 2
-    assert shown["stateLog"] == [
-        {"time": START, "applicationState": "New"},
-        {"time": START + SECOND * 3 // 2, "applicationState": "Accepted"},
-        {"time": START + SECOND * 3 // 2, "applicationState": "Running"},
-    ]
-    assert shown["rejectedMessage"] == ""
-    assert shown["placeholderData"] == shown["reservations"] == []
 
 
 @pytest.mark.row(164)
@@ -123,21 +95,6 @@ async def test_rejected_application_shows_why(ready: Site) -> None:
     assert await ready.get(BASE + "application/app-3") == shown
 
 
-async def test_completed_application_is_kept(ready: Site) -> None:
-    """An application that has ended moves to the completed ones, with the time of its end."""
-    ready.driver.do(asks(ask("app-1", "k1", vcore=1)), releases(release("app-1", "k1")))
-    ready.driver.wait(31)
-
-    (shown,) = await ready.get(BASE + "applications/completed")
-
-    assert (shown["applicationID"], shown["applicationState"]) == ("app-1", "Completed")
-    assert shown["finishedTime"] == START + 30 * SECOND
-    assert [state["applicationState"] for state in shown["stateLog"]][-2:] == [
-        "Completing",
-        "Completed",
-    ]
-
-
 @pytest.mark.row(103)
 async def test_a_back_off_shows_its_end(site: Site) -> None:
     """An application that backs off says until when; after that, that there is no such time."""
@@ -156,35 +113,6 @@ async def test_a_back_off_shows_its_end(site: Site) -> None:
 
 
 @pytest.mark.row(164)
-async def test_asks_show_what_stopped_them(site: Site) -> None:
-    """An ask lists why it was passed over, each reason with its last time and how often."""
-    tight = CONFIG.replace("- name: a\n", "- {name: a, resources: {max: {vcore: 1}}}\n")
-    site.driver.do(register(tight), nodes(node("n1", vcore=2000)), apps(app("app-1", "root.a")))
-    site.driver.do(asks(ask("app-1", "k1", vcore=900)))
-    site.driver.wait(0.5)
-    site.driver.do(asks(ask("app-1", "k2", vcore=200)))
-
-    (shown,) = (await site.get(BASE + "application/app-1"))["requests"]
-
-    late = START + SECOND // 2
-    assert shown["allocationLog"] == [
-        {"message": "Not enough queue quota", "lastOccurrence": late, "count": 1}
-    ]
-    assert (shown["schedulingAttempted"], shown["triggeredScaleUp"]) == (True, False)
-
-
-@pytest.mark.row(164)
-async def test_asks_show_that_an_autoscaler_was_told(ready: Site) -> None:
-    """An ask that no node takes says so once the RM was told."""
-    ready.driver.do(asks(ask("app-1", "k1", vcore=1500)))
-    (before,) = (await ready.get(BASE + "application/app-1"))["requests"]
-    ready.driver.wait(1)
-    (after,) = (await ready.get(BASE + "application/app-1"))["requests"]
-
-    assert (before["triggeredScaleUp"], after["triggeredScaleUp"]) == (False, True)
-
-
-@pytest.mark.row(164)
 async def test_reservations_are_listed_by_key(ready: Site) -> None:
     """An application names the asks for which a node is reserved, a leaf who is about to run."""
     ready.driver.do(
@@ -199,15 +127,3 @@ async def test_reservations_are_listed_by_key(ready: Site) -> None:
     assert (two["hasReserved"], two["reservations"]) == (True, ["k1"])
     for path, names in {"root": ["app-2"], "root.a": [], "root.b": ["app-2"]}.items():
         assert (await ready.get(BASE + "queue/" + path))["allocatingAcceptedApps"] == names
-
-
-async def test_what_is_assumed_is_among_the_requests(site: Site) -> None:
-    """An allocation that the RM has not heard of is no allocation yet."""
-    site.driver.do(register(CONFIG, predicates=PredicatePolicy(deadline=2.0)))
-    site.driver.do(nodes(node("n1", vcore=9)), apps(app("app-1", "root.a")))
-    site.driver.do(asks(ask("app-1", "k1", vcore=1, predicate="p"), ask("app-1", "k2", vcore=1)))
-
-    shown = await site.get(BASE + "application/app-1")
-
-    assert [request["allocationKey"] for request in shown["requests"]] == ["k1"]
-    assert [allocation["allocationKey"] for allocation in shown["allocations"]] == ["k2"]

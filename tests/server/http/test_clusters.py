@@ -8,7 +8,7 @@ import yaml
 from licorne_core.config import load
 from licorne_core.messages.commands import RegisterRm
 from licorne_core.values.ids import RmId
-from support.core.builders import app, apps, ask, asks, node, nodes, register, reload
+from support.core.builders import register, reload
 from support.server.http_site import Site
 
 OPEN = """
@@ -79,39 +79,6 @@ async def test_nothing_registered_is_empty_lists(site: Site) -> None:
     """Without any RM the lists are empty and not null."""
     assert await site.get("/ws/v1/clusters") == []
     assert await site.get("/ws/v1/partitions") == []
-
-
-@pytest.mark.row(22, 44)
-async def test_partitions_in_numbers(site: Site) -> None:
-    """All partitions are listed, with their node order and weights, capacity, and applications."""
-    site.driver.do(
-        register(TWO),
-        nodes(node("n1", vcore=1000, memory=100), node("n2", vcore=500, partition="gpu")),
-        apps(app("app-1", "root.open"), app("app-2", "root.nowhere")),
-        asks(ask("app-1", "k1", vcore=300)),
-    )
-
-    default, gpu = await site.get("/ws/v1/partitions")
-
-    assert (default["name"], default["clusterId"], default["totalNodes"]) == ("default", "rm1", 1)
-    assert default["capacity"] == {
-        "capacity": {"vcore": 1000, "memory": 100},
-        "usedCapacity": {"vcore": 300},
-        "utilization": {"vcore": 30, "memory": 0},
-    }
-    assert default["totalContainers"] == 1
-    assert default["nodeSortingPolicy"]["type"] == "fair"
-    assert (default["preemptionEnabled"], default["quotaPreemptionEnabled"]) == (True, False)
-    assert default["state"] == "Active"
-    assert default["lastStateTransitionTime"] == 1_000_000_000_000_000
-    counts = default["applications"]
-    assert (counts["total"], counts["Running"], counts["Rejected"], counts["New"]) == (2, 1, 1, 0)
-    assert (gpu["name"], gpu["totalNodes"], gpu["preemptionEnabled"]) == ("gpu", 1, False)
-    assert gpu["nodeSortingPolicy"] == {
-        "type": "binpacking",
-        "resourceWeights": {"vcore": 4.5, "memory": 1.0},
-    }
-    assert gpu["applications"]["total"] == 0
 
 
 @pytest.mark.row(44, 45, 57)

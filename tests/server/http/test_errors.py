@@ -97,18 +97,6 @@ async def test_reading_paths_take_no_other_method(site: Site, method: str) -> No
     assert method in answer["message"]
 
 
-async def test_head_is_get_without_a_body(site: Site) -> None:
-    """HEAD answers with GET's status and type, and nothing more."""
-    site.driver.do(register(CONFIG))
-
-    for path in (BASE + "queues", "/ws/v1/partitions", "/metrics", "/livez"):
-        status, headers, body = await site.ask(path, method="HEAD")
-        as_get = await site.ask(path)
-        assert (status, body) == (200, b"")
-        assert headers["Content-Type"] == as_get[1]["Content-Type"]
-    assert (await site.ask(BASE + "node/n1", method="HEAD"))[0] == 404
-
-
 async def test_long_body_is_refused(site: Site) -> None:
     """A body over the limit is a 413, whether or not it announces its length."""
     body = b"#" * (2 * 1024 * 1024 + 1)

@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
-from licorne_core.messages.commands import TerminationType
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName
-from support.core.builders import app, apps, ask, asks, node, nodes, register, release, releases
+from support.core.builders import app, apps, ask, asks, node, nodes, register
 from support.server.http_site import Site
 
 CONFIG = """
@@ -31,29 +30,6 @@ def come_together(site: Site) -> None:
         asks(member("p1", placeholder=True), member("p2", placeholder=True)),
         asks(member("r")),
     )
-
-
-async def test_an_application_shows_its_task_groups(site: Site) -> None:
-    """How many placeholders there were, and what became of them; their usage is apart."""
-    come_together(site)
-    shown = await site.get(BASE + "application/gang")
-    group = {
-        "taskGroupName": "workers",
-        "count": 2,
-        "minResource": {"vcore": 2},
-        "replaced": 0,
-        "timedout": 0,
-    }
-    assert shown["placeholderData"] == [group]
-    assert (shown["usedResource"], shown["placeholderResource"]) == ({}, {"vcore": 4})
-    [waiting] = shown["requests"]
-    assert (waiting["allocationKey"], waiting["taskGroupName"]) == ("r", "workers")
-    site.driver.do(releases(release("gang", "p1", why=TerminationType.PLACEHOLDER_REPLACED)))
-    shown = await site.get(BASE + "application/gang")
-    assert shown["placeholderData"] == [group | {"replaced": 1}]
-    assert (shown["usedResource"], shown["placeholderResource"]) == ({"vcore": 2}, {"vcore": 2})
-    used = {item["allocationKey"]: item["placeholderUsed"] for item in shown["allocations"]}
-    assert used == {"p2": False, "r": True}
 
 
 async def test_what_has_to_stop_says_why(site: Site) -> None:

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from licorne_core.messages.commands import NodeAction, PredicatePolicy
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import AllocationKey, AppId, NodeId
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
@@ -43,16 +42,6 @@ async def test_every_field_of_a_node(ready: Site) -> None:
     assert (shown["schedulable"], shown["isReserved"]) == (True, False)
     assert [(a["allocationKey"], a["applicationId"]) for a in shown["allocations"]] == [("k1", "app-1")]
     assert await ready.get(NODES) == [shown]
-
-
-async def test_node_without_anything(site: Site) -> None:
-    """A node that nobody described still has its maps and lists, empty and not null."""
-    site.driver.do(register(CONFIG), nodes(node("n1", vcore=1000)))
-
-    (shown,) = await site.get(NODES)
-
-    assert (shown["attributes"], shown["hostName"], shown["rackName"]) == ({}, "", "")
-    assert shown["allocations"] == shown["foreignAllocations"] == shown["reservations"] == []
 
 
 async def test_allocations_name_their_queues(site: Site) -> None:
@@ -107,61 +96,6 @@ async def test_foreign_allocations_are_shown_apart(ready: Site) -> None:
     assert [a["allocationKey"] for a in left] == ["f2"]
 
 
-@pytest.mark.row(114)
-async def test_rejected_node_is_not_there(ready: Site) -> None:
-    """A second node of one id is refused and changes nothing of what is shown of the first."""
-    before = await ready.get(NODES)
-
-    ready.driver.do(nodes(node("n1", vcore=9000)))
-
-    assert await ready.get(NODES) == before
-
-
-@pytest.mark.row(115)
-async def test_grown_node_runs_more(ready: Site) -> None:
-    """A node that grows shows its new size and the asks that now run on it."""
-    ready.driver.do(nodes(node("n1", NodeAction.UPDATE, vcore=1300, memory=100)))
-
-    shown = await ready.get(NODE + "n1")
-
-    assert shown["capacity"]["vcore"] == 1300
-    assert [allocation["allocationKey"] for allocation in shown["allocations"]] == ["k1", "k2"]
-
-
-@pytest.mark.row(115)
-async def test_shrunk_node_shows_what_is_missing(ready: Site) -> None:
-    """A node smaller than what runs on it has less than nothing available, and is at 100 %."""
-    ready.driver.do(nodes(node("n1", NodeAction.UPDATE, vcore=400, memory=100)))
-
-    shown = await ready.get(NODE + "n1")
-
-    assert shown["available"]["vcore"] == -100
-    assert shown["utilized"]["vcore"] == 100
-
-
-@pytest.mark.row(116)
-async def test_drained_node_keeps_what_runs(ready: Site) -> None:
-    """A drained node is shown so, with its allocations; made schedulable again it takes more."""
-    ready.driver.do(nodes(node("n1", NodeAction.DRAIN_NODE)), asks(ask("app-1", "k3", vcore=10)))
-    drained = await ready.get(NODE + "n1")
-    ready.driver.do(nodes(node("n1", NodeAction.DRAIN_TO_SCHEDULABLE)))
-    back = await ready.get(NODE + "n1")
-
-    assert (drained["schedulable"], len(drained["allocations"])) == (False, 1)
-    assert (back["schedulable"], len(back["allocations"])) == (True, 2)
-
-
-@pytest.mark.row(117)
-async def test_decommissioned_node_is_gone(ready: Site) -> None:
-    """After a node was decommissioned neither it nor its capacity nor its allocations are shown."""
-    ready.driver.do(nodes(node("n1", NodeAction.DECOMISSION)))
-
-    assert await ready.get(NODES) == []
-    assert (await ready.get("/ws/v1/partition/default/queues"))["maxResource"] == {}
-    assert (await ready.get("/ws/v1/partition/default/application/app-1"))["allocations"] == []
-    assert "n1" in (await ready.refused(NODE + "n1"))["message"]
-
-
 @pytest.mark.row(164)
 async def test_a_reserved_node_says_for_which_asks(ready: Site) -> None:
     """A node that is kept free says so, and names the keys of the asks, the oldest first."""
@@ -187,18 +121,6 @@ async def test_a_reserved_node_says_for_which_asks(ready: Site) -> None:
         "reason": "waits for room on the node",
         "lacks": {"vcore": 100},
     }
-
-
-async def test_what_is_assumed_is_not_on_the_node(site: Site) -> None:
-    """An allocation that the RM has not heard of takes room on its node, and is not listed."""
-    site.driver.do(register(CONFIG, predicates=PredicatePolicy(deadline=2.0)))
-    site.driver.do(nodes(node("n1", vcore=9)), apps(app("app-1", "root.a")))
-    site.driver.do(asks(ask("app-1", "k1", vcore=1, predicate="p"), ask("app-1", "k2", vcore=2)))
-
-    shown = await site.get(NODE + "n1")
-
-    assert [allocation["allocationKey"] for allocation in shown["allocations"]] == ["k2"]
-    assert shown["allocated"] == {"vcore": 3}
 
 
 @pytest.mark.parametrize("name", [".", "..", "~.", "~~..", "...", "~n", "~"])

@@ -174,6 +174,7 @@ def scene(site: Site) -> Site:
     return site
 
 
+@pytest.mark.row(22, 44, 164)
 async def test_paths_answer_as_recorded(scene: Site, rewrite: bool) -> None:
     """Each path has the status, the kind of content and the body that it had."""
     said: list[str] = []
