@@ -80,18 +80,12 @@ def census(partition: Partition) -> Iterator[Census | None]:
                     charge(usage.setdefault(who, {}), tuple(booked.items()))
         if len(app.requests) == app.allocation_count and not app.assumed_count:
             continue
-        if app.assumed_count:
-            pending[app.queue_path, WAITS_FOR_ANSWER] += app.assumed_count
-        if app.replacing_count:
-            pending[app.queue_path, REPLACES_PLACEHOLDER] += app.replacing_count
-        stopped = stops_all(partition, app)
-        if app.backing_off:
-            pending[app.queue_path, stopped or ASK_BACKS_OFF] += len(app.backing_off)
-            waiting += sum(one.ask.placeholder for one in app.backing_off.values())
-        for number, group in enumerate(list(app.groups.values()), 1):
-            if group.waiting:
-                pending[app.queue_path, stopped or stops(app, group)] += group.waiting
-                waiting += group.waiting if group.key[2] else 0
+        waiting += sum(one.ask.placeholder for one in app.backing_off.values())
+        for number, (code, count, placeholders) in enumerate(_waiting(partition, app), 1):
+            if count:
+                pending[app.queue_path, code] += count
+            if placeholders:
+                waiting += count
             if not number % PART:
                 yield None
     yield Census(
@@ -135,17 +129,24 @@ def waiting_by_code(partition: Partition, most: int) -> tuple[dict[str, int], bo
         left -= 1 + len(app.groups)
         if left < 0:
             return dict(found), False
-        if app.assumed_count:
-            found[WAITS_FOR_ANSWER] += app.assumed_count
-        if app.replacing_count:
-            found[REPLACES_PLACEHOLDER] += app.replacing_count
-        stopped = stops_all(partition, app) if app.groups or app.backing_off else ""
-        if app.backing_off:
-            found[stopped or ASK_BACKS_OFF] += len(app.backing_off)
-        for group in app.groups.values():
-            if group.waiting:
-                found[stopped or stops(app, group)] += group.waiting
+        for code, count, _ in _waiting(partition, app):
+            if count:
+                found[code] += count
     return dict(found), True
+
+
+def _waiting(partition: Partition, app: Application) -> Iterator[tuple[str, int, bool]]:
+    """Waiting asks of an application: code, number, and True for a group of placeholders.
+
+    There is a group at a step, which may have none.
+    """
+    yield WAITS_FOR_ANSWER, app.assumed_count, False
+    yield REPLACES_PLACEHOLDER, app.replacing_count, False
+    stopped = stops_all(partition, app) if app.groups or app.backing_off else ""
+    yield stopped or ASK_BACKS_OFF, len(app.backing_off), False
+    for group in list(app.groups.values()):
+        code = (stopped or stops(app, group)) if group.waiting else ""
+        yield code, group.waiting, group.key[2]
 
 
 def _counted_for(app: Application) -> list[tuple[str, str]]:

@@ -3,10 +3,6 @@
 An ask counts when it was tried, no node took it, and it fits in the headroom of its user, its group
 and its queues, behind the asks before it. The size of the cluster does not bound it: an autoscaler
 is to change that. An ask that waits for its turn or for an answer of the RM is not without a node.
-
-Also here:
-
-* Shortage of a cluster: asks that quota would admit and no node takes (spec § 8.12).
 """
 
 from collections.abc import Iterable, Iterator

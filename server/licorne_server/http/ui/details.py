@@ -1,9 +1,4 @@
-"""Details of one thing for the page, and the heat map of all nodes.
-
-Also here:
-
-* Heat map of all nodes of a partition, made once for all viewers.
-"""
+"""Details of one thing for the page, and the heat map of all nodes of a partition."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress

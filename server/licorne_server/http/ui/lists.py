@@ -1,9 +1,4 @@
-"""The lists of the page: applications with their asks and allocations, nodes, users, victims.
-
-Also here:
-
-* Past events for the page: from an id on, filtered by the viewer's search.
-"""
+"""The lists of the page: applications with their asks and allocations, nodes, users, victims, events."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar

@@ -1,9 +1,4 @@
-"""The page itself: its files, its feed, and the headers that keep it safe.
-
-Also here:
-
-* Search by a part of a name: queues, applications, nodes and users of all partitions.
-"""
+"""The page itself: its files and the headers that keep it safe, its feed, and its search by names."""
 
 import gzip
 import hashlib
