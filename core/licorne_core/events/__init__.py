@@ -1,6 +1,4 @@
-"""Facts of events, one class for each (spec § 12.1).
+"""Events (spec § 12.1): the journal of an RM, and a function or a fact for each kind of event.
 
-A fact is a small, immutable value. It is made where the thing happens; its events are made of it
-when they are read. Times are in unix seconds. Resources must not be running totals, which would go
-on changing.
+A fact is made where the thing happens, and is never changed. Times are in unix seconds.
 """

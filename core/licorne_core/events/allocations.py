@@ -1,20 +1,18 @@
-"""Facts about asks and allocations (spec §§ 8.3-8.4, 12.1.3-4).
+"""Events of asks and allocations, victims among them (spec §§ 6.5, 8.3-8.4, 9, 12.1.3-4).
 
-Their classes are not frozen, because they are made by the million and freezing takes time. Those of
-every ask and allocation have an `__init__` of their own, as that of a dataclass is never compiled.
+The facts of every ask and allocation are made by the million. So their classes are not frozen, which
+takes time, and have an `__init__` of their own, as that of a dataclass is never compiled.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from licorne_core.events.apps import state_entered, usage_changed
 from licorne_core.events.journal import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.values.asks import Allocation, Ask
-from licorne_core.values.ids import AppId, QueuePath
+from licorne_core.values.ids import NodeId, QueuePath
 from licorne_core.values.resources import Resources, describe
-
-_STARTED = "runApplication"
-_COMPLETES = "completeApplication"
 
 
 class Owner(NamedTuple):
@@ -47,21 +45,6 @@ class Asked:
         return [_of_ask(self.time, self.ask, EventChange.ADD, EventDetail.APP_REQUEST)]
 
 
-@dataclass(slots=True)
-class Cancelled:
-    """An ask is not wanted any more; `detail` is REQUEST_CANCEL or REQUEST_TIMEOUT."""
-
-    time: float
-    ask: Ask
-    detail: EventDetail = EventDetail.REQUEST_CANCEL
-
-    count = 1
-
-    def records(self) -> list[EventRecord]:
-        """Remove, with the detail."""
-        return [_of_ask(self.time, self.ask, EventChange.REMOVE, self.detail)]
-
-
 @dataclass(slots=True, init=False)
 class Placed:
     """An allocation was made or taken over. `started`: its application entered Running with it."""
@@ -88,9 +71,8 @@ class Placed:
         time, ask = self.time, self.allocation.ask
         records = [_on_node(time, self.allocation, EventChange.ADD)]
         if self.started:
-            records.append(_app_state(time, ask.app_id, EventDetail.APP_RUNNING, _STARTED))
-        size = ask.ask_class.resources
-        records += _usage(time, self.owner, EventChange.ADD, size)
+            records.append(state_entered(time, ask.app_id, "Running", "runApplication"))
+        records += _usage(time, self.owner, EventChange.ADD, ask.ask_class.resources)
         records.append(_of_ask(time, ask, EventChange.ADD, EventDetail.APP_ALLOC))
         return records
 
@@ -135,124 +117,128 @@ class Freed:
     def records(self) -> list[EventRecord]:
         """Usage of user and group, APP_COMPLETING, ALLOC_, NODE_ALLOC, REQUEST_CANCEL."""
         time, ask = self.time, self.allocation.ask
-        size = ask.ask_class.resources
-        records = _usage(time, self.owner, EventChange.REMOVE, size)
+        records = _usage(time, self.owner, EventChange.REMOVE, ask.ask_class.resources)
         if self.completing:
-            records.append(_app_state(time, ask.app_id, EventDetail.APP_COMPLETING, _COMPLETES))
+            records.append(state_entered(time, ask.app_id, "Completing", "completeApplication"))
         records.append(_of_ask(time, ask, EventChange.REMOVE, self.detail))
         records.append(_on_node(time, self.allocation, EventChange.REMOVE))
         if self.ask_gone:
-            records.append(_of_ask(time, ask, EventChange.REMOVE, EventDetail.REQUEST_CANCEL))
+            records.append(cancelled(time, ask, EventDetail.REQUEST_CANCEL))
         return records
 
 
 @dataclass(slots=True)
-class Resized:
-    """A running allocation has another size; `grown` and `shrunk` hold amounts above zero."""
+class RoomChanged:
+    """An ask exceeds what is `available` in its queue, or to its user; with None, it fits again.
 
-    time: float
-    owner: Owner
-    grown: Resources
-    shrunk: Resources
-
-    @property
-    def count(self) -> int:
-        """Number of records: one for the user and one for the group, for each direction."""
-        return (bool(self.grown) + bool(self.shrunk)) * (1 + bool(self.owner.group))
-
-    def records(self) -> list[EventRecord]:
-        """The usage of user and group that came, then that which went."""
-        records = []
-        for size, change in ((self.grown, EventChange.ADD), (self.shrunk, EventChange.REMOVE)):
-            if size:
-                records += _usage(self.time, self.owner, change, size)
-        return records
-
-
-@dataclass(slots=True)
-class QueueRoomChanged:
-    """An ask does not fit into its queue's headroom (`available`); with None, it fits again."""
-
-    time: float
-    ask: Ask
-    queue: QueuePath
-    available: Resources | None
-
-    count = 1
-
-    def records(self) -> list[EventRecord]:
-        """REQUEST with the text of spec § 12.1.3."""
-        key, wanted = self.ask.key, describe(self.ask.ask_class.resources)
-        if self.available is None:
-            text = f"Request '{key}' has become schedulable in queue '{self.queue}'"
-        else:
-            text = (
-                f"Request '{key}' does not fit in queue '{self.queue}' "
-                f"(requested {wanted}, available {describe(self.available)})"
-            )
-        return [_request(self.time, self.ask, text)]
-
-
-@dataclass(slots=True)
-class UserQuotaChanged:
-    """An ask exceeds its user's or group's headroom (`available`); with None, it fits again."""
-
-    time: float
-    ask: Ask
-    available: Resources | None
-
-    count = 1
-
-    def records(self) -> list[EventRecord]:
-        """REQUEST with the text of spec § 12.1.3."""
-        key, wanted = self.ask.key, describe(self.ask.ask_class.resources)
-        if self.available is None:
-            text = f"Request '{key}' fits in the available user quota"
-        else:
-            text = (
-                f"Request '{key}' exceeds the available user quota "
-                f"(requested {wanted}, available {describe(self.available)})"
-            )
-        return [_request(self.time, self.ask, text)]
-
-
-@dataclass(slots=True)
-class FailedOnRm:
-    """The RM failed to run an allocation of the ask, `failures` times in a row.
-
-    The ask is not tried before `until`, in unix seconds.
+    Where a maximum is reached, that changes with every allocation. `queue` is None for a limit of
+    the user or group.
     """
 
     time: float
     ask: Ask
-    failures: int
-    until: float
+    queue: QueuePath | None
+    available: Resources | None
 
     count = 1
 
     def records(self) -> list[EventRecord]:
-        """REQUEST, with the failures in a row and the length of the back-off."""
-        times = "once" if self.failures == 1 else f"{self.failures} times in a row"
-        delay = f"{self.until - self.time:.3f}".rstrip("0").rstrip(".")
-        text = f"Request '{self.ask.key}' failed at the RM {times} and is tried again in {delay} s"
-        return [_request(self.time, self.ask, text)]
+        """REQUEST with the text of spec § 12.1.3."""
+        of_user, queue = self.queue is None, f"queue '{self.queue}'"
+        if self.available is None:
+            text = "fits in the available user quota" if of_user else f"has become schedulable in {queue}"
+        else:
+            over = "exceeds the available user quota" if of_user else f"does not fit in {queue}"
+            wanted = describe(self.ask.ask_class.resources)
+            text = f"{over} (requested {wanted}, available {describe(self.available)})"
+        return [_request(self.time, self.ask, f"Request '{self.ask.key}' {text}")]
 
 
-@dataclass(slots=True)
-class PredicatesRefused:
-    """The RM refused nodes for an ask; `reasons` has the number of nodes by reason."""
+def cancelled(time: float, ask: Ask, detail: EventDetail) -> EventRecord:
+    """REQUEST_CANCEL or REQUEST_TIMEOUT (`detail`) remove: the ask is not wanted any more."""
+    return _of_ask(time, ask, EventChange.REMOVE, detail)
 
-    time: float
-    ask: Ask
-    reasons: Mapping[str, int]
 
-    count = 1
+def allocation_resized(time: float, owner: Owner, grown: Resources, shrunk: Resources) -> list[EventRecord]:
+    """Usage of user and group, added and then removed, of an allocation that has another size."""
+    return [
+        record
+        for size, change in ((grown, EventChange.ADD), (shrunk, EventChange.REMOVE))
+        if size
+        for record in _usage(time, owner, change, size)
+    ]
 
-    def records(self) -> list[EventRecord]:
-        """REQUEST with the text of spec § 8.4, reasons by name."""
-        causes = "; ".join(f"{reason} ({times}x)" for reason, times in sorted(self.reasons.items()))
-        text = f"Unschedulable request '{self.ask.key}': {causes};"
-        return [_request(self.time, self.ask, text)]
+
+def failed_on_rm(time: float, ask: Ask, failures: int, until: float) -> EventRecord:
+    """REQUEST: the RM failed to run the ask so often in a row, and it backs off until then."""
+    times = "once" if failures == 1 else f"{failures} times in a row"
+    delay = f"{until - time:.3f}".rstrip("0").rstrip(".")
+    return _request(
+        time, ask, f"Request '{ask.key}' failed at the RM {times} and is tried again in {delay} s"
+    )
+
+
+def predicates_refused(time: float, ask: Ask, reasons: Mapping[str, int]) -> EventRecord:
+    """REQUEST: the RM refused nodes for the ask; numbers of nodes by reason (spec § 8.4)."""
+    causes = "; ".join(f"{reason} ({times}x)" for reason, times in sorted(reasons.items()))
+    return _request(time, ask, f"Unschedulable request '{ask.key}': {causes};")
+
+
+def no_victims_on_required_node(time: float, ask: Ask, node_id: NodeId) -> EventRecord:
+    """REQUEST: nothing may be stopped on the node that the ask requires (spec § 9.5)."""
+    text = f"Unschedulable request '{ask.key}' with required node '{node_id}', no preemption victim found"
+    return _request(time, ask, text)
+
+
+def victim_preempted(time: float, victim: Ask, by: Ask, queue: QueuePath) -> EventRecord:
+    """REQUEST: the RM was asked to stop the victim for an ask of the queue (spec § 9.4.8)."""
+    return _request(time, victim, f"Preempted by {by.key} from application {by.app_id} in {queue}")
+
+
+def victim_of_quota(time: float, victim: Ask, queue: QueuePath) -> EventRecord:
+    """REQUEST: the RM was asked to stop the victim, as the queue exceeds its maximum (spec § 9.6)."""
+    return _request(time, victim, f"Preempted by Quota change enforcement process in {queue}")
+
+
+def quota_preempted(
+    time: float,
+    queue: QueuePath,
+    maximum: Resources,
+    preemptable: Resources,
+    claimed: Resources,
+    selected: int,
+    preempted: int,
+) -> EventRecord:
+    """QUEUE_PREEMPTION set: the new maximum was enforced, as far as possible (spec § 9.6).
+
+    `preemptable` was to be stopped, and the victims have `claimed`. Out of the `selected` possible
+    victims, `preempted` many were stopped.
+    """
+    text = (
+        f"Quota Preemption results summary: preemptable resources: {describe(preemptable)}"
+        f", claimed resources: {describe(claimed)}, selected victims: {selected}"
+        f", preempted victims: {preempted}"
+    )
+    return EventRecord(
+        type=EventType.QUEUE,
+        object_id=queue,
+        time=time,
+        change=EventChange.SET,
+        detail=EventDetail.QUEUE_PREEMPTION,
+        message=text,
+        resource=maximum,
+    )
+
+
+def placeholder_incompatible(time: float, placeholder: Ask, real: Ask) -> EventRecord:
+    """REQUEST: a real ask of the task group wants more than the placeholder has (§§ 6.5a, 12.1.3)."""
+    size = real.ask_class.resources
+    text = (
+        f"Task group '{placeholder.task_group}' in application '{placeholder.app_id}': "
+        f"allocation resources '{describe(size)}' are not matching "
+        f"placeholder '{describe(placeholder.ask_class.resources)}' allocation with ID '{placeholder.key}'"
+    )
+    return _request(time, placeholder, text, size)
 
 
 def _of_ask(time: float, ask: Ask, change: EventChange, detail: EventDetail) -> EventRecord:
@@ -279,41 +265,21 @@ def _on_node(time: float, allocation: Allocation, change: EventChange) -> EventR
     )
 
 
-def _app_state(time: float, app_id: AppId, detail: EventDetail, message: str) -> EventRecord:
-    return EventRecord(
-        type=EventType.APP,
-        object_id=app_id,
-        time=time,
-        change=EventChange.SET,
-        detail=detail,
-        message=message,
-    )
-
-
-def _request(time: float, ask: Ask, message: str) -> EventRecord:
+def _request(time: float, ask: Ask, message: str, size: Resources | None = None) -> EventRecord:
+    """An event about an ask, with the ask's own size unless another is given."""
     return EventRecord(
         type=EventType.REQUEST,
         object_id=ask.key,
         reference_id=ask.app_id,
         time=time,
         message=message,
-        resource=ask.ask_class.resources,
+        resource=ask.ask_class.resources if size is None else size,
     )
 
 
 def _usage(time: float, owner: Owner, change: EventChange, size: Resources) -> list[EventRecord]:
-    names = [(owner.user, EventDetail.UG_USER_RESOURCE)]
-    if owner.group:
-        names.append((owner.group, EventDetail.UG_GROUP_RESOURCE))
-    return [
-        EventRecord(
-            type=EventType.USERGROUP,
-            object_id=name,
-            reference_id=owner.queue,
-            time=time,
-            change=change,
-            detail=detail,
-            resource=size,
-        )
-        for name, detail in names
-    ]
+    queue, user, group = owner
+    records = [usage_changed(time, EventDetail.UG_USER_RESOURCE, user, queue, change, size)]
+    if group:
+        records.append(usage_changed(time, EventDetail.UG_GROUP_RESOURCE, group, queue, change, size))
+    return records

@@ -1,6 +1,5 @@
-"""Facts about applications (spec §§ 4.12, 5.1, 10.6, 12.1.4-5)."""
+"""Events of applications (spec §§ 4.12, 5.1, 10.6, 12.1.4-5)."""
 
-from dataclasses import dataclass
 from enum import Enum
 
 from licorne_core.events.journal import EventChange, EventDetail, EventRecord, EventType
@@ -22,7 +21,7 @@ _MAY_RUN = {
     (Bound.QUOTA, True): EventDetail.APP_RUNNABLE_QUOTA,
 }
 
-_DETAILS = {
+_STATES = {
     "Accepted": EventDetail.APP_ACCEPTED,
     "Running": EventDetail.APP_RUNNING,
     "Completing": EventDetail.APP_COMPLETING,
@@ -35,159 +34,75 @@ _DETAILS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class AppAdded:
-    """An application was accepted into a queue; `group` is empty if it counts for none."""
-
-    time: float
-    app_id: AppId
-    queue: QueuePath
-    group: str
-
-    @property
-    def count(self) -> int:
-        """2, or 3 with a group."""
-        return 2 + bool(self.group)
-
-    def records(self) -> list[EventRecord]:
-        """APP_NEW add, QUEUE_APP add, UG_APP_LINK set."""
-        added = EventChange.ADD
-        records = [
-            _of_app(self.time, self.app_id, added, EventDetail.APP_NEW),
-            _in_queue(self.time, self.app_id, added, self.queue),
-        ]
-        if self.group:
-            records.append(_link(self.time, self.app_id, EventChange.SET, self.group))
-        return records
+def app_added(time: float, app_id: AppId, queue: QueuePath, group: str) -> list[EventRecord]:
+    """APP_NEW add, QUEUE_APP add, UG_APP_LINK set; without the last for an empty `group`."""
+    records = [
+        _of_app(time, app_id, EventChange.ADD, EventDetail.APP_NEW),
+        _in_queue(time, app_id, EventChange.ADD, queue),
+    ]
+    if group:
+        records.append(_link(time, app_id, EventChange.SET, group))
+    return records
 
 
-@dataclass(frozen=True, slots=True)
-class AppLeft:
-    """An application left its queue, removed or terminated."""
-
-    time: float
-    app_id: AppId
-    queue: QueuePath
-    group: str
-
-    @property
-    def count(self) -> int:
-        """2, or 3 with a group."""
-        return 2 + bool(self.group)
-
-    def records(self) -> list[EventRecord]:
-        """UG_APP_LINK remove, QUEUE_APP remove, APP remove (spec § 12.1.5)."""
-        removed = EventChange.REMOVE
-        records = [
-            _in_queue(self.time, self.app_id, removed, self.queue),
-            _of_app(self.time, self.app_id, removed, EventDetail.DETAILS_NONE),
-        ]
-        if self.group:
-            records.insert(0, _link(self.time, self.app_id, removed, self.group))
-        return records
+def app_left(time: float, app_id: AppId, queue: QueuePath, group: str) -> list[EventRecord]:
+    """UG_APP_LINK remove, QUEUE_APP remove, APP remove (spec § 12.1.5): removed or terminated."""
+    records = [_link(time, app_id, EventChange.REMOVE, group)] if group else []
+    records.append(_in_queue(time, app_id, EventChange.REMOVE, queue))
+    records.append(_of_app(time, app_id, EventChange.REMOVE, EventDetail.DETAILS_NONE))
+    return records
 
 
-@dataclass(frozen=True, slots=True)
-class GroupChanged:
-    """After a reload an application, with its usage (`used`), counts for another group.
+def group_changed(
+    time: float, app_id: AppId, queue: QueuePath, before: str, after: str, used: Resources
+) -> list[EventRecord]:
+    """UG_GROUP_RESOURCE and UG_APP_LINK remove, UG_APP_LINK set, UG_GROUP_RESOURCE add.
 
-    `before` and `after` name the groups; empty for none.
+    After a reload the application, with its usage, counts for another group. An empty name is none.
     """
-
-    time: float
-    app_id: AppId
-    queue: QueuePath
-    before: str
-    after: str
-    used: Resources
-
-    @property
-    def count(self) -> int:
-        """From 1 to 4."""
-        return (bool(self.before) + bool(self.after)) * (1 + bool(self.used))
-
-    def records(self) -> list[EventRecord]:
-        """UG_GROUP_RESOURCE and UG_APP_LINK remove, UG_APP_LINK set, UG_GROUP_RESOURCE add."""
-        records = []
-        if self.before:
-            if self.used:
-                records.append(self._usage(EventChange.REMOVE, self.before))
-            records.append(_link(self.time, self.app_id, EventChange.REMOVE, self.before))
-        if self.after:
-            records.append(_link(self.time, self.app_id, EventChange.SET, self.after))
-            if self.used:
-                records.append(self._usage(EventChange.ADD, self.after))
-        return records
-
-    def _usage(self, change: EventChange, group: str) -> EventRecord:
-        return EventRecord(
-            type=EventType.USERGROUP,
-            object_id=group,
-            reference_id=self.queue,
-            time=self.time,
-            change=change,
-            detail=EventDetail.UG_GROUP_RESOURCE,
-            resource=self.used,
-        )
+    detail = EventDetail.UG_GROUP_RESOURCE
+    records = []
+    if before:
+        if used:
+            records.append(usage_changed(time, detail, before, queue, EventChange.REMOVE, used))
+        records.append(_link(time, app_id, EventChange.REMOVE, before))
+    if after:
+        records.append(_link(time, app_id, EventChange.SET, after))
+        if used:
+            records.append(usage_changed(time, detail, after, queue, EventChange.ADD, used))
+    return records
 
 
-@dataclass(slots=True, init=False)
-class StateEntered:
-    """An application entered a state; `message` is the event that led there, or a reason.
-
-    Each has several, so that it is made as lean as the facts about asks.
-    """
-
-    time: float
-    app_id: AppId
-    state: str
-    message: str
-
-    def __init__(self, time: float, app_id: AppId, state: str, message: str) -> None:
-        """Set the time in unix seconds, as for all facts."""
-        self.time = time
-        self.app_id = app_id
-        self.state = state
-        self.message = message
-
-    @property
-    def count(self) -> int:
-        """One."""
-        return 1
-
-    def records(self) -> list[EventRecord]:
-        """The state's event, set."""
-        detail = _DETAILS[self.state]
-        return [_of_app(self.time, self.app_id, EventChange.SET, detail, self.message)]
+def usage_changed(
+    time: float, detail: EventDetail, name: str, queue: QueuePath, change: EventChange, size: Resources
+) -> EventRecord:
+    """UG_USER_RESOURCE or UG_GROUP_RESOURCE (`detail`) add, or remove."""
+    return EventRecord(
+        type=EventType.USERGROUP,
+        object_id=name,
+        reference_id=queue,
+        time=time,
+        change=change,
+        detail=detail,
+        resource=size,
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class MayRunChanged:
-    """An accepted application may not start because of a bound, or may start again."""
+def state_entered(time: float, app_id: AppId, state: str, message: str) -> EventRecord:
+    """The state's event, set; `message` is the event that led there, or a reason."""
+    return _of_app(time, app_id, EventChange.SET, _STATES[state], message)
 
-    time: float
-    app_id: AppId
-    bound: Bound
-    may_run: bool
 
-    count = 1
-
-    def records(self) -> list[EventRecord]:
-        """APP_CANNOTRUN_QUEUE, APP_RUNNABLE_QUEUE, or the same with QUOTA."""
-        detail = _MAY_RUN[self.bound, self.may_run]
-        return [_of_app(self.time, self.app_id, EventChange.NONE, detail)]
+def may_run_changed(time: float, app_id: AppId, bound: Bound, *, may_run: bool) -> EventRecord:
+    """APP_CANNOTRUN_QUEUE, APP_RUNNABLE_QUEUE, or the same with QUOTA: an accepted application."""
+    return _of_app(time, app_id, EventChange.NONE, _MAY_RUN[bound, may_run])
 
 
 def _of_app(
     time: float, app_id: AppId, change: EventChange, detail: EventDetail, message: str = ""
 ) -> EventRecord:
     return EventRecord(
-        type=EventType.APP,
-        object_id=app_id,
-        time=time,
-        change=change,
-        detail=detail,
-        message=message,
+        type=EventType.APP, object_id=app_id, time=time, change=change, detail=detail, message=message
     )
 
 

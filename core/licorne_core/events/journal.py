@@ -1,9 +1,11 @@
 """Journal of events (spec § 12.1): facts as they happen, records for the wire.
 
-The core notes *facts*: small typed values that cost next to nothing where decisions are made. A
-subscriber turns each into its records, the published events in their order.
+The core notes *facts*. A subscriber turns each into its records, the published events in their
+order. Most facts are one record, made where the thing happens. Those of every ask and allocation
+have a class of their own (`allocations.py`), which costs next to nothing where decisions are made.
 """
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import Protocol
 
@@ -84,8 +86,9 @@ class EventDetail(Enum):
 class EventRecord:
     """A published event; `time` is in unix seconds, the meaning of ids depends on type (§ 12.1.2).
 
-    Never changed after it was made. It is no dataclass, because subscribers have several made for
-    every allocation. A message longer than `MAX_MESSAGE` is cut.
+    It is a fact as well. Never changed after it was made, so its amounts must not be running totals.
+    It is no dataclass, because subscribers have several made for every allocation. A message longer
+    than `MAX_MESSAGE` is cut.
     """
 
     __slots__ = (
@@ -129,6 +132,15 @@ class EventRecord:
             f"{self.resource!r})"
         )
 
+    @property
+    def count(self) -> int:
+        """One."""
+        return 1
+
+    def records(self) -> "list[EventRecord]":
+        """The record itself."""
+        return [self]
+
 
 class Fact(Protocol):
     """A noted fact. `count` is its number of records, without making them."""
@@ -162,6 +174,11 @@ class Journal:
         """Note a fact. Where facts are frequent, check `on` before making one."""
         if self.on:
             self._facts.append(fact)
+
+    def note_all(self, facts: Iterable[Fact]) -> None:
+        """Note facts in their order."""
+        if self.on:
+            self._facts += facts
 
     def take(self) -> list[Fact]:
         """All facts noted since last time, in order."""

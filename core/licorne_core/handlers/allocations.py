@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from licorne_core.events.allocations import Asked, FailedOnRm, Resized
+from licorne_core.events.allocations import Asked, allocation_resized, failed_on_rm
 from licorne_core.events.journal import EventDetail
 from licorne_core.handlers.apps import drop_asks
 from licorne_core.handlers.bounds import check_growth, check_new, check_task_group
@@ -219,7 +219,7 @@ def _resize_allocation(
     change = subtract(resized.ask_class.resources, known.ask_class.resources)
     grown = {name: value for name, value in change.items() if value > 0}
     shrunk = {name: -value for name, value in change.items() if value < 0}
-    partition.journal.note(Resized(now, app.owner, grown, shrunk))
+    partition.journal.note_all(allocation_resized(now, app.owner, grown, shrunk))
     note_growth(partition, partition.leaf_of(app), now)
     roll_back_unfitting(partition, node, now)
 
@@ -369,7 +369,7 @@ def _ask_back(partition: Partition, app: Application, request: Request, now: flo
     allocation = partition.allocations.ask_back(app, request, setback)
     partition.counters.allocations_failed_on_rm += 1
     note_freed(partition, app, allocation, EventDetail.ALLOC_CANCEL, now, ask_gone=False)
-    partition.journal.note(FailedOnRm(now, request.ask, *setback))
+    partition.journal.note(failed_on_rm(now, request.ask, *setback))
 
 
 def _setback(backoff: AskBackoff, request: Request, now: float) -> Setback:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from licorne_core.config.schema import TemplateConfig
-from licorne_core.events.apps import AppAdded, StateEntered
-from licorne_core.events.cluster import QueueAdded, QueueGuaranteedChanged, QueueMaxChanged
-from licorne_core.events.journal import EventDetail
+from licorne_core.events.apps import app_added, state_entered
+from licorne_core.events.cluster import queue_changed, queue_guaranteed_changed, queue_max_changed
+from licorne_core.events.journal import EventChange, EventDetail
 from licorne_core.handlers.gangs import check_gang, gang_of
 from licorne_core.handlers.lifecycle import advance, drop_ask, end_placeholder_time, note_freed, unlink
 from licorne_core.handlers.outcome import OutcomeJob
@@ -124,7 +124,7 @@ def _add_all(rm: Rm, command: UpdateApplications, now: float) -> list[Effect]:
         except Rejected as refusal:
             rejected.append(ApplicationRejection(app_id=new.app_id, reason=str(refusal), code=refusal.code))
             state = AppState.REJECTED.value
-            rm.journal.note(StateEntered(now, new.app_id, state, str(refusal)))
+            rm.journal.note(state_entered(now, new.app_id, state, str(refusal)))
             _keep_rejected(rm, new, str(refusal), now)
         else:
             accepted.append(app.app_id)
@@ -179,7 +179,7 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     partition.tally.listed(app.state.value)
     leaf.applications[app_id] = app
     partition.limits.join(app, leaf)
-    partition.journal.note(AppAdded(now, app_id, leaf.path, app.group))
+    partition.journal.note_all(app_added(now, app_id, leaf.path, app.group))
     if brought is not None:
         _bring(partition, leaf, brought, now)
     partition.counters.applications_accepted += 1
@@ -208,7 +208,7 @@ def _place(
             tree.take_back(created)
             raise
     for queue in tree.newest(created):
-        partition.journal.note(QueueAdded(now, queue.path, managed=False))
+        partition.journal.note(queue_changed(now, queue.path, EventChange.ADD, managed=False))
     return leaf, brought
 
 
@@ -222,9 +222,9 @@ def _bring(partition: Partition, leaf: Queue, brought: TemplateConfig, now: floa
     maximum, guaranteed = leaf.max, leaf.guaranteed
     apply_brought(partition, leaf, brought)
     if leaf.max != maximum:
-        partition.journal.note(QueueMaxChanged(now, leaf.path, leaf.max or EMPTY))
+        partition.journal.note(queue_max_changed(now, leaf.path, leaf.max or EMPTY))
     if leaf.guaranteed != guaranteed:
-        partition.journal.note(QueueGuaranteedChanged(now, leaf.path, leaf.guaranteed or EMPTY))
+        partition.journal.note(queue_guaranteed_changed(now, leaf.path, leaf.guaranteed or EMPTY))
 
 
 def _keep_rejected(rm: Rm, new: NewApplication, reason: str, now: float) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from licorne_core.config import InvalidConfiguration, SubmittedConfig, built_in
 from licorne_core.config.schema import Configuration, PartitionConfig
-from licorne_core.events.apps import GroupChanged
-from licorne_core.events.cluster import NodeRemoved
+from licorne_core.events.apps import group_changed
+from licorne_core.events.cluster import node_removed
 from licorne_core.handlers.apps import drop_asks, release_all
 from licorne_core.handlers.bounds import check_size
 from licorne_core.handlers.lifecycle import advance, clean_later
@@ -108,8 +108,7 @@ def _settle_queues(job: CommandJob, partition: Partition, config: PartitionConfi
 
 def _note(job: CommandJob, partition: Partition, change: Change, limited: list[Change]) -> None:
     """Publish changes of a queue at once, and of its limits behind all queues (§ 12.1.4)."""
-    for fact in queue_facts(change, job.now):
-        partition.journal.note(fact)
+    partition.journal.note_all(queue_facts(change, job.now))
     _, before, after = change
     if (before.limits if before else ()) != (after.limits if after else ()):
         limited.append(change)
@@ -146,8 +145,8 @@ def _follow_limits(job: CommandJob, partition: Partition, app: Application) -> I
     for promise in promises:
         promise.book()
     if group != before:
-        fact = GroupChanged(job.now, app.app_id, app.queue_path, before, group, _used(app))
-        partition.journal.note(fact)
+        moved = group_changed(job.now, app.app_id, app.queue_path, before, group, _used(app))
+        partition.journal.note_all(moved)
     yield len(app.requests) + len(partition.reservations.promises)
 
 
@@ -180,7 +179,7 @@ def remove_partition(job: OutcomeJob, registry: Registry, rm: Rm, name: Partitio
     for node in list(partition.nodes.by_id.values()):
         yield from forget_foreign_on(job, partition, node)
         partition.cluster.remove(node, job.now)
-        partition.journal.note(NodeRemoved(job.now, node.node_id, partition.nodes.total))
+        partition.journal.note_all(node_removed(job.now, node.node_id, partition.nodes.total))
         yield 1
     job.tell()
     if partition.journal.on:

@@ -6,9 +6,8 @@
 from collections.abc import Iterator, Sequence
 
 from licorne_core.config.properties import AppSortPolicy
-from licorne_core.events.allocations import Freed
+from licorne_core.events.allocations import Freed, placeholder_incompatible
 from licorne_core.events.journal import EventDetail
-from licorne_core.events.preemption import PlaceholderIncompatible
 from licorne_core.handlers.lifecycle import advance, after_gone, allocation_made, drop_ask
 from licorne_core.handlers.outcome import (
     INCOMPATIBLE,
@@ -108,7 +107,7 @@ def cancel(partition: Partition, found: Cancellation, now: float, outcome: Outco
     """Stop a placeholder that is too small for the real ask (spec § 6.5a)."""
     app, request, placeholder = found
     partition.pairs.cancel(app, placeholder)
-    partition.journal.note(PlaceholderIncompatible(now, placeholder.ask, request.ask))
+    partition.journal.note(placeholder_incompatible(now, placeholder.ask, request.ask))
     outcome.release(partition, time_out(app, placeholder, INCOMPATIBLE))
 
 

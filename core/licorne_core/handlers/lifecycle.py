@@ -3,8 +3,8 @@
 from typing import Final
 
 from licorne_core.config.properties import AppSortPolicy
-from licorne_core.events.allocations import Cancelled, Freed, Placed
-from licorne_core.events.apps import AppLeft, StateEntered
+from licorne_core.events.allocations import Freed, Placed, cancelled
+from licorne_core.events.apps import app_left, state_entered
 from licorne_core.events.journal import EventDetail
 from licorne_core.messages.effects import ApplicationUpdate
 from licorne_core.model.apps.application import Application
@@ -52,7 +52,7 @@ def advance(
         return []
     told = message or (app.failure if event is AppEvent.FAIL else "") or event.value
     if noted:
-        partition.journal.note(StateEntered(now, app.app_id, app.state.value, told))
+        partition.journal.note(state_entered(now, app.app_id, app.state.value, told))
     leaf = partition.leaf_of(app)
     partition.settling.state_changed(app, before)
     if before is AppState.COMPLETING:
@@ -178,7 +178,7 @@ def drop_ask(
         partition.asks.drop(app, request, now)
     else:
         partition.pairs.part(app, request, PairEvent.DROPPED, now)
-    partition.journal.note(Cancelled(now, request.ask, detail))
+    partition.journal.note(cancelled(now, request.ask, detail))
 
 
 def unlink(partition: Partition, app: Application, now: float) -> None:
@@ -198,7 +198,7 @@ def unlink(partition: Partition, app: Application, now: float) -> None:
     partition.rm.holdings.application_went(app.footprint)
     partition.timers.cancel(Timer(Due.COMPLETE, app.app_id))
     partition.timers.cancel(Timer(Due.PLACEHOLDERS, app.app_id))
-    partition.journal.note(AppLeft(now, app.app_id, app.queue_path, app.group))
+    partition.journal.note_all(app_left(now, app.app_id, app.queue_path, app.group))
     clean_later(partition, leaf, now)
 
 
@@ -230,7 +230,7 @@ def _expire(partition: Partition, app: Application, now: float) -> list[Applicat
         return []
     event = AppEvent.EXPIRE.value
     state = app.state.value
-    partition.journal.note(StateEntered(now, app.app_id, state, event))
+    partition.journal.note(state_entered(now, app.app_id, state, event))
     return [ApplicationUpdate(app_id=app.app_id, state=state, time=now, message=event)]
 
 

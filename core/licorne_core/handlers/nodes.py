@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from licorne_core.events.cluster import (
-    NodeAdded,
-    NodeRemoved,
-    NodeResized,
-    OccupiedChanged,
-    SchedulableChanged,
+    node_added,
+    node_removed,
+    node_resized,
+    occupied_changed,
+    schedulable_changed,
 )
 from licorne_core.events.journal import EventDetail
 from licorne_core.handlers.bounds import check_capacity, check_node_growth, check_types
@@ -89,7 +89,7 @@ def _drop(partition: Partition, key: AllocationKey) -> Node | None:
 
 
 def _note(partition: Partition, node: Node, now: float) -> None:
-    partition.journal.note(OccupiedChanged(now, node.node_id, dict(node.occupied)))
+    partition.journal.note(occupied_changed(now, node.node_id, dict(node.occupied)))
 
 
 def update_nodes(jobs: Jobs, rm: Rm, command: UpdateNodes, now: float) -> list[Effect]:
@@ -169,7 +169,8 @@ def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
     rm.holdings.check_node(node_id, node.footprint)
     rm.failed_nodes.pop(node_id, None)
     partition.cluster.add(node)
-    partition.journal.note(NodeAdded(now, node_id, capacity, schedulable, partition.nodes.total))
+    added = node_added(now, node_id, capacity, partition.nodes.total, schedulable=schedulable)
+    partition.journal.note_all(added)
 
 
 def _find(rm: Rm, update: NodeUpdate) -> tuple[Partition, Node] | None:
@@ -181,7 +182,7 @@ def _find(rm: Rm, update: NodeUpdate) -> tuple[Partition, Node] | None:
 
 def _set_schedulable(partition: Partition, node: Node, *, schedulable: bool, now: float) -> None:
     if partition.cluster.set_schedulable(node, schedulable=schedulable):
-        partition.journal.note(SchedulableChanged(now, node.node_id, node.schedulable))
+        partition.journal.note(schedulable_changed(now, node.node_id, schedulable=node.schedulable))
     if not schedulable:
         # What the RM was asked does not hold any more: the node took asks then.
         roll_back_on(partition, node, now, gone=False)
@@ -191,7 +192,7 @@ def _resize(partition: Partition, node: Node, capacity: Resources, now: float) -
     changed = not equals(node.capacity, capacity)
     partition.cluster.resize(node, capacity, now)
     if changed:
-        partition.journal.note(NodeResized(now, node.node_id, capacity, partition.nodes.total))
+        partition.journal.note_all(node_resized(now, node.node_id, capacity, partition.nodes.total))
     roll_back_unfitting(partition, node, now)
 
 
@@ -209,7 +210,7 @@ def _decommission(job: OutcomeJob, partition: Partition, node: Node) -> Iterator
     yield from forget_foreign_on(job, partition, node)
     partition.cluster.remove(node, job.now)
     partition.counters.nodes_decommissioned += 1
-    partition.journal.note(NodeRemoved(job.now, node.node_id, partition.nodes.total))
+    partition.journal.note_all(node_removed(job.now, node.node_id, partition.nodes.total))
     # Once for each: what a timeout has begun ends with the last placeholder, and nothing follows.
     for app, gone in went.items():
         job.outcome.updates += after_gone(partition, app, gone, job.now)

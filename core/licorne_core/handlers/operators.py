@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import assert_never
 
-from licorne_core.events.cluster import SchedulableChanged
+from licorne_core.events.cluster import schedulable_changed
 from licorne_core.handlers.lifecycle import advance, drop_ask, end_placeholder_time
 from licorne_core.handlers.outcome import OutcomeJob, time_out
 from licorne_core.handlers.predicates import roll_back_all, roll_back_on
@@ -65,7 +65,7 @@ def set_node_schedulable(rm: Rm, command: SetNodeSchedulable, now: float) -> lis
     if changed and drained:
         roll_back_on(partition, node, now, gone=False)
     if changed and partition.cluster.set_drained(node, drained=drained, now=now):
-        partition.journal.note(SchedulableChanged(now, node.node_id, node.schedulable))
+        partition.journal.note(schedulable_changed(now, node.node_id, schedulable=node.schedulable))
     allocations = len(node.allocations)
     return [NodeSchedulableSet(rm_id=rm.rm_id, changed=changed, allocations=allocations)]
 

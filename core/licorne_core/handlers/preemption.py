@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from licorne_core.events.preemption import QuotaPreempted, VictimOfQuota, VictimPreempted
+from licorne_core.events.allocations import quota_preempted, victim_of_quota, victim_preempted
 from licorne_core.handlers.outcome import Outcome, TimerJob
 from licorne_core.handlers.predicates import roll_back
 from licorne_core.messages.commands import FailMode, TerminationType
@@ -81,7 +81,7 @@ def _enforce(job: TimerJob, queue: Queue) -> Iterator[int]:
         )
         text = FOR_QUOTA.format(queue.path)
         stop_victim(partition, victim, record, text, job.now, job.outcome)
-        partition.journal.note(VictimOfQuota(job.now, request.ask, queue.path))
+        partition.journal.note(victim_of_quota(job.now, request.ask, queue.path))
 
     for cost in found.steps(stop):
         yield cost
@@ -89,7 +89,7 @@ def _enforce(job: TimerJob, queue: Queue) -> Iterator[int]:
             break
     if found.selected:
         partition.journal.note(
-            QuotaPreempted(
+            quota_preempted(
                 job.now,
                 queue.path,
                 queue.max or EMPTY,
@@ -322,8 +322,7 @@ def _stop_for(
     ]
     for victim, record in zip(victims, records, strict=True):
         stop_victim(partition, victim, record, text, now, outcome)
-        fact = VictimPreempted(now, victim.request.ask, request.ask, leaf.path)
-        partition.journal.note(fact)
+        partition.journal.note(victim_preempted(now, victim.request.ask, request.ask, leaf.path))
     _keep_node(partition, beneficiary, now)
     request.triggered = True
     stopped = {victim.request: victim.app for victim in victims}

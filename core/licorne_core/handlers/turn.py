@@ -112,8 +112,7 @@ def clean_queues(job: TimerJob) -> Iterator[int]:
         for queue in removed:
             partition.changes.leave(queue)
         if partition.journal.on:
-            for fact in facts(_changes(removed), job.now):
-                partition.journal.note(fact)
+            partition.journal.note_all(facts(_changes(removed), job.now))
         for queue in removed:
             queue.let_go()
         yield len(removed) + len(some) // PART

@@ -2,10 +2,11 @@
 
 import pytest
 
+from licorne_core.events.allocations import predicates_refused
 from licorne_core.messages.commands import TerminationType
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver
-from support.core.watching import heard
+from support.core.watching import heard, shown
 
 LIMITED = "[{name: a, limits: [{limit: l, groups: [ops], maxresources: {memory: 9}}]}]"
 NAMED = {
@@ -115,3 +116,11 @@ def test_an_ask_that_the_rm_placed_itself_is_an_allocation(driver: Driver) -> No
         "APP app SET APP_RUNNING: runApplication",
         "APP app ADD APP_ALLOC k1 memory=8",
     ]
+
+
+def test_reasons_of_refusals_are_counted_by_name() -> None:
+    """A request names how many nodes were refused for each reason, in the order of the reasons."""
+    record = predicates_refused(1.0, ask("app", "k", memory=1), {"taint": 2, "no answer": 1})
+    assert shown(record) == (
+        "REQUEST k NONE DETAILS_NONE app memory=1: Unschedulable request 'k': no answer (1x); taint (2x);"
+    )

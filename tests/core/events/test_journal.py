@@ -3,14 +3,11 @@
 import pytest
 
 from licorne.si.v1 import si_pb2 as si
-from licorne_core.events.allocations import PredicatesRefused
-from licorne_core.events.cluster import NodeReserved, ReservationEnded
-from licorne_core.events.journal import MAX_MESSAGE, EventChange, EventDetail, EventType, Fact
+from licorne_core.events.journal import MAX_MESSAGE, EventChange, EventDetail, EventType
 from licorne_core.messages.effects import AllocationsMade, Happened
-from licorne_core.values.ids import AllocationKey, NodeId
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload
 from support.core.driver import Driver
-from support.core.watching import heard, records, shown
+from support.core.watching import heard, records
 
 OFF = {"event.trackingEnabled": "false"}
 ON = {"event.trackingEnabled": "true"}
@@ -107,33 +104,6 @@ def test_a_long_message_is_cut() -> None:
     [refusal] = records(driver)
     assert len(refusal.message) == MAX_MESSAGE
     assert refusal.object_id == "x" * 3000
-
-
-@pytest.mark.parametrize(
-    ("fact", "expected"),
-    [
-        (
-            NodeReserved(1.0, NodeId("n1"), AllocationKey("k"), {"memory": 1}),
-            "NODE n1 ADD NODE_RESERVATION k memory=1",
-        ),
-        (
-            ReservationEnded(1.0, NodeId("n1"), AllocationKey("k"), {"memory": 1}),
-            "NODE n1 REMOVE NODE_RESERVATION k memory=1",
-        ),
-        (
-            PredicatesRefused(1.0, ask("app", "k", memory=1), {"taint": 2, "no answer": 1}),
-            (
-                "REQUEST k NONE DETAILS_NONE app memory=1: "
-                "Unschedulable request 'k': no answer (1x); taint (2x);"
-            ),
-        ),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_reservations_and_predicates_have_their_events(fact: Fact, expected: str) -> None:
-    """The published form of what concerns reserved nodes and refused ones (spec §§ 7.8, 8.4)."""
-    assert [shown(record) for record in fact.records()] == [expected]
-    assert fact.count == 1
 
 
 def test_numbers_are_those_of_the_wire() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from licorne_core.events.preemption import PlaceholderIncompatible
+from licorne_core.events.journal import EventType
 from licorne_core.messages.commands import Command, NodeAction, PredicatePolicy, TerminationType
 from licorne_core.messages.effects import Effect
 from licorne_core.model.apps.application import Application
@@ -25,6 +25,7 @@ from support.core.builders import (
     remove_apps,
 )
 from support.core.driver import Driver, asked, keys, released, states
+from support.core.watching import records
 
 INCOMPATIBLE = "cancel placeholder: resource incompatible"
 PARTITION = PartitionName("[rm1]default")
@@ -86,10 +87,10 @@ def test_each_cancelled_placeholder_is_told_of_once() -> None:
     driver = in_vain()
     driver.do(real("larger", 3))
     driver.wait(120)
-    facts = [fact for fact in driver.facts if isinstance(fact, PlaceholderIncompatible)]
-    assert [(fact.placeholder.key, fact.real.key) for fact in facts] == [
-        ("p1", "large"),
-        ("p2", "large"),
+    found = [record for record in records(driver) if record.type is EventType.REQUEST]
+    assert [(record.object_id, record.resource) for record in found] == [
+        ("p1", {"memory": 2}),
+        ("p2", {"memory": 2}),
     ]
 
 

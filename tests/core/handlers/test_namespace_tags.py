@@ -1,10 +1,11 @@
 """Sizes that applications bring for their dynamic queues (spec § 3.13)."""
 
 import json
+from collections.abc import Sequence
 
 import pytest
 
-from licorne_core.events.apps import StateEntered
+from licorne_core.events.journal import EventDetail, Fact
 from licorne_core.messages.commands import NewApplication
 from licorne_core.messages.effects import ApplicationsAnswered
 from licorne_core.views.queues import QueueReport
@@ -23,6 +24,11 @@ def tags(namespace: str, **sizes: int) -> dict[str, str]:
 def queue(driver: Driver, path: str) -> QueueReport:
     """A queue's report."""
     return driver.views.queue(driver.views.resolve(f"[{RM}]default"), path)
+
+
+def details(facts: Sequence[Fact]) -> list[EventDetail]:
+    """What those who watch hear of, without whom."""
+    return [record.detail for fact in facts for record in fact.records()]
 
 
 def started(*submitted: tuple[str, dict[str, str]]) -> Driver:
@@ -155,7 +161,7 @@ def test_a_refused_gang_leaves_no_quota_behind() -> None:
     after = queue(driver, "root.ns")
     assert (after.max, after.guaranteed) == (shown.max, shown.guaranteed) == ({"vcore": 3}, {})
     assert after.max_applications == 1
-    assert [type(fact) for fact in driver.facts[noted:]] == [StateEntered]
+    assert details(driver.facts[noted:]) == [EventDetail.APP_REJECT]
 
 
 @pytest.mark.parametrize("wanted", [{"vcore": 5}, {"vcore": -1}])
@@ -168,7 +174,7 @@ def test_a_refused_gang_leaves_no_queue_behind(wanted: dict[str, int]) -> None:
     before, noted = driver.views.queues(partition), len(driver.facts)
     assert refusals(driver, app("one", tags=tags("ns", vcore=3), gang=wanted))
     assert driver.views.queues(partition) == before
-    assert [type(fact) for fact in driver.facts[noted:]] == [StateEntered]
+    assert details(driver.facts[noted:]) == [EventDetail.APP_REJECT]
     assert refusals(driver, app("two", tags=tags("ns", vcore=3), gang={"vcore": 3})) == {}
     assert queue(driver, "root.ann.ns").max == {"vcore": 3}
 

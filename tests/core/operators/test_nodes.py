@@ -1,12 +1,12 @@
 """An operator drains a node: a flag beside what the RM says of it."""
 
-from licorne_core.events.cluster import SchedulableChanged
 from licorne_core.messages.commands import NodeAction, PredicatePolicy
 from licorne_core.messages.effects import Effect, NodeSchedulableSet, OperatorRefusal, OperatorRefused
 from licorne_core.values.ids import AppId, NodeId, PartitionName
 from support.core.builders import answering, app, apps, ask, asks, config, drain, node, nodes, register
 from support.core.driver import Driver, asked, placed
 from support.core.steps import last, listed
+from support.core.watching import heard
 
 DEFAULT = PartitionName("[rm1]default")
 
@@ -68,8 +68,10 @@ def test_those_who_watch_hear_of_it() -> None:
     driver = cluster()
     driver.facts.clear()
     driver.do(drain("n1"), drain("n1", schedulable=True))
-    told = [fact for fact in driver.facts if isinstance(fact, SchedulableChanged)]
-    assert [(fact.node_id, fact.schedulable) for fact in told] == [("n1", False), ("n1", True)]
+    assert heard(driver) == [
+        "NODE n1 SET NODE_SCHEDULABLE: schedulable: false",
+        "NODE n1 SET NODE_SCHEDULABLE: schedulable: true",
+    ]
 
 
 def test_a_node_that_comes_anew_is_not_drained() -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from licorne.si.v1 import si_pb2 as si
 from licorne_core import scheduler
-from licorne_core.events.apps import AppLeft
 from licorne_core.handlers.turn import decide, fire_timers
 from licorne_core.messages.commands import (
     AnswerPredicates,
@@ -28,12 +27,13 @@ from licorne_core.messages.commands import (
 from licorne_core.messages.effects import AllocationsMade, Effect, PredicatesAsked, Registered
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
-from licorne_core.values.ids import AppId, QueuePath, RmId
+from licorne_core.values.ids import RmId
 from licorne_server.engine.engine import Engine
 from licorne_server.process.clock import SystemClock
 from licorne_server.testing.serving import VirtualClock
 from licorne_server.wire.errors import Defect, Stopped
 from support.core import builders
+from support.core.watching import shown
 from support.peers.shim import (
     PATIENCE,
     RawSession,
@@ -360,7 +360,8 @@ async def test_what_a_tick_did_before_it_failed_is_not_lost(
     updates = [update for effect in ledger.effects for update in getattr(effect, "updates", ())]
     assert updates[-1].state == "Completed"
     facts = [fact for effect in ledger.effects for fact in getattr(effect, "facts", ())]
-    assert facts[-1] == AppLeft(clock.now() - 1.0, AppId("job"), QueuePath("root.a"), "")
+    (left,) = facts[-1].records()
+    assert (shown(left), left.time) == ("APP job REMOVE DETAILS_NONE", clock.now() - 1.0)
     assert ledger.halted == [BAD]
     await engine.stop()
 

@@ -5,15 +5,13 @@ from dataclasses import dataclass
 
 from licorne_core.config.schema import LimitConfig
 from licorne_core.events.cluster import (
-    LimitRemoved,
-    LimitSet,
-    QueueAdded,
-    QueueGuaranteedChanged,
-    QueueMaxChanged,
-    QueueRemoved,
-    QueueTypeChanged,
+    limit_changed,
+    queue_changed,
+    queue_guaranteed_changed,
+    queue_max_changed,
+    queue_type_changed,
 )
-from licorne_core.events.journal import Fact
+from licorne_core.events.journal import EventChange, EventRecord
 from licorne_core.model.queues.queue import Queue
 from licorne_core.values.resources import EMPTY, Resources
 
@@ -46,7 +44,7 @@ def snapshot(queue: Queue) -> QueueSnapshot:
     )
 
 
-def facts(changes: Iterable[Change], now: float) -> Iterator[Fact]:
+def facts(changes: Iterable[Change], now: float) -> Iterator[EventRecord]:
     """Facts of queue changes in this order, and behind all of them those of limits.
 
     A new queue is published with its limits only, and without its sizes (spec § 12.1.4).
@@ -58,19 +56,19 @@ def facts(changes: Iterable[Change], now: float) -> Iterator[Fact]:
         yield from limit_facts(change, now)
 
 
-def queue_facts(change: Change, now: float) -> Iterator[Fact]:
+def queue_facts(change: Change, now: float) -> Iterator[EventRecord]:
     """Facts of one queue, without its limits."""
     queue, known, found = change
     if known is None:
         if found is not None:
-            yield QueueAdded(now, queue.path, found.managed)
+            yield queue_changed(now, queue.path, EventChange.ADD, managed=found.managed)
     elif found is None:
-        yield QueueRemoved(now, queue.path, known.managed)
+        yield queue_changed(now, queue.path, EventChange.REMOVE, managed=known.managed)
     elif known != found:
         yield from _changed(queue, known, found, now)
 
 
-def limit_facts(change: Change, now: float) -> Iterator[Fact]:
+def limit_facts(change: Change, now: float) -> Iterator[EventRecord]:
     """Facts of the limits of one queue."""
     queue, known, found = change
     was, is_ = _limits(known), _limits(found)
@@ -78,13 +76,13 @@ def limit_facts(change: Change, now: float) -> Iterator[Fact]:
         yield from _limits_changed(queue, was, is_, now)
 
 
-def _changed(queue: Queue, known: QueueSnapshot, found: QueueSnapshot, now: float) -> Iterator[Fact]:
+def _changed(queue: Queue, known: QueueSnapshot, found: QueueSnapshot, now: float) -> Iterator[EventRecord]:
     if known.is_leaf != found.is_leaf:
-        yield QueueTypeChanged(now, queue.path, found.is_leaf)
+        yield queue_type_changed(now, queue.path, is_leaf=found.is_leaf)
     if known.max != found.max:
-        yield QueueMaxChanged(now, queue.path, found.max)
+        yield queue_max_changed(now, queue.path, found.max)
     if known.guaranteed != found.guaranteed:
-        yield QueueGuaranteedChanged(now, queue.path, found.guaranteed)
+        yield queue_guaranteed_changed(now, queue.path, found.guaranteed)
 
 
 def _limits(of: QueueSnapshot | None) -> tuple[LimitConfig, ...]:
@@ -104,12 +102,12 @@ def _by_name(limits: tuple[LimitConfig, ...]) -> dict[_LimitKey, int]:
 
 def _limits_changed(
     queue: Queue, was: tuple[LimitConfig, ...], is_: tuple[LimitConfig, ...], now: float
-) -> Iterator[Fact]:
+) -> Iterator[EventRecord]:
     """The facts about one queue's limits. Two limits are compared once, however many they name."""
     before, after = _by_name(was), _by_name(is_)
     for kind, name in before:
         if (kind, name) not in after:
-            yield LimitRemoved(now, kind, name, queue.path)
+            yield limit_changed(now, kind, name, queue.path, None)
     same: dict[tuple[int, int], bool] = {}
     for (kind, name), number in after.items():
         limit, known = is_[number], before.get((kind, name))
@@ -119,7 +117,7 @@ def _limits_changed(
                 same[pair] = _amounts(was[known]) == _amounts(limit)
             if same[pair]:
                 continue
-        yield LimitSet(now, kind, name, queue.path, limit.max_resources or EMPTY)
+        yield limit_changed(now, kind, name, queue.path, limit.max_resources or EMPTY)
 
 
 def _amounts(limit: LimitConfig) -> tuple[Resources, int]:

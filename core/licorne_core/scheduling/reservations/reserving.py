@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from licorne_core.events.cluster import NodeReserved, ReservationEnded
-from licorne_core.events.journal import Journal
+from licorne_core.events.cluster import reservation_changed
+from licorne_core.events.journal import EventChange, Journal
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ASSUMED, Request
 from licorne_core.model.apps.states import AppState
@@ -82,7 +82,7 @@ class Reservations:
         self._escalation.rank_all(request.group, now)
         self._changes.app_changed(app)
         size = request.ask.ask_class.resources
-        self._journal.note(NodeReserved(now, node.node_id, request.key, size))
+        self._journal.note(reservation_changed(now, node.node_id, request.key, size, EventChange.ADD))
         return reservation
 
     def _start(self, app: Application, request: Request, since: float) -> Reservation:
@@ -220,7 +220,8 @@ class Reservations:
             self._wakeups.kept_nodes.give_up(node)
             self._wakeups.node_improved(node)
             size = request.ask.ask_class.resources
-            self._journal.note(ReservationEnded(now, node_id, reservation.key, size))
+            ended = reservation_changed(now, node_id, reservation.key, size, EventChange.REMOVE)
+            self._journal.note(ended)
 
     def give_way(self, node: Node, now: float) -> None:
         """An ask that requires the node takes it from those that do not (spec § 8.7)."""

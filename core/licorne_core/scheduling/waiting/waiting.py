@@ -16,10 +16,9 @@ from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop, heapreplace
 from typing import Any
 
-from licorne_core.events.allocations import PredicatesRefused, QueueRoomChanged, UserQuotaChanged
-from licorne_core.events.apps import Bound, MayRunChanged
+from licorne_core.events.allocations import RoomChanged, no_victims_on_required_node, predicates_refused
+from licorne_core.events.apps import Bound, may_run_changed
 from licorne_core.events.journal import Journal
-from licorne_core.events.preemption import NoVictimsOnRequiredNode
 from licorne_core.model.apps.application import Application, GroupItem
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.queues.queue import Queue
@@ -311,24 +310,24 @@ class Watch:
         if over_quota != group.over_quota:
             group.over_quota = over_quota
             room = room_for(items, group.app.trackers) if over_quota else None
-            journal.note(UserQuotaChanged(now, ask, room))
+            journal.note(RoomChanged(now, ask, None, room))
         over_queue = isinstance(short, Queue)
         if not over_quota and over_queue != group.over_queue:
             group.over_queue = over_queue
             room = room_for(items, leaf.lineage) if over_queue else None
-            journal.note(QueueRoomChanged(now, ask, leaf.path, room))
+            journal.note(RoomChanged(now, ask, leaf.path, room))
 
     def refused(self, group: AskGroup, reasons: Mapping[str, int], now: float) -> None:
         """Note the RM's refusals on all nodes with room: the number of nodes by reason."""
         for reason in reasons:
             group.note(reason, now)
         if self._journal.on and reasons:
-            self._journal.note(PredicatesRefused(now, group.first().request.ask, reasons))
+            self._journal.note(predicates_refused(now, group.first().request.ask, reasons))
 
     def no_victims(self, ask: Ask, node_id: NodeId, now: float) -> None:
         """An ask requires a node, and no victims there would make room for it (spec § 9.5)."""
         if self._journal.on:
-            self._journal.note(NoVictimsOnRequiredNode(now, ask, node_id))
+            self._journal.note(no_victims_on_required_node(now, ask, node_id))
 
     def may_run(self, app: Application, now: float) -> None:
         """An accepted application was looked at: do queues or limits let it start (§ 4.12)?"""
@@ -342,5 +341,6 @@ class Watch:
         }
         for bound in Bound:
             if (bound in blocked_by) != (bound in app.blocked_by):
-                journal.note(MayRunChanged(now, app.app_id, bound, bound not in blocked_by))
+                may_run = bound not in blocked_by
+                journal.note(may_run_changed(now, app.app_id, bound, may_run=may_run))
         app.blocked_by = tuple(bound for bound in Bound if bound in blocked_by)

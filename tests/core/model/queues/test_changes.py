@@ -3,7 +3,7 @@
 from typing import Any
 
 from licorne_core.config.schema import LimitConfig, QueueConfig
-from licorne_core.events.cluster import LimitSet
+from licorne_core.events.journal import EventDetail
 from licorne_core.model.queues.changes import limit_facts, snapshot
 from support.core.trees import reload_tree, whole_tree
 
@@ -35,7 +35,7 @@ def facts(before: QueueConfig, after: QueueConfig) -> list[str]:
     earlier = snapshot(tree.root)
     reload_tree(tree, after)
     found = limit_facts((tree.root, earlier, snapshot(tree.root)), 0.0)
-    return [fact.name for fact in found if isinstance(fact, LimitSet)]
+    return [record.object_id for record in found if record.detail is EventDetail.UG_USER_LIMIT]
 
 
 def test_two_limits_are_compared_once_for_all_that_they_name() -> None:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from licorne_core.events.allocations import PredicatesRefused
 from licorne_core.messages.commands import (
     FailMode,
     NodeAction,
@@ -33,6 +32,7 @@ from support.core.builders import (
 from support.core.driver import Driver, asked, placed
 from support.core.requests import assumed
 from support.core.steps import listed
+from support.core.watching import heard
 
 PARTITION = PartitionName("[rm1]default")
 Judge = Callable[[str, str], str]
@@ -272,8 +272,7 @@ def test_reasons_are_told_every_15_seconds_however_often_an_ask_is_assumed() -> 
     answered(core, core.do(asks(*wanted)), lambda _, __: "no")
     for number in range(2, 5):
         answered(core, core.do(nodes(node(f"n{number}", vcore=10))), lambda _, __: "no")
-    refusals = [fact for fact in core.facts if isinstance(fact, PredicatesRefused)]
-    assert len(refusals) == len(wanted)
+    assert len(heard(core, "Unschedulable")) == len(wanted)
     details = listed(core.views.asks(PARTITION, "one"))
     assert {entry.message for item in details for entry in item.allocation_log} >= {"no"}
 
