@@ -1,11 +1,101 @@
-"""What those who watch hear of queues and of limits (spec §§ 4.14, 10.9, 12.1.4)."""
+"""What those who watch hear of nodes, queues and limits (spec §§ 4.14, 7.8, 8.5, 10.9, 12.1.4)."""
 
 import pytest
 
+from licorne_core.events.journal import EventChange, EventDetail
+from licorne_core.messages.commands import Command, NodeAction, Tick
 from licorne_core.messages.effects import Registered
-from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload, remove_apps
+from licorne_core.values.asks import Ask
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+    remove_apps,
+)
 from support.core.driver import Driver
-from support.core.watching import heard
+from support.core.watching import heard, records
+
+
+def foreign(key: str, on_node: str, memory: int) -> Ask:
+    """An allocation of another scheduler."""
+    made = ask("", key, on_node=on_node, memory=memory)
+    made.tags = {"foreign": "default"}
+    return made
+
+
+@pytest.fixture
+def driver() -> Driver:
+    """A core with one queue, a node of 4 and another of 8, of which everything was heard."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=4), node("n2", memory=8)))
+    driver.facts.clear()
+    return driver
+
+
+def test_a_node_created_drained_is_not_schedulable(driver: Driver) -> None:
+    """It counts in the cluster all the same."""
+    driver.send(nodes(node("n3", NodeAction.CREATE_DRAIN, memory=1)))
+    assert heard(driver)[:2] == [
+        "NODE n3 SET NODE_SCHEDULABLE: schedulable: false",
+        "QUEUE root SET QUEUE_MAX memory=13",
+    ]
+
+
+def test_a_rejected_node_was_never_there(driver: Driver) -> None:
+    """A second node of the same name is not heard of."""
+    driver.send(nodes(node("n1", memory=1)))
+    assert heard(driver) == []
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        (NodeAction.DRAIN_NODE, "schedulable: false"),
+        (NodeAction.DRAIN_TO_SCHEDULABLE, "schedulable: true"),
+    ],
+)
+def test_draining_is_told_once(driver: Driver, action: NodeAction, message: str) -> None:
+    """NODE_SCHEDULABLE is set when the flag changes; the same again is not heard of."""
+    if action is NodeAction.DRAIN_TO_SCHEDULABLE:
+        driver.send(nodes(node("n1", NodeAction.DRAIN_NODE)))
+        driver.facts.clear()
+    driver.send(nodes(node("n1", action), node("n1", action)))
+    assert heard(driver) == [f"NODE n1 SET NODE_SCHEDULABLE: {message}"]
+
+
+def test_another_capacity_is_another_cluster(driver: Driver) -> None:
+    """NODE_CAPACITY, then root's QUEUE_MAX; the same capacity again is not heard of."""
+    change = node("n1", NodeAction.UPDATE, memory=6)
+    driver.send(nodes(change, change, node("n1", NodeAction.UPDATE)))
+    assert heard(driver) == [
+        "NODE n1 SET NODE_CAPACITY memory=6",
+        "QUEUE root SET QUEUE_MAX memory=14",
+    ]
+
+
+def test_what_others_have_of_a_node_is_its_occupied_sum(driver: Driver) -> None:
+    """NODE_OCCUPIED says all that is occupied, after each change and on each node it concerns."""
+    driver.send(asks(foreign("f1", "n1", 1), foreign("f2", "n1", 2)))
+    driver.send(asks(foreign("f1", "n1", 2)))
+    driver.send(asks(foreign("f1", "n2", 3)))
+    driver.send(releases(release("", "f1"), release("", "unknown")))
+    assert heard(driver) == [
+        "NODE n1 SET NODE_OCCUPIED memory=1",
+        "NODE n1 SET NODE_OCCUPIED memory=3",
+        "NODE n1 SET NODE_OCCUPIED memory=4",
+        "NODE n1 SET NODE_OCCUPIED memory=2",
+        "NODE n2 SET NODE_OCCUPIED memory=3",
+        "NODE n2 SET NODE_OCCUPIED",
+    ]
+
 
 CREATE = "placementrules: [{name: provided, create: true}]"
 LIMITED = "[{name: a, limits: [{limit: l, users: [ann, bob], groups: [ops], maxresources: %s}]}]"
@@ -184,3 +274,46 @@ def test_a_removed_partition_says_farewell_to_all_it_had() -> None:
         "QUEUE root.a REMOVE DETAILS_NONE",
         "QUEUE root REMOVE DETAILS_NONE",
     ]
+
+
+AGE = 2.0
+"""Seconds after which an ask that fits nowhere has a node reserved."""
+
+Change = tuple[EventChange, str, float]
+
+
+def reservations(driver: Driver, begin: float) -> list[Change]:
+    """What was heard of reservations since last time, and how many seconds after `begin`."""
+    return [
+        (record.change, record.reference_id, record.time - begin)
+        for record in records(driver)
+        if record.detail is EventDetail.NODE_RESERVATION
+    ]
+
+
+ENDS: dict[str, Command] = {
+    "the ask is not wanted": releases(release("job", "large")),
+    "the ask fits the node": releases(release("job", "small")),
+    "the ask is of another size": asks(ask("job", "large", memory=9)),
+    "the ask is put on a node": asks(ask("job", "large", on_node="n", memory=4)),
+    "another ask requires the node": asks(ask("job", "daemon", required_node="n", memory=2)),
+    "the node shrinks": nodes(node("n", NodeAction.UPDATE, memory=3)),
+    "the node goes": nodes(node("n", NodeAction.DECOMISSION)),
+    "the time is over": Tick(),
+}
+
+
+@pytest.mark.parametrize("command", ENDS.values(), ids=ENDS.keys())
+def test_reservations_begin_and_end_at_the_time_of_what_does_it(command: Command) -> None:
+    """Both records bear the time of the command that made or ended the reservation."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), nodes(node("n", memory=4), node("m", memory=3)))
+    driver.do(apps(app("job", "root.a")), asks(ask("job", "small", on_node="n", memory=1)))
+    begin = driver.now
+    driver.do(asks(ask("job", "large", memory=4)))
+    driver.wait(AGE)
+    assert reservations(driver, begin) == [(EventChange.ADD, "large", AGE)]
+    driver.now += 3600.0
+    driver.do(command)
+    ended = (EventChange.REMOVE, "large", AGE + 3600.0)
+    assert reservations(driver, begin)[0] == ended
