@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from licorne_core.config import keys
+from licorne_core.config import extra, keys, properties
 from licorne_core.config.keys import Key, Section
 
 PAGE = Path(__file__).with_name("configuration-reference.md")
@@ -65,7 +65,7 @@ A value that cannot be understood counts as not given.
 
 def flattened(section: Section, before: str = "") -> Iterator[tuple[str, Key]]:
     """The keys of a mapping by path, those of mappings inside behind their own."""
-    for key in section:
+    for key in section.values():
         yield before + key.name, key
         if key.inside is not None:
             yield from flattened(key.inside, f"{before}{key.name}.")
@@ -98,9 +98,9 @@ def page() -> str:
     for title, where, section in SECTIONS:
         lines += ["", f"## {title}", "", where, ""]
         lines += table(row(path, key) for path, key in flattened(section))
-    rows = (row(key.name, key, key.where) for key in keys.PROPERTIES)
+    rows = (row(key.name, key, key.where) for key in properties.PROPERTIES.values())
     lines += [PROPERTIES.rstrip(), "", *table(rows, "Where")]
-    lines += [EXTRA.rstrip(), "", *table(row(key.name, key) for key in keys.EXTRA)]
+    lines += [EXTRA.rstrip(), "", *table(row(key.name, key) for key in extra.EXTRA.values())]
     return "\n".join(lines) + "\n"
 
 

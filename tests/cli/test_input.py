@@ -9,7 +9,7 @@ import pytest
 
 from licorne_cli.commands import main
 from licorne_core.config import load
-from licorne_core.config.keys import PROPERTIES
+from licorne_core.config.properties import PROPERTIES
 from licorne_server.process.settings import Address
 from support.peers.shim import PATIENCE
 
@@ -71,7 +71,7 @@ def test_nothing_is_no_configuration(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "the default configuration is refused:" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("key", PROPERTIES.names)
+@pytest.mark.parametrize("key", PROPERTIES)
 def test_a_mistyped_property_fails_strict(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str
 ) -> None:

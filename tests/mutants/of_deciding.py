@@ -27,7 +27,7 @@ DECIDING = (
         drop("_limit"),
         "a limit that is changed by a reload is not followed",
         (
-            "test_limits_corners",
+            "model/test_limits",
             "scenarios/test_scenarios::test_scenario",
         ),
     ),
@@ -36,7 +36,7 @@ DECIDING = (
         "LimitBook.rebook",
         drop("_count_usage"),
         "a limit that comes with a reload does not count what is there",
-        ("test_limits_corners",),
+        ("model/test_limits",),
         nth=2,
     ),
     Defect(

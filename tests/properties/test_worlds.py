@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from licorne_core.config.properties import AppSortPolicy
-from licorne_core.config.schema import NodeSortType
+from licorne_core.config.schema import AppSortPolicy, NodeSortType
 from licorne_core.messages.commands import UpdateAllocations
 from licorne_core.model.apps.gang import Gang
 from licorne_core.scheduling import cycle, order
@@ -40,7 +39,7 @@ def test_worlds_have_every_order() -> None:
         ),
         lambda patch: patch.setattr(order, "fair_usage", lambda app, leaf: []),
         lambda patch: patch.setattr("licorne_core.scheduling.checks.first_exceeded", lambda *_: None),
-        lambda patch: patch.setattr("licorne_core.model.limits.book.group_of", lambda *_: ""),
+        lambda patch: patch.setattr("licorne_core.model.limits.group_of", lambda *_: ""),
         lambda patch: patch.setattr(cycle, "backs_off", lambda *_, **__: False),
         lambda patch: patch.setattr("licorne_core.model.apps.groups.RESERVATION_AGE", 5.0),
         lambda patch: patch.setattr(Reservations, "give_way", lambda *_: None),

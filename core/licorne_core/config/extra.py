@@ -1,13 +1,13 @@
 """Settings that an RM may send in addition to the queue configuration (spec § 2.8).
 
-Also here:
-
-* Durations as Go writes them: ``30s``, ``1h5m``, ``1.5h`` (spec §§ 2.4, 2.8).
+Durations are written as in Go: ``30s``, ``1h5m``, ``1.5h``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
+from licorne_core.config.keys import Key, Kind, section
 from licorne_core.values.names import Pattern
 
 _UNITS = {
@@ -75,26 +75,108 @@ class ExtraConfig:
     log_levels: Mapping[str, str] = field(default_factory=dict)
 
 
+_STANDARD = ExtraConfig()
+
+
+class _Setting(NamedTuple):
+    """A key: its description, the setting that it gives, and the reader of its text."""
+
+    key: Key
+    setting: str
+    read: Callable[[str], Any]
+    """It returns None for a text that cannot be understood."""
+
+
+def _flag(name: str, setting: str, what: str, spec: str = "2.8") -> _Setting:
+    default = "true" if getattr(_STANDARD, setting) else "false"
+    return _Setting(Key(name, Kind.FLAG, what, spec, default), setting, _FLAGS.get)
+
+
+def _number(name: str, setting: str, what: str) -> _Setting:
+    default = str(getattr(_STANDARD, setting))
+    return _Setting(Key(name, Kind.INTEGER, what, "2.8", default, allowed="1 to 9999999"), setting, _count)
+
+
+def _count(text: str) -> int | None:
+    return (int(text) if _COUNT.matches(text) else 0) or None
+
+
+def _interval(text: str) -> float | None:
+    seconds = parse_duration(text)
+    return None if seconds is None else max(seconds, 0.0)
+
+
+_SETTINGS = (
+    _flag(
+        "stateaware-as-fifo",
+        "state_aware_as_fifo",
+        "true: `stateaware` leaves are `fifo`, as in newer releases of the older core",
+        "2.4",
+    ),
+    _flag(
+        "event.trackingEnabled",
+        "event_tracking",
+        "false: nothing is noted, and asking for events is an error",
+    ),
+    _number(
+        "event.ringBufferCapacity",
+        "event_ring_capacity",
+        "how many events are kept, the newest; while somebody watches there may be more",
+    ),
+    _number(
+        "event.requestCapacity",
+        "event_request_capacity",
+        "how many events one message to the RM has at the most",
+    ),
+    _number(
+        "event.RESTResponseSize",
+        "event_response_size",
+        "how many events one batch over REST has at the most",
+    ),
+    _number("event.maxStreams", "event_max_streams", "how many may watch the RM's events at once"),
+    _number(
+        "event.maxStreamsPerHost",
+        "event_max_streams_per_host",
+        "and how many of one peer: an identity, or a host where callers have none",
+    ),
+    _Setting(
+        Key(
+            "health.checkInterval",
+            Kind.ANY_DURATION,
+            "how often health is checked; zero or less is off. Health is checked whenever it is asked for",
+            "2.8",
+            default=f"{_STANDARD.health_interval:g}s",
+            works=False,
+        ),
+        "health_interval",
+        _interval,
+    ),
+)
+
+_ALLOWED_LEVELS = f"{', '.join(f'`{level}`' for level in _LEVELS)}, or a number from -1 to 5"
+
+EXTRA = section(
+    *(each.key for each in _SETTINGS),
+    Key(
+        "log.level", Kind.TEXT, "from which level on the server writes lines", "2.8", allowed=_ALLOWED_LEVELS
+    ),
+    Key(
+        "log.<logger>.level",
+        Kind.TEXT,
+        "the same for one logger and those below it. A logger that the server does not have "
+        "is ignored, and the log says so",
+        "2.8",
+        allowed=_ALLOWED_LEVELS,
+    ),
+)
+"""Keys that an RM may send in addition to the queues."""
+
+
 def read_extra(extra: Mapping[str, str]) -> ExtraConfig:
     """Read the known keys; a value that cannot be understood counts as not given."""
-    standard = ExtraConfig()
-
-    def count(key: str, default: int) -> int:
-        text = extra.get(key, "").strip()
-        return int(text) if _COUNT.matches(text) and int(text) else default
-
-    health = parse_duration(extra.get("health.checkInterval", "").strip())
-    return ExtraConfig(
-        event_tracking=_FLAGS.get(extra.get("event.trackingEnabled", "").strip(), True),
-        event_request_capacity=count("event.requestCapacity", standard.event_request_capacity),
-        event_ring_capacity=count("event.ringBufferCapacity", standard.event_ring_capacity),
-        event_max_streams=count("event.maxStreams", standard.event_max_streams),
-        event_max_streams_per_host=count("event.maxStreamsPerHost", standard.event_max_streams_per_host),
-        event_response_size=count("event.RESTResponseSize", standard.event_response_size),
-        health_interval=standard.health_interval if health is None else max(health, 0.0),
-        state_aware_as_fifo=_FLAGS.get(extra.get("stateaware-as-fifo", "").strip(), False),
-        log_levels=_log_levels(extra),
-    )
+    read = {setting: read(extra.get(key.name, "").strip()) for key, setting, read in _SETTINGS}
+    given = {setting: value for setting, value in read.items() if value is not None}
+    return ExtraConfig(**given, log_levels=_log_levels(extra))
 
 
 def logger_of(key: str) -> str | None:

@@ -1,22 +1,20 @@
-"""Parses the text of a configuration and finds all its errors.
+"""From the text of a configuration to its tree, or to all its errors (spec §§ 2.1 to 2.8).
 
-Also here:
-
-* A configuration inside of a Kubernetes ConfigMap, as the older core is given it (spec § 2.8).
+The text may be inside of a Kubernetes ConfigMap, as the older core is given it.
 """
 
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 
+from licorne_core.config.caps import PROPERTIES_IN_FORCE
 from licorne_core.config.document import Excerpt, Mapping, Node, Scalar, read_document
-from licorne_core.config.inheritance import inheriting
-from licorne_core.config.limits import check_limit_hierarchy, check_limits
 from licorne_core.config.parse import NOT_SET, read_partitions
+from licorne_core.config.properties import merge_properties, settings_of
 from licorne_core.config.reader import Cursor
 from licorne_core.config.report import Report
-from licorne_core.config.schema import Configuration, PartitionConfig, QueueConfig
-from licorne_core.config.validate import check_max_applications, check_placement, check_resources
+from licorne_core.config.schema import Configuration, QueueConfig
+from licorne_core.config.validate import check_partition
 from licorne_core.values.errors import ConfigError, Problem, shown
 from licorne_core.values.names import Pattern
 
@@ -142,11 +140,11 @@ def load(text: str, *, strict: bool = False, required: bool = False) -> Configur
         return built_in()
     partitions = read_partitions(Cursor(document, "", report))
     for partition in partitions:
-        _check(partition, report)
+        check_partition(partition, report)
     report.raise_problems()
     return Configuration(
         partitions=tuple(
-            replace(partition, root=inheriting(partition.root, {}, report)) for partition in partitions
+            replace(partition, root=_inheriting(partition.root, {}, report)) for partition in partitions
         ),
         checksum=checksum_of(text),
         text=text,
@@ -162,16 +160,17 @@ def checksum_of(text: str) -> str:
     return sha256(_CHECKSUM.remove(text).encode("utf-8", "replace")).hexdigest().upper()
 
 
-def _check(partition: PartitionConfig, report: Report) -> None:
-    """Check rules between the parts of one partition."""
-    _check_all_limits(partition.root, report)
-    check_resources(partition.root, report)
-    check_max_applications(partition.root, report)
-    check_limit_hierarchy(partition.root, report)
-    check_placement(partition.placement_rules, partition.root, report)
+def _inheriting(queue: QueueConfig, above: dict[str, str], report: Report) -> QueueConfig:
+    """The queue and those below it with `merged` and `settings`; `above` are the parent's merged.
 
-
-def _check_all_limits(queue: QueueConfig, report: Report) -> None:
-    check_limits(queue, report)
-    for child in queue.queues:
-        _check_all_limits(child, report)
+    Raises:
+        ConfigError: all queues together have too many properties.
+    """
+    merged = merge_properties(above, queue.properties)
+    report.count(PROPERTIES_IN_FORCE, f"{queue.place.path}.properties", len(merged))
+    return replace(
+        queue,
+        merged=merged,
+        settings=settings_of(merged),
+        queues=tuple(_inheriting(child, merged, report) for child in queue.queues),
+    )

@@ -1,87 +1,20 @@
-"""Queue properties and the settings derived from them (spec § 2.4)."""
+"""Queue properties and the settings that they mean (spec § 2.4). Other properties are free for any use."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TypeVar
+from typing import Any, NamedTuple
 
 from licorne_core.config.caps import MAX_AMOUNTS
 from licorne_core.config.extra import parse_duration
-from licorne_core.config.resource_names import meant_by, not_usual
+from licorne_core.config.keys import Key, Kind, section
+from licorne_core.config.report import meant_by, not_usual
+from licorne_core.config.schema import AppSortPolicy, PreemptionPolicy, QueueSettings, VictimOrder
 from licorne_core.values.errors import ConfigError, shown
 from licorne_core.values.names import Pattern
 from licorne_core.values.priorities import INT32_MAX, INT32_MIN
 from licorne_core.values.quantity import parse_quantity
 from licorne_core.values.resources import Items
-
-
-class AppSortPolicy(Enum):
-    """Order of a leaf's applications (spec § 5.2)."""
-
-    FIFO = "fifo"
-    FAIR = "fair"
-    STATE_AWARE = "stateaware"
-
-
-class PreemptionPolicy(Enum):
-    """Preemption policy of a queue (spec § 2.4)."""
-
-    DEFAULT = "default"
-    FENCE = "fence"
-    DISABLED = "disabled"
-
-
-class VictimOrder(Enum):
-    """Order of victims for a queue's asks, behind opted-in ones that are no originators."""
-
-    AGE = "age"
-    """The youngest first."""
-    COST = "cost"
-    """The lowest priority first, then the least cost times seconds run, then the youngest."""
-
-
-class _PriorityPolicy(Enum):
-    DEFAULT = "default"
-    FENCE = "fence"
-
-
-class _Switch(Enum):
-    ENABLED = "enabled"
-    DISABLED = "disabled"
-
-
-class _Flag(Enum):
-    TRUE = "true"
-    FALSE = "false"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueSettings:
-    """Settings from a queue's merged properties. Delays are in seconds, 0 for off.
-
-    `preemption_minimum_runtime` is in seconds. `preemption_loss_limit` has amounts times seconds
-    that the queue may lose to preemption in an hour, by resource name; a type that is not there may
-    be lost without limit. `reserved_nodes` and `app_reserved_nodes` are the most nodes that may be
-    reserved at a time, None for no bound of the queue's own.
-    """
-
-    app_sort: AppSortPolicy = AppSortPolicy.FIFO
-    priority_sort: bool = True
-    priority_fence: bool = False
-    priority_offset: int = 0
-    preemption: PreemptionPolicy = PreemptionPolicy.DEFAULT
-    preemption_delay: float = 30.0
-    preemption_minimum_runtime: float = 0.0
-    preemption_loss_limit: Items = ()
-    preemption_victim_order: VictimOrder = VictimOrder.AGE
-    quota_preemption_delay: float = 0.0
-    backoff_threshold: int = 0
-    backoff_delay: float = 30.0
-    reserved_nodes: int | None = None
-    app_reserved_nodes: int | None = None
-    reservation_exclusive: bool = False
-    reservation_idle_timeout: float = 2.0
-
 
 APP_SORT_POLICY = "application.sort.policy"
 APP_SORT_PRIORITY = "application.sort.priority"
@@ -97,12 +30,228 @@ PREEMPTION_VICTIM_ORDER = "preemption.victim.order"
 QUOTA_PREEMPTION_DELAY = "quota.preemption.delay"
 RESERVATION_MAX_NODES = "reservation.max.nodes"
 APP_RESERVATION_MAX_NODES = "application.reservation.max.nodes"
-RESERVATION_EXCLUSIVE = "reservation.exclusive"
-RESERVATION_IDLE_TIMEOUT = "reservation.idle.timeout"
 
 _UINT64_MAX = 2**64 - 1
 _INTEGER = Pattern("[+-]?[0-9]{1,20}")
-_Choice = TypeVar("_Choice", bound=Enum)
+_STANDARD = QueueSettings()
+
+
+class _UnusableError(Exception):
+    """A value cannot be understood; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """Form of a value: reader of its text, and writer of a setting, which is empty for none.
+
+    `nothing` is a setting without a text, as a warning names it.
+    """
+
+    kind: Kind
+    read: Callable[[str], Any]
+    write: Callable[[Any], str]
+    choices: tuple[str, ...] = ()
+    allowed: str = ""
+    nothing: str = "none"
+
+
+def _one_of(words: Mapping[str, Any]) -> _Form:
+    """One of a few words, in any case of letters."""
+
+    def read(text: str) -> Any:
+        word = text.strip().lower()
+        if word not in words:
+            raise _UnusableError(f"is none of {', '.join(words)}")
+        return words[word]
+
+    written = {value: word for word, value in words.items()}
+    return _Form(Kind.WORD, read, written.__getitem__, choices=tuple(words))
+
+
+def _member_of(enumeration: type[Enum]) -> _Form:
+    return _one_of({str(member.value): member for member in enumeration})
+
+
+def _whole(low: int, high: int) -> _Form:
+    """A whole number between the two."""
+
+    def read(text: str) -> int:
+        if _INTEGER.matches(text) and low <= int(text) <= high:
+            return int(text)
+        raise _UnusableError(f"is no whole number from {low} to {high}")
+
+    return _Form(
+        Kind.INTEGER, read, lambda number: "" if number is None else str(number), allowed=f"{low} to {high}"
+    )
+
+
+def _read_delay(text: str) -> float:
+    seconds = parse_duration(text)
+    if seconds is None or seconds <= 0:
+        raise _UnusableError("is no duration above zero, such as 30s")
+    return seconds
+
+
+def _read_amounts(text: str) -> Items:
+    """Quantities of resources, such as ``vcore=10,memory=4Gi``, by name."""
+    number = text.count(",") + 1
+    if number > MAX_AMOUNTS:
+        raise _UnusableError(f"has {number} amounts, at most {MAX_AMOUNTS} are allowed")
+    parts = [part.partition("=") for part in text.split(",")]
+    try:
+        amounts = {name.strip(): parse_quantity(name.strip(), amount) for name, _, amount in parts}
+    except ConfigError:
+        amounts = {}
+    if "" in amounts or len(amounts) < len(parts):
+        raise _UnusableError("is no list of amounts, such as vcore=10,memory=4Gi")
+    return tuple(sorted(amounts.items()))
+
+
+_FLAG = replace(_one_of({"true": True, "false": False}), kind=Kind.FLAG, choices=())
+_DELAY = _Form(Kind.DURATION, _read_delay, lambda seconds: f"{seconds:g}s" if seconds else "", nothing="0s")
+_AMOUNTS = _Form(Kind.AMOUNT_LIST, _read_amounts, lambda _: "")
+
+
+class _Property(NamedTuple):
+    """A property: its description, the setting that it gives, and the form of its value."""
+
+    key: Key
+    setting: str
+    form: _Form
+
+
+def _property(name: str, setting: str, form: _Form, what: str, spec: str, where: str = "leaf") -> _Property:
+    default = form.write(getattr(_STANDARD, setting))
+    key = Key(name, form.kind, what, spec, default, form.choices, form.allowed, where=where)
+    return _Property(key, setting, form)
+
+
+_NOT_INHERITED = "any; not inherited"
+_PROPERTIES = (
+    _property(
+        APP_SORT_POLICY,
+        "app_sort",
+        _member_of(AppSortPolicy),
+        "the order of applications: first come; least usage first; or first come, with new "
+        "applications starting one at a time. Children of a parent are always ordered fairly",
+        "5.2",
+    ),
+    _property(
+        APP_SORT_PRIORITY,
+        "priority_sort",
+        _one_of({"enabled": True, "disabled": False}),
+        "`enabled`: priority first; `disabled`: priority only breaks ties",
+        "2.4",
+        "any",
+    ),
+    _property(
+        PRIORITY_OFFSET,
+        "priority_offset",
+        _whole(INT32_MIN, INT32_MAX),
+        "added to the priority that the parent sees",
+        "4.11",
+        _NOT_INHERITED,
+    ),
+    _property(
+        PRIORITY_POLICY,
+        "priority_fence",
+        _one_of({"default": False, "fence": True}),
+        "`fence`: the parent sees only the offset",
+        "4.11",
+        _NOT_INHERITED,
+    ),
+    _property(
+        BACKOFF_THRESHOLD,
+        "backoff_threshold",
+        _whole(0, _UINT64_MAX),
+        "an application backs off after so many asks in a row without a fitting node; 0 is off",
+        "8.3",
+    ),
+    _property(BACKOFF_DELAY, "backoff_delay", _DELAY, "how long it backs off", "8.3"),
+    _property(
+        PREEMPTION_POLICY,
+        "preemption",
+        _member_of(PreemptionPolicy),
+        "`fence`: asks inside have nobody outside stopped; `disabled`: nobody inside is "
+        "stopped, but for asks that require their node and for a lowered maximum",
+        "2.4",
+        "any; only `disabled` is inherited",
+    ),
+    _property(
+        PREEMPTION_DELAY,
+        "preemption_delay",
+        _DELAY,
+        "how long an ask waits before it has others stopped",
+        "2.4",
+    ),
+    _property(
+        PREEMPTION_MINIMUM_RUNTIME,
+        "preemption_minimum_runtime",
+        _DELAY,
+        "an allocation is no victim before it has run so long, but for asks that require their "
+        "node; none is off",
+        "9",
+    ),
+    _property(
+        PREEMPTION_LOSS_LIMIT,
+        "preemption_loss_limit",
+        _AMOUNTS,
+        "what may be lost to preemption in an hour, as resources times seconds: "
+        "`vcore=3600,memory=7200Gi`. Asks that require their node disregard it; none is off",
+        "9",
+    ),
+    _property(
+        PREEMPTION_VICTIM_ORDER,
+        "preemption_victim_order",
+        _member_of(VictimOrder),
+        "which victims the asks of the queue take first: `age` the youngest; `cost` the lowest "
+        "priority, then the least cost times seconds run",
+        "9",
+    ),
+    _property(
+        QUOTA_PREEMPTION_DELAY,
+        "quota_preemption_delay",
+        _DELAY,
+        "how long after `max` was lowered the queue loses what it has above it; none is off",
+        "9.6",
+        "managed",
+    ),
+    _property(
+        RESERVATION_MAX_NODES,
+        "reserved_nodes",
+        _whole(0, INT32_MAX),
+        "how many nodes may be reserved at a time for asks in the queue and below; asks that "
+        "require their node do not count. Without it root has a tenth of the nodes, and one in "
+        "any case",
+        "8.5",
+        "any",
+    ),
+    _property(
+        APP_RESERVATION_MAX_NODES,
+        "app_reserved_nodes",
+        _whole(0, INT32_MAX),
+        "the same for each application of the leaf; without it half of what root may have",
+        "8.5",
+    ),
+    _property(
+        "reservation.exclusive",
+        "reservation_exclusive",
+        _FLAG,
+        "true: a reserved node takes no other asks at all; false: it takes those that leave "
+        "the reserved amounts free",
+        "8.4",
+    ),
+    _property(
+        "reservation.idle.timeout",
+        "reservation_idle_timeout",
+        _DELAY,
+        "how long a node stays reserved for an ask that a maximum, a limit or the RM stops",
+        "8.6",
+    ),
+)
+
+PROPERTIES = section(*(each.key for each in _PROPERTIES))
+"""The properties with a meaning for the core."""
 
 
 def merge_properties(parent: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
@@ -125,98 +274,22 @@ def settings_of(properties: Mapping[str, str], warnings: list[str] | None = None
     """Settings from the merged properties.
 
     A bad value counts as not given and is never an error; a warning about it is added to `warnings`
-    if that is given. Unknown keys are free for any use.
+    if that is given.
     """
-    read = _Reading(properties, [] if warnings is None else warnings)
-    standard = QueueSettings()
-    return QueueSettings(
-        app_sort=read.choice(APP_SORT_POLICY, standard.app_sort),
-        priority_sort=read.choice(APP_SORT_PRIORITY, _Switch.ENABLED) is _Switch.ENABLED,
-        priority_fence=read.choice(PRIORITY_POLICY, _PriorityPolicy.DEFAULT) is _PriorityPolicy.FENCE,
-        priority_offset=read.integer(PRIORITY_OFFSET, INT32_MIN, INT32_MAX),
-        preemption=read.choice(PREEMPTION_POLICY, standard.preemption),
-        preemption_delay=read.delay(PREEMPTION_DELAY, standard.preemption_delay),
-        preemption_minimum_runtime=read.delay(
-            PREEMPTION_MINIMUM_RUNTIME, standard.preemption_minimum_runtime
-        ),
-        preemption_loss_limit=read.amounts(PREEMPTION_LOSS_LIMIT),
-        preemption_victim_order=read.choice(PREEMPTION_VICTIM_ORDER, standard.preemption_victim_order),
-        quota_preemption_delay=read.delay(QUOTA_PREEMPTION_DELAY, standard.quota_preemption_delay),
-        backoff_threshold=read.integer(BACKOFF_THRESHOLD, 0, _UINT64_MAX),
-        backoff_delay=read.delay(BACKOFF_DELAY, standard.backoff_delay),
-        reserved_nodes=read.bound(RESERVATION_MAX_NODES, 0, INT32_MAX),
-        app_reserved_nodes=read.bound(APP_RESERVATION_MAX_NODES, 0, INT32_MAX),
-        reservation_exclusive=read.choice(RESERVATION_EXCLUSIVE, _Flag.FALSE) is _Flag.TRUE,
-        reservation_idle_timeout=read.delay(RESERVATION_IDLE_TIMEOUT, standard.reservation_idle_timeout),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """Reads single properties. A value that cannot be understood adds a warning."""
-
-    properties: Mapping[str, str]
-    warnings: list[str]
-
-    def choice(self, key: str, standard: _Choice) -> _Choice:
-        """Read one of a few words, in any case of letters."""
-        text = self.properties.get(key)
+    found: dict[str, Any] = {}
+    doubts: list[str] = []
+    for key, setting, form in _PROPERTIES:
+        text = properties.get(key.name)
         if text is None:
-            return standard
-        for option in type(standard):
-            if option.value == text.strip().lower():
-                return option
-        known = ", ".join(str(option.value) for option in type(standard))
-        self._bad(key, text, f"is none of {known}", standard.value)
-        return standard
-
-    def integer(self, key: str, low: int, high: int) -> int:
-        """A whole number between the two, default 0."""
-        return self.bound(key, low, high, instead="0") or 0
-
-    def bound(self, key: str, low: int, high: int, instead: str = "none") -> int | None:
-        """A whole number between the two; None by default."""
-        text = self.properties.get(key)
-        if text is None:
-            return None
-        if _INTEGER.matches(text) and low <= int(text) <= high:
-            return int(text)
-        self._bad(key, text, f"is no whole number from {low} to {high}", instead)
-        return None
-
-    def delay(self, key: str, standard: float) -> float:
-        """A duration above zero, in seconds."""
-        text = self.properties.get(key)
-        if text is None:
-            return standard
-        seconds = parse_duration(text)
-        if seconds is not None and seconds > 0:
-            return seconds
-        self._bad(key, text, "is no duration above zero, such as 30s", f"{standard:g}s")
-        return standard
-
-    def amounts(self, key: str) -> Items:
-        """Quantities of resources, such as ``vcore=10,memory=4Gi``, by name; none by default."""
-        text = self.properties.get(key)
-        if text is None:
-            return ()
-        number = text.count(",") + 1
-        if number > MAX_AMOUNTS:
-            why = f"has {number} amounts, at most {MAX_AMOUNTS} are allowed"
-            self._bad(key, shown(text), why, "none")
-            return ()
-        parts = [part.partition("=") for part in text.split(",")]
+            continue
         try:
-            amounts = {n.strip(): parse_quantity(n.strip(), amount) for n, _, amount in parts}
-        except ConfigError:
-            amounts = {}
-        if "" in amounts or len(amounts) < len(parts):
-            self._bad(key, text, "is no list of amounts, such as vcore=10,memory=4Gi", "none")
-            return ()
-        for name, meant in ((name, meant_by(name)) for name in amounts):
-            if meant:
-                self.warnings.append(f"{key}: {not_usual(name, meant)}")
-        return tuple(sorted(amounts.items()))
-
-    def _bad(self, key: str, text: str, why: str, instead: object) -> None:
-        self.warnings.append(f"{key}: '{text}' {why}; taken as {instead}")
+            value = found[setting] = form.read(text)
+        except _UnusableError as why:
+            doubts.append(f"{key.name}: '{shown(text)}' {why}; taken as {key.default or form.nothing}")
+            continue
+        if form is _AMOUNTS:
+            meant = ((name, meant_by(name)) for name, _ in value)
+            doubts += [f"{key.name}: {not_usual(name, usual)}" for name, usual in meant if usual]
+    if warnings is not None:
+        warnings += doubts
+    return QueueSettings(**found) if found else _STANDARD

@@ -1,18 +1,17 @@
 """Typed reading of the tree of nodes.
 
-A value that cannot be read is reported and replaced by its default, so that the problems of the
-rest are found as well.
+A value that is absent or null has the default of its type. One that cannot be read is reported and
+has it as well, so that the problems of the rest are found.
 """
 
+from collections.abc import Collection
 from collections.abc import Mapping as MappingType
 from dataclasses import dataclass
 from math import isfinite
 
 from licorne_core.config.document import Mapping, Node, Scalar, Sequence
-from licorne_core.config.report import Report
-from licorne_core.config.resource_names import not_usual
-from licorne_core.config.schema import Place
-from licorne_core.values.errors import ConfigError
+from licorne_core.config.report import Report, not_usual
+from licorne_core.values.errors import ConfigError, Place
 from licorne_core.values.names import Pattern
 from licorne_core.values.quantity import parse_quantity
 from licorne_core.values.resources import Resources
@@ -33,20 +32,24 @@ _FLAGS = {
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A node, the path of keys that leads to it, and the report for its problems."""
+    """A node, the path of keys that leads to it, and the report for its problems.
 
-    node: Node
+    `node` is None for a value that is absent.
+    """
+
+    node: Node | None
     path: str
     report: Report
 
     def __post_init__(self) -> None:
         """Tell the report where the path stands in the text."""
-        self.report.mark(self.path, self.node.line, self.node.column)
+        if self.node is not None:
+            self.report.mark(self.path, self.node.line, self.node.column)
 
     @property
     def is_null(self) -> bool:
-        """True if the value is null."""
-        return isinstance(self.node, Scalar) and self.node.is_null
+        """True if the value is null, or absent."""
+        return self.node is None or (isinstance(self.node, Scalar) and self.node.is_null)
 
     @property
     def is_scalar(self) -> bool:
@@ -59,26 +62,45 @@ class Cursor:
         return isinstance(self.node, Mapping)
 
     @property
+    def is_faulty(self) -> bool:
+        """True if this very value has a problem, so that it means nothing."""
+        return self.report.is_faulty(self.path)
+
+    @property
     def place(self) -> Place:
         """Place of the node."""
-        return Place(path=self.path, line=self.node.line, column=self.node.column)
+        return self.report.place(self.path)
+
+    def problem(self, message: str) -> None:
+        """Report a problem of the value."""
+        self.report.problem(message, self.path)
+
+    def warn(self, message: str) -> None:
+        """Report that the value is accepted, and probably a mistake."""
+        self.report.warn(message, self.path)
 
     def text(self) -> str:
-        """Any single value as it was written; null is an empty text."""
-        if not isinstance(self.node, Scalar):
-            self._expected("a text")
+        """Any single value as it was written; empty by default."""
+        if self.is_null:
             return ""
-        return "" if self.node.is_null else self.node.text
+        if isinstance(self.node, Scalar):
+            return self.node.text
+        self._expected("a text")
+        return ""
 
-    def flag(self) -> bool:
+    def flag(self, *, default: bool = False) -> bool:
         """``true`` or ``false``, not quoted; no other word will do."""
+        if self.is_null:
+            return default
         if isinstance(self.node, Scalar) and self.node.plain and self.node.text in _FLAGS:
             return _FLAGS[self.node.text]
         self._expected("true or false")
         return False
 
     def count(self) -> int:
-        """A whole decimal number that fits an unsigned 64-bit integer."""
+        """A whole decimal number that fits an unsigned 64-bit integer, 0 by default."""
+        if self.is_null:
+            return 0
         text = self._plain(_COUNT)
         significant = text.lstrip("0")
         # The length is looked at first: reading a very long number takes very long.
@@ -88,7 +110,7 @@ class Cursor:
         return 0
 
     def number(self) -> float:
-        """A decimal number, finite."""
+        """A decimal number, finite; there is no default."""
         text = self._plain(_NUMBER)
         value = float(text) if text else 0.0
         if not text or not isfinite(value):
@@ -97,7 +119,7 @@ class Cursor:
         return value
 
     def items(self) -> list["Cursor"]:
-        """The items of a list; null is an empty list."""
+        """The items of a list, none by default."""
         if isinstance(self.node, Sequence):
             return [
                 Cursor(item, f"{self.path}[{index}]", self.report)
@@ -108,17 +130,36 @@ class Cursor:
         return []
 
     def entries(self) -> dict[str, "Cursor"]:
-        """The entries of a mapping, whatever their keys; null is an empty mapping."""
+        """The entries of a mapping, whatever their keys; none by default."""
         if isinstance(self.node, Mapping):
             return {
-                key: Cursor(value, f"{self.path}.{key}" if self.path else key, self.report)
+                key: Cursor(value, self.inner(key), self.report)
                 for key, (_, value) in self.node.entries.items()
             }
         if not self.is_null:
             self._expected("a mapping")
         return {}
 
-    def fields(self, *known: str) -> "Fields":
+    def texts(self) -> dict[str, str]:
+        """The entries of a mapping of texts."""
+        return {name: entry.text() for name, entry in self.entries().items()}
+
+    def resources(self) -> Resources | None:
+        """Quantities by resource name; None when there are none (spec § 2.2)."""
+        amounts: dict[str, int] = {}
+        for name, entry in self.entries().items():
+            self.report.count_resource(name, entry.path)
+            entry.warn_of_resource(name)
+            try:
+                amounts[name] = parse_quantity(name, entry.text())
+            except ConfigError as error:
+                meant = self.report.meant_resource(name)
+                hint = f", did you mean '{meant}'?" if meant else ""
+                self.report.distrust(self.path)
+                entry.problem(f"{error.problems[0].message}{hint}")
+        return amounts or None
+
+    def fields(self, known: Collection[str]) -> "Fields":
         """The entries of a mapping that may have these keys only; any other is a problem."""
         entries = self.entries()
         if isinstance(self.node, Mapping):
@@ -126,13 +167,17 @@ class Cursor:
                 if key not in known:
                     message = f"unknown key '{key}'{self.report.hint(key, known)}"
                     self.report.problem_at(message, entries[key].path, mark.line, mark.column)
-        return Fields(self, {key: entry for key, entry in entries.items() if not entry.is_null})
+        return Fields(self, entries)
+
+    def inner(self, key: str) -> str:
+        """The path of an entry."""
+        return f"{self.path}.{key}" if self.path else key
 
     def warn_of_resource(self, name: str) -> None:
         """Warn of a resource, to which the value belongs, if the name of a usual one is meant."""
         meant = self.report.meant_resource(name)
         if meant:
-            self.report.warn(not_usual(name, meant), self.path)
+            self.warn(not_usual(name, meant))
 
     def _plain(self, pattern: Pattern) -> str:
         """The text of a value without quotes that matches the pattern; otherwise an empty text."""
@@ -141,7 +186,7 @@ class Cursor:
         return ""
 
     def _expected(self, wanted: str) -> None:
-        self.report.problem(f"expected {wanted}, found {self._found()}", self.path)
+        self.problem(f"expected {wanted}, found {self._found()}")
 
     def _found(self) -> str:
         if isinstance(self.node, Scalar):
@@ -153,64 +198,12 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The entries of a mapping by key. One that is absent or null has the default of its type."""
+    """The entries of a mapping by key, absent ones as well."""
 
     owner: Cursor
     entries: MappingType[str, Cursor]
 
-    def has(self, key: str) -> bool:
-        """True if the key is there, and not null."""
-        return key in self.entries
-
-    def path(self, key: str) -> str:
-        """The path of the field, there or not."""
-        return f"{self.owner.path}.{key}" if self.owner.path else key
-
-    def text(self, key: str) -> str:
-        """A text, default empty."""
-        return self.entries[key].text() if key in self.entries else ""
-
-    def flag(self, key: str, *, default: bool = False) -> bool:
-        """True or false."""
-        return self.entries[key].flag() if key in self.entries else default
-
-    def count(self, key: str) -> int:
-        """A whole number, default 0."""
-        return self.entries[key].count() if key in self.entries else 0
-
-    def items(self, key: str) -> list[Cursor]:
-        """The items of a list, default none."""
-        return self.entries[key].items() if key in self.entries else []
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        """A list of texts."""
-        return tuple(item.text() for item in self.items(key))
-
-    def children(self, key: str) -> dict[str, Cursor]:
-        """The entries of a mapping with any keys, default none."""
-        return self.entries[key].entries() if key in self.entries else {}
-
-    def mapping(self, key: str) -> dict[str, str]:
-        """A mapping of texts to texts."""
-        return {name: entry.text() for name, entry in self.children(key).items()}
-
-    def fields(self, key: str, *known: str) -> "Fields":
-        """The fields of a mapping inside, default none."""
-        if key in self.entries:
-            return self.entries[key].fields(*known)
-        return Fields(Cursor(self.owner.node, self.path(key), self.owner.report), {})
-
-    def resources(self, key: str) -> Resources | None:
-        """Quantities by resource name; None when there are none (spec § 2.2)."""
-        amounts: dict[str, int] = {}
-        for name, entry in self.children(key).items():
-            entry.report.count_resource(name, entry.path)
-            entry.warn_of_resource(name)
-            try:
-                amounts[name] = parse_quantity(name, entry.text())
-            except ConfigError as error:
-                meant = entry.report.meant_resource(name)
-                hint = f", did you mean '{meant}'?" if meant else ""
-                entry.report.distrust(self.path(key))
-                entry.report.problem(f"{error.problems[0].message}{hint}", entry.path)
-        return amounts or None
+    def __getitem__(self, key: str) -> Cursor:
+        """The value under the key."""
+        entry = self.entries.get(key)
+        return Cursor(None, self.owner.inner(key), self.owner.report) if entry is None else entry

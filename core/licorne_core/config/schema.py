@@ -1,17 +1,65 @@
-"""The configuration as a frozen tree (spec § 2.1). Parsing has checked every type in it.
-
-Also here:
-
-* Users or groups of a filter, prepared for look-up (spec § 3.9, § 14).
-"""
+"""The configuration as a frozen tree (spec § 2.1). Parsing has checked every type in it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from licorne_core.config.properties import QueueSettings
+from licorne_core.values.errors import Place
 from licorne_core.values.names import Acl, Pattern, is_pattern
-from licorne_core.values.resources import Resources
+from licorne_core.values.resources import Items, Resources
+
+
+class AppSortPolicy(Enum):
+    """Order of a leaf's applications (spec § 5.2)."""
+
+    FIFO = "fifo"
+    FAIR = "fair"
+    STATE_AWARE = "stateaware"
+
+
+class PreemptionPolicy(Enum):
+    """Preemption policy of a queue (spec § 2.4)."""
+
+    DEFAULT = "default"
+    FENCE = "fence"
+    DISABLED = "disabled"
+
+
+class VictimOrder(Enum):
+    """Order of victims for a queue's asks, behind opted-in ones that are no originators."""
+
+    AGE = "age"
+    """The youngest first."""
+    COST = "cost"
+    """The lowest priority first, then the least cost times seconds run, then the youngest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSettings:
+    """Settings from a queue's merged properties. Delays are in seconds, 0 for off.
+
+    `preemption_minimum_runtime` is in seconds. `preemption_loss_limit` has amounts times seconds
+    that the queue may lose to preemption in an hour, by resource name; a type that is not there may
+    be lost without limit. `reserved_nodes` and `app_reserved_nodes` are the most nodes that may be
+    reserved at a time, None for no bound of the queue's own.
+    """
+
+    app_sort: AppSortPolicy = AppSortPolicy.FIFO
+    priority_sort: bool = True
+    priority_fence: bool = False
+    priority_offset: int = 0
+    preemption: PreemptionPolicy = PreemptionPolicy.DEFAULT
+    preemption_delay: float = 30.0
+    preemption_minimum_runtime: float = 0.0
+    preemption_loss_limit: Items = ()
+    preemption_victim_order: VictimOrder = VictimOrder.AGE
+    quota_preemption_delay: float = 0.0
+    backoff_threshold: int = 0
+    backoff_delay: float = 30.0
+    reserved_nodes: int | None = None
+    app_reserved_nodes: int | None = None
+    reservation_exclusive: bool = False
+    reservation_idle_timeout: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +95,6 @@ def name_list(entries: tuple[str, ...], is_name: Callable[[str], bool]) -> NameL
     """
     alone = len(entries) == 1 and is_pattern(entries[0])
     return NameList(entries, frozenset(filter(is_name, entries)), Pattern(entries[0]) if alone else None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Place in the text: path of keys, and line and column from 1."""
-
-    path: str = ""
-    line: int = 0
-    column: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

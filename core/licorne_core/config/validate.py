@@ -1,17 +1,11 @@
-"""Checks of sizes and numbers between the queues of a tree (spec § 2.5 #10 to #13, #17).
+"""Checks between the parts of a partition: sizes, numbers, limits, placement rules (spec §§ 2.5, 2.6)."""
 
-Check that fixed placement rules lead to queues that exist or may be created (spec § 2.5 #15).
-
-Only what stands in the configuration is known here. So a chain is followed from its innermost
-rule, which is directly below root, for as long as its rules do not depend on the application.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from licorne_core.config.report import Report
 from licorne_core.config.rules import chain_of, fixed_part
-from licorne_core.config.schema import PlacementRuleConfig, QueueConfig
-from licorne_core.values.names import ROOT
+from licorne_core.config.schema import LimitConfig, PartitionConfig, PlacementRuleConfig, QueueConfig
+from licorne_core.values.names import ROOT, WILDCARD
 from licorne_core.values.resources import (
     EMPTY,
     Resources,
@@ -22,65 +16,76 @@ from licorne_core.values.resources import (
     min_undefined,
 )
 
+_LONE_WILDCARD = (
+    "should not specify only one group limit that is using the wildcard. "
+    "There must be at least one limit with a group name defined"
+)
 
-def check_resources(queue: QueueConfig, report: Report, above: Resources = EMPTY) -> Resources:
+
+def check_partition(partition: PartitionConfig, report: Report) -> None:
+    """Report every conflict between the parts of one partition."""
+    root = partition.root
+    for queue in _with_children(root):
+        _check_limits(queue, report)
+        _check_max_applications(queue, report)
+    _check_sizes(root, report, above=EMPTY)
+    for kind in ("user", "group"):
+        _check_limits_below(root, kind, {}, report)
+    _check_placement(partition.placement_rules, root, report)
+
+
+def _with_children(queue: QueueConfig) -> Iterator[QueueConfig]:
+    yield queue
+    for child in queue.queues:
+        yield from _with_children(child)
+
+
+def _check_sizes(queue: QueueConfig, report: Report, above: Resources) -> Resources:
     """Compare guaranteed and maximum of the queue with each other and with those around it.
 
     `above` is the effective maximum of the parent. Returns the queue's part of its parent's
     guarantee: its own guarantee, or, without one, the sum of its children's.
     """
-    path = f"{queue.place.path}.resources"
     guaranteed, maximum = queue.guaranteed or EMPTY, queue.max or EMPTY
-    if not fits_max_undefined(maximum, guaranteed):
-        message = (
-            f"guaranteed resource {describe(guaranteed)} is larger than "
-            f"maximum resource {describe(maximum)} for queue {queue.name}"
-        )
-        report.problem(message, f"{path}.guaranteed")
-    if not fits_max_undefined(above, maximum):
-        message = (
-            f"max resource of parent {describe(above)} is smaller than "
-            f"maximum resource {describe(maximum)} for queue {queue.name}"
-        )
-        report.problem(message, f"{path}.max")
     effective = min_undefined(maximum, above)
     below: Resources = EMPTY
     for child in queue.queues:
-        below = add(below, check_resources(child, report, effective))
-    if not fits_max_undefined(guaranteed, below):
-        message = (
-            f"guaranteed resource of parent {describe(guaranteed)} is smaller than "
-            f"sum of guaranteed resources {describe(below)} of the children for queue {queue.name}"
-        )
-        report.problem(message, f"{path}.guaranteed")
-    if not fits_max_undefined(effective, below):
-        message = (
-            f"max resource {describe(effective)} is smaller than "
-            f"sum of guaranteed resources {describe(below)} of the children for queue {queue.name}"
-        )
-        report.problem(message, f"{path}.max")
+        below = add(below, _check_sizes(child, report, effective))
+    children = "sum of guaranteed resources {0} of the children"
+    for key, size, bound, message in (
+        ("guaranteed", guaranteed, maximum, "guaranteed resource {0} is larger than maximum resource {1}"),
+        ("max", maximum, above, "max resource of parent {1} is smaller than maximum resource {0}"),
+        ("guaranteed", below, guaranteed, f"guaranteed resource of parent {{1}} is smaller than {children}"),
+        ("max", below, effective, f"max resource {{1}} is smaller than {children}"),
+    ):
+        if not fits_max_undefined(bound, size):
+            text = message.format(describe(size), describe(bound))
+            report.problem(f"{text} for queue {queue.name}", f"{queue.place.path}.resources.{key}")
     return below if is_zero(guaranteed) else guaranteed
 
 
-def check_max_applications(queue: QueueConfig, report: Report) -> None:
+def _check_max_applications(queue: QueueConfig, report: Report) -> None:
     """Check that below a queue with a maximum of applications each has one, and none is larger."""
     for child in queue.queues:
         path = f"{child.place.path}.maxapplications"
-        if queue.max_applications and not report.is_faulty(path):
-            if not child.max_applications:
-                message = (
-                    "maxApplications is either undefined or zero, which is not allowed "
-                    "when parent queue's maxApplications is defined"
-                )
-                report.problem(message, path)
-            elif child.max_applications > queue.max_applications:
-                message = "parent maxApplications must be larger than child maxApplications"
-                report.problem(message, path)
-        check_max_applications(child, report)
+        if not queue.max_applications or report.is_faulty(path):
+            continue
+        if not child.max_applications:
+            message = (
+                "maxApplications is either undefined or zero, which is not allowed "
+                "when parent queue's maxApplications is defined"
+            )
+            report.problem(message, path)
+        elif child.max_applications > queue.max_applications:
+            report.problem("parent maxApplications must be larger than child maxApplications", path)
 
 
-def check_placement(rules: tuple[PlacementRuleConfig, ...], root: QueueConfig, report: Report) -> None:
-    """Follow the fixed part of every rule's chain through the configured queues."""
+def _check_placement(rules: tuple[PlacementRuleConfig, ...], root: QueueConfig, report: Report) -> None:
+    """Check that fixed rules lead to queues that exist or may be created (spec § 2.5 #15).
+
+    Only what stands in the configuration is known here. So a chain is followed from its innermost
+    rule, which is directly below root, for as long as its rules do not depend on the application.
+    """
     known = _by_path(root)
     for number, rule in enumerate(rules):
         chain = chain_of(rule)
@@ -140,3 +145,111 @@ def _reach(path: str, known: Mapping[str, QueueConfig], *, create: bool, leaf: b
     if not leaf and not queue.parent:
         return f"references a queue ({path}) which is a leaf"
     return ""
+
+
+def _check_limits(queue: QueueConfig, report: Report) -> None:
+    """Check the limits of one queue, by themselves and against the queue's own maximum."""
+    users: set[str] = set()
+    groups: set[str] = set()
+    for limit in queue.limits:
+        path = limit.place.path
+        if not (limit.users or limit.groups or _unread(report, path, "users", "groups")):
+            message = f"empty user and group lists defined in limit '{limit.limit}'"
+            report.problem(message, path)
+        _check_names("user", limit.users, users, report, f"{path}.users")
+        _check_names("group", limit.groups, groups, report, f"{path}.groups")
+        _check_amounts(limit, queue, report)
+    if groups == {WILDCARD}:
+        wildcard = next(limit for limit in queue.limits if WILDCARD in limit.groups)
+        report.problem(_LONE_WILDCARD, f"{wildcard.place.path}.groups")
+
+
+def _unread(report: Report, path: str, *keys: str) -> bool:
+    return any(report.is_faulty(f"{path}.{key}") for key in keys)
+
+
+def _check_names(kind: str, names: tuple[str, ...], earlier: set[str], report: Report, path: str) -> None:
+    """Check that a queue's limits have every name once, and none after the wildcard."""
+    for name in names:
+        if name in earlier:
+            report.problem(f"duplicated {kind} name '{name}', already exists", path)
+        elif WILDCARD in earlier:
+            message = f"should not set no wildcard {kind} {name} after wildcard {kind} limit"
+            report.problem(message, path)
+        earlier.add(name)
+
+
+def _check_amounts(limit: LimitConfig, queue: QueueConfig, report: Report) -> None:
+    path = limit.place.path
+    amounts = limit.max_resources
+    if amounts is not None and is_zero(amounts):
+        if not _unread(report, path, "maxresources"):
+            message = f"MaxResources should be greater than zero in '{limit.limit}' limit"
+            report.problem(message, f"{path}.maxresources")
+    elif not (amounts or limit.max_applications or _unread(report, path, "maxresources", "maxapplications")):
+        message = f"invalid resource combination for limit {limit.limit} all resource limits are null"
+        report.problem(message, path)
+    if 0 < queue.max_applications < limit.max_applications:
+        message = (
+            f"invalid MaxApplications settings for limit {limit.limit} "
+            "exceed current the queue MaxApplications"
+        )
+        report.problem(message, f"{path}.maxapplications")
+    if not fits_max_undefined(queue.max or EMPTY, amounts or EMPTY):
+        # The misspelling is part of the text that tools of the older core look for.
+        message = (
+            f"invalid MaxResources settings for limit {limit.limit} exeecd current the queue MaxResources"
+        )
+        report.problem(message, f"{path}.maxresources")
+
+
+_Bound = tuple[Resources, int]
+"""Limit of the nearest ancestor with one for a name: resources, and applications."""
+
+_UNBOUNDED: _Bound = (EMPTY, 0)
+
+
+def _check_limits_below(queue: QueueConfig, kind: str, above: dict[str, _Bound], report: Report) -> None:
+    """Check that no limit exceeds the one of the nearest ancestor for the same user or group (`kind`).
+
+    `above` is by name; it is the same again afterwards. It is not copied for each queue: the time
+    would grow as the number of names times that of queues.
+    """
+    own: dict[str, _Bound] = {}
+    for limit in queue.limits:
+        for name in limit.users if kind == "user" else limit.groups:
+            _check_limit(limit, kind, name, queue, above, report)
+            resources, applications = above.get(name, _UNBOUNDED)
+            own[name] = (
+                min_undefined(limit.max_resources or EMPTY, resources),
+                limit.max_applications or applications,
+            )
+    outer = {name: above[name] for name in own if name in above}
+    above.update(own)
+    for child in queue.queues:
+        _check_limits_below(child, kind, above, report)
+    for name in own:
+        del above[name]
+    above.update(outer)
+
+
+def _check_limit(
+    limit: LimitConfig, kind: str, name: str, queue: QueueConfig, above: Mapping[str, _Bound], report: Report
+) -> None:
+    """Check the limit for one name; where no ancestor has the name, the wildcard's nearest limit counts."""
+    resources, applications = above.get(name, above.get(WILDCARD, _UNBOUNDED))
+    named = name in above
+    than = "immediate or ancestor parent {}" if named else "wildcard {} of immediate or ancestor parent queue"
+
+    def problem(key: str, own: str, bound: str) -> None:
+        message = f"{kind} {name} {own} of queue {queue.name} is greater than {than.format(bound)}"
+        report.problem(message, f"{limit.place.path}.{key}")
+
+    size = limit.max_resources or EMPTY
+    if not fits_max_undefined(resources, size):
+        problem("maxresources", f"max resource {describe(size)}", f"maximum resource {describe(resources)}")
+    number, is_read = limit.max_applications, not report.is_faulty(f"{limit.place.path}.maxapplications")
+    # A limit without a number would allow more than any number (spec § 14, row 2.6).
+    if applications and is_read and not 0 < number <= applications:
+        most = "max applications" if named else "maximum max applications"
+        problem("maxapplications", f"max applications {number}", f"{most} {applications}")

@@ -19,7 +19,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import Gang, PairEvent
 from licorne_core.model.apps.requests import TO_REPLACE, RequestState
 from licorne_core.model.apps.states import AppEvent, AppState
-from licorne_core.model.placement.chain import checked_user, is_forced
+from licorne_core.model.placement import checked_user, is_forced
 from licorne_core.model.queues.queue import RECOVERY_PATH, Queue
 from licorne_core.model.queues.tree import apply_sizes, max_with
 from licorne_core.partitions.jobs import Job, Jobs

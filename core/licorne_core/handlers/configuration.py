@@ -28,8 +28,8 @@ from licorne_core.messages.effects import (
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import RequestState
 from licorne_core.model.apps.states import AppEvent, AppState
-from licorne_core.model.limits.book import group_kept_or_found
-from licorne_core.model.placement.chain import Placer
+from licorne_core.model.limits import group_kept_or_found
+from licorne_core.model.placement import Placer
 from licorne_core.model.queues.changes import Change, facts, limit_facts, queue_facts, snapshot
 from licorne_core.model.queues.tree import check_reload, stop
 from licorne_core.partitions.jobs import CommandJob
@@ -228,8 +228,6 @@ def register(registry: Registry, command: RegisterRm, options: Options, now: flo
                 raise ConfigError([Problem(message=f"{_ID_LIMITS}: '{rm_id}'", path="rmID")])
             configuration = _usable(command.config, options)
             _check_pressure(registry, rm_id)
-            for config in configuration.partitions:
-                Placer(config.placement_rules)
         except ConfigError as error:
             reason = f"registration of RM failed: {error}"
             return [RegistrationFailed(rm_id=rm_id, reason=reason, problems=error.problems)]
@@ -345,7 +343,6 @@ def refusal_of(
 def _check(rm: Rm | None, config: PartitionConfig) -> list[Problem]:
     """Obstacles to a reload of one partition's configuration."""
     partition = rm.named(config.name) if rm is not None else None
-    Placer(config.placement_rules)
     return check_reload(partition.tree, config.root) if partition else []
 
 

@@ -5,7 +5,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from licorne_core.config.properties import AppSortPolicy
+from licorne_core.config.schema import AppSortPolicy
 from licorne_core.events.allocations import Freed, placeholder_incompatible
 from licorne_core.events.journal import EventDetail
 from licorne_core.handlers.lifecycle import advance, after_gone, allocation_made, drop_ask

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from licorne_core.config.properties import AppSortPolicy
+from licorne_core.config.schema import AppSortPolicy
 from licorne_core.events.allocations import Freed, Placed, cancelled
 from licorne_core.events.apps import app_left, state_entered
 from licorne_core.events.journal import EventDetail

@@ -15,10 +15,10 @@ from licorne_core.ledger.pending import PendingAsks, Placeholders
 from licorne_core.messages.commands import Options
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.states import TERMINATED_TIME
-from licorne_core.model.limits.book import LimitBook
+from licorne_core.model.limits import LimitBook
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
-from licorne_core.model.placement.chain import Placer
+from licorne_core.model.placement import Placer
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.model.quotas import Tally

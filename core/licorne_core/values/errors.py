@@ -70,6 +70,19 @@ class Problem:
         return f"{place}{self.path}: {self.message}" if self.path else f"{place}{self.message}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Place in the text of a configuration: path of keys, and line and column from 1."""
+
+    path: str = ""
+    line: int = 0
+    column: int = 0
+
+    def problem(self, message: str) -> Problem:
+        """A fault at this place."""
+        return Problem(message=message, path=self.path, line=self.line, column=self.column)
+
+
 class ConfigError(LicorneError):
     """A configuration that cannot be used, with every problem found in it."""
 

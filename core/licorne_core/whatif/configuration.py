@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from licorne_core.config import document, load, properties
 from licorne_core.config.document import read_document
-from licorne_core.config.properties import QueueSettings
 from licorne_core.config.report import Report
-from licorne_core.config.schema import Configuration, PartitionConfig, QueueConfig
+from licorne_core.config.schema import Configuration, PartitionConfig, QueueConfig, QueueSettings
 from licorne_core.messages.commands import UpdateConfiguration
 from licorne_core.messages.effects import ConfigurationRefused, ConfigurationUpdated
 from licorne_core.model.apps.requests import Request, RequestState

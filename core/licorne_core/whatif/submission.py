@@ -6,7 +6,7 @@ from dataclasses import replace
 from licorne_core.messages.commands import NewApplication, UpdateAllocations, UpdateApplications
 from licorne_core.messages.effects import AllocationsRejected, ApplicationsAnswered
 from licorne_core.model.apps.application import Application
-from licorne_core.model.placement.chain import checked_user, is_forced
+from licorne_core.model.placement import checked_user, is_forced
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.asks import Ask

@@ -7,14 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from licorne_core.config.extra import parse_duration
-from licorne_core.config.properties import (
-    AppSortPolicy,
-    PreemptionPolicy,
-    QueueSettings,
-    VictimOrder,
-    merge_properties,
-    settings_of,
-)
+from licorne_core.config.properties import merge_properties, settings_of
+from licorne_core.config.schema import AppSortPolicy, PreemptionPolicy, QueueSettings, VictimOrder
 from licorne_core.values.errors import ConfigError
 from support.core.configurations import find, loaded, partition_text, root
 

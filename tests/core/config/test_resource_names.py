@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.config.resource_names import USUAL, meant_by
+from licorne_core.config.report import USUAL, meant_by
 from support.core.configurations import complaint, loaded, messages, partition_text
 
 

@@ -6,7 +6,8 @@ from itertools import count
 
 import pytest
 
-from licorne_core.config.properties import QueueSettings, settings_of
+from licorne_core.config.properties import settings_of
+from licorne_core.config.schema import QueueSettings
 from licorne_core.messages.commands import Hold, PredicatePolicy, SetHold, UpdateConfiguration
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import RmId

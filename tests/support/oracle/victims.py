@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from licorne_core.config.properties import PreemptionPolicy, QueueSettings, VictimOrder
+from licorne_core.config.schema import PreemptionPolicy, QueueSettings, VictimOrder
 from licorne_core.model.apps.requests import RequestState
 from support.oracle.books import (
     ALLOCATED,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from random import Random
 
-from licorne_core.config.properties import PreemptionPolicy, QueueSettings, VictimOrder
+from licorne_core.config.schema import PreemptionPolicy, QueueSettings, VictimOrder
 from licorne_core.model.apps.requests import RequestState
 from support.preemption.records import Cluster, Hold, LossRecord, NodeRecord, QueueRecord, RequestRecord
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from licorne_core.config.properties import QueueSettings
+from licorne_core.config.schema import QueueSettings
 from licorne_core.model.apps.requests import BOOKED, RequestState
 
 Size = Mapping[str, int]

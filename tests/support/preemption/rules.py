@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from functools import cached_property
 
-from licorne_core.config.properties import PreemptionPolicy, VictimOrder
+from licorne_core.config.schema import PreemptionPolicy, VictimOrder
 from licorne_core.model.apps.requests import RequestState
 from support.preemption.records import Cluster, LossRecord, RequestRecord, lineage, total
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from licorne_core.config.properties import QueueSettings
+from licorne_core.config.schema import QueueSettings
 from licorne_core.model.apps.requests import RequestState
 from support.preemption.records import Cluster, NodeRecord, QueueRecord, RequestRecord, Size
 

@@ -220,14 +220,9 @@ _E = RequestEvent
 _P = PairEvent
 
 PAIRS: dict[tuple[RequestState, RequestState, PairEvent], PairStep] = {
-    # There is no promise yet: the real one waits again, the placeholder is as it was.
+    # There is no promise yet: whatever else happens, the real one waits again.
+    **{(_R.PLACEHOLDER, _R.MATCHED, event): PairStep(_E.ROLL_BACK) for event in PairEvent},
     (_R.PLACEHOLDER, _R.MATCHED, _P.AGREED): PairStep(_E.LINK, _E.STOP),
-    (_R.PLACEHOLDER, _R.MATCHED, _P.REFUSED): PairStep(_E.ROLL_BACK),
-    (_R.PLACEHOLDER, _R.MATCHED, _P.TOLD): PairStep(_E.ROLL_BACK),
-    (_R.PLACEHOLDER, _R.MATCHED, _P.ENDED): PairStep(_E.ROLL_BACK),
-    (_R.PLACEHOLDER, _R.MATCHED, _P.PLACE_LOST): PairStep(_E.ROLL_BACK),
-    (_R.PLACEHOLDER, _R.MATCHED, _P.NODE_LOST): PairStep(_E.ROLL_BACK),
-    (_R.PLACEHOLDER, _R.MATCHED, _P.DROPPED): PairStep(_E.ROLL_BACK),
     # The RM is stopping the placeholder. Whatever it says when that has ended: the place is free.
     (_R.RELEASING, _R.LINKED, _P.ENDED): PairStep(_E.CONFIRM, None, Count.REPLACED),
     (_R.RELEASING, _R.LINKED, _P.PLACE_LOST): PairStep(_E.ROLL_BACK, None, Count.TIMED_OUT),

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from licorne_core.config.properties import QueueSettings
-from licorne_core.config.schema import LimitConfig, TemplateConfig
+from licorne_core.config.schema import LimitConfig, QueueSettings, TemplateConfig
 from licorne_core.model import quotas
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.states import AppState
@@ -63,36 +62,32 @@ class StateAwareAdmission:
 class LimitTable:
     """Limits as configured, found by name without a walk over all of them."""
 
-    __slots__ = ("_groups", "_users", "listed")
+    __slots__ = ("groups", "listed", "users")
 
     def __init__(self, limits: Sequence[LimitConfig] = ()) -> None:
         """Index the limits; a checked configuration has each name in one limit only."""
         self.listed = tuple(limits)
         """The limits as configured."""
-        self._users: dict[str, LimitConfig] = {}
-        self._groups: dict[str, LimitConfig] = {}
+        self.users: dict[str, LimitConfig] = {}
+        self.groups: dict[str, LimitConfig] = {}
+        """Both are in the order of configuration."""
         for limit in limits:
-            for user in limit.users:
-                self._users.setdefault(user, limit)
-            for group in limit.groups:
-                self._groups.setdefault(group, limit)
+            self.users |= dict.fromkeys(limit.users, limit)
+            self.groups |= dict.fromkeys(limit.groups, limit)
 
     def __len__(self) -> int:
         """Number of limits."""
         return len(self.listed)
 
-    def of_user(self, user: str) -> LimitConfig | None:
-        """The limit that names the user, else the wildcard's."""
-        return self._users.get(user) or self._users.get(WILDCARD)
+    def of(self, kind: str, name: str) -> LimitConfig | None:
+        """The limit for a user or group: the one that names it, else for a user the wildcard's."""
+        if kind == "user":
+            return self.users.get(name) or self.users.get(WILDCARD)
+        return self.groups.get(name)
 
     def of_kind(self, kind: str) -> Mapping[str, LimitConfig]:
         """The limits by user (`kind` is ``user``) or by group (``group``), the wildcards too."""
-        return self._users if kind == "user" else self._groups
-
-    @property
-    def groups(self) -> Mapping[str, LimitConfig]:
-        """The limits by group, in the order of configuration; the wildcard is a name like any."""
-        return self._groups
+        return self.users if kind == "user" else self.groups
 
 
 NO_LIMITS = LimitTable()
@@ -342,23 +337,17 @@ def derive_denominators(queue: Queue) -> None:
     queue.denominators = parent.denominators if parent is not None and same else found
 
 
-def share(queue: Queue) -> float:
-    """Share of the queue, the sort key of siblings (spec § 4.9): 0.0 for nothing allocated.
-
-    It is the largest quotient of allocated and the queue's denominator, over the types that have a
-    denominator. Usage of a type whose denominator is zero counts as 1.0. The function reads the
-    denominators that the queue carries, so they have to be up to date.
-    """
-    return largest_quotient(queue.allocated, queue.denominators)
-
-
 def current_share(queue: Queue) -> float:
     """The share by denominators that are derived on the spot, for reports."""
     return largest_quotient(queue.allocated, denominators(queue))
 
 
 def largest_quotient(allocated: dict[str, int], divisors: dict[str, int]) -> float:
-    """Largest quotient of allocated amounts and divisors: see `share`."""
+    """Share of a queue, the sort key of siblings (spec § 4.9): 0.0 for nothing allocated.
+
+    It is the largest quotient of allocated and divisor, over the types that have a divisor. Usage of
+    a type whose divisor is zero counts as 1.0.
+    """
     highest = 0.0
     for name, amount in allocated.items():
         divisor = divisors.get(name)

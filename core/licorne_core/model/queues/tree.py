@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from licorne_core.config.properties import AppSortPolicy
-from licorne_core.config.schema import QueueConfig, TemplateConfig
+from licorne_core.config.schema import AppSortPolicy, QueueConfig, TemplateConfig
 from licorne_core.model.queues.queue import (
     NO_LIMITS,
     RECOVERY_PATH,
@@ -377,21 +376,13 @@ def check_reload(tree: QueueTree, root: QueueConfig) -> list[Problem]:
     while waiting:
         config, queue = waiting.pop()
         if queue.applications and (config.parent or config.queues):
-            problems.append(_cannot_become_parent(queue, config))
+            message = f"queue {queue.path} has applications and cannot become a parent"
+            problems.append(config.place.problem(message))
         for child in reversed(config.queues):
             known = queue.children.get(child.name)
             if known is not None:
                 waiting.append((child, known))
     return problems
-
-
-def _cannot_become_parent(queue: Queue, config: QueueConfig) -> Problem:
-    return Problem(
-        message=f"queue {queue.path} has applications and cannot become a parent",
-        path=config.place.path,
-        line=config.place.line,
-        column=config.place.column,
-    )
 
 
 def is_state_aware(tree: QueueTree, leaf: Queue) -> bool:

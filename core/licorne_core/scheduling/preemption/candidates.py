@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
 from typing import Any, NamedTuple
 
-from licorne_core.config.properties import PreemptionPolicy, VictimOrder
+from licorne_core.config.schema import PreemptionPolicy, VictimOrder
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.nodes.node import Node

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from licorne_core.config.properties import PreemptionPolicy
+from licorne_core.config.schema import PreemptionPolicy
 from licorne_core.model.queues.queue import Queue
 from licorne_core.values.ids import QueuePath
 from licorne_core.values.priorities import INT32_MAX

@@ -6,7 +6,7 @@ Applications and queues whose key may have changed are ranked again before the n
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from licorne_core.config.properties import AppSortPolicy
+from licorne_core.config.schema import AppSortPolicy
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.states import SCHEDULABLE, AppState
 from licorne_core.model.nodes.book import NodeBook

@@ -64,58 +64,59 @@ def read_submission_text(text: str) -> Submission:
         report.raise_problems()
     assert document is not None, "nothing but an empty text has no document"
     cursor = Cursor(document, "", report)
-    fields = cursor.fields(*_KEYS)
+    fields = cursor.fields(_KEYS)
     if not cursor.is_mapping:
         report.raise_problems()
-    app_id = _needed(fields, "application")
-    asks = list(_asks(fields, app_id))
+    app_id = _needed(fields["application"], "application")
+    asks = list(_asks(fields["asks"], app_id))
     application = si.AddApplicationRequest(
         applicationID=app_id,
-        queueName=fields.text("queue"),
-        partitionName=fields.text("partition"),
-        ugi=si.UserGroupInformation(user=_needed(fields, "user"), groups=fields.texts("groups")),
-        tags=fields.mapping("tags"),
+        queueName=fields["queue"].text(),
+        partitionName=fields["partition"].text(),
+        ugi=si.UserGroupInformation(
+            user=_needed(fields["user"], "user"), groups=[group.text() for group in fields["groups"].items()]
+        ),
+        tags=fields["tags"].texts(),
         placeholderAsk=_placeholders(asks),
-        gangSchedulingStyle=_style(fields),
+        gangSchedulingStyle=_style(fields["gangstyle"]),
     )
     if len({ask.allocationKey for ask in asks}) < len(asks):
-        report.problem("two asks have the same name", fields.path("asks"))
+        fields["asks"].problem("two asks have the same name")
     report.raise_problems()
     return Submission(application, asks)
 
 
-def _needed(fields: Fields, key: str) -> str:
-    text = fields.text(key)
+def _needed(cursor: Cursor, key: str) -> str:
+    text = cursor.text()
     if not text:
-        fields.owner.report.problem(f"'{key}' is missing", fields.path(key))
+        cursor.problem(f"'{key}' is missing")
     return text
 
 
-def _style(fields: Fields) -> str:
-    style = fields.text("gangstyle")
+def _style(cursor: Cursor) -> str:
+    style = cursor.text()
     if style not in STYLES:
-        message = f"unknown gang style '{style}', expected Soft or Hard"
-        fields.owner.report.problem(message, fields.path("gangstyle"))
+        cursor.problem(f"unknown gang style '{style}', expected Soft or Hard")
     return style
 
 
-def _asks(fields: Fields, app_id: str) -> Iterator[si.Allocation]:
+def _asks(listed: Cursor, app_id: str) -> Iterator[si.Allocation]:
     total = size = 0
-    report = fields.owner.report
-    for number, cursor in enumerate(fields.items("asks")):
-        entry = cursor.fields(*_ASK_KEYS)
-        count = entry.count("count") if entry.has("count") else 1
+    for number, cursor in enumerate(listed.items()):
+        entry = cursor.fields(_ASK_KEYS)
+        repeated = entry["count"]
+        count = 1 if repeated.is_null else repeated.count()
         total += count
         if count < 1:
-            report.problem("expected at least 1", entry.path("count"))
+            repeated.problem("expected at least 1")
         if total > MAX_ASKS:
-            report.problem(f"more than {MAX_ASKS} asks in all", entry.path("count"))
+            repeated.problem(f"more than {MAX_ASKS} asks in all")
             return
-        name = entry.text("name") or f"ask-{number + 1}"
+        name = entry["name"].text() or f"ask-{number + 1}"
         one = _ask(entry, app_id)
         size += count * (one.ByteSize() + len(name))
         if size > MAX_BYTES:
-            report.problem(f"the asks have more than {MAX_BYTES} bytes in all", cursor.path)
+            cursor.problem(f"the asks have more than {MAX_BYTES} bytes in all")
             return
         for index in range(count):
             ask = si.Allocation()
@@ -125,33 +126,33 @@ def _asks(fields: Fields, app_id: str) -> Iterator[si.Allocation]:
 
 
 def _ask(entry: Fields, app_id: str) -> si.Allocation:
-    tags = entry.mapping("tags")
-    node = entry.text("requirednode")
+    tags = entry["tags"].texts()
+    node = entry["requirednode"].text()
     if node:
         tags[REQUIRED_NODE] = node
-    placeholder, group = entry.flag("placeholder"), entry.text("taskgroup")
+    placeholder, group = entry["placeholder"].flag(), entry["taskgroup"].text()
     if placeholder and not group:
-        entry.owner.report.problem("a placeholder needs a taskgroup", entry.path("placeholder"))
-    amounts = entry.resources("resources")
-    if not entry.has("resources"):
-        entry.owner.report.problem("'resources' are missing", entry.path("resources"))
+        entry["placeholder"].problem("a placeholder needs a taskgroup")
+    amounts = entry["resources"].resources()
+    if entry["resources"].is_null:
+        entry["resources"].problem("'resources' are missing")
     return si.Allocation(
         applicationID=app_id,
         resourcePerAlloc=_resource(amounts or {}),
-        priority=_priority(entry),
+        priority=_priority(entry["priority"]),
         taskGroupName=group,
         placeholder=placeholder,
         allocationTags=tags,
         preemptionPolicy=si.PreemptionPolicy(
-            allowPreemptSelf=entry.flag("allowpreemptself"),
+            allowPreemptSelf=entry["allowpreemptself"].flag(),
             # As the shim of Kubernetes says it for pods whose priority class does not forbid it.
-            allowPreemptOther=entry.flag("allowpreemptother", default=True),
+            allowPreemptOther=entry["allowpreemptother"].flag(default=True),
         ),
     )
 
 
-def _priority(entry: Fields) -> int:
-    text = entry.text("priority")
+def _priority(cursor: Cursor) -> int:
+    text = cursor.text()
     digits = text.removeprefix("-")
     if not text:
         return 0
@@ -159,8 +160,7 @@ def _priority(entry: Fields) -> int:
         value = int(text)
         if INT32_MIN <= value <= INT32_MAX:
             return value
-    message = f"expected a whole number from {INT32_MIN} to {INT32_MAX}, found '{text}'"
-    entry.owner.report.problem(message, entry.path("priority"))
+    cursor.problem(f"expected a whole number from {INT32_MIN} to {INT32_MAX}, found '{text}'")
     return 0
 
 

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from typing import NamedTuple
 
-from licorne_core.config.resource_names import Similar
+from licorne_core.config.report import Similar
 from licorne_core.values.errors import shown
 
 TOP = "core"

@@ -1,47 +1,120 @@
-"""The application's state table (spec § 5.1)."""
+"""Tables of states: applications, requests, placeholders with their real requests (spec §§ 5, 6, 9)."""
+
+import ast
+import re
+from collections.abc import Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from licorne_core.model.apps.states import TRANSITIONS, AppEvent, AppState
+from licorne_core.model.apps import requests, states
+from licorne_core.model.apps.gang import PAIRS, PairEvent
+from licorne_core.model.apps.requests import TRANSITIONS, Request, RequestEvent, RequestState
+from licorne_core.model.apps.states import AppEvent, AppState
+from support.core.builders import ask
+
+BOOKS_ROOM = {RequestEvent.ASSUME, RequestEvent.ALLOCATE, RequestEvent.KEEP_ROOM}
+"""The events that book a pending request."""
 
 
-def reachable_from(start: AppState) -> set[AppState]:
-    """Every state that some sequence of events leads to."""
+def reachable_from(start: Any, transitions: Mapping[tuple[Any, Any], Any]) -> set[Any]:
+    """Every state that some sequence of events leads to, the first one included."""
     found = {start}
     while True:
-        more = {to for (state, _), to in TRANSITIONS.items() if state in found} - found
+        more = {to for (state, _), to in transitions.items() if state in found} - found
         if not more:
             return found
         found |= more
 
 
-def test_every_state_can_be_reached() -> None:
-    """No state is only on paper."""
-    assert reachable_from(AppState.NEW) == set(AppState)
-
-
-def test_terminated_applications_stay_so() -> None:
-    """From a terminated state only expiry leads on, and from there nothing."""
-    for state in (AppState.COMPLETED, AppState.FAILED, AppState.REJECTED):
-        assert reachable_from(state) == {state, AppState.EXPIRED}
-
-
 @pytest.mark.parametrize(
-    ("events", "state"),
+    ("first", "every", "transitions", "events"),
     [
-        ([AppEvent.RUN], AppState.ACCEPTED),
-        ([AppEvent.RUN, AppEvent.RUN], AppState.RUNNING),
-        ([AppEvent.RUN, AppEvent.COMPLETE], AppState.COMPLETING),
-        ([AppEvent.RUN, AppEvent.COMPLETE, AppEvent.RUN], AppState.RUNNING),
-        ([AppEvent.RUN, AppEvent.COMPLETE, AppEvent.COMPLETE], AppState.COMPLETED),
-        ([AppEvent.RUN, AppEvent.FAIL, AppEvent.FAIL], AppState.FAILED),
-        ([AppEvent.RUN, AppEvent.RESUME, AppEvent.RUN], AppState.ACCEPTED),
-        ([AppEvent.REJECT, AppEvent.EXPIRE], AppState.EXPIRED),
+        (AppState.NEW, AppState, states.TRANSITIONS, AppEvent),
+        (RequestState.PENDING, RequestState, TRANSITIONS, RequestEvent),
     ],
 )
-def test_lives_of_an_application(events: list[AppEvent], state: AppState) -> None:
-    """The lives of spec § 5.1, one event after the other."""
-    now = AppState.NEW
-    for event in events:
-        now = TRANSITIONS[now, event]
-    assert now is state
+def test_no_state_and_no_event_is_only_on_paper(
+    first: Any, every: Any, transitions: Any, events: Any
+) -> None:
+    """Every state can be reached from the first one, and every event happens in some state."""
+    assert reachable_from(first, transitions) == set(every)
+    assert {event for _, event in transitions} == set(events)
+
+
+def test_what_is_over_stays_so() -> None:
+    """A terminated application only expires. A released request stays so, and each may be released."""
+    for state in (AppState.COMPLETED, AppState.FAILED, AppState.REJECTED):
+        assert reachable_from(state, states.TRANSITIONS) == {state, AppState.EXPIRED}
+    assert reachable_from(RequestState.RELEASED, TRANSITIONS) == {RequestState.RELEASED}
+    for request in RequestState:
+        assert RequestState.RELEASED in reachable_from(request, TRANSITIONS), request
+
+
+@pytest.mark.parametrize(("state", "event"), [*product(RequestState, RequestEvent)])
+def test_an_event_leads_where_the_table_says_or_is_refused(state: RequestState, event: RequestEvent) -> None:
+    """A step that is not in the table raises KeyError and leaves the request as it was."""
+    request = Request(ask("app", "k", vcore=1), 0.0, 1)
+    assert request.is_pending
+    request.state = state
+    if (state, event) in TRANSITIONS:
+        request.follow(event)
+        assert request.state is TRANSITIONS[state, event]
+    else:
+        with pytest.raises(KeyError):
+            request.follow(event)
+        assert request.state is state
+
+
+def test_what_ends_a_request_and_what_makes_it_wait_again() -> None:
+    """A release leads to the end from wherever it is allowed, the other two back to the start."""
+    ends = {RequestEvent.RELEASE: RequestState.RELEASED}
+    again = (RequestEvent.ROLL_BACK, RequestEvent.ASK_BACK)
+    ends |= dict.fromkeys(again, RequestState.PENDING)
+    for (state, event), to in TRANSITIONS.items():
+        assert event not in ends or to is ends[event], (state, event)
+
+
+def test_booked_is_what_takes_room_on_a_node() -> None:
+    """The table leads there by a booking, out by its end, or to wait for a placeholder's end."""
+    for (state, event), to in TRANSITIONS.items():
+        if state is RequestState.PENDING:
+            assert (to in requests.BOOKED) == (event in BOOKS_ROOM), event
+        ends = event in (RequestEvent.RELEASE, RequestEvent.ROLL_BACK, RequestEvent.ASK_BACK)
+        waits = event in (RequestEvent.MATCH, RequestEvent.LINK)
+        assert (to in requests.BOOKED) != (ends or waits), (state, event)
+        assert (to in requests.TO_REPLACE) == waits, (state, event)
+
+
+def test_the_docstring_names_the_states_that_there_are() -> None:
+    """Whoever reads the table of meanings finds each state there, in the order of the code."""
+    # A compiled module has no docstring.
+    source = Path(__file__).parents[4] / "core/licorne_core/model/apps/requests.py"
+    text = ast.get_docstring(ast.parse(source.read_text()), clean=False)
+    described = re.findall(r"^    ([A-Z]+)  ", text or "", re.MULTILINE)
+    assert described == [state.name for state in RequestState]
+
+
+@pytest.mark.parametrize("row", PAIRS, ids=" ".join)
+def test_both_of_a_pair_can_take_the_step(row: tuple[RequestState, RequestState, PairEvent]) -> None:
+    """No row leads a placeholder or a real request where its own table does not go."""
+    placeholder, real, _ = row
+    step = PAIRS[row]
+    assert (real, step.real) in TRANSITIONS
+    assert step.placeholder is None or (placeholder, step.placeholder) in TRANSITIONS
+
+
+def test_places_go_by_priority_then_age_then_arrival() -> None:
+    """The highest priority comes first, of equal ones the oldest, then the first that came."""
+    late, soon, old, high = (
+        Request(ask("app", key, priority=priority, vcore=1), created, arrival).place
+        for key, priority, created, arrival in (
+            ("late", 0, 5.0, 4),
+            ("soon", 0, 5.0, 3),
+            ("old", 0, 1.0, 2),
+            ("high", 1, 9.0, 1),
+        )
+    )
+    assert sorted([late, soon, old, high]) == [high, old, soon, late]

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from licorne_core.config.schema import PlacementRuleConfig, QueueConfig
 from licorne_core.messages.commands import NewApplication
-from licorne_core.model.placement.chain import Placer
+from licorne_core.model.placement import Placer
 from licorne_core.model.queues.queue import RECOVERY_PATH, may_submit, takes_applications
 from licorne_core.model.queues.tree import MAX_LEVELS, MAX_PATH_LENGTH, QueueTree
-from licorne_core.values.errors import ConfigError, Rejected
+from licorne_core.values.errors import Rejected
 from licorne_core.values.ids import AppId, UserGroup
 from licorne_core.values.names import is_queue_name
 from support.core.trees import check_tree, outline, root_config, tree_of, whole_tree
@@ -39,14 +39,6 @@ def test_implicit_rules_are_shown() -> None:
     assert (recovery.name, recovery.create, recovery.value) == ("recovery", True, RECOVERY_PATH)
     user = PlacementRuleConfig(name="user")
     assert Placer([user]).rules == (user, recovery)
-
-
-@pytest.mark.row(78)
-@pytest.mark.parametrize("name", ["nonsense", "recovery"])
-def test_unknown_rule_is_refused(name: str) -> None:
-    """A rule that does not exist, or is not for configurations, makes no set of rules."""
-    with pytest.raises(ConfigError, match=f"unknown rule name specified {name}, failing"):
-        Placer([PlacementRuleConfig(name=name)])
 
 
 @pytest.mark.parametrize("separator", [".", "x", "_", ","])

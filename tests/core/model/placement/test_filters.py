@@ -3,7 +3,7 @@
 import pytest
 
 from licorne_core.config.schema import FilterConfig, name_list
-from licorne_core.model.placement import chain as rules
+from licorne_core.model import placement
 from licorne_core.values.ids import UserGroup
 from licorne_core.values.names import is_group_name, is_user_name
 from support.core.trees import partition_config
@@ -15,7 +15,7 @@ def admits(
     """Whether a user, groups following, passes these lists as an allow and as a deny filter."""
     user = UserGroup(who[0], who[1:])
     allow, deny = (
-        rules.admits(
+        placement.admits(
             FilterConfig(
                 allow=kind,
                 users=name_list(users, is_user_name),
@@ -115,5 +115,5 @@ def test_deny_in_any_case(spelling: str) -> None:
     )
     (rule,) = config.placement_rules
     assert rule.filter is not None
-    assert not rules.admits(rule.filter, UserGroup("ann"))
-    assert rules.admits(rule.filter, UserGroup("bob"))
+    assert not placement.admits(rule.filter, UserGroup("ann"))
+    assert placement.admits(rule.filter, UserGroup("bob"))

@@ -3,7 +3,7 @@
 import pytest
 
 from licorne_core.messages.commands import NewApplication
-from licorne_core.model.placement.chain import checked_user, is_forced
+from licorne_core.model.placement import checked_user, is_forced
 from licorne_core.values.errors import Rejected
 from licorne_core.values.ids import AppId, UserGroup
 from licorne_core.values.rule_kinds import tag_value

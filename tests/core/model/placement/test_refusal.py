@@ -4,7 +4,7 @@ import pytest
 
 from licorne_core.config.schema import PlacementRuleConfig
 from licorne_core.messages.commands import NewApplication
-from licorne_core.model.placement.chain import MAX_REASONS, Placer
+from licorne_core.model.placement import MAX_REASONS, Placer
 from licorne_core.values.errors import Rejected
 from licorne_core.values.ids import AppId, UserGroup
 from support.core.trees import tree_of

@@ -26,7 +26,7 @@ import pytest
 
 from licorne_core.messages.commands import NewApplication
 from licorne_core.model.apps.application import Application
-from licorne_core.model.placement.chain import Placer, checked_user, is_forced
+from licorne_core.model.placement import Placer, checked_user, is_forced
 from licorne_core.model.queues.tree import QueueTree, check_reload
 from licorne_core.values.errors import ConfigError, Rejected
 from licorne_core.values.ids import AppId, UserGroup

@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.config.properties import QueueSettings
+from licorne_core.config.schema import QueueSettings
 from licorne_core.model.queues.queue import Queue
 from licorne_core.values.priorities import INT32_MAX, INT32_MIN, NO_PRIORITY
 

@@ -6,12 +6,13 @@ from hypothesis import strategies as st
 
 from licorne_core.model.queues.queue import (
     Queue,
+    current_share,
     denominators,
     fair_max,
     guaranteed_in_force,
     headroom,
+    largest_quotient,
     max_in_force,
-    share,
 )
 from licorne_core.values.resources import Resources
 from support.core.trees import queue_at, tree_of
@@ -111,9 +112,8 @@ def test_guaranteed_comes_before_fair_max() -> None:
     """Where a queue has a guarantee of the type, the share is measured by that."""
     leaf = line(({"memory": 100, "vcore": 50}, {}), (None, {"memory": 30, "vcore": 10}))
     leaf.guaranteed = {"memory": 40}
-    leaf.denominators = denominators(leaf)
-    assert leaf.denominators == {"memory": 40, "vcore": 50}
-    assert share(leaf) == 30 / 40
+    assert denominators(leaf) == {"memory": 40, "vcore": 50}
+    assert current_share(leaf) == 30 / 40
 
 
 @pytest.mark.parametrize(
@@ -132,6 +132,4 @@ def test_guaranteed_comes_before_fair_max() -> None:
 )
 def test_share(allocated: Resources, divisors: Resources, expected: float) -> None:
     """The share is the largest quotient; nothing of nothing is 0, something of nothing is 1."""
-    queue = line((None, allocated))
-    queue.denominators = dict(divisors)
-    assert share(queue) == expected
+    assert largest_quotient(dict(allocated), dict(divisors)) == expected

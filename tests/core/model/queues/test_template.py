@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.config.properties import AppSortPolicy, PreemptionPolicy
+from licorne_core.config.schema import AppSortPolicy, PreemptionPolicy
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.values.ids import QueuePath

@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.config.properties import PreemptionPolicy
+from licorne_core.config.schema import PreemptionPolicy
 from licorne_core.model.apps.requests import RequestState
 from licorne_core.scheduling.preemption import Law, Plan
 from support.preemption.asking import carried_out, keys, search

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from licorne_core.config.properties import QueueSettings
+from licorne_core.config.schema import QueueSettings
 from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.tree import QueueTree

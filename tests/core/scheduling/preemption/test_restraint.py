@@ -3,7 +3,7 @@
 import pickle
 from dataclasses import replace
 
-from licorne_core.config.properties import VictimOrder
+from licorne_core.config.schema import VictimOrder
 from licorne_core.scheduling.preemption import Law, Losses, Out, loss_of
 from licorne_core.values.ids import QueuePath
 from support.preemption.asking import refusal, served, victims

@@ -1,13 +1,7 @@
-"""The usage of all users and groups of one partition (spec § 10).
-
-Also here:
-
-* Choice of the limit of a user or group, and of the counting group (spec §§ 10.2-10.3, 10.7).
-"""
+"""Limits of users and groups: the group that an application counts for, and the usage (spec § 10)."""
 
 from collections.abc import Callable, Iterable, Iterator
 
-from licorne_core.config.schema import LimitConfig
 from licorne_core.events.allocations import Owner
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import RequestState
@@ -16,16 +10,6 @@ from licorne_core.model.quotas import Quota, Tracker
 from licorne_core.values.ids import QueuePath, UserGroup
 from licorne_core.values.names import WILDCARD
 from licorne_core.values.resources import Items, charge, refund
-
-
-def user_limit(queue: Queue, user: str) -> LimitConfig | None:
-    """The limit for a user in one queue: the one that names the user, else the wildcard's."""
-    return queue.limits.of_user(user)
-
-
-def group_limit(queue: Queue, group: str) -> LimitConfig | None:
-    """The limit for a group in one queue, by its name; the wildcard is a name like any other."""
-    return queue.limits.groups.get(group)
 
 
 def group_of(leaf: Queue, who: UserGroup) -> str:
@@ -58,7 +42,6 @@ def group_kept_or_found(leaf: Queue, who: UserGroup, group: str) -> str:
 
 
 Trackers = dict[str, dict[QueuePath, Tracker]]
-_Lookup = Callable[[Queue, str], LimitConfig | None]
 
 
 class LimitBook:
@@ -84,10 +67,10 @@ class LimitBook:
 
     def _count(self, app: Application, leaf: Queue, group: str) -> None:
         user = app.user.user
-        app.trackers = _trackers(self.users, "user", user, leaf, user_limit)
+        app.trackers = self._trackers("user", user, leaf)
         app.owner = Owner(leaf.path, user, group)
         if app.group:
-            app.trackers += _trackers(self.groups, "group", app.group, leaf, group_limit)
+            app.trackers += self._trackers("group", app.group, leaf)
         app.quotas = _quotas(app, leaf)
         for tracker in app.trackers:
             tracker.members[app.app_id] = app
@@ -112,11 +95,10 @@ class LimitBook:
         in that queue or above (spec § 10.8).
         """
         if name in queue.limits.of_kind(kind) and (kind, name) != ("user", WILDCARD):
-            limit_of = user_limit if kind == "user" else group_limit
             for above in queue.lineage:
                 if above.path not in trackers:
                     trackers[above.path] = Tracker(kind, name, above.path)
-                    _limit(trackers[above.path], limit_of(above, name))
+                    _limit(trackers[above.path], above)
 
     def leave(self, app: Application) -> None:
         """The application counts no more; trackers that no other counts for go too (§ 10.8)."""
@@ -135,11 +117,11 @@ class LimitBook:
 
     def limit_anew(self, queue_at: Callable[[QueuePath], Queue | None]) -> Iterator[int]:
         """Give each tracker the limit that its queue has by now (spec § 10.7), in steps of a job."""
-        for book, limit_of in ((self.users, user_limit), (self.groups, group_limit)):
+        for book in (self.users, self.groups):
             for tracker in [found for trackers in book.values() for found in trackers.values()]:
                 queue = queue_at(tracker.path)
                 assert queue is not None, f"{tracker!r} is for a queue that is gone"
-                _limit(tracker, limit_of(queue, tracker.name))
+                _limit(tracker, queue)
                 yield 1
 
     def is_booked_right(self, app: Application, leaf: Queue, group: str) -> bool:
@@ -160,15 +142,25 @@ class LimitBook:
     def _regroup(self, app: Application, leaf: Queue, group: str) -> None:
         kept = tuple(tracker for tracker in app.trackers if tracker.kind == "user")
         self._part(app, [tracker for tracker in app.trackers if tracker.kind == "group"])
-        entered: tuple[Tracker, ...] = ()
-        if group:
-            entered = _trackers(self.groups, "group", group, leaf, group_limit)
+        entered = self._trackers("group", group, leaf) if group else ()
         for tracker in entered:
             tracker.members[app.app_id] = app
             if app.allocation_count:
                 tracker.applications[app.app_id] = None
         app.trackers = (*kept, *entered)
         app.owner = Owner(leaf.path, app.user.user, group)
+
+    def _trackers(self, kind: str, name: str, leaf: Queue) -> tuple[Tracker, ...]:
+        """The name's trackers from the leaf up to root."""
+        known = self.of_kind(kind).setdefault(name, {})
+        found = []
+        for queue in leaf.lineage:
+            tracker = known.get(queue.path)
+            if tracker is None:
+                tracker = known[queue.path] = Tracker(kind, name, queue.path)
+            _limit(tracker, queue)
+            found.append(tracker)
+        return tuple(found)
 
 
 def _quotas(app: Application, leaf: Queue) -> tuple[Quota, ...]:
@@ -191,19 +183,8 @@ def _count_usage(app: Application, count: Callable[[dict[str, int], Items], None
                 count(tracker.preempting, items)
 
 
-def _trackers(book: Trackers, kind: str, name: str, leaf: Queue, limit_of: _Lookup) -> tuple[Tracker, ...]:
-    """The name's trackers from the leaf up to root."""
-    known = book.setdefault(name, {})
-    found = []
-    for queue in leaf.lineage:
-        tracker = known.get(queue.path)
-        if tracker is None:
-            tracker = known[queue.path] = Tracker(kind, name, queue.path)
-        _limit(tracker, limit_of(queue, name))
-        found.append(tracker)
-    return tuple(found)
-
-
-def _limit(tracker: Tracker, limit: LimitConfig | None) -> None:
+def _limit(tracker: Tracker, queue: Queue) -> None:
+    """Give the tracker the limit that the queue has for its user or group."""
+    limit = queue.limits.of(tracker.kind, tracker.name)
     tracker.max = limit.max_resources if limit is not None else None
     tracker.max_applications = limit.max_applications if limit is not None else 0

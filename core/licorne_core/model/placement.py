@@ -1,13 +1,10 @@
-"""Placement of applications: the rules, then recovery or root.default (spec § 3).
+"""Placement: from an application to the leaf queue that it goes to (spec § 3).
 
-Also here:
-
-* Explanation to the RM that no placement rule has a queue for an application (spec § 3.3).
-* Submitter of an application, as seen by placement and access lists (spec § 3.10).
-* A placement rule that can be asked, whatever its kind (spec § 3.5-3.8).
+The rules of the configuration are asked in order, then recovery or root.default. Where none has a
+place, the RM reads what each of them said.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from licorne_core.config.schema import FilterConfig, PlacementRuleConfig
@@ -21,13 +18,10 @@ from licorne_core.model.queues.queue import (
     why_closed,
 )
 from licorne_core.model.queues.tree import QueueTree, check_extent
-from licorne_core.values.errors import ConfigError, Problem, Refusal, Rejected, shown
+from licorne_core.values.errors import Refusal, Rejected, shown
 from licorne_core.values.ids import QueuePath, UserGroup
 from licorne_core.values.names import INVALID_QUEUE_NAME, ROOT, found, is_queue_name, is_user_name
-from licorne_core.values.rule_kinds import PROVIDED, RECOVERY, RULES, Part, tag_value, unknown_rule
-
-Source = Callable[[NewApplication], Part | None]
-"""Makes a rule's own part of the path; None where the application gives nothing for it."""
+from licorne_core.values.rule_kinds import PROVIDED, RECOVERY, RULES, tag_value
 
 
 class Miss(NamedTuple):
@@ -45,30 +39,15 @@ FILTERED = Miss("its filter does not let the user in")
 
 
 class Rule:
-    """A placement rule with its filter and its parent rule."""
+    """A placement rule with its parent rule (spec § 3.5-3.8)."""
 
-    __slots__ = ("_create", "_filter", "_nothing_given", "_parent", "_source")
+    __slots__ = ("_config", "_kind", "_parent")
 
-    def __init__(
-        self,
-        source: Source,
-        nothing_given: str,
-        *,
-        create: bool,
-        only_for: FilterConfig | None,
-        parent: "Rule | None",
-    ) -> None:
-        """Create a rule for users that `only_for` admits; None admits all.
-
-        `nothing_given` is the reason if the application lacks the rule's own part. With `create`
-        the queue need not exist. The path of `parent` comes before an unqualified part; without a
-        parent, root does.
-        """
-        self._nothing_given = Miss(nothing_given)
-        self._source = source
-        self._create = create
-        self._filter = only_for
-        self._parent = parent
+    def __init__(self, config: PlacementRuleConfig) -> None:
+        """Create a rule of a checked configuration: its kind exists, and its value is legal."""
+        self._config = config
+        self._kind = RULES[config.name]
+        self._parent: Rule | None = None if config.parent is None else Rule(config.parent)
 
     def place(self, app: NewApplication, tree: QueueTree) -> QueuePath | Miss:
         """Return the rule's path for the application; a `Miss` if it does not match.
@@ -77,11 +56,12 @@ class Rule:
         the chain, for an illegal name, a path that is too long, and a parent rule that leads to a
         leaf.
         """
-        if self._filter is not None and not admits(self._filter, app.user):
+        config = self._config
+        if config.filter is not None and not admits(config.filter, app.user):
             return FILTERED
-        part = self._source(app)
+        part = self._kind.part(app, config.value)
         if part is None:
-            return self._nothing_given
+            return Miss(self._kind.nothing_given(config.value))
         path = part.names
         if not part.qualified:
             above = self._path_above(app, tree)
@@ -92,7 +72,7 @@ class Rule:
         if not all(map(is_queue_name, part.names.split("."))):
             raise Rejected(_illegal(part.names), Refusal.NO_QUEUE)
         path = path.lower()
-        if not self._create and tree.get(path) is None:
+        if not config.create and tree.get(path) is None:
             return Miss("does not exist and create is false", path)
         return QueuePath(path)
 
@@ -107,26 +87,6 @@ class Rule:
         if queue is not None and queue.is_leaf:
             raise Rejected(f"parent rule returned a leaf queue: {path}", Refusal.NO_QUEUE)
         return path
-
-
-def build_rule(config: PlacementRuleConfig) -> Rule:
-    """The rule with its parents; raises ConfigError for one that is not known.
-
-    Reading the configuration has seen to it that a value which the rule needs is there and legal.
-    """
-    kind, value, place = RULES.get(config.name), config.value, config.place
-    if kind is None:
-        message = unknown_rule(config.name)
-        problem = Problem(message=message, path=place.path, line=place.line, column=place.column)
-        raise ConfigError([problem])
-    part = kind.part
-    return Rule(
-        lambda app: part(app, value),
-        kind.nothing_given(value),
-        create=config.create,
-        only_for=config.filter,
-        parent=None if config.parent is None else build_rule(config.parent),
-    )
 
 
 def _illegal(names: str) -> str:
@@ -263,9 +223,9 @@ class Placer:
     __slots__ = ("_chain", "rules")
 
     def __init__(self, rules: Sequence[PlacementRuleConfig]) -> None:
-        """Build the rules; without any, only `provided`. Raises ConfigError for an unknown kind."""
+        """Build the rules; without any, only `provided`."""
         in_force = tuple(rules) or (_PROVIDED,)
-        self._chain = [build_rule(rule) for rule in in_force]
+        self._chain = [Rule(rule) for rule in in_force]
         self.rules = (*in_force, _RECOVERY)
 
     def place(self, app: NewApplication, tree: QueueTree) -> Queue:

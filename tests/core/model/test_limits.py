@@ -1,4 +1,4 @@
-"""Limits where several could count, and limits that a reload changes (spec §§ 10.2-10.8)."""
+"""Limits of users and groups: which count, and what a reload changes (spec § 10)."""
 
 import pytest
 
@@ -150,6 +150,23 @@ def test_the_tightest_of_all_limits_counts() -> None:
     assert has(driver, "job") == 2
     driver.do(reload(leaf(root=SUE_3)))
     assert has(driver, "job") == 3
+
+
+@pytest.mark.row(155)
+def test_a_user_limit_is_for_each_user_listed() -> None:
+    """Both users of one limit have as much as it says, and one who has it all stops nobody else."""
+    limit = "{users: [sue, bob], maxresources: {vcore: 2m}}"
+    driver = town(leaf(limit), *(app(user, "root.a", user=user) for user in ("sue", "bob", "eve")))
+    for user in ("sue", "bob", "eve"):
+        want(driver, user, 4)
+    assert [has(driver, user) for user in ("sue", "bob", "eve")] == [2, 2, 4]
+
+
+def test_replayed_allocations_count_and_are_never_refused() -> None:
+    """What runs already is taken above the limit, and nothing more is given."""
+    driver = town(leaf(SUE_3), app("s", "root.a", user="sue"))
+    effects = driver.do(asks(ask("s", "old", vcore=5, on_node="n1"), ask("s", "new", vcore=1)))
+    assert placed(effects) == [("s", "old", "n1")]
 
 
 @pytest.mark.row(155)

@@ -1,0 +1,330 @@
+"""Keys of the document, of partitions, placement rules, queues and limits (spec §§ 2.1 to 2.6, 3).
+
+The parser knows the keys of these tables and no others, so that no key is without a description.
+`docs/reference.py` writes ``docs/configuration-reference.md`` from them, and from the tables of
+properties (`properties.py`) and of the extra configuration (`extra.py`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from licorne_core.config.schema import NodeSortType
+from licorne_core.values.rule_kinds import RULES
+
+
+class Kind(Enum):
+    """Kind of a key's value, in the words of the reference."""
+
+    TEXT = "text"
+    FLAG = "`true` or `false`"
+    COUNT = "whole number from 0 up"
+    TEXTS = "list of texts"
+    ITEMS = "list of mappings"
+    MAPPING = "mapping"
+    NAMED_TEXTS = "mapping of texts"
+    NAMED_NUMBERS = "mapping of numbers"
+    AMOUNTS = "amounts by resource"
+    # Of queue properties and of the extra configuration, all values of which are texts.
+    WORD = "one of"
+    INTEGER = "whole number"
+    DURATION = "duration above zero"
+    ANY_DURATION = "duration"
+    AMOUNT_LIST = "amounts in one text"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key: its name, kind of value, effect, and section of the specification.
+
+    `default` is the value of an absent key, in the form of the configuration; empty for none.
+    `choices` are all words that the value may be, and `allowed` has further requirements in words.
+    `inside` has the keys of a mapping. `where` names the queues for which a property counts.
+    `works` is False for a key that is read, checked and shown, and does nothing else.
+    """
+
+    name: str
+    kind: Kind
+    what: str
+    spec: str
+    default: str = ""
+    choices: tuple[str, ...] = ()
+    allowed: str = ""
+    inside: "Mapping[str, Key] | None" = None
+    where: str = ""
+    works: bool = True
+
+
+Section = Mapping[str, Key]
+"""The keys of one mapping by name, in the order of the reference."""
+
+
+def section(*keys: Key) -> Section:
+    """The section of these keys."""
+    return {key.name: key for key in keys}
+
+
+def words(of: type[Enum]) -> tuple[str, ...]:
+    """The words that an enumeration stands for."""
+    return tuple(str(word.value) for word in of)
+
+
+LIMIT = section(
+    Key("limit", Kind.TEXT, "a description, which messages about the limit repeat", "2.6"),
+    Key(
+        "users",
+        Kind.TEXTS,
+        "users, each limited separately; `*` is every other user, also each separately",
+        "2.6",
+        allowed="names, or `*` alone; this or `groups` is needed",
+    ),
+    Key(
+        "groups",
+        Kind.TEXTS,
+        "groups, the members of each limited together; `*` is everybody without a named group, together",
+        "2.6",
+        allowed="names, or `*` alone, which needs a named group in the same queue",
+    ),
+    Key(
+        "maxresources",
+        Kind.AMOUNTS,
+        "what they may have in the queue and below; a zero forbids that resource",
+        "2.6",
+        allowed="one above zero, and none above the queue's own maximum",
+    ),
+    Key(
+        "maxapplications",
+        Kind.COUNT,
+        "how many of their applications run at once; 0 is no limit",
+        "2.6",
+        default="0",
+        allowed="not above the queue's own; this or `maxresources` is needed",
+    ),
+)
+
+RESOURCES = section(
+    Key(
+        "guaranteed",
+        Kind.AMOUNTS,
+        "what the queue is due: siblings are ordered by usage against it, and preemption takes it back",
+        "4.9",
+        allowed="those of children fit into their parent's, and into every maximum above",
+    ),
+    Key(
+        "max",
+        Kind.AMOUNTS,
+        "what the queue and all below it never exceed; a resource that is not named is "
+        "unlimited, and a zero forbids it",
+        "4.7",
+        allowed="not above the parent's",
+    ),
+)
+
+TEMPLATE_RESOURCES = section(
+    Key("guaranteed", Kind.AMOUNTS, "what such a leaf is due", "4.1"),
+    Key("max", Kind.AMOUNTS, "what such a leaf never exceeds", "4.1"),
+)
+
+TEMPLATE = section(
+    Key("resources", Kind.MAPPING, "the sizes of such a leaf", "4.1", inside=TEMPLATE_RESOURCES),
+    Key(
+        "maxapplications",
+        Kind.COUNT,
+        "how many applications run at once in such a leaf; 0 is unlimited",
+        "4.1",
+        default="0",
+    ),
+    Key("properties", Kind.NAMED_TEXTS, "all properties of such a leaf: it inherits none", "4.1"),
+)
+
+QUEUE = section(
+    Key(
+        "name",
+        Kind.TEXT,
+        "needed; case does not matter, and siblings must differ",
+        "2.5",
+        allowed="1 to 64 letters, digits and `- _ # @ / :`",
+    ),
+    Key(
+        "parent",
+        Kind.FLAG,
+        "true makes a parent without children; a queue with `queues` is one anyway",
+        "2.1",
+        default="false",
+    ),
+    Key("queues", Kind.ITEMS, "the queues below, with the same keys", "2.1"),
+    Key(
+        "resources", Kind.MAPPING, "the sizes of the queue", "2.5", inside=RESOURCES, allowed="root has none"
+    ),
+    Key(
+        "maxapplications",
+        Kind.COUNT,
+        "how many applications run at once, the others wait; 0 is unlimited",
+        "4.12",
+        default="0",
+        allowed="not above the parent's, and not 0 if that has one",
+    ),
+    Key("properties", Kind.NAMED_TEXTS, "the properties below; unknown ones are kept", "2.4"),
+    Key(
+        "submitacl",
+        Kind.TEXT,
+        "who may submit to the queue and all below it, beside those that a queue above allows",
+        "2.3",
+        allowed="an access list",
+    ),
+    Key(
+        "adminacl", Kind.TEXT, "who may submit as well; grants nothing else", "2.3", allowed="an access list"
+    ),
+    Key(
+        "childtemplate",
+        Kind.MAPPING,
+        "what leaves have that placement makes below this queue; without it the nearest "
+        "template above counts",
+        "4.1",
+        inside=TEMPLATE,
+    ),
+    Key("limits", Kind.ITEMS, "limits for users and groups in the queue and below", "2.6"),
+)
+
+
+RESOLVERS = ("os", "ldap", "test")
+
+FILTER = section(
+    Key(
+        "type",
+        Kind.TEXT,
+        "`allow`: the rule is for those who are listed; `deny`: for all others. In any case of letters",
+        "3.9",
+        default="allow",
+        choices=("allow", "deny"),
+    ),
+    Key(
+        "users",
+        Kind.TEXTS,
+        "users; a single entry with one of `^$*+?()[{}|` in it is a regular expression, "
+        "which may match anywhere",
+        "3.9",
+        allowed="names, or one regular expression",
+    ),
+    Key(
+        "groups", Kind.TEXTS, "groups, read as `users` is", "3.9", allowed="names, or one regular expression"
+    ),
+)
+
+RULE = section(
+    Key("name", Kind.TEXT, "needed: the kind of the rule, in any case of letters", "3", choices=tuple(RULES)),
+    Key(
+        "value", Kind.TEXT, "what the kind takes: `fixed` a queue, `tag` the name of a tag. Both need it", "3"
+    ),
+    Key("create", Kind.FLAG, "true: the queue need not exist, and is made", "3", default="false"),
+    Key(
+        "parent",
+        Kind.MAPPING,
+        "the rule that says what comes before the name; none means directly below root",
+        "3",
+        allowed="a placement rule, or a list of one",
+    ),
+    Key("filter", Kind.MAPPING, "for whom the rule is; none means all", "3.9", inside=FILTER),
+)
+
+NODE_SORT = section(
+    Key(
+        "type",
+        Kind.TEXT,
+        "`fair`: the emptiest node first; `binpacking`: the fullest first; `spread`: the "
+        "emptiest group of nodes with one value of the attribute, and in it the emptiest node. "
+        "How empty a group is, is the mean over its nodes, drained ones too; nodes without the "
+        "attribute are one more group. `spread` costs more the larger the groups are: about "
+        "0.2 ms a decision with 100 nodes in each, 4 ms with 1000",
+        "7.5",
+        default=NodeSortType.FAIR.value,
+        choices=words(NodeSortType),
+    ),
+    Key(
+        "attribute",
+        Kind.TEXT,
+        "the node attribute whose values are spread over, such as `si/zone`",
+        "7.5",
+        allowed="needed for `spread`, refused for any other type",
+    ),
+    Key(
+        "resourceweights",
+        Kind.NAMED_NUMBERS,
+        "the weight of each resource; when any is given only those count",
+        "7.5",
+        default="{vcore: 1, memory: 1}",
+        allowed="each from 0 to 1e9",
+    ),
+)
+
+PREEMPTION = section(
+    Key("enabled", Kind.FLAG, "whether queues take back what they are guaranteed", "2.1", default="true"),
+    Key(
+        "quotapreemptionenabled",
+        Kind.FLAG,
+        "whether queues lose what they have above a lowered maximum",
+        "9.6",
+        default="false",
+    ),
+)
+
+RESOLVER = section(
+    Key(
+        "type",
+        Kind.TEXT,
+        "where groups of users are looked up; for now a user without groups is in one of the "
+        "same name, whatever it says",
+        "2.1",
+        choices=RESOLVERS,
+        works=False,
+    )
+)
+
+PARTITION = section(
+    Key(
+        "name",
+        Kind.TEXT,
+        "empty or any case of `default` means `default`. Requests and reports find it in any "
+        "case of letters, so two names differ in more than case",
+        "2.1",
+        default="default",
+        allowed="1 to 64 letters, digits and `- _ . # @ :`",
+    ),
+    Key(
+        "queues",
+        Kind.ITEMS,
+        "needed: one queue called `root`, or queues that are put below an inserted root",
+        "2.1",
+    ),
+    Key(
+        "placementrules",
+        Kind.ITEMS,
+        "what finds the queue of an application, asked in order; none means `provided` alone",
+        "3",
+    ),
+    Key(
+        "limits", Kind.ITEMS, "limits of root", "2.1", allowed="equal to root's own `limits` if there are any"
+    ),
+    Key(
+        "nodesortpolicy",
+        Kind.MAPPING,
+        "in which order nodes are tried",
+        "7.5",
+        inside=NODE_SORT,
+        allowed="the `type` as a bare word is one too",
+    ),
+    Key("preemption", Kind.MAPPING, "what may be preempted", "9", inside=PREEMPTION),
+    Key("usergroupresolver", Kind.MAPPING, "how groups are found", "2.1", inside=RESOLVER),
+)
+
+DOCUMENT = section(
+    Key("partitions", Kind.ITEMS, "needed: the partitions, at least one", "2.1"),
+    Key(
+        "checksum",
+        Kind.TEXT,
+        "left out when the checksum of the text is made, and not compared with it. Any other "
+        "value counts as part of the text, with a warning",
+        "2.1",
+        allowed="64 hex digits",
+    ),
+)

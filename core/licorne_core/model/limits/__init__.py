@@ -1,1 +1,0 @@
-"""User and group limits (spec § 10): attribution of usage, and its bounds."""

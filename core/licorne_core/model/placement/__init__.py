@@ -1,1 +1,0 @@
-"""Placement: from an application to the leaf queue that it goes to (spec § 3)."""
