@@ -133,7 +133,7 @@ class Cursor:
         """The entries of a mapping, whatever their keys; none by default."""
         if isinstance(self.node, Mapping):
             return {
-                key: Cursor(value, self.inner(key), self.report)
+                key: Cursor(value, _below(self.path, key), self.report)
                 for key, (_, value) in self.node.entries.items()
             }
         if not self.is_null:
@@ -169,10 +169,6 @@ class Cursor:
                     self.report.problem_at(message, entries[key].path, mark.line, mark.column)
         return Fields(self, entries)
 
-    def inner(self, key: str) -> str:
-        """The path of an entry."""
-        return f"{self.path}.{key}" if self.path else key
-
     def warn_of_resource(self, name: str) -> None:
         """Warn of a resource, to which the value belongs, if the name of a usual one is meant."""
         meant = self.report.meant_resource(name)
@@ -186,14 +182,7 @@ class Cursor:
         return ""
 
     def _expected(self, wanted: str) -> None:
-        self.problem(f"expected {wanted}, found {self._found()}")
-
-    def _found(self) -> str:
-        if isinstance(self.node, Scalar):
-            if self.node.is_null:
-                return "nothing"
-            return f"'{self.node.text}'" if self.node.plain else f"the text '{self.node.text}'"
-        return "a list" if isinstance(self.node, Sequence) else "a mapping"
+        self.problem(f"expected {wanted}, found {_shown(self.node)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,4 +195,16 @@ class Fields:
     def __getitem__(self, key: str) -> Cursor:
         """The value under the key."""
         entry = self.entries.get(key)
-        return Cursor(None, self.owner.inner(key), self.owner.report) if entry is None else entry
+        return Cursor(None, _below(self.owner.path, key), self.owner.report) if entry is None else entry
+
+
+def _below(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def _shown(node: Node | None) -> str:
+    if isinstance(node, Scalar):
+        if node.is_null:
+            return "nothing"
+        return f"'{node.text}'" if node.plain else f"the text '{node.text}'"
+    return "a list" if isinstance(node, Sequence) else "a mapping"

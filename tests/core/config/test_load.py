@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from licorne_core.config import DEFAULT_CONFIG, InvalidConfiguration, built_in, checksum_of, load, submitted
+from licorne_core.config import (
+    DEFAULT_CONFIG,
+    InvalidConfiguration,
+    built_in,
+    checksum_of,
+    keys,
+    load,
+    submitted,
+)
 from licorne_core.values.errors import ConfigError
 from support.core.configurations import partition_text, problems
 
@@ -164,26 +172,9 @@ def test_any_text_is_loaded_or_refused(text: str) -> None:
 
 PIECES = st.sampled_from(
     [
-        *"{}[]:,-#&*!|>'\"%@`?\n \t",
-        "- ",
-        ": ",
-        "<<: ",
-        "null",
-        "~",
-        "true",
-        "\n    - name: x\n",
-        "\n  ",
-        "1e999",
-        "9" * 25,
-        "*",
-        "root",
-        "é",
-        "\x00",
-        "\x85",
-        "\u2028",
-        "\ud800",
-        "(",
-        "fixed",
+        *"{}[]:,-#&*!|>'\"%@`?\n \t(é\x00\x85\u2028\ud800",
+        *("- ", ": ", "<<: ", "\n    - name: x\n", "\n  ", "9" * 25),
+        *("null", "~", "true", "1e999", "root", "fixed"),
     ]
 )
 
@@ -197,37 +188,9 @@ def test_a_mangled_configuration_is_loaded_or_refused(edits: list[tuple[int, int
     is_loaded_or_refused(text)
 
 
+SECTIONS = (keys.DOCUMENT, keys.PARTITION, keys.QUEUE, keys.LIMIT, keys.RULE, keys.FILTER, keys.NODE_SORT)
 KEYS = st.sampled_from(
-    [
-        "partitions",
-        "name",
-        "queues",
-        "parent",
-        "resources",
-        "guaranteed",
-        "max",
-        "maxapplications",
-        "properties",
-        "adminacl",
-        "submitacl",
-        "childtemplate",
-        "limits",
-        "users",
-        "groups",
-        "maxresources",
-        "limit",
-        "placementrules",
-        "create",
-        "filter",
-        "type",
-        "value",
-        "preemption",
-        "enabled",
-        "nodesortpolicy",
-        "resourceweights",
-        "usergroupresolver",
-        "vcore",
-    ]
+    [*dict.fromkeys(key for section in SECTIONS for key in section), "max", "enabled", "vcore"]
 )
 SCALARS = st.one_of(
     st.sampled_from(["root", "a", "*", "true", "~", "0", "10", "1Gi", "fixed", "user", "''", "a b c"]),

@@ -47,6 +47,7 @@ def test_spread_is_over_an_attribute() -> None:
             "{resourceweights: {vcore: -0.5}}",
             "negative resource weight for vcore is not allowed",
         ),
+        ("{resourceweights: {vcore: 1e308}}", "resource weight for vcore is larger than 1e+09"),
         ("{resourceweights: {vcore: lots}}", "expected a number, found 'lots'"),
         ("{resourceweights: {vcore: .inf}}", "expected a number, found '.inf'"),
         ("{resourceweights: {vcore: 1e999}}", "expected a number, found '1e999'"),

@@ -26,12 +26,6 @@ def test_root_is_inserted_above_a_lone_queue() -> None:
     assert [child.name for child in root("queues: [{name: default}]").queues] == ["default"]
 
 
-def test_root_among_others_is_a_queue_like_them() -> None:
-    """Two queues on top, one called root: both become children of the inserted root."""
-    top = root("queues: [{name: root}, {name: b}]")
-    assert [child.name for child in top.queues] == ["root", "b"]
-
-
 @pytest.mark.parametrize("name", ["root", "ROOT", "Root"])
 def test_a_lone_root_is_taken_as_it_is(name: str) -> None:
     """Root may be spelled in any case, and is a parent even without children."""
@@ -351,9 +345,3 @@ def test_the_recovery_queue_cannot_be_configured() -> None:
     """Its name directly below root is kept, as an application that must be taken ends up there."""
     text = "queues: [{name: root, queues: [{name: '@recovery@', parent: true}]}]"
     assert messages(text) == ["queue name '@recovery@' is kept for recovery"]
-
-
-def test_weights_have_an_end() -> None:
-    """A weight that sums could not hold is refused, as a negative one is."""
-    text = "queues: [{name: a}]\nnodesortpolicy: {type: fair, resourceweights: {vcore: 1e308}}"
-    assert messages(text) == ["resource weight for vcore is larger than 1e+09"]

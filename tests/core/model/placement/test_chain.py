@@ -8,7 +8,7 @@ from licorne_core.config.schema import PlacementRuleConfig, QueueConfig
 from licorne_core.messages.commands import NewApplication
 from licorne_core.model.placement import Placer
 from licorne_core.model.queues.queue import RECOVERY_PATH, may_submit, takes_applications
-from licorne_core.model.queues.tree import MAX_LEVELS, MAX_PATH_LENGTH, QueueTree
+from licorne_core.model.queues.tree import QueueTree
 from licorne_core.values.errors import Rejected
 from licorne_core.values.ids import AppId, UserGroup
 from licorne_core.values.names import is_queue_name
@@ -48,19 +48,6 @@ def test_endless_queue_names(separator: str) -> None:
     tree = tree_of(OPEN)
     assert len(refusal(placer, tree, app(f"root.{f'y{separator}' * 50_000}"))) < 300
     assert len(refusal(placer, tree, app(f"y{separator}" * 50_000))) < 300
-
-
-def test_limits_of_a_path() -> None:
-    """Too deep and too long say by how much."""
-    placer = Placer([PlacementRuleConfig(name="provided", create=True)])
-    tree = tree_of(OPEN)
-    start = "failed to place application app-1: queue path of "
-    assert refusal(placer, tree, app("root" + ".y" * MAX_LEVELS)) == (
-        f"{start}33 levels is too deep, at most 32 allowed"
-    )
-    assert refusal(placer, tree, app("root." + "y" * MAX_PATH_LENGTH)) == (
-        f"{start}4101 characters is too long, at most 4096 allowed"
-    )
 
 
 def test_a_name_with_full_stops_is_one_level() -> None:

@@ -27,14 +27,6 @@ def follow(tree: QueueTree, queues: str) -> None:
 
 
 @pytest.mark.row(49)
-def test_new_queue_is_there_at_once() -> None:
-    """A queue that the new configuration adds is active after the reload."""
-    tree = tree_of(ONLY_A)
-    follow(tree, TWO)
-    assert "root.b.x leaf managed Active" in outline(tree)
-
-
-@pytest.mark.row(49)
 def test_reload_keeps_what_stays() -> None:
     """Queues that are in both configurations are the same queues, with their applications."""
     tree = tree_of(TWO)
@@ -133,14 +125,6 @@ def test_dynamic_queues_below_a_draining_one_are_cleaned() -> None:
     assert [queue.path for queue in tree.clean()] == ["root.users.ann", "root.users"]
 
 
-@pytest.mark.row(27)
-def test_empty_leaf_becomes_a_parent() -> None:
-    """A leaf without applications may get children by configuration."""
-    tree = tree_of(ONLY_A)
-    follow(tree, "- {name: a, queues: [{name: x}]}")
-    assert outline(tree)[1:] == ["root.a parent managed Active", "root.a.x leaf managed Active"]
-
-
 def test_leaf_with_applications_stays_a_leaf() -> None:
     """That a used leaf becomes a parent is refused with its place in the text; nothing changes."""
     tree = tree_of(TWO)
@@ -185,13 +169,6 @@ def test_parent_stays_a_parent_when_the_configuration_wants_it_back() -> None:
     queue_at(tree, "root.b.x").applications.clear()
     tree.clean()
     assert outline(tree)[-2:] == ["root.b parent managed Active", "root.b.z leaf managed Active"]
-
-
-def test_childless_parent_becomes_a_leaf_at_once() -> None:
-    """A parent that never got children takes applications right after the reload."""
-    tree = tree_of("- {name: a, parent: true}\n- {name: b}")
-    follow(tree, "- {name: a}\n- {name: b}")
-    assert outline(tree)[1] == "root.a leaf managed Active"
 
 
 def test_a_stopped_queue_stays_stopped_as_long_as_it_is_there() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.config.schema import AppSortPolicy, PreemptionPolicy
+from licorne_core.config.schema import AppSortPolicy
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.values.ids import QueuePath
@@ -106,50 +106,6 @@ def test_reload_reaches_dynamic_leaves_through_the_template() -> None:
     reload_tree(tree, root_config(without))
     assert leaf.max == {"vcore": 20000 * CORES, "memory": 600000}
     assert leaf.max_applications == 10
-
-
-@pytest.mark.row(48)
-def test_managed_queues_inherit_properties() -> None:
-    """A child shows its parent's keys, overridden by its own; offset and fence start over."""
-    tree = tree_of(
-        """
-        - name: a
-          properties:
-            application.sort.policy: fair
-            priority.offset: '7'
-            priority.policy: fence
-            preemption.policy: fence
-            color: red
-          queues:
-          - {name: b, properties: {color: blue}}
-        """
-    )
-    parent, child = queue_at(tree, "root.a"), queue_at(tree, "root.a.b")
-    assert parent.settings.priority_offset == 7
-    assert parent.settings.priority_fence
-    assert child.properties["color"] == "blue"
-    assert child.properties["application.sort.policy"] == "fair"
-    assert child.properties["priority.offset"] == "0"
-    assert child.settings.app_sort is AppSortPolicy.FAIR
-    assert child.settings.priority_offset == 0
-    assert not child.settings.priority_fence
-    assert child.settings.preemption is PreemptionPolicy.DEFAULT
-
-
-@pytest.mark.row(48)
-def test_disabled_preemption_is_inherited() -> None:
-    """Of the preemption policies only `disabled` goes on to the children."""
-    tree = tree_of("- {name: a, properties: {preemption.policy: disabled}, queues: [{name: b}]}")
-    assert queue_at(tree, "root.a.b").settings.preemption is PreemptionPolicy.DISABLED
-
-
-@pytest.mark.row(42)
-def test_bad_property_is_the_default() -> None:
-    """A sort policy that does not exist is kept as text and means fifo."""
-    tree = tree_of("- {name: a, properties: {application.sort.policy: foo}}")
-    leaf = queue_at(tree, "root.a")
-    assert leaf.properties == {"application.sort.policy": "foo"}
-    assert leaf.settings.app_sort is AppSortPolicy.FIFO
 
 
 @pytest.mark.row(33, 34)

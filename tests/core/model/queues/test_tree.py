@@ -1,11 +1,12 @@
-"""The tree: building, finding, creating and cleaning."""
+"""The tree: building, finding, creating and cleaning; and access to its queues."""
 
 import pytest
 
-from licorne_core.model.queues.queue import RECOVERY_PATH, QueueState
+from licorne_core.model.queues.queue import RECOVERY_PATH, QueueState, may_submit, takes_applications
 from licorne_core.model.queues.tree import MAX_LEVELS, MAX_PATH_LENGTH, QueueTree, stop
 from licorne_core.values.errors import Rejected
 from licorne_core.values.ids import QueuePath, UserGroup
+from licorne_core.values.rm_caps import Holdings, RmCaps
 from support.core.trees import ANN, check_tree, enter, outline, queue_at, reload_tree, root_config, tree_of
 
 OPEN = """
@@ -178,25 +179,6 @@ def test_clean_takes_a_queue_out_of_the_order() -> None:
     assert len(queue_at(tree, "root.a").ranking) == 0
 
 
-def test_clean_leaves_managed_queues() -> None:
-    """An empty queue that stands in the configuration stays."""
-    tree = tree_of(OPEN)
-    before = outline(tree)
-    assert tree.clean() == []
-    assert outline(tree) == before
-
-
-def test_a_queue_that_comes_back_starts_clean() -> None:
-    """What a removed dynamic queue had is forgotten when it is created again."""
-    tree = tree_of(OPEN)
-    first = queue_at(tree, create(tree, "root.a.x"))
-    first.running_applications = 3
-    tree.clean()
-    second = queue_at(tree, create(tree, "root.a.x"))
-    assert second is not first
-    assert second.running_applications == 0
-
-
 def test_stop_reaches_every_queue() -> None:
     """All queues of a stopped partition are Stopped, and nothing can be created."""
     tree = tree_of(OPEN)
@@ -204,3 +186,48 @@ def test_stop_reaches_every_queue() -> None:
     stop(tree)
     assert {queue.state for queue in tree.walk()} == {QueueState.STOPPED}
     assert refusal(tree, "root.a.y").startswith("cannot add a child queue")
+
+
+BOB = UserGroup("bob", ("guests",))
+
+
+@pytest.mark.row(40)
+def test_administrators_may_submit() -> None:
+    """Who only stands in the administration list, even that of a parent, may submit too."""
+    tree = tree_of("- {name: a, adminacl: ann, queues: [{name: b, submitacl: bob}]}")
+    leaf = queue_at(tree, "root.a.b")
+    assert may_submit(leaf, ANN)
+    assert may_submit(leaf, BOB)
+
+
+@pytest.mark.row(84)
+def test_nobody_may_submit_to_the_recovery_queue() -> None:
+    """The recovery queue is closed to all, however open root is."""
+    tree = tree_of("- {name: root, submitacl: '*', adminacl: '*', queues: [{name: a}]}")
+    leaf = tree.create(RECOVERY_PATH, ANN, recovery=True)
+    assert may_submit(tree.root, ANN)
+    assert not may_submit(leaf, ANN)
+
+
+def test_only_active_leaves_take_applications() -> None:
+    """A parent takes none, nor does a leaf that drains or has a draining queue above it."""
+    tree = tree_of("- {name: root, submitacl: '*', queues: [{name: a, parent: true}, {name: b}]}")
+    below = tree.create(QueuePath("root.a.x"), ANN)
+    assert takes_applications(below)
+    assert not takes_applications(queue_at(tree, "root.a"))
+    reload_tree(tree, root_config("- {name: c}"))
+    assert not takes_applications(below)
+    assert not takes_applications(queue_at(tree, "root.b"))
+    assert takes_applications(queue_at(tree, "root.c"))
+
+
+def test_one_queue_too_many_is_refused() -> None:
+    """Placement creates so many queues and no more, and nothing of the one too many."""
+    holdings = Holdings("rm", RmCaps(queues=4))
+    tree = tree_of("- {name: root, submitacl: '*'}", holdings)
+    ann = UserGroup("ann", ("ann",))
+    tree.create(QueuePath("root.a.b"), ann)
+    with pytest.raises(Rejected, match=r"root\.c\.d is one too many: RM rm has 3 queues"):
+        tree.create(QueuePath("root.c.d"), ann)
+    assert tree.get("root.c") is None
+    tree.create(QueuePath("root.c"), ann)
