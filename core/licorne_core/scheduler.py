@@ -5,6 +5,8 @@ same effects. Nothing in here reads a clock or does I/O: time is an argument, an
 the time at which the core wants to be called again.
 """
 
+from collections.abc import Iterable
+
 from licorne_core.config import SubmittedConfig
 from licorne_core.config.schema import Configuration
 from licorne_core.handlers.allocations import update_allocations
@@ -195,11 +197,15 @@ class Scheduler:
             count_replayed(rm.replay, command)
         try:
             effects = self._handle_for(rm, command, now)
+            for partition in _changed_by(rm, command):
+                partition.dirty.open_blockers()
             if (effects or rm.holds) and isinstance(command, _SLICED):
                 self._hold_for_rest(rm, effects)
             return effects
         finally:
-            self._note_changes(rm, command)
+            for partition in _changed_by(rm, command):
+                self._registry.agenda.note(partition)
+            rm.reached.clear()
 
     def _hold_for_rest(self, rm: Rm, effects: list[Effect]) -> None:
         """Hold the RM's scheduling as long as a command of it has a rest."""
@@ -208,16 +214,6 @@ class Scheduler:
             rm.set_hold(Hold.UNFINISHED, on=unfinished)
             for partition in rm.partitions.values():
                 self._registry.agenda.note(partition)
-
-    def _note_changes(self, rm: Rm, command: _OfRm) -> None:
-        """Bring the agenda up to date for the partitions that the command may have changed.
-
-        No command changes anything of another RM.
-        """
-        reached = rm.take_reached()
-        partitions = reached if isinstance(command, _OF_ITEMS) else rm.partitions.values()
-        for partition in partitions:
-            self._registry.agenda.note(partition)
 
     def _handle_for(self, rm: Rm, command: _OfRm, now: float) -> list[Effect]:
         match command:
@@ -296,6 +292,11 @@ class Scheduler:
             raise TickFailed(partition.rm_id, effects) from error
         finally:
             agenda.note(partition)
+
+
+def _changed_by(rm: Rm, command: _OfRm) -> Iterable[Partition]:
+    """The partitions that the command may have changed: none of another RM."""
+    return rm.reached if isinstance(command, _OF_ITEMS) else rm.partitions.values()
 
 
 def _add_facts(effects: list[Effect], rm_id: RmId, rm: RmContext) -> None:

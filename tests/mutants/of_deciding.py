@@ -155,15 +155,15 @@ DECIDING = (
     ),
     Defect(
         "queue-room-wakes-nobody",
-        "Settling._freed",
+        "Moves._mark_freed",
         swap("quotas", "trackers"),
         "who waits for a queue's maximum is not woken",
         ("test_wakeups",),
     ),
     Defect(
         "next-is-not-tried",
-        "Changes.forget",
-        drop("app_changed"),
+        "Dirty.forget_app",
+        drop("mark_app"),
         "who starts next is not looked at when an application is removed",
         ("test_wakeups",),
     ),

@@ -43,8 +43,8 @@ GANGS = (
     ),
     Defect(
         "kept-and-not-replaced",
-        "Settling._keeps_room",
-        drop("wake"),
+        "Moves._mark",
+        drop("mark_due"),
         "a real ask that was there before the placeholder does not replace it",
         ("handlers/test_gangs::test_a_placeholder_that_the_rm_agrees_to_is_replaced_at_once",),
     ),

@@ -179,7 +179,7 @@ def _resize_ask(partition: Partition, app: Application, request: Request, ask: A
         node = partition.nodes.by_id[own]
         if reservation.required or node.holds(ask.ask_class.items):
             partition.reservations.reserve(app, other, node, reservation.time, now)
-            partition.cluster.changed(node)
+            partition.dirty.mark_node(node)
     if promise is not None:
         partition.reservations.take_over(promise, other)
 

@@ -69,12 +69,9 @@ def apply_brought(partition: Partition, leaf: Queue, brought: TemplateConfig) ->
     if brought == leaf.brought:
         # Most applications of a namespace say what those before them said.
         return
-    before = (leaf.max, leaf.guaranteed)
     leaf.brought = brought
     apply_sizes(leaf)
-    if before != (leaf.max, leaf.guaranteed):
-        partition.changes.resized(leaf)
-    partition.wakeups.may_run_again((leaf,))
+    partition.dirty.mark_resized(leaf)
 
 
 def _resources(text: str) -> Resources | None:

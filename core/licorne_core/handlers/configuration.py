@@ -79,7 +79,7 @@ def reload(job: CommandJob, partition: Partition, config: PartitionConfig) -> It
         for request in list(app.reserved.values()):
             partition.reservations.follow_settings(app, request)
             yield 1
-    yield from partition.changes.change_everything()
+    yield from partition.dirty.change_everything()
     for app in list(partition.applications.values()):
         for group in list(app.groups.values()):
             partition.escalation.start_afresh(group)

@@ -15,6 +15,7 @@ from licorne_core.model.queues.queue import STARTING_TIME, Queue
 from licorne_core.model.queues.tree import is_state_aware
 from licorne_core.model.quotas import Tally
 from licorne_core.partitions.partition import Partition, forget_ended, remember_completed
+from licorne_core.scheduling.reservations.reserving import note_allocating
 from licorne_core.values.asks import Allocation
 from licorne_core.values.rule_kinds import tag_value
 from licorne_core.values.timers import Due, Timer
@@ -54,7 +55,9 @@ def advance(
     if noted:
         partition.journal.note(state_entered(now, app.app_id, app.state.value, told))
     leaf = partition.leaf_of(app)
-    partition.settling.state_changed(app, before)
+    _count_running(leaf, before, app.state)
+    note_allocating(app)
+    partition.dirty.mark_state(app)
     if before is AppState.COMPLETING:
         partition.timers.cancel(Timer(Due.COMPLETE, app.app_id))
     if app.state is not AppState.RUNNING:
@@ -184,10 +187,11 @@ def drop_ask(
 def unlink(partition: Partition, app: Application, now: float) -> None:
     """Take an application without asks and allocations out of its queue and its partition."""
     leaf = partition.leaf_of(app)
-    partition.settling.counts_as(app, app.state, AppState.COMPLETED)
+    _count_running(leaf, app.state, AppState.COMPLETED)
+    partition.dirty.mark(leaf.lineage)
     _end_start(partition, leaf, app)
     partition.limits.leave(app)
-    partition.changes.forget(app)
+    partition.dirty.forget_app(app)
     partition.escalation.forget(app)
     del leaf.applications[app.app_id]
     del partition.applications[app.app_id]
@@ -219,7 +223,7 @@ def note_start(partition: Partition, leaf: Queue, app: Application, now: float) 
         if starting is not None:
             # Asks with a node are served whatever application is starting (§ 8.6).
             _end_start(partition, leaf, starting)
-        partition.changes.starting_changed(leaf, app)
+        _set_starting(partition, leaf, app)
         partition.timers.set(Timer(Due.STARTED, app.app_id), now + STARTING_TIME)
 
 
@@ -237,7 +241,24 @@ def _expire(partition: Partition, app: Application, now: float) -> list[Applicat
 def _end_start(partition: Partition, leaf: Queue, app: Application) -> None:
     if leaf.admission.starting is app:
         partition.timers.cancel(Timer(Due.STARTED, app.app_id))
-        partition.changes.starting_changed(leaf, None)
+        _set_starting(partition, leaf, None)
+
+
+def _set_starting(partition: Partition, leaf: Queue, starting: Application | None) -> None:
+    """Another application is starting in a state-aware leaf, or none any more."""
+    admission = leaf.admission
+    before = admission.next_accepted()
+    admission.starting = starting
+    for app in (before, admission.next_accepted()):
+        if app is not None:
+            partition.dirty.mark_app(app)
+
+
+def _count_running(leaf: Queue, before: AppState, after: AppState) -> None:
+    """Queues count an application as running, or not any more."""
+    change = (after is _RUNNING) - (before is _RUNNING)
+    for queue in leaf.lineage if change else ():
+        queue.running_applications += change
 
 
 def _starts_at_once(app: Application) -> bool:

@@ -93,7 +93,7 @@ def set_queue_stopped(registry: Registry, rm: Rm, command: SetQueueStopped, now:
 def _start(rm: Rm, partition: Partition, queue: Queue) -> QueueStoppedSet:
     """Everything in it is tried again: nothing was parked there meanwhile."""
     queue.state = QueueState.ACTIVE
-    partition.changes.queue_changed(queue)
+    partition.dirty.mark_queue(queue)
     return QueueStoppedSet(rm_id=rm.rm_id, changed=True, state=queue.state.value)
 
 
@@ -118,7 +118,7 @@ class _QueueStop(CommandJob):
             for app in list(leaf.applications.values()):
                 yield from self._let_go(app)
         queue.state = QueueState.STOPPED
-        partition.changes.queue_changed(queue)
+        partition.dirty.mark_queue(queue)
         state = queue.state.value
         self.effects.append(QueueStoppedSet(rm_id=self._rm_id, changed=True, state=state))
 

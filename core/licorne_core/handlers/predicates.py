@@ -122,13 +122,12 @@ def take_answer(
         return None
     partition.calls.close(answer.check)
     partition.predicates.closed(check)
-    was_full = partition.predicates.full
     partition.predicates.owed.is_silent = False
-    _note_room(partition, was_full=was_full)
+    partition.dirty.mark((partition.predicates,))
     reasons = {r.node_id: r.reason or "refused" for r in answer.refused}
     if not check.is_orphaned:
         for node in partition.results.keep(check, reasons):
-            partition.cluster.changed(node)
+            partition.dirty.mark_node(node)
     settled = Settled([], [])
     _settle(partition, check, reasons, now, outcome, settled)
     for node in settled.confirmed:
@@ -170,7 +169,7 @@ def checks_overdue(
 def ask_again(partition: Partition, number: int) -> None:
     """The refusals that stood for the RM's silence are forgotten; the nodes may be tried again."""
     for node in partition.results.forget_silence(number):
-        partition.cluster.changed(node)
+        partition.dirty.mark_node(node)
 
 
 def _settle(
@@ -223,15 +222,8 @@ def _counts(check: PredicateCheck, node: Node, *, accepted: bool) -> bool:
 
 def _leave(partition: Partition, request: Request) -> None:
     """A request waits for no answer any more."""
-    was_full = partition.predicates.full
     partition.predicates.leave(request)
-    _note_room(partition, was_full=was_full)
-
-
-def _note_room(partition: Partition, *, was_full: bool) -> None:
-    """Wake an ask if too many open answers blocked it before."""
-    if was_full and not partition.predicates.full:
-        partition.wakeups.waiting.changed(partition.predicates.owed)
+    partition.dirty.mark((partition.predicates,))
 
 
 def _confirm(partition: Partition, app: Application, request: Request, now: float, outcome: Outcome) -> None:

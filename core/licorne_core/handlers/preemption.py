@@ -213,8 +213,8 @@ def proposal_overdue(partition: Partition, proposal: Proposal, now: float, outco
 
 def _note_answer(partition: Partition) -> None:
     """A question is not open any more: where too many were, another ask may have its turn."""
-    if partition.preemption.answered():
-        partition.wakeups.waiting.changed(partition.preemption.questions_open)
+    partition.preemption.questions_open.count -= 1
+    partition.dirty.mark((partition.preemption,))
 
 
 def _choices(plans: Iterable[Plan], needed: Mapping[NodeId, int]) -> list[Choice]:
@@ -247,6 +247,7 @@ def _settle(
     if not (choices and request.is_pending):
         partition.escalation.try_again(wants, now)
         return
+    partition.dirty.open_blockers()
     search = partition.preemption.search
     is_allowed = _is_allowed(partition, app, wants.group, now)
     for _, plan, upto in choices if is_allowed else ():

@@ -110,7 +110,7 @@ def clean_queues(job: TimerJob) -> Iterator[int]:
     while some := list(islice(rest, MOST)):
         removed = partition.tree.clean(some)
         for queue in removed:
-            partition.changes.leave(queue)
+            partition.dirty.forget_leaf(queue)
         if partition.journal.on:
             partition.journal.note_all(facts(_changes(removed), job.now))
         for queue in removed:
@@ -184,6 +184,7 @@ def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
     told += partition.predicates.take_unsaid()
     if partition.inspection is not None:
         partition.timers.set(Timer(Due.INSPECT), now)
+    partition.dirty.open_blockers()
     return outcome.effects(partition.rm_id) + told
 
 
@@ -243,6 +244,7 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
     if partition.rm.predicates is not None:
         effects += predicates.take_unsaid()
         effects += partition.preemption.take_unsaid(partition.name)
+    partition.dirty.open_blockers()
     if partition.tree.root.pending and not partition.wakeups.waiting.runnable:
         _inspect_later(partition, now)
     return effects
@@ -282,7 +284,7 @@ def _inspect(partition: Partition, now: float) -> list[Effect]:
         _inspect_later(partition, now)
         return []
     if partition.inspection is None:
-        partition.changes.settle()
+        partition.dirty.settle()
         partition.inspection = Inspection(partition, now)
     scan: Inspection = partition.inspection
     if scan.go_on(now, Slice(outstanding_scan.PART)):

@@ -2,10 +2,10 @@
 
 In: a decision (place this ask there), or an event (the RM released it, the node has gone). Out: the
 request in its new state, with node, queues, limits, application and waiting lines in agreement.
-`moves.py` posts what `ACCOUNTS` says of the states before and after, and has the difference settled
-for others (`scheduling/waiting/settling.py`). `pending.py` has the asks that wait, `allocating.py`
-allocations, `pairs.py` a placeholder and the real ask that replaces it, `placeholders.py` task
-groups, and `cluster.py` nodes.
+`moves.py` posts what `ACCOUNTS` says of the states before and after, marks what has changed
+(`scheduling/waiting/dirty.py`), and changes nodes. `pending.py` has the asks that wait and the
+numbers of task groups, `allocating.py` allocations, and placeholders with the real asks that
+replace them.
 
 Caller: `handlers/` only. Nothing else changes usage.
 """

@@ -20,8 +20,8 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.cycle import Candidate
 from licorne_core.scheduling.replacing import Replacement
-from licorne_core.scheduling.reservations.reserving import Reservations
-from licorne_core.scheduling.waiting.settling import Settling
+from licorne_core.scheduling.reservations.reserving import Reservations, note_allocating
+from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.counters import Counters
 
@@ -36,16 +36,16 @@ class Allocations:
     __slots__ = (
         "_asks",
         "_counters",
+        "_dirty",
         "_placeholders",
         "_reservations",
-        "_settling",
         "moves",
     )
 
     def __init__(
         self,
         nodes: NodeBook,
-        settling: Settling,
+        dirty: Dirty,
         asks: PendingAsks,
         placeholders: Placeholders,
         reservations: Reservations,
@@ -53,8 +53,8 @@ class Allocations:
     ) -> None:
         """Start empty."""
         self._asks = asks
-        self._settling = settling
-        self.moves = Moves(nodes, settling, asks)
+        self._dirty = dirty
+        self.moves = Moves(nodes, dirty, asks, reservations)
         self._placeholders = placeholders
         self._reservations = reservations
         self._counters = counters
@@ -94,11 +94,13 @@ class Allocations:
         else:
             app.tally.allocations += 1
             app.placeholder_count += ask.placeholder
+        if is_assumed or ask.placeholder:
+            note_allocating(app)
         if request.reservation is not None:
             self._reservations.placed(request, now)
         if node.reservations and ask.ask_class.required_node is not None:
             self._reservations.give_way(node, now)
-        self._settling.placed(app, request, node, same_priority=app.priorities.top == top)
+        self._dirty.placed(app, request, node, same_priority=app.priorities.top == top)
         return allocation
 
     def confirm(self, app: Application, request: Request, now: float) -> Allocation:
@@ -114,7 +116,10 @@ class Allocations:
 
     def note_unknown(self, node: Node) -> None:
         """Void the RM's answers about a node with a confirmation that the RM does not count."""
-        self._settling.told(node)
+        if node.note_known_change(narrowed=True):
+            self._dirty.mark_node(node)
+        else:
+            self._dirty.mark_filled(node)
 
     def roll_back(self, app: Application, request: Request, now: float) -> None:
         """An assumed request, of which the RM never heard, is pending again in its old place."""

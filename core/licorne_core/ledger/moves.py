@@ -22,11 +22,9 @@ from licorne_core.model.books import (
 )
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
-from licorne_core.model.queues.tree import QueueTree
-from licorne_core.scheduling.node_search.candidates import NodeIndex
-from licorne_core.scheduling.reservations.reserving import Reservations
-from licorne_core.scheduling.waiting.settling import Accounts, Settling
-from licorne_core.scheduling.waiting.wakeups import Wakeups
+from licorne_core.model.queues.queue import Queue
+from licorne_core.scheduling.reservations.reserving import Reservations, note_allocating
+from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.resources import Items, Resources
 
@@ -41,17 +39,22 @@ _LINKED: Final = Account.LINKED
 _PREEMPTING: Final = Account.PREEMPTING
 _LISTED: Final = Account.LISTED
 
+Accounts = tuple[Account, ...]
+
 
 class Moves:
-    """Moves the requests of one partition, and settles what that changes for others."""
+    """Moves the requests of one partition, and marks what that changes."""
 
-    __slots__ = ("_nodes", "_pending", "settling")
+    __slots__ = ("_dirty", "_nodes", "_pending", "_reservations")
 
-    def __init__(self, nodes: NodeBook, settling: Settling, pending: PendingAsks) -> None:
+    def __init__(
+        self, nodes: NodeBook, dirty: Dirty, pending: PendingAsks, reservations: Reservations
+    ) -> None:
         """Book in one partition."""
         self._nodes = nodes.by_id
+        self._dirty = dirty
         self._pending = pending
-        self.settling = settling
+        self._reservations = reservations
 
     def move(
         self,
@@ -69,7 +72,7 @@ class Moves:
         """
         node = self._node_of(request, place)
         left, entered = self._post(app, request, event, place, now)
-        self.settling.moved(app, request, left, entered, node)
+        self._mark(app, request, left, entered, node)
 
     def arrive(self, app: Application, request: Request, event: RequestEvent, place: Allocation) -> None:
         """Post a new request that is allocated from its beginning."""
@@ -77,7 +80,7 @@ class Moves:
         self._enter_node(request, place)
         entered = ACCOUNTS[request.state]
         self._enter(entered, app, request, 0.0)
-        self.settling.moved(app, request, (), entered, self._node_of(request, place))
+        self._mark(app, request, (), entered, self._node_of(request, place))
 
     def hand_over(self, app: Application, placeholder: Request, request: Request, place: Allocation) -> None:
         """End a placeholder, and give its room to a real request of the same size.
@@ -86,7 +89,7 @@ class Moves:
         """
         self._post(app, placeholder, RequestEvent.RELEASE, None, 0.0)
         _, entered = self._post(app, request, RequestEvent.CONFIRM, place, 0.0)
-        self.settling.moved(app, request, (), entered, self._node_of(request, place))
+        self._mark(app, request, (), entered, self._node_of(request, place))
 
     def resize(self, app: Application, request: Request, ask: Ask) -> None:
         """Post the request with another size in its place."""
@@ -100,7 +103,14 @@ class Moves:
             self._enter_node(request, replace(place, ask=ask))
         self._enter(kept, app, request, 0.0)
         if place is not None:
-            self.settling.resized(app, request, self._nodes[place.node_id])
+            node = self._nodes[place.node_id]
+            node.note_known_change(narrowed=True)
+            self._dirty.mark_node(node)
+        if _PREEMPTING in kept:
+            self._reservations.promises.victim_resized(request)
+        if _ALLOCATED in kept:
+            self._mark_freed(app)
+            self._dirty.mark_app(app)
 
     def _post(
         self,
@@ -126,6 +136,63 @@ class Moves:
             group.assumed -= 1
             self._pending.forget_if_idle(app, group)
         return posting
+
+    def _mark(
+        self,
+        app: Application,
+        request: Request,
+        left: Accounts,
+        entered: Accounts,
+        node: Node | None,
+    ) -> None:
+        """Mark what has changed with these accounts; `node` is where the request takes or took room.
+
+        A request that left and entered none is being stopped, and is no possible victim any more.
+        """
+        dirty = self._dirty
+        if _ALLOCATED in left:
+            if _PREEMPTING in left:
+                self._reservations.victim_gone(request)
+            self._mark_freed(app)
+        if _KNOWN in entered and request.ask.placeholder:
+            # A real ask may take its place.
+            note_allocating(app)
+            dirty.mark_due(app)
+        if node is not None:
+            self._mark_node(node, left, entered)
+        is_counted = _PENDING in entered or _ALLOCATED in entered or _LISTED in left
+        # A placeholder that is stopped for a real ask is told of with that.
+        is_stopped = not (left or entered) and request.partner is None
+        if is_counted or is_stopped or _PENDING in left or _ALLOCATED in left:
+            dirty.mark_app(app)
+
+    def _mark_freed(self, app: Application) -> None:
+        """The quotas of the application have more room, or one application less."""
+        self._dirty.mark(app.quotas)
+        if not app.allocation_count:
+            # It has lost all that it had: another one may start instead.
+            note_allocating(app)
+            self._dirty.mark(app.trackers)
+
+    def _mark_node(self, node: Node, left: Accounts, entered: Accounts) -> None:
+        """The RM's answers about the node are void, as far as it knows of the change."""
+        dirty = self._dirty
+        void = False
+        if _ON_NODE in left:
+            void = True
+            if _KNOWN in left or _LINKED in left:
+                node.note_known_change(narrowed=False)
+        elif _ASKED in left:
+            # The RM counts it as placed there.
+            void = node.forget_results()
+        elif _KNOWN in entered:
+            void = node.note_known_change(narrowed=True)
+        if void:
+            dirty.mark_node(node)
+        elif _KNOWN in entered or _ON_NODE in entered:
+            dirty.mark_filled(node)
+        elif _PREEMPTING in entered or not entered:
+            dirty.mark_victims(node)
 
     def _enter_node(self, request: Request, place: Allocation) -> None:
         """The request takes room on the node of the allocation."""
@@ -201,46 +268,37 @@ class Moves:
 
 
 class Cluster:
-    """Changes nodes, and wakes waiting items."""
+    """Changes the nodes of one partition, and marks them."""
 
-    __slots__ = ("_index", "_nodes", "_reservations", "_tree", "_wakeups")
+    __slots__ = ("_dirty", "_nodes", "_reservations", "_root")
 
-    def __init__(
-        self,
-        tree: QueueTree,
-        nodes: NodeBook,
-        index: NodeIndex,
-        wakeups: Wakeups,
-        reservations: Reservations,
-    ) -> None:
+    def __init__(self, root: Queue, nodes: NodeBook, dirty: Dirty, reservations: Reservations) -> None:
         """Book in one partition."""
-        self._tree = tree
+        self._root = root
         self._nodes = nodes
-        self._index = index
-        self._wakeups = wakeups
+        self._dirty = dirty
         self._reservations = reservations
 
     def add(self, node: Node) -> None:
         """Take a node in; the cluster grows."""
         self._nodes.add(node)
-        self.resized()
-        self.changed(node)
+        self._resized()
+        self._dirty.mark_node(node)
 
     def resize(self, node: Node, capacity: Resources, now: float) -> None:
         """Replace a node's capacity (spec § 7.2: nothing is killed)."""
         self._nodes.resize(node, capacity)
         node.note_known_change(narrowed=True)
         self._reservations.shrunk(node, now)
-        self.resized()
-        self.changed(node)
+        self._resized()
+        self._dirty.mark_node(node)
 
     def remove(self, node: Node, now: float) -> None:
         """Remove an empty node; the cluster shrinks."""
         self._reservations.leave(node, now)
         self._nodes.remove(node)
-        self._index.left(node)
-        self._wakeups.kept_nodes.left(node)
-        self.resized()
+        self._dirty.forget_node(node)
+        self._resized()
 
     def set_schedulable(self, node: Node, *, schedulable: bool) -> bool:
         """Drain the node for the RM, or reopen it; True if that changed it."""
@@ -264,22 +322,16 @@ class Cluster:
         changed = node.schedulable != before
         if changed:
             node.note_known_change(narrowed=True)
-        self.changed(node)
+        self._dirty.mark_node(node)
         return changed
 
     def occupy(self, node: Node, before: Items, after: Items) -> None:
         """Replace the amounts of a foreign allocation on a node (spec § 7.3)."""
         book_foreign(before, after, node)
         node.note_known_change(narrowed=bool(after))
-        self.changed(node)
+        self._dirty.mark_node(node)
 
-    def changed(self, node: Node) -> None:
-        """The node has more room, may be schedulable again or come earlier in the order."""
-        self._wakeups.node_improved(node)
-
-    def resized(self) -> None:
+    def _resized(self) -> None:
         """Root's maximum is the size of the cluster (spec § 4.5), and shares follow from it."""
-        root = self._tree.root
-        root.max = self._nodes.total
-        self._tree.shares_stale = True
-        self._wakeups.cluster_resized(root)
+        self._root.max = self._nodes.total
+        self._dirty.mark_cluster()

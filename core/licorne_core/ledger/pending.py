@@ -7,22 +7,23 @@ from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
 from licorne_core.model.books import book_demand, unbook_demand
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.escalation import Escalation
+from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.order import settle_priority
 from licorne_core.scheduling.reservations.reserving import Reservations
-from licorne_core.scheduling.waiting.changes import Listeners
+from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.asks import Ask
 from licorne_core.values.counters import Counters
 
 
 class Placeholders:
-    """Keeps the numbers of task groups, and wakes asks that wait for them."""
+    """Keeps the numbers of task groups."""
 
-    __slots__ = ("_counters", "_wakeups")
+    __slots__ = ("_counters", "_dirty")
 
-    def __init__(self, wakeups: Wakeups, counters: Counters) -> None:
+    def __init__(self, dirty: Dirty, counters: Counters) -> None:
         """Book in one partition."""
-        self._wakeups = wakeups
+        self._dirty = dirty
         self._counters = counters
 
     def give_up(self, app: Application, placeholder: Request) -> None:
@@ -59,39 +60,33 @@ class Placeholders:
         """Count placeholders that are no longer open and were not replaced."""
         group.timed_out += number
         self._counters.placeholders_timed_out += number
-        self._went(group)
+        self._dirty.mark((group,))
 
     def replace(self, group: TaskGroup) -> None:
         """Count a placeholder that a real allocation has replaced."""
         group.replaced += 1
         self._counters.placeholders_replaced += 1
-        self._went(group)
-
-    def _went(self, group: TaskGroup) -> None:
-        self._wakeups.placeholder_went(group)
+        self._dirty.mark((group,))
 
 
 class PendingAsks:
-    """Books demand, and reports the changes."""
+    """Books the account of pending asks, in the order of all of them as well."""
 
-    __slots__ = (
-        "_changes",
-        "_escalation",
-        "_index",
-        "_placeholders",
-        "_reservations",
-        "_wakeups",
-    )
+    __slots__ = ("_dirty", "_escalation", "_index", "_placeholders", "_reservations", "_wakeups")
 
     def __init__(
         self,
-        listeners: Listeners,
+        index: NodeIndex,
+        wakeups: Wakeups,
+        dirty: Dirty,
         placeholders: Placeholders,
         escalation: Escalation,
         reservations: Reservations,
     ) -> None:
         """Book in one partition."""
-        _, self._index, self._changes, self._wakeups = listeners
+        self._index = index
+        self._wakeups = wakeups
+        self._dirty = dirty
         self._placeholders = placeholders
         self._escalation = escalation
         self._reservations = reservations
@@ -135,7 +130,7 @@ class PendingAsks:
             self.end_rest(app, request)
         else:
             self.leave(app, request)
-        self._changes.app_changed(app)
+        self._dirty.mark_app(app)
         if request.reservation is not None:
             self._reservations.end(request.reservation, now)
 
@@ -167,7 +162,8 @@ class PendingAsks:
         top, submitted = app.priorities.top, app.submission_time
         group = app.group_of(ask)
         if not (group.waiting or group.assumed):
-            self._changes.class_came(ask.ask_class)
+            self._index.class_came(ask.ask_class)
+            self._dirty.ranks.note_types(ask.ask_class.items)
         was_first = app.enqueue(group, request, now)
         book_demand(ask.ask_class.items, app, leaf)
         if leaf.priorities.add(ask.priority):
@@ -180,9 +176,9 @@ class PendingAsks:
         counts_asks = leaf.settings.backoff_threshold > 0
         moves = app.priorities.top != top or app.submission_time != submitted
         if was_first or wants is not None or counts_asks or moves:
-            self._changes.app_changed(app)
+            self._dirty.mark_app(app)
         else:
-            self._changes.leaf_changed(leaf)
+            self._dirty.mark_leaf(leaf)
 
     def leave(self, app: Application, request: Request) -> None:
         """A request is not pending any more, as its state says; its queues are not ranked yet."""
@@ -211,7 +207,7 @@ class PendingAsks:
         book_demand(request.ask.ask_class.items, app, leaf)
         if leaf.priorities.add(request.ask.priority):
             settle_priority(leaf)
-        self._changes.app_changed(app)
+        self._dirty.mark_app(app)
 
     def end_rest(self, app: Application, request: Request) -> None:
         """A request does not back off any more; it may be tried again, or is not wanted."""

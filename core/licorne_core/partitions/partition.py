@@ -35,8 +35,7 @@ from licorne_core.scheduling.preemption import Losses, PreemptionSearch
 from licorne_core.scheduling.preemption.ledger import Ledger
 from licorne_core.scheduling.preemption.quota_change import QuotaClock
 from licorne_core.scheduling.reservations.reserving import Reservations
-from licorne_core.scheduling.waiting.changes import Changes, Listeners
-from licorne_core.scheduling.waiting.settling import Settling
+from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.waiting import Watch
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.counters import Counters
@@ -90,27 +89,37 @@ class Partition:
         self.timeout_size, self.ask_backoff = options.tuning.timeout_size, options.ask_backoff
         self.counters = Counters()
         self.index = NodeIndex(self.nodes, options.tuning)
-        self.wakeups = Wakeups(self.index, self.nodes)
-        self.changes = Changes(self.tree, self.index, self.wakeups)
-        self.escalation = Escalation(self.changes, self.wakeups.waiting, self.timers)
-        listeners = Listeners(self.nodes, self.index, self.changes, self.wakeups)
-        self.reservations = Reservations(listeners, self.escalation, self.timers, self.journal, self.counters)
+        self.wakeups = Wakeups(self.nodes)
+        self.dirty = Dirty(self.tree, self.index, self.wakeups)
+        self.escalation = Escalation(self.dirty, self.wakeups.waiting, self.timers)
+        self.reservations = Reservations(
+            self.nodes,
+            self.wakeups,
+            self.dirty,
+            self.escalation,
+            self.timers,
+            self.journal,
+            self.counters,
+        )
         self.calls = OpenCalls(name, rm, self.timers)
         """The questions to the RM that are open."""
         self.predicates = PredicateChecks(name, rm, self.index, self.calls)
         self.results = PredicateResults(self.index, self.timers)
-        keeping = Placeholders(self.wakeups, self.counters)
-        self.asks = PendingAsks(listeners, keeping, self.escalation, self.reservations)
-        self.settling = Settling(listeners, self.reservations)
+        keeping = Placeholders(self.dirty, self.counters)
+        self.asks = PendingAsks(
+            self.index, self.wakeups, self.dirty, keeping, self.escalation, self.reservations
+        )
         self.allocations = Allocations(
-            self.nodes, self.settling, self.asks, keeping, self.reservations, self.counters
+            self.nodes, self.dirty, self.asks, keeping, self.reservations, self.counters
         )
         self.pairs = Pairs(self.nodes, keeping, self.reservations, self.allocations)
-        self.cluster = Cluster(self.tree, self.nodes, self.index, self.wakeups, self.reservations)
+        self.cluster = Cluster(self.tree.root, self.nodes, self.dirty, self.reservations)
         self.losses, self.ledger = Losses(), Ledger()
         """The latter has records of preempted allocations, with beneficiary and reason."""
         self.quota_clock = QuotaClock(enabled=config.quota_preemption_enabled)
         self.preemption = self._preemption(enabled=config.preemption_enabled)
+        self.wakeups.blockers.add(self.predicates, self.predicates.owed)
+        self.wakeups.blockers.add(self.preemption, self.preemption.questions_open)
         self.check_context = self._check_context()
         self.cycle = self._cycle(options)
 
@@ -120,7 +129,7 @@ class Partition:
             self.tree,
             self.holds,
             self.nodes.by_id,
-            self.changes,
+            self.dirty,
             self.wakeups,
             self.escalation,
             self.predicates,

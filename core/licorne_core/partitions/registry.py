@@ -181,7 +181,8 @@ class Rm:
         self.removed: dict[str, None] = {}
         self._by_key: dict[str, Partition] = {}
         self._found: dict[str, Partition] = {}
-        self._reached: dict[Partition, None] = {}
+        self.reached: dict[Partition, None] = {}
+        """Partitions that the present command has looked up: each may have changed."""
         self.replay: ReplayCounts | None = None
         # Nodes that came for a partition that is not there, so that nothing on them is counted.
         self.failed_nodes: dict[NodeId, None] = {}
@@ -203,14 +204,8 @@ class Rm:
                 return None
             if name in ("", partition.name, bare_partition(partition.name)):
                 self._found[name] = partition
-        self._reached[partition] = None
+        self.reached[partition] = None
         return partition
-
-    def take_reached(self) -> list[Partition]:
-        """The partitions that were looked up since last time, in order; each may have changed."""
-        reached = list(self._reached)
-        self._reached.clear()
-        return reached
 
     def named(self, name: str) -> Partition | None:
         """Find a partition of that name without keeping the name; for readers."""
@@ -252,7 +247,7 @@ class Rm:
         held = (p for p in partitions if p is not None and node_id in p.nodes.by_id)
         partition = next(held, None)
         if partition is not None:
-            self._reached[partition] = None
+            self.reached[partition] = None
         return partition
 
     def was_removed(self, name: str) -> bool:
@@ -280,7 +275,8 @@ def follow(partition: Partition, extra: ExtraConfig) -> None:
     """Have a partition follow its RM's extra configuration (spec § 2.8)."""
     if extra.state_aware_as_fifo != partition.tree.state_aware_as_fifo:
         partition.tree.state_aware_as_fifo = extra.state_aware_as_fifo
-        partition.changes.everything_changed()
+        for _ in partition.dirty.change_everything():
+            pass
 
 
 def _in_order(extra_config: Mapping[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ Rankings and heaps
 ------------------
 * Every queue ranks its children or applications, every application its groups of alike asks
   (`values/ranking.py`). The keys are in `order.py`. After a change only the keys on the way to root are
-  derived again (`waiting/changes.py`), and after an allocation only those of queues with ranked siblings.
+  derived again (`waiting/dirty.py`), and after an allocation only those of queues with ranked siblings.
 * Nodes stand in heaps by score (`node_heap.py`, `heaps.py` and `candidates.py` in `node_search/`). The
   node order says which scores a change of one node voids (`model/nodes/sorting.py`); the node index
   derives those.
@@ -38,10 +38,12 @@ one question: would it let an item through now? The kinds, and the changes that 
     Supply                a shape or an ask class    a node changes so that it would do
     ReservableSupply      the same, to reserve       a node changes so that it could be reserved
 
-Each change of the books is reported to `Changes`, which finds the blockers concerned and calls
-`Waiting.changed`. That alone wakes no item. The next pass takes, at each level, the smaller of the
-active items and those that lead to an open blocker, and asks the blocker before it goes that way: one
-freed node may open the way for many and have room for one. A blocker that lets none through is shut.
+Each change of the books marks what has changed: applications, queues, nodes, and the things that
+blockers depend on (`waiting/dirty.py`). A mark wakes nothing. `open_blockers` asks the blockers of the
+marked things if they let an item through now, and opens those that do. The next pass takes, at each
+level, the smaller of the active items and those that lead to an open blocker, and asks the blocker
+before it goes that way: one freed node may open the way for many and have room for one. A blocker that
+lets none through is shut.
 
 Supplies and shortages are many, one for each size. So their asks stand in shared waiting lines, those of
 the *pool*: the open nodes, or a quota. A waiting line (`waiting/waiting_line.py`) knows the smallest
@@ -70,7 +72,7 @@ Shortcuts: never looked at
   any type than one that was just looked for in vain (`NodePool.rules_out`).
 * Sizes that are larger than what was freed, but for a few neighbours of one that fits. Of reserved
   asks, the type that rules out most decides (`node_search/fitting.py`).
-* Root itself, once a pass has found nothing and until the next call of `Changes` (`runnable`).
+* Root itself, once a pass has found nothing and until the next mark (`runnable`).
 
 Invariants
 ----------

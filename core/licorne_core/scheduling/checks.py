@@ -28,8 +28,8 @@ from licorne_core.scheduling.preempting import Preemption
 from licorne_core.scheduling.reservations.promises import Promise
 from licorne_core.scheduling.waiting import blockers
 from licorne_core.scheduling.waiting.blockers import Blocker
-from licorne_core.scheduling.waiting.changes import Changes
-from licorne_core.scheduling.waiting.shortages import QuotaShortage
+from licorne_core.scheduling.waiting.dirty import Dirty
+from licorne_core.scheduling.waiting.shortages import QuotaPool, QuotaShortage
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.ids import NodeId, PartitionName
 from licorne_core.values.resources import Items
@@ -45,7 +45,7 @@ class CheckContext(NamedTuple):
     tree: QueueTree
     holds: Mapping[Hold, None]
     nodes: Mapping[NodeId, Node]
-    changes: Changes
+    dirty: Dirty
     wakeups: Wakeups
     escalation: Escalation
     predicates: PredicateChecks
@@ -165,7 +165,7 @@ class _QueueRuns(Rule):
         return stopped_above(app.leaf)
 
     def blocker(self, context: CheckContext, app: Application, obstacle: Queue) -> Blocker:
-        return context.wakeups.stopped_queues.get(obstacle)
+        return context.wakeups.blockers.get(blockers.StoppedQueue, obstacle)
 
     def reports(self, context: CheckContext, app: Application, obstacle: Queue | None) -> Checks:
         if obstacle is not None:
@@ -198,7 +198,7 @@ class _MayStart(Rule):
         return None
 
     def blocker(self, context: CheckContext, app: Application, obstacle: Quota) -> Blocker:
-        return context.wakeups.running_limits.get(obstacle)
+        return context.wakeups.blockers.get(blockers.RunningLimit, obstacle)
 
     def reports(self, context: CheckContext, app: Application, obstacle: Quota | None) -> Checks:
         if app.state is AppState.ACCEPTED:
@@ -237,7 +237,7 @@ class _NoPlaceholderOpen(Rule):
         return asking.app.gang.open_group(task_group, placeholder=is_placeholder)
 
     def blocker(self, context: CheckContext, asking: Asking, obstacle: TaskGroup) -> Blocker:
-        return context.wakeups.gang_waits.get(obstacle)
+        return context.wakeups.blockers.get(blockers.OpenPlaceholders, obstacle)
 
     def reports(self, context: CheckContext, asking: Asking, obstacle: TaskGroup | None) -> Checks:
         app = asking.app
@@ -269,7 +269,8 @@ class _WithinMaxima(Rule):
         return None
 
     def blocker(self, context: CheckContext, asking: Asking, obstacle: Quota) -> Blocker:
-        return context.wakeups.shortages.get(obstacle, asking.needs(obstacle))
+        pool = context.wakeups.blockers.get(QuotaPool, obstacle)
+        return pool.shortage(asking.needs(obstacle))
 
     def reports(self, context: CheckContext, asking: Asking, obstacle: Quota | None) -> Checks:
         requested = asking.group.ask_class.resources

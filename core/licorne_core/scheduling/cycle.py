@@ -129,7 +129,7 @@ class Cycle:
 
         Or when the turn has tried enough: then the cycle is `tired`, and goes on where it stopped.
         """
-        self._context.changes.settle()
+        self._context.dirty.settle()
         decision: Decision | None = None
         try:
             decision = self._first()
@@ -181,12 +181,12 @@ class Cycle:
 
     def _among_reserved(self) -> Candidate | ToClear | ToGiveUp | None:
         """The first reserved ask that can be placed, on its node or elsewhere (spec § 8.6)."""
-        changes = self._context.changes
+        types = self._context.dirty.ranks.types
         reserved = self._context.wakeups.reserved
         while reserved.ready:
             if self._is_spent():
                 return None
-            reservation = reserved.first(self._root, changes.types)
+            reservation = reserved.first(self._root, types)
             leaf, app, request = reserved.holder(reservation)
             found = self._for_reserved(app, request, reservation)
             if isinstance(found, Node):
@@ -233,7 +233,7 @@ class Cycle:
         while replacing.ready:
             if self._is_spent():
                 return None
-            app = replacing.first(self._root, self._context.changes.types)
+            app = replacing.first(self._root, self._context.dirty.ranks.types)
             stopped = QUEUE_RUNS.obstacle(self._context, app)
             if stopped is not None:
                 blocker = QUEUE_RUNS.blocker(self._context, app, stopped)

@@ -16,7 +16,7 @@ from licorne_core.model.apps.groups import (
 )
 from licorne_core.model.apps.requests import Request
 from licorne_core.scheduling.waiting.blockers import BackOff
-from licorne_core.scheduling.waiting.changes import Changes
+from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.shortages import Kept
 from licorne_core.scheduling.waiting.waiting import Waiting
 from licorne_core.values.timers import Due, Timer, Timers
@@ -35,11 +35,11 @@ class Escalation:
     ask has gone, until it is tried. So is a preemption request, unless it pauses.
     """
 
-    __slots__ = ("_back_offs", "_changes", "_timers", "_waiting")
+    __slots__ = ("_back_offs", "_dirty", "_timers", "_waiting")
 
-    def __init__(self, changes: Changes, waiting: Waiting, timers: Timers[Timer]) -> None:
+    def __init__(self, dirty: Dirty, waiting: Waiting, timers: Timers[Timer]) -> None:
         """Start without deadlines."""
-        self._changes = changes
+        self._dirty = dirty
         self._waiting = waiting
         self._timers = timers
         self._back_offs: dict[Application, BackOff] = {}
@@ -163,12 +163,12 @@ class Escalation:
             elif what is Awaited.PREEMPTION and group.preemption_request is not None:
                 self.rank(group.preemption_request, now)
         self._set_timer(app)
-        self._changes.app_is_due(app)
+        self._dirty.mark_due(app)
 
     def try_again(self, wants: PreemptionRequest, now: float) -> None:
         """The RM was asked about victims, and the search goes on."""
         self.rank(wants, now)
-        self._changes.app_is_due(wants.app)
+        self._dirty.mark_due(wants.app)
 
     def _set_deadline(self, wants: ReservationRequest | PreemptionRequest, at: float | None) -> None:
         preempts = isinstance(wants, PreemptionRequest)

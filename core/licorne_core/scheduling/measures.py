@@ -193,7 +193,7 @@ class Measures:
     @property
     def _version(self) -> int:
         """Version of everything that a victim search reads."""
-        return self._context.changes.version + self._index.version
+        return self._context.dirty.version + self._index.version
 
     def _is_in_place(
         self, app: Application, wants: ReservationRequest | PreemptionRequest, now: float

@@ -90,7 +90,7 @@ class PriorityPass(ABC, Generic[T]):
     """Items of one kind; those that are `ready` are worth a try.
 
     Always true: every ready item is in `_new`, or else it is ranked in the first of its `way`, and
-    each of these in the one behind it. `Changes` tells of every key that changes.
+    each of these in the one behind it. `Ranks` tells of every key that changes.
     """
 
     __slots__ = ("_blockers", "_new", "_rankings", "ready")

@@ -320,11 +320,6 @@ class Preemption:
         """True if so many of these questions are open that no more should come."""
         return not self.questions_open.lets_through()
 
-    def answered(self) -> bool:
-        """Close a question; True if that allows further questions to the RM."""
-        self.questions_open.count -= 1
-        return self.questions_open.count == MOST_QUESTIONS - 1
-
     def take_unsaid(self, partition: PartitionName) -> list[PreemptionsAsked]:
         """The questions that no effect has said yet."""
         unsaid, policy = self._unsaid, self._rm.predicates

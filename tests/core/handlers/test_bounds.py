@@ -6,6 +6,8 @@ from licorne_core.handlers import bounds
 from licorne_core.messages.commands import BeginReplay, EndReplay, Hold, NodeAction, SetHold, Tick
 from licorne_core.messages.effects import Effect, NodesAnswered, ReplayEnded
 from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.waiting.blockers import RunningLimit
+from licorne_core.scheduling.waiting.shortages import QuotaPool
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import AllocationKey, AppId, RmId
 from licorne_core.values.resources import INT64_MAX
@@ -137,7 +139,7 @@ def test_nothing_is_kept_of_what_has_gone() -> None:
     held = partition(driver)
     assert not list(held.index._supplies)
     assert not held.index._supplies._pools
-    assert (list(held.wakeups.shortages), list(held.wakeups.running_limits)) == ([], [])
+    assert not any(held.wakeups.blockers.of(kind) for kind in (QuotaPool, RunningLimit))
     assert len(held.index.heaps._everything.entries) < 100
 
 
@@ -147,7 +149,7 @@ def test_applications_that_come_and_go_without_nodes_leave_nothing() -> None:
     for number in range(50):
         driver.do(apps(app(f"x{number}", "root.a")), asks(ask(f"x{number}", "k", vcore=1)))
         driver.do(remove_apps(f"x{number}"))
-    assert len(partition(driver).changes._apps) <= 1
+    assert len(partition(driver).dirty._apps) <= 1
 
 
 def test_rejections_of_one_id_have_one_timer() -> None:

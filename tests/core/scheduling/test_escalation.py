@@ -11,7 +11,7 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.waiting.blockers import BackOff
-from licorne_core.scheduling.waiting.changes import Changes
+from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, UserGroup
@@ -40,10 +40,10 @@ class World:
         self.timers: Timers[Timer] = Timers()
         nodes = NodeBook(NodeSortPolicy())
         index = NodeIndex(nodes, Tuning())
-        wakeups = Wakeups(index, nodes)
+        wakeups = Wakeups(nodes)
         self.waiting = wakeups.waiting
-        changes = Changes(tree, index, wakeups)
-        self.escalation = Escalation(changes, self.waiting, self.timers)
+        dirty = Dirty(tree, index, wakeups)
+        self.escalation = Escalation(dirty, self.waiting, self.timers)
         self.now = 100.0
         self.requests: list[Request] = []
 

@@ -9,7 +9,7 @@ from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Tracker
 from licorne_core.scheduling.order import ReservedAsks
-from licorne_core.scheduling.waiting.blockers import Blocker, RunningLimit, RunningLimits
+from licorne_core.scheduling.waiting.blockers import Blocker, Blockers, RunningLimit
 from licorne_core.scheduling.waiting.waiting import Parked, Waiting, way_up
 from licorne_core.values.ids import AppId, QueuePath, UserGroup
 from support.core.builders import ask
@@ -33,7 +33,7 @@ class World:
         self.tree = whole_tree(QueueConfig(name="root", parent=True, queues=below))
         self.reserved = ReservedAsks()
         self.waiting = Waiting()
-        self.limits = RunningLimits()
+        self.limits = Blockers()
         self.quotas = [Tracker("user", str(n), QueuePath("root")) for n in range(QUOTAS)]
         for quota in self.quotas:
             quota.max_applications = 1
@@ -66,12 +66,12 @@ class World:
 
     def limit(self, number: int) -> RunningLimit:
         """The limit of one quota."""
-        return self.limits.get(self.quotas[number])
+        return self.limits.get(RunningLimit, self.quotas[number])
 
     def free(self, number: int, room: int) -> None:
         """So many may start in a quota now."""
         self.quotas[number].max_applications = 1 + room
-        limit = self.limits.find(self.quotas[number])
+        limit = self.limits.of(RunningLimit).get(self.quotas[number])
         if limit is not None:
             self.waiting.changed(limit)
 
@@ -114,6 +114,6 @@ class World:
                 lines.setdefault(ranking, set()).add(member)
         shown = {
             limit: {key: set(line.members) for key, line in limit.waiting_lines.items()}
-            for limit in self.limits
+            for limit in self.limits.of(RunningLimit).values()
         }
         assert shown == noted

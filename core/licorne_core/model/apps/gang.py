@@ -21,7 +21,7 @@ A real request meets its placeholder like this:
     ALLOCATED RELEASED        the RM has confirmed it, and the real one has the place
 
 A placeholder that is too small for a real request is RELEASING as well, and no pair: it is
-cancelled, and real requests of its group wait until it has ended (`ledger/placeholders.py`).
+cancelled, and real requests of its group wait until it has ended (`ledger/pending.py`).
 
 `PAIRS` says what else can happen on the way. `ON_TIMEOUT` and `ON_GONE` say what the application
 does when time is up, and when something of it has gone.

@@ -370,7 +370,7 @@ class PreemptionRequest(AgedAsks):
         self.is_asking = False
         """True if the RM is being asked which victims have to go."""
         self.waits_for: Any = None
-        """The kept nodes that it waits for (`scheduling/waiting/kept_nodes.py`), if it does."""
+        """The kept nodes that it waits for (`scheduling/waiting/shortages.py`), if it does."""
         self.waits_until = -inf
         """Time at which it has waited long enough for them, in unix seconds."""
         super().__init__(group, delay, now)

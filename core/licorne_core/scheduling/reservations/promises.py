@@ -27,7 +27,7 @@ application by `application.reservation.max.nodes`, or else by half of what the 
 Reservations of asks that require their node do not count (spec § 8.7).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
@@ -35,7 +35,7 @@ from licorne_core.model.books import book_promise, unbook_promise
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota
-from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.scheduling.waiting.blockers import Blockers, OfThing
 from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import NodeId
 from licorne_core.values.resources import Items, charge, refund
@@ -187,24 +187,19 @@ Reserver = Application | Queue
 """An application, or a queue, that reserved nodes count in."""
 
 
-class ReservationLimit(Blocker):
+class ReservationLimit(OfThing):
     """As many nodes are reserved for an application, or in a queue, as may be."""
 
-    __slots__ = ("_all", "reserver")
+    __slots__ = ("_limits",)
 
-    def __init__(self, reserver: Reserver, limits: "ReservationLimits") -> None:
+    def __init__(self, reserver: Reserver, blockers: Blockers, limits: "ReservationLimits") -> None:
         """Create one of `limits`, without blocked items."""
-        super().__init__()
-        self.reserver = reserver
-        self._all = limits
+        super().__init__(reserver, blockers)
+        self._limits = limits
 
     def lets_through(self) -> bool:
         """True if one more node may be reserved."""
-        return self._all.has_room(self.reserver)
-
-    def retire(self) -> None:
-        """Forget it."""
-        self._all.drop(self)
+        return self._limits.has_room(self.thing)
 
 
 class ReservationLimits:
@@ -213,17 +208,13 @@ class ReservationLimits:
     Always true: `_reserved` counts the reservations with a node whose asks do not require it.
     """
 
-    __slots__ = ("_limits", "_nodes", "_reserved")
+    __slots__ = ("_blockers", "_nodes", "_reserved")
 
-    def __init__(self, nodes: NodeBook) -> None:
+    def __init__(self, nodes: NodeBook, blockers: Blockers) -> None:
         """Start empty."""
         self._nodes = nodes
-        self._limits: dict[Reserver, ReservationLimit] = {}
+        self._blockers = blockers
         self._reserved: dict[Reserver, int] = {}
-
-    def __iter__(self) -> Iterator[ReservationLimit]:
-        """Iterate over the limits with blocked items."""
-        return iter(self._limits.values())
 
     def reserved(self, reserver: Reserver) -> int:
         """The nodes that are reserved for the application, or in the queue and below."""
@@ -255,16 +246,7 @@ class ReservationLimits:
     def blocker(self, app: Application) -> ReservationLimit | None:
         """The limit that lets the application have no further node reserved."""
         reserver = self.full(app)
-        if reserver is None:
-            return None
-        limit = self._limits.get(reserver)
-        if limit is None:
-            limit = self._limits[reserver] = ReservationLimit(reserver, self)
-        return limit
-
-    def find(self, reserver: Reserver) -> ReservationLimit | None:
-        """Return the limit of the reserver, if it has blocked items."""
-        return self._limits.get(reserver)
+        return None if reserver is None else self._blockers.get(ReservationLimit, reserver, self)
 
     def count(self, app: Application, change: int) -> None:
         """Count a node (1), or one less (-1), for an ask that does not require it."""
@@ -274,10 +256,6 @@ class ReservationLimits:
                 self._reserved[reserver] = count
             else:
                 del self._reserved[reserver]
-
-    def drop(self, limit: ReservationLimit) -> None:
-        """Forget a limit without blocked items."""
-        del self._limits[limit.reserver]
 
 
 def reservers(app: Application) -> tuple[Reserver, ...]:

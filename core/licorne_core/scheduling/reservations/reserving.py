@@ -7,12 +7,14 @@ from licorne_core.events.journal import EventChange, Journal
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import ASSUMED, Request
 from licorne_core.model.apps.states import AppState
+from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.order import Holder
-from licorne_core.scheduling.reservations.promises import Promise, Promises
+from licorne_core.scheduling.reservations.promises import Promise, Promises, reservers
 from licorne_core.scheduling.reservations.review import REVIEW_TIME, ToGiveUp
-from licorne_core.scheduling.waiting.changes import Listeners
+from licorne_core.scheduling.waiting.dirty import Dirty
+from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.asks import Reservation
 from licorne_core.values.counters import Counters
 from licorne_core.values.timers import Due, Timer, Timers
@@ -31,8 +33,8 @@ class Reservations:
     """
 
     __slots__ = (
-        "_changes",
         "_counters",
+        "_dirty",
         "_escalation",
         "_journal",
         "_nodes",
@@ -44,7 +46,9 @@ class Reservations:
 
     def __init__(
         self,
-        listeners: Listeners,
+        nodes: NodeBook,
+        wakeups: Wakeups,
+        dirty: Dirty,
         escalation: Escalation,
         timers: Timers[Timer],
         journal: Journal,
@@ -53,10 +57,10 @@ class Reservations:
         """Start empty."""
         self._counters = counters
         self._escalation = escalation
-        self._nodes = listeners.nodes
+        self._nodes = nodes
         self._journal = journal
-        self._changes = listeners.changes
-        self._wakeups = listeners.wakeups
+        self._dirty = dirty
+        self._wakeups = wakeups
         self._timers = timers
         self._yielded: dict[Node, None] = {}
         self.promises = Promises()
@@ -77,10 +81,10 @@ class Reservations:
         node.add_reservation(reservation)
         if not reservation.required:
             self._wakeups.reservation_limits.count(app, 1)
-        self._wakeups.node_filled(node)
+        self._dirty.mark_filled(node)
         self.review_later(now)
         self._escalation.rank_all(request.group, now)
-        self._changes.app_changed(app)
+        self._dirty.mark_app(app)
         size = request.ask.ask_class.resources
         self._journal.note(reservation_changed(now, node.node_id, request.key, size, EventChange.ADD))
         return reservation
@@ -183,11 +187,11 @@ class Reservations:
         self._timers.cancel(_timer(reservation))
         note_allocating(app)
         if not app.is_allocating:
-            self._wakeups.may_run_again(app.leaf.lineage)
+            self._dirty.mark(app.leaf.lineage)
         promise = self.promises.end(reservation)
         self._leave_node(reservation, app, request, now)
         if promise is not None:
-            self._wakeups.room_in(app.quotas)
+            self._dirty.mark(app.quotas)
 
     def lose_node(self, reservation: Reservation, now: float) -> None:
         """Take the node from the ask; a promise goes on without it.
@@ -209,16 +213,16 @@ class Reservations:
             if wants is not None:
                 wants.add(request.place, now)
                 self._escalation.rank(wants, now)
-        self._changes.app_changed(app)
+        self._dirty.mark_app(app)
         if node_id is not None:
             node = self._nodes.by_id[node_id]
             node.drop_reservation(reservation)
             reservation.idle_since, reservation.gives_way = None, False
             if not reservation.required:
                 self._wakeups.reservation_limits.count(app, -1)
-                self._wakeups.may_reserve_again(app)
+                self._dirty.mark(reservers(app))
             self._wakeups.kept_nodes.give_up(node)
-            self._wakeups.node_improved(node)
+            self._dirty.mark_node(node)
             size = request.ask.ask_class.resources
             ended = reservation_changed(now, node_id, reservation.key, size, EventChange.REMOVE)
             self._journal.note(ended)
@@ -234,7 +238,7 @@ class Reservations:
             yielded, self._yielded = self._yielded, {}
             for node in yielded:
                 node.yielded = False
-                self._wakeups.node_improved(node)
+                self._dirty.mark_node(node)
             for reservation, finding in found.findings.items():
                 reservation.idle_since, reservation.gives_way = finding
         for reservation in found.yielded:
@@ -279,9 +283,9 @@ class Reservations:
         reservation.exclusive = exclusive
         node.add_reservation(reservation)
         if node.open:
-            self._wakeups.node_improved(node)
+            self._dirty.mark_node(node)
         else:
-            self._wakeups.node_filled(node)
+            self._dirty.mark_filled(node)
 
 
 def note_allocating(app: Application) -> None:

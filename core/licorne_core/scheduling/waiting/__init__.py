@@ -1,9 +1,9 @@
 """The waiting relation: asks, their blockers, and the changes that wake them.
 
-In: a blocker that an ask has met, and changes of amounts, nodes and states. Out: the asks that may
-pass now. `blockers.py` has the kinds, `waiting.py` parks and wakes, `supply.py` and `shortages.py`
-are the blockers for nodes and quotas. `settling.py` derives from the accounts that a request left
-and entered which blockers may open; `changes.py` and `wakeups.py` take up other changes.
+In: a blocker that an ask has met, and marks of changed things. Out: the asks that may pass now.
+`dirty.py` has the marks, and derives which blockers may open. `blockers.py` has the kinds,
+`supply.py` and `shortages.py` those for nodes and quotas, `waiting.py` parks and wakes, and
+`wakeups.py` holds all that waits.
 
-Caller: the pass parks; `ledger/` settles moves; `handlers/` tell of other changes.
+Caller: the pass parks and settles; `ledger/` and `handlers/` mark what they change.
 """

@@ -1,12 +1,13 @@
 """Blockers: obstacles to ask groups or applications, each with one test.
 
 `lets_through` tests if a blocked item would pass now. A blocker knows its blocked items:
-`scheduling/waiting/waiting.py` puts them into its waiting lines and takes them off. `backs_off` says
-when an application becomes blocked by too many of its own asks (spec § 8.3a).
+`scheduling/waiting/waiting.py` puts them into its waiting lines and takes them off. `Blockers` finds
+those that depend on a thing which has changed. `backs_off` says when an application becomes blocked
+by too many of its own asks (spec § 8.3a).
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import TaskGroup
@@ -18,6 +19,8 @@ from licorne_core.scheduling.node_search.node_heap import FittingIndex
 from licorne_core.scheduling.waiting.waiting_line import Amounts, LineOwner, WaitingLine, lower
 from licorne_core.values.ranking import Ranking
 from licorne_core.values.resources import Items
+
+T = TypeVar("T")
 
 
 class Blocker(LineOwner):
@@ -75,6 +78,10 @@ class Blocker(LineOwner):
         """Forget a new blocker that no item waits for."""
         if self.is_unused:
             self.retire()
+
+    def that_may_open(self) -> "list[Blocker]":
+        """Return the blockers that may let an item through, as the thing has changed: itself or none."""
+        return [self] if not self.is_unused and self.lets_through() else []
 
     @property
     def is_unused(self) -> bool:
@@ -182,47 +189,61 @@ class Shortage(Blocker):
             self.pool.watched.remove(self)
 
 
-class RunningLimit(Blocker):
+class OfThing(Blocker):
+    """A blocker that depends on one thing, and is kept by it as long as items wait."""
+
+    __slots__ = ("_all", "thing")
+
+    def __init__(self, thing: Any, blockers: "Blockers") -> None:
+        """Create one of these blockers."""
+        super().__init__()
+        self.thing = thing
+        self._all = blockers
+
+    def retire(self) -> None:
+        """Forget it."""
+        self._all.drop(type(self), self.thing)
+
+
+class RunningLimit(OfThing):
     """A queue, a user or a group lets no further application start (spec §§ 4.12, 10.5)."""
 
-    __slots__ = ("_all", "quota")
+    __slots__ = ()
 
-    def __init__(self, quota: Quota, limits: "RunningLimits") -> None:
-        """Create one of those limits."""
-        super().__init__()
-        self.quota = quota
-        self._all = limits
+    @property
+    def quota(self) -> Quota:
+        """The queue, user or group."""
+        quota: Quota = self.thing
+        return quota
 
     def lets_through(self) -> bool:
         """True if another application may start."""
         return may_run_one_more(self.quota)
 
-    def retire(self) -> None:
-        """Forget it."""
-        self._all.drop(self)
 
-
-class StoppedQueue(Blocker):
+class StoppedQueue(OfThing):
     """An operator has stopped a queue: nothing in it or below is tried (spec § 4.2).
 
     The regular pass does not come there, so only items of the priority pass wait for this.
     """
 
-    __slots__ = ("_all", "queue")
-
-    def __init__(self, queue: Queue, stopped: "StoppedQueues") -> None:
-        """Create one of those queues."""
-        super().__init__()
-        self.queue = queue
-        self._all = stopped
+    __slots__ = ()
 
     def lets_through(self) -> bool:
         """True if it was started again."""
-        return self.queue.state is not QueueState.STOPPED
+        queue: Queue = self.thing
+        return queue.state is not QueueState.STOPPED
 
-    def retire(self) -> None:
-        """Forget it."""
-        self._all.drop(self)
+
+class OpenPlaceholders(OfThing):
+    """Real asks of a task group wait to replace its placeholders, or for their end (§ 6.4)."""
+
+    __slots__ = ()
+
+    def lets_through(self) -> bool:
+        """True if no placeholder is open."""
+        task_group: TaskGroup = self.thing
+        return not task_group.open
 
 
 class BackOff(Blocker):
@@ -240,111 +261,51 @@ class BackOff(Blocker):
         return not self.app.backoff_until
 
 
-class OpenPlaceholders(Blocker):
-    """Real asks of a task group wait to replace its placeholders, or for their end (§ 6.4)."""
+class Blockers:
+    """The blockers of a partition by kind, and by the thing that each depends on.
 
-    __slots__ = ("_all", "task_group")
+    Always true: of the kinds that are `OfThing`, only those with waiting items are here.
+    """
 
-    def __init__(self, task_group: TaskGroup, waits: "GangWaits") -> None:
-        """Create one of those waits."""
-        super().__init__()
-        self.task_group = task_group
-        self._all = waits
-
-    def lets_through(self) -> bool:
-        """True if no placeholder is open."""
-        return not self.task_group.open
-
-    def retire(self) -> None:
-        """Forget it."""
-        self._all.drop(self)
-
-
-class GangWaits:
-    """Task groups whose open placeholders block real asks."""
-
-    __slots__ = ("_by_group",)
+    __slots__ = ("_by_kind",)
 
     def __init__(self) -> None:
         """Start empty."""
-        self._by_group: dict[TaskGroup, OpenPlaceholders] = {}
+        self._by_kind: dict[Any, dict[Any, Any]] = {}
 
-    def get(self, task_group: TaskGroup) -> OpenPlaceholders:
-        """The blocker of the task group."""
-        blocker = self._by_group.get(task_group)
-        if blocker is None:
-            blocker = self._by_group[task_group] = OpenPlaceholders(task_group, self)
-        return blocker
+    def get(self, kind: type[T], thing: Any, *parts: Any) -> T:
+        """The blocker of the kind for the thing; a new one if there is none.
 
-    def find(self, task_group: TaskGroup) -> OpenPlaceholders | None:
-        """Return the blocker of the task group, if it has blocked items."""
-        return self._by_group.get(task_group)
+        `parts` are those of the partition that the kind reads beside the thing.
+        """
+        known: T | None = self.of(kind).get(thing)
+        if known is None:
+            make: Any = kind
+            known = self._by_kind.setdefault(kind, {})[thing] = make(thing, self, *parts)
+        return known
 
-    def drop(self, blocker: OpenPlaceholders) -> None:
+    def of(self, kind: type[T]) -> Mapping[Any, T]:
+        """All blockers of the kind, by their things."""
+        return self._by_kind.get(kind, {})
+
+    def add(self, thing: Any, blocker: Blocker) -> None:
+        """Add a blocker that depends on the thing, and stays without waiting items."""
+        self._by_kind.setdefault(type(blocker), {})[thing] = blocker
+
+    def drop(self, kind: type[Blocker], thing: Any) -> None:
         """Forget a blocker without blocked items."""
-        del self._by_group[blocker.task_group]
+        del self._by_kind[kind][thing]
 
-    def __iter__(self) -> Iterator[OpenPlaceholders]:
-        """All of them."""
-        return iter(self._by_group.values())
+    def clear(self) -> None:
+        """Forget all blockers."""
+        self._by_kind.clear()
 
-
-class RunningLimits:
-    """Limits on running applications with blocked items, by quota."""
-
-    __slots__ = ("_by_quota",)
-
-    def __init__(self) -> None:
-        """Start empty."""
-        self._by_quota: dict[Quota, RunningLimit] = {}
-
-    def get(self, quota: Quota) -> RunningLimit:
-        """The limit of the quota."""
-        limit = self._by_quota.get(quota)
-        if limit is None:
-            limit = self._by_quota[quota] = RunningLimit(quota, self)
-        return limit
-
-    def find(self, quota: Quota) -> RunningLimit | None:
-        """Return the limit of the quota, if it has blocked items."""
-        return self._by_quota.get(quota)
-
-    def drop(self, limit: RunningLimit) -> None:
-        """Forget a limit without blocked items."""
-        del self._by_quota[limit.quota]
-
-    def __iter__(self) -> Iterator[RunningLimit]:
-        """All of them."""
-        return iter(self._by_quota.values())
-
-
-class StoppedQueues:
-    """Stopped queues with blocked items."""
-
-    __slots__ = ("_by_queue",)
-
-    def __init__(self) -> None:
-        """Start empty."""
-        self._by_queue: dict[Queue, StoppedQueue] = {}
-
-    def get(self, queue: Queue) -> StoppedQueue:
-        """The blocker of the queue."""
-        blocker = self._by_queue.get(queue)
-        if blocker is None:
-            blocker = self._by_queue[queue] = StoppedQueue(queue, self)
-        return blocker
-
-    def find(self, queue: Queue) -> StoppedQueue | None:
-        """Return the blocker of the queue, if it has blocked items."""
-        return self._by_queue.get(queue)
-
-    def drop(self, blocker: StoppedQueue) -> None:
-        """Forget a blocker without blocked items."""
-        del self._by_queue[blocker.queue]
-
-    def __iter__(self) -> Iterator[StoppedQueue]:
-        """All of them."""
-        return iter(self._by_queue.values())
+    def that_may_open(self, things: Iterable[object]) -> list[Blocker]:
+        """Return the blockers that let an item through, of those that depend on one of the things."""
+        depending = [
+            known[thing] for known in self._by_kind.values() if known for thing in things if thing in known
+        ]
+        return [blocker for each in depending for blocker in each.that_may_open()]
 
 
 def backs_off(app: Application, threshold: int, found: Place | None, *, asking: bool) -> bool:

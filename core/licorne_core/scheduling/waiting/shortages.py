@@ -5,14 +5,12 @@ of them is given up. Until then, or until the usual interval is over, all alike 
 the search would have the same result, so that one is enough for all.
 """
 
-from collections.abc import Iterator
-
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota, headroom, within_max
 from licorne_core.scheduling.preemption import Refusal
-from licorne_core.scheduling.waiting.blockers import Blocker, Pool, Shortage
+from licorne_core.scheduling.waiting.blockers import Blocker, Blockers, Pool, Shortage
 from licorne_core.scheduling.waiting.waiting_line import Amounts
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import AllocationKey, AppId, QueuePath
@@ -22,17 +20,39 @@ from licorne_core.values.resources import Items
 class QuotaPool(Pool):
     """Headroom of a maximum, and the shortages of items that wait for it, by amounts."""
 
-    __slots__ = ("known", "quota")
+    __slots__ = ("_all", "known", "thing")
 
-    def __init__(self, quota: Quota) -> None:
+    def __init__(self, quota: Quota, blockers: Blockers) -> None:
         """Start without waiting items."""
         super().__init__()
-        self.quota = quota
+        self.thing = quota
+        self._all = blockers
         self.known: dict[Items, QuotaShortage] = {}
+
+    def shortage(self, items: Items) -> "QuotaShortage":
+        """The shortage of these amounts."""
+        shortage = self.known.get(items)
+        if shortage is None:
+            shortage = self.known[items] = QuotaShortage(self, items)
+        return shortage
 
     def may_fit(self, least: Amounts) -> bool:
         """True if so much is left under the maximum."""
-        return within_max(self.quota, tuple(least.items()))
+        return within_max(self.thing, tuple(least.items()))
+
+    def that_may_open(self) -> list[Blocker]:
+        """Return the blockers that may open, as some of the quota is free."""
+        found: list[Blocker] = [self] if self.waiting_lines and self.lets_through() else []
+        if len(self.watched):
+            may_fit = self.watched.that_may_fit(headroom(self.thing))
+            found += [shortage for shortage in may_fit if shortage.is_covered()]
+        return found
+
+    def drop(self, items: Items) -> None:
+        """Forget a shortage without blocked items."""
+        del self.known[items]
+        if not self.known:
+            self._all.drop(QuotaPool, self.thing)
 
 
 class QuotaShortage(Shortage):
@@ -42,13 +62,13 @@ class QuotaShortage(Shortage):
     maximum has taken.
     """
 
-    __slots__ = ("_all", "quota")
+    __slots__ = ("_of", "quota")
 
-    def __init__(self, pool: QuotaPool, items: Items, shortages: "QuotaShortages") -> None:
-        """Create one of those shortages."""
+    def __init__(self, pool: QuotaPool, items: Items) -> None:
+        """Create one of the pool's shortages."""
         super().__init__(pool, items)
-        self.quota = pool.quota
-        self._all = shortages
+        self.quota = pool.thing
+        self._of = pool
 
     def is_covered(self) -> bool:
         """True if the amounts fit under the maximum."""
@@ -56,50 +76,7 @@ class QuotaShortage(Shortage):
 
     def retire(self) -> None:
         """Forget it."""
-        self._all.drop(self)
-
-
-class QuotaShortages:
-    """Shortages of all quotas, by quota and amounts; only those with blocked items stay."""
-
-    __slots__ = ("_by_quota",)
-
-    def __init__(self) -> None:
-        """Start empty."""
-        self._by_quota: dict[Quota, QuotaPool] = {}
-
-    def get(self, quota: Quota, items: Items) -> QuotaShortage:
-        """The shortage of the quota for the amounts."""
-        pool = self._by_quota.get(quota)
-        if pool is None:
-            pool = self._by_quota[quota] = QuotaPool(quota)
-        shortage = pool.known.get(items)
-        if shortage is None:
-            shortage = pool.known[items] = QuotaShortage(pool, items, self)
-        return shortage
-
-    def that_may_fit(self, quota: Quota) -> list[Blocker]:
-        """Return the blockers that may open, as some of the quota is free."""
-        pool = self._by_quota.get(quota)
-        if pool is None:
-            return []
-        found: list[Blocker] = [pool] if pool.waiting_lines and pool.lets_through() else []
-        if len(pool.watched):
-            may_fit = pool.watched.that_may_fit(headroom(quota))
-            found += [shortage for shortage in may_fit if shortage.is_covered()]
-        return found
-
-    def drop(self, shortage: QuotaShortage) -> None:
-        """Forget a shortage without blocked items."""
-        pool = self._by_quota[shortage.quota]
-        del pool.known[shortage.items]
-        if not pool.known:
-            del self._by_quota[shortage.quota]
-
-    def __iter__(self) -> Iterator[QuotaShortage]:
-        """All of them."""
-        for pool in self._by_quota.values():
-            yield from pool.known.values()
+        self._of.drop(self.items)
 
 
 MOST_KEPT = 256

@@ -177,6 +177,13 @@ class Waiting:
             self.unpark(item)
             yield 1
 
+    def release(self, app: Application) -> None:
+        """Unpark the application, and its parked items: it is not searched until it comes back."""
+        if app.blocker is not None:
+            self.unpark(app)
+        if app.pending_count:
+            self.unpark_inside(app)
+
     def unpark_inside(self, app: Application) -> None:
         """Unpark all items of the application; it is not searched for a while."""
         for item in app.ranking.ordered():

@@ -15,7 +15,9 @@ from licorne_core.model.queues.queue import stopped_above
 from licorne_core.model.quotas import Quota
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
-from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.scheduling.reservations.promises import ReservationLimit
+from licorne_core.scheduling.waiting.blockers import Blocker, OpenPlaceholders, RunningLimit, StoppedQueue
+from licorne_core.scheduling.waiting.shortages import QuotaPool
 from licorne_core.scheduling.waiting.waiting import Parked, way_up
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.resources import Resources, describe, equals, sum_of
@@ -208,11 +210,11 @@ def _check_waiting_lines(partition: Partition) -> None:
 
 
 def _blockers(partition: Partition) -> Iterator[Blocker]:
-    yield from partition.wakeups.shortages
-    yield from partition.wakeups.running_limits
-    yield from partition.wakeups.gang_waits
-    yield from partition.wakeups.stopped_queues
-    yield from partition.wakeups.reservation_limits
+    blockers = partition.wakeups.blockers
+    for pool in blockers.of(QuotaPool).values():
+        yield from pool.known.values()
+    for kind in (RunningLimit, OpenPlaceholders, StoppedQueue, ReservationLimit):
+        yield from blockers.of(kind).values()
     yield from partition.preemption
 
 

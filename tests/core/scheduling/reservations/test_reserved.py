@@ -12,7 +12,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Tracker
 from licorne_core.scheduling.order import Holder, ReservedAsks, queue_key
-from licorne_core.scheduling.waiting.blockers import RunningLimit, RunningLimits
+from licorne_core.scheduling.waiting.blockers import Blockers, RunningLimit
 from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath, UserGroup
 from support.core.builders import ask
@@ -29,7 +29,7 @@ class World:
         leaves = (QueueConfig(name="a"), QueueConfig(name="b"))
         self.tree = whole_tree(QueueConfig(name="root", parent=True, queues=leaves))
         self.reserved = ReservedAsks()
-        self.limits = RunningLimits()
+        self.limits = Blockers()
         self.quotas = [Tracker("user", str(n), QueuePath("root")) for n in range(QUOTAS)]
         self.leaves: list[Queue] = list(self.tree.leaves())
         self.apps: list[Application] = []
@@ -59,7 +59,7 @@ class World:
 
     def limit(self, number: int) -> RunningLimit:
         """The limit of one quota."""
-        return self.limits.get(self.quotas[number])
+        return self.limits.get(RunningLimit, self.quotas[number])
 
     def place(self, number: int) -> tuple[object, ...]:
         """The place of an ask among all: queue, application, ask (shares and times differ)."""
@@ -139,7 +139,7 @@ def carry_out(world: World, step: Step) -> None:
             reserved.wake([known])
             world.ready.add(number)
         case "changed":
-            limit = world.limits.find(world.quotas[value % QUOTAS])
+            limit = world.limits.of(RunningLimit).get(world.quotas[value % QUOTAS])
             woken = list(limit.priority_pass) if limit is not None else []
             reserved.wake(woken)
             world.ready |= {n for n, one in world.known.items() if one in woken}
@@ -171,7 +171,7 @@ def test_the_first_is_that_of_a_sorted_list(history: list[Step]) -> None:
         assert set(world.reserved.ready) == {world.known[number] for number in world.ready}
         if world.ready:
             assert world.first() == min(world.ready, key=world.place)
-        for limit in world.limits:
+        for limit in world.limits.of(RunningLimit).values():
             assert not limit.is_unused
         for known in world.known.values():
             assert all(known in blocker.priority_pass for blocker in world.reserved.blockers(known))
@@ -221,7 +221,7 @@ def test_a_blocker_that_is_in_nobodys_way_any_more_is_retired() -> None:
     world.reserved.wake([world.known[0]])
     assert list(world.limit(0).priority_pass) == [world.known[1]]
     world.reserved.remove(world.known[1])
-    assert world.limits.find(world.quotas[0]) is None
+    assert world.limits.of(RunningLimit).get(world.quotas[0]) is None
 
 
 def test_when_everything_may_have_changed_all_are_tried() -> None:
@@ -236,7 +236,7 @@ def test_when_everything_may_have_changed_all_are_tried() -> None:
     world.reserved.everything_changed()
     assert len(world.reserved.ready) == 2
     assert world.first() == 6
-    assert world.limits.find(world.quotas[0]) is None
+    assert world.limits.of(RunningLimit).get(world.quotas[0]) is None
 
 
 def test_priorities_of_asks_come_before_their_ages() -> None:

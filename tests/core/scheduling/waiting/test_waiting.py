@@ -116,7 +116,7 @@ def _compare_passes(rounds: list[list[tuple[str, int, int]]]) -> None:
         opened = {
             n
             for n, quota in enumerate(world.quotas)
-            if (limit := world.limits.find(quota)) is not None and limit.lets_through()
+            if (limit := world.limits.of(RunningLimit).get(quota)) is not None and limit.lets_through()
         }
         for number in opened:
             world.waiting.changed(world.limit(number))
@@ -214,7 +214,7 @@ def test_who_is_parked_twice_waits_for_the_second_only() -> None:
     world = World()
     world.waiting.park(world.groups[0], world.limit(0))
     world.waiting.park(world.groups[0], world.limit(1))
-    assert world.limits.find(world.quotas[0]) is None
+    assert world.limits.of(RunningLimit).get(world.quotas[0]) is None
     assert world.groups[0].blocker is world.limit(1)
     world.free(0, 1)
     assert world.groups[0] not in _pass(world)
@@ -234,11 +234,11 @@ def test_a_blocker_is_kept_as_long_as_it_blocks_somebody() -> None:
     world.waiting.park(world.groups[0], limit)
     world.waiting.park(world.groups[3], limit)
     for group in (world.groups[0], world.groups[3]):
-        assert world.limits.find(world.quotas[0]) is limit
+        assert world.limits.of(RunningLimit).get(world.quotas[0]) is limit
         world.waiting.unpark(group)
-    assert world.limits.find(world.quotas[0]) is limit
+    assert world.limits.of(RunningLimit).get(world.quotas[0]) is limit
     world.waiting.changed(limit)
-    assert world.limits.find(world.quotas[0]) is None
+    assert world.limits.of(RunningLimit).get(world.quotas[0]) is None
     assert reservation in world.reserved.ready
 
 
@@ -252,7 +252,7 @@ def test_what_is_inside_a_parked_application_waits_for_nothing() -> None:
     _pass(world)
     world.waiting.unpark_inside(app)
     world.waiting.park(app, world.limit(1))
-    assert world.limits.find(world.quotas[0]) is None
+    assert world.limits.of(RunningLimit).get(world.quotas[0]) is None
     assert _pass(world) == []
     world.free(1, 1)
     assert _pass(world) == [app, *inside]
@@ -266,7 +266,7 @@ def test_who_is_unparked_takes_his_application_with_him() -> None:
     world.waiting.park(group, world.limit(1))
     world.waiting.unpark(group)
     assert (app.blocker, group.blocker) == (None, None)
-    assert list(world.limits) == []
+    assert not world.limits.of(RunningLimit)
     assert _pass(world)[:2] == [app, group]
 
 

@@ -8,7 +8,8 @@ import pytest
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.scheduling.waiting.blockers import Blocker, RunningLimit
+from licorne_core.scheduling.waiting.shortages import QuotaPool
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName
 from licorne_core.views.audit.invariants import check_invariants
@@ -109,9 +110,9 @@ SLIPS: dict[str, tuple[str, Slip]] = {
     "blocker of others": ("W2: ", misplace),
     "maximum in nobody's way": (
         "W3: ",
-        lambda p: p.wakeups.shortages.get(p.tree.root, (("vcore", 99),)),
+        lambda p: p.wakeups.blockers.get(QuotaPool, p.tree.root).shortage((("vcore", 99),)),
     ),
-    "limit in nobody's way": ("W3: ", lambda p: p.wakeups.running_limits.get(p.tree.root)),
+    "limit in nobody's way": ("W3: ", lambda p: p.wakeups.blockers.get(RunningLimit, p.tree.root)),
 }
 
 
@@ -147,8 +148,7 @@ def test_who_waits_while_there_is_work_is_no_slip(core: Driver) -> None:
 
 def test_the_sweep_over_the_books_has_these_rules_in_it(core: Driver) -> None:
     """Whoever checks the books checks the waiting as well."""
-    core.scheduler.partitions[DEFAULT].wakeups.running_limits.get(
-        core.scheduler.partitions[DEFAULT].tree.root
-    )
+    partition = core.scheduler.partitions[DEFAULT]
+    partition.wakeups.blockers.get(RunningLimit, partition.tree.root)
     with pytest.raises(InvariantBroken, match="W3: "):
         check_invariants(core.scheduler)

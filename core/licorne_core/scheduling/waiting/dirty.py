@@ -1,0 +1,364 @@
+"""The dirty set: things that have changed, and what follows from that.
+
+Moves and changes of things are marked here. A mark says what has changed, and not for whom. From
+the marked things `open_blockers` derives the blockers that may let somebody through, at the end of
+each command and before each decision. `settle` also ranks changed applications and queues anew.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from licorne_core.config.schema import AppSortPolicy
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import ASSUMED, Request
+from licorne_core.model.apps.states import SCHEDULABLE, AppState
+from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue, QueueState, derive_denominators, largest_quotient
+from licorne_core.model.queues.tree import QueueTree, is_state_aware
+from licorne_core.scheduling.node_search.candidates import NodeIndex
+from licorne_core.scheduling.order import app_key, queue_key, settle_priority
+from licorne_core.scheduling.reservations.promises import ReservationLimit
+from licorne_core.scheduling.waiting.wakeups import Wakeups
+from licorne_core.values.resources import Items
+
+_STOPPED: Final = QueueState.STOPPED
+_STATE_AWARE: Final = AppSortPolicy.STATE_AWARE
+_FIFO: Final = AppSortPolicy.FIFO
+
+
+class Ranks:
+    """The places of applications in their leaves, and of queues among their siblings."""
+
+    __slots__ = ("_tree", "_wakeups", "alone", "types")
+
+    def __init__(self, tree: QueueTree, wakeups: Wakeups) -> None:
+        """Rank in these queues."""
+        self._tree = tree
+        self._wakeups = wakeups
+        self.alone: dict[Queue, None] = {}
+        """Queues that are ranked alone, and may have an older key."""
+        self.types: tuple[str, ...] = ()
+        """The resource types that asks were heard of with, sorted: all count in queues' keys."""
+
+    def after_placing(self, app: Application, leaf: Queue, *, same_priority: bool) -> None:
+        """Rank the queues between a served ask and root.
+
+        In a fifo leaf an application keeps its place as long as its priority is the same. No key
+        becomes smaller by it. The key of a queue that has no ranked siblings decides nothing, so it
+        is left for later: a chain of queues costs little more than one.
+        """
+        stays = same_priority and app.pending_count and leaf.settings.app_sort is _FIFO
+        if not stays:
+            self.rank_app(app)
+        wakeups = self._wakeups
+        late = not (wakeups.reserved.ready or wakeups.replacing.ready)
+        for queue in leaf.lineage:
+            parent = queue.parent
+            if parent is None:
+                return
+            if late and queue.pending and parent.ranking.has_only(queue):
+                self.alone[queue] = None
+            else:
+                self.rank_queue(queue)
+
+    def rank_app(self, app: Application) -> None:
+        """Put the application in its place, or take it out when there is nothing to do for it."""
+        leaf: Queue = app.leaf
+        wakeups = self._wakeups
+        if wakeups.reserved.ready or wakeups.replacing.ready:
+            wakeups.replacing.app_key_changed(app)
+            wakeups.reserved.app_key_changed(app)
+        by_state = leaf.settings.app_sort is _STATE_AWARE
+        if not (by_state and is_state_aware(self._tree, leaf)):
+            self._place(app, leaf, due=True)
+            return
+        admission = leaf.admission
+        before = admission.next_accepted()
+        admission.note(app, present=app.app_id in leaf.applications)
+        self._place(app, leaf, due=app.state is not AppState.ACCEPTED or app is admission.next_accepted())
+        for other in (before, admission.next_accepted()):
+            if other is not None and other is not app:
+                self._place(other, leaf, due=other is admission.next_accepted())
+
+    def _place(self, app: Application, leaf: Queue, *, due: bool) -> None:
+        present = app.pending_count and app.state in SCHEDULABLE and app.app_id in leaf.applications
+        if present and due:
+            if app.blocker is not None:
+                self._wakeups.waiting.unpark(app)
+            leaf.ranking.put(app, app_key(app, leaf))
+        elif app in leaf.ranking:
+            # It is not searched until it comes back, and blockers may change meanwhile.
+            self._wakeups.waiting.release(app)
+            leaf.ranking.discard(app)
+
+    def rank_queue(self, queue: Queue) -> None:
+        """Put the queue in its place among its siblings (spec § 4.9: only those with pending).
+
+        Nothing is looked at in a stopped queue. Root has no siblings, so its children are not
+        ranked either.
+        """
+        parent = queue.parent
+        if parent is None:
+            return
+        queue.share = largest_quotient(queue.allocated, queue.denominators)
+        key = queue_key(queue, priority_sort=parent.settings.priority_sort, types=self.types)
+        wakeups = self._wakeups
+        if wakeups.reserved.ready:
+            wakeups.reserved.queue_key_changed(queue, key)
+        if wakeups.replacing.ready:
+            wakeups.replacing.queue_key_changed(queue, key)
+        if queue.pending and queue.state is not _STOPPED and parent.state is not _STOPPED:
+            parent.ranking.put(queue, key)
+        else:
+            parent.ranking.discard(queue)
+
+    def derive_shares(self) -> list[Queue]:
+        """Derive every share anew; return the leaves: cluster size or settings have changed."""
+        self._wakeups.reserved.everything_changed()
+        self._wakeups.replacing.everything_changed()
+        queues = list(self._tree.walk())
+        for queue in queues:
+            derive_denominators(queue)
+        for queue in reversed(queues):
+            settle_priority(queue)
+        return [queue for queue in queues if queue.is_leaf]
+
+    def note_types(self, items: Items) -> None:
+        """An ask wants these; a new resource type changes every queue's key."""
+        for name, _ in items:
+            if name not in self.types:
+                self.types = tuple(sorted((*self.types, name)))
+                self._tree.shares_stale = True
+
+
+class Dirty:
+    """The things of one partition that have changed since they were settled.
+
+    Always true after `settle`: an application is ranked in its leaf if and only if it has pending
+    asks and may be looked at, a queue in its parent if and only if it has and neither is stopped;
+    both under the key that their books give. Only a queue that is ranked alone may have an older
+    key: then it is in `Ranks.alone`.
+    """
+
+    __slots__ = (
+        "_apps",
+        "_index",
+        "_leaves",
+        "_nodes",
+        "_things",
+        "_tree",
+        "_wakeups",
+        "ranks",
+        "version",
+    )
+
+    def __init__(self, tree: QueueTree, index: NodeIndex, wakeups: Wakeups) -> None:
+        """Note changes of these queues and nodes."""
+        self._wakeups = wakeups
+        self._tree = tree
+        self._index = index
+        self._apps: dict[Application, None] = {}
+        self._leaves: dict[Queue, None] = {}
+        self._nodes: dict[Node, None] = {}
+        self._things: dict[object, None] = {}
+        self.ranks = Ranks(tree, wakeups)
+        self.version = 0
+        """Rises whenever an application or a queue has more or less than before."""
+
+    # Marks
+
+    def mark(self, things: Iterable[object]) -> None:
+        """Mark things that blockers depend on: quotas, task groups, open questions to the RM."""
+        for thing in things:
+            self._things[thing] = None
+
+    def mark_app(self, app: Application) -> None:
+        """Mark the key, the state or the asks of an application, and so its queues' keys."""
+        self._apps[app] = None
+        self._leaves[app.leaf] = None
+        self._wakeups.waiting.runnable = True
+        self.version += 1
+
+    def mark_due(self, app: Application) -> None:
+        """Mark an application that may have a step to take which was not possible before.
+
+        Its usage is unchanged, so that failed searches are not repeated.
+        """
+        self._apps[app] = None
+        self._leaves[app.leaf] = None
+        self._wakeups.waiting.runnable = True
+
+    def mark_state(self, app: Application) -> None:
+        """Mark another state of an application: others may start, or its own reserved asks."""
+        self.mark_app(app)
+        self.mark(app.leaf.lineage)
+        self._wake_reserved(app)
+
+    def mark_leaf(self, leaf: Queue) -> None:
+        """Mark pending or allocated amounts of the leaf and those above it."""
+        self._leaves[leaf] = None
+        self._wakeups.waiting.runnable = True
+
+    def mark_queue(self, queue: Queue) -> None:
+        """Mark a queue that was stopped or started, with its contents."""
+        self._leaves.update(dict.fromkeys((queue, *queue.children.values())))
+        self._things[queue] = None
+        self._wakeups.waiting.runnable = True
+        self.version += 1
+
+    def mark_resized(self, leaf: Queue) -> None:
+        """Mark another maximum or guarantee of a leaf: of all shares only its own follows from it.
+
+        The fair order of applications is by what they have of the guarantee (spec § 5.2).
+        """
+        derive_denominators(leaf)
+        self._leaves[leaf] = None
+        self._things[leaf] = None
+        for app in leaf.applications.values():
+            self.mark_app(app)
+
+    def mark_cluster(self) -> None:
+        """Mark the size of the cluster: root's maximum, all shares, and limits that are a part of it."""
+        self._tree.shares_stale = True
+        self._things[self._tree.root] = None
+        self.mark(self._wakeups.blockers.of(ReservationLimit))
+        self._wakeups.waiting.runnable = True
+
+    def mark_node(self, node: Node) -> None:
+        """Mark a node that is new, has more room, is open again, or comes earlier in the order."""
+        self._nodes[node] = None
+
+    def mark_filled(self, node: Node) -> None:
+        """Mark less room on the node, or the RM's consent to something there: that may be a victim."""
+        self._index.took(node)
+        self._touched(node)
+
+    def mark_victims(self, node: Node) -> None:
+        """Mark a change of the possible victims on the node."""
+        self._index.victims_changed(node)
+        self._touched(node)
+
+    def change_everything(self) -> Iterator[int]:
+        """Mark all queues and applications, as settings or sizes have changed, and try all asks.
+
+        In steps of a job, with no pass and no new application in between.
+        """
+        apps = [app for queue in self._tree.all() for app in queue.applications.values()]
+        for app in apps:
+            yield from self._wakeups.waiting.unpark_all(app)
+        self._tree.shares_stale = True
+        for queue in self._tree.all():
+            # Keys of another shape may come: nothing may be parked that is not ranked.
+            queue.ranking.clear()
+            queue.admission.forget_accepted()
+        for app in apps:
+            if app.leaf is not None:
+                self.mark_app(app)
+            yield 1
+        self._wakeups.reserved.wake_all()
+        self._wakeups.waiting.runnable = True
+
+    # Things that go
+
+    def forget_app(self, app: Application) -> None:
+        """The application is gone; in a state-aware leaf the next one may be let in."""
+        self._apps.pop(app, None)
+        self._wakeups.replacing.forget(app)
+        self._wakeups.waiting.release(app)
+        admission = app.leaf.admission
+        admission.note(app, present=False)
+        due = admission.next_accepted()
+        if due is not None:
+            self.mark_app(due)
+        app.leaf.ranking.discard(app)
+
+    def forget_leaf(self, leaf: Queue) -> None:
+        """An empty queue is about to be removed."""
+        self._leaves.pop(leaf, None)
+        self.ranks.alone.pop(leaf, None)
+        for queue in leaf.lineage:
+            self.ranks.rank_queue(queue)
+
+    def forget_node(self, node: Node) -> None:
+        """The node is gone."""
+        self._nodes.pop(node, None)
+        self._index.left(node)
+        self._wakeups.kept_nodes.left(node)
+
+    # What follows
+
+    def placed(self, app: Application, request: Request, node: Node, *, same_priority: bool) -> None:
+        """An ask was placed by a decision, and others are placed before the next `settle`.
+
+        The hot path: nothing is marked, and the ranks follow at once.
+        """
+        self.version += 1
+        if app.reserved and app.allocation_count == 1:
+            self._wake_reserved(app)
+        self.ranks.after_placing(app, app.leaf, same_priority=same_priority)
+        if request.state is not ASSUMED:
+            if request.ask.placeholder:
+                # A real ask may take its place.
+                self._wakeups.replacing.wake((app,))
+                self._wakeups.waiting.runnable = True
+            if node.note_known_change(narrowed=True):
+                self.mark_node(node)
+                return
+        self.mark_filled(node)
+
+    def open_blockers(self) -> None:
+        """Open the blockers that may let somebody through, as a thing has changed."""
+        wakeups = self._wakeups
+        if self._things:
+            things, self._things = self._things, {}
+            for blocker in wakeups.blockers.that_may_open(things):
+                wakeups.waiting.changed(blocker)
+        if not self._nodes:
+            return
+        nodes, self._nodes = self._nodes, {}
+        for node in nodes:
+            for blocker in (*self._index.improved(node), *wakeups.kept_nodes.that_may_use(node)):
+                wakeups.waiting.changed(blocker)
+            if wakeups.replacing.wake_on(node):
+                wakeups.waiting.runnable = True
+            self._touched(node)
+
+    def _touched(self, node: Node) -> None:
+        """For asks that require the node, others may have to stop there than before (§ 9.5)."""
+        if node.reservations:
+            self._wakeups.reserved.wake_on(node)
+            self._wakeups.waiting.runnable = True
+
+    def _wake_reserved(self, app: Application) -> None:
+        """The application counts in its quotas: its reserved asks need not wait for its start."""
+        if app.reserved:
+            found = (request.reservation for request in app.reserved.values())
+            self._wakeups.reserved.wake([r for r in found if r is not None])
+
+    def settle(self) -> None:
+        """Open blockers, and rank changed items anew; a pass follows."""
+        self.open_blockers()
+        wakeups, ranks = self._wakeups, self.ranks
+        for app in self._apps:
+            if app.gang.free_count and app.pending_count:
+                wakeups.replacing.wake((app,))
+        if self._tree.shares_stale:
+            self._tree.shares_stale = False
+            self._leaves.update(dict.fromkeys(ranks.derive_shares()))
+        if ranks.alone and (self._leaves or wakeups.reserved.ready or wakeups.replacing.ready):
+            # A sibling may come, or the queue is ranked among others that come first.
+            for queue in ranks.alone:
+                ranks.rank_queue(queue)
+            ranks.alone.clear()
+        if not self._leaves:
+            return
+        for app in self._apps:
+            ranks.rank_app(app)
+        queues: dict[Queue, None] = {}
+        for leaf in self._leaves:
+            for queue in leaf.lineage[:-1]:
+                queues[queue] = None
+        for queue in queues:
+            ranks.rank_queue(queue)
+        self._apps.clear()
+        self._leaves.clear()
