@@ -2,14 +2,12 @@
 
 from collections.abc import Hashable
 from enum import StrEnum
-from heapq import heapify, heappop, heappush
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar, cast
 
 from licorne_core.values.ids import AllocationKey, AppId
+from licorne_core.values.ranking import Ranking
 
 T = TypeVar("T", bound=Hashable)
-
-_SLACK = 64
 
 
 class Due(StrEnum):
@@ -41,70 +39,53 @@ class Timer(NamedTuple):
     check: int = 0
 
 
-class _Entry(NamedTuple):
-    deadline: float
-    serial: int
-    name: Any
-
-
 class Timers(Generic[T]):
-    """At most one deadline for each name; times are in unix seconds."""
+    """At most one deadline for each name; times are in unix seconds. Equal ones come as they were set."""
 
-    __slots__ = ("_deadlines", "_heap", "_serial")
+    __slots__ = ("_names", "_serial")
 
     def __init__(self) -> None:
         """Start with none."""
-        self._heap: list[_Entry] = []
-        self._deadlines: dict[T, _Entry] = {}
+        self._names: Ranking[T] = Ranking()
         self._serial = 0
 
     def __contains__(self, name: T) -> bool:
         """True if the name has a deadline."""
-        return name in self._deadlines
+        return name in self._names
 
     def names(self) -> list[T]:
-        """All names that have a deadline, in the order in which they got it."""
-        return list(self._deadlines)
+        """All names that have a deadline, the earliest first."""
+        return self._names.ordered()
 
     def deadline(self, name: T) -> float | None:
         """The name's deadline, if it has one."""
-        entry = self._deadlines.get(name)
-        return None if entry is None else entry.deadline
+        entry = self._names.entry(name)
+        return None if entry is None else cast(float, entry.key[0])
 
     def set(self, name: T, deadline: float) -> None:
         """Give the name a deadline, instead of the one it has."""
         self._serial += 1
-        entry = _Entry(deadline, self._serial, name)
-        self._deadlines[name] = entry
-        heappush(self._heap, entry)
-        if len(self._heap) > _SLACK + 2 * len(self._deadlines):
-            self._heap = list(self._deadlines.values())
-            heapify(self._heap)
+        self._names.put(name, (deadline, self._serial))
 
     def cancel(self, name: T) -> None:
         """Take the name's deadline away, if it has one."""
-        self._deadlines.pop(name, None)
+        self._names.discard(name)
 
     def clear(self) -> None:
         """No name has a deadline any more."""
-        self._deadlines = {}
-        self._heap = []
+        self._names.clear()
 
     def next_deadline(self) -> float | None:
         """The earliest deadline."""
-        heap = self._heap
-        while heap:
-            known = self._deadlines.get(heap[0].name)
-            if known is not None and known.serial == heap[0].serial:
-                return heap[0].deadline
-            heappop(heap)
-        return None
+        name = self._names.top()
+        return None if name is None else self.deadline(name)
 
     def take_due(self, now: float) -> T | None:
         """Take out the earliest name whose deadline has come."""
         deadline = self.next_deadline()
         if deadline is None or deadline > now:
             return None
-        name: T = heappop(self._heap).name
-        del self._deadlines[name]
+        name = self._names.top()
+        if name is not None:
+            self._names.discard(name)
         return name
