@@ -77,7 +77,7 @@ PREEMPTION = (
         "nodes_judged",
         without("stands"),
         "victims go from a node that the RM has changed since it agreed to it",
-        ("test_node_questions",),
+        ("preemption/test_questions",),
     ),
     Defect(
         "silence-is-consent",

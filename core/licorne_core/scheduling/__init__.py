@@ -86,5 +86,5 @@ L1  Everything kept for an ask has a deadline: a reservation, a back-off, a wait
     check that was written. Promises have that of their reservation, placeholders one of their own.
 
 Tests play random worlds through this and through a plain scheduler, with each shortcut on and off
-(`values/tuning.py`): both decide the same.
+(`values/slices.py`): both decide the same.
 """

@@ -6,7 +6,7 @@ from licorne_core.model.apps.requests import RequestState
 from licorne_core.scheduling.preemption import Law, Plan, Refusal, Victim
 from support.preemption.brute_force import BrutePlan
 from support.preemption.building import build
-from support.preemption.records import Cluster, RequestRecord
+from support.preemption.records import Cluster
 
 ENDLESS = 10**9
 """More what-if steps than any small cluster needs."""
@@ -85,13 +85,3 @@ def served(cluster: Cluster, asks: list[str]) -> Cluster:
         if not isinstance(found, Law):
             cluster = carried_out(cluster, key, found[0])
     return cluster
-
-
-def used(cluster: Cluster, path: str, name: str = "vcore") -> int:
-    """What runs in a queue."""
-    return sum(one.size.get(name, 0) for one in running(cluster, path))
-
-
-def running(cluster: Cluster, path: str) -> list[RequestRecord]:
-    """The allocations of a queue."""
-    return [one for one in cluster.inside(path) if one.counts]

@@ -5,7 +5,7 @@ The pages, from the inside out:
     laws            the laws of spec § 9.1, each a function of queues and amounts
     ledger          records of the last victims, and losses of leaves in the last hour
     victims         the order of victims, in each leaf and in all, and what-if books
-    victim_index    contents of each node, and the least number of victims there
+    victim_index    what searches keep: contents of nodes, least numbers of victims, orders of leaves
     candidates      possible victims of one ask
     hosts           nodes that could be reserved for the ask
     covering        the smallest set of victims on a node, and on other nodes, that is enough

@@ -1,6 +1,6 @@
 """Candidates: possible victims of one ask (spec § 9.3, laws 3 and 5 to 7)."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from heapq import merge
 from typing import Any, NamedTuple
 
@@ -19,38 +19,21 @@ from licorne_core.scheduling.preemption.laws import (
     highest_priority,
     is_over_guarantee,
 )
-from licorne_core.scheduling.preemption.ledger import UNIT, Losses, loss_of
-from licorne_core.scheduling.preemption.victim_index import Contents, VictimCounts
+from licorne_core.scheduling.preemption.ledger import loss_of
+from licorne_core.scheduling.preemption.victim_index import VictimIndex
 from licorne_core.scheduling.preemption.victims import (
     Age,
     Allowance,
     Candidate,
     Cost,
-    Leaves,
     Victim,
     age_of,
     costs_of,
     kind_of,
     seconds_run,
 )
-from licorne_core.values.asks import Reservation
-from licorne_core.values.ids import AppId, NodeId
+from licorne_core.values.ids import AppId
 from licorne_core.values.resources import Items
-
-
-class Place(NamedTuple):
-    """The parts of a partition that searches read, and their caches.
-
-    `reserved` has all reservations, whenever it is gone through.
-    """
-
-    nodes: dict[NodeId, Node]
-    applications: Mapping[AppId, Application]
-    losses: Losses
-    reserved: Iterable[Reservation]
-    contents: Contents
-    leaves: Leaves
-    victim_counts: VictimCounts
 
 
 class Giver(NamedTuple):
@@ -78,8 +61,8 @@ class Candidates:
         "_by_cost",
         "_fence",
         "_givers",
+        "_index",
         "_leaf",
-        "_place",
         "_protected",
         "_some",
         "_wanted",
@@ -99,10 +82,10 @@ class Candidates:
     """The ask's types, in order."""
 
     def __init__(
-        self, place: Place, leaf: Queue, protected: Queue, fence: Fence, wanted: Items, now: float
+        self, index: VictimIndex, leaf: Queue, protected: Queue, fence: Fence, wanted: Items, now: float
     ) -> None:
         """Search for an ask of the leaf; `protected` is the queue whose guarantee it claims."""
-        self._place = place
+        self._index = index
         self._leaf = leaf
         self._protected = protected
         self._fence = fence
@@ -136,7 +119,7 @@ class Candidates:
         """Candidates on a node, in the order of age."""
         if not self.any_on(node):
             return
-        applications = self._place.applications
+        applications = self._index.applications
         tenants = []
         for allocation in node.allocations:
             app = applications[allocation.ask.app_id]
@@ -154,14 +137,14 @@ class Candidates:
 
     def any_on(self, node: Node) -> bool:
         """True if anything on the node may go, as far as its leaf and its priority tell."""
-        apps = self._place.contents.on(node).apps
+        apps = self._index.on(node).apps
         known = self._some.get(apps)
         if known is None:
             known = self._some[apps] = any(self._may_give(*lowest) for lowest in apps)
         return known
 
     def _may_give(self, app_id: AppId, priority: int) -> bool:
-        giver = self.giver(self._place.applications[app_id].leaf)
+        giver = self.giver(self._index.applications[app_id].leaf)
         if not isinstance(giver, Giver):
             return False
         return giver.priority is None or priority <= giver.priority
@@ -175,18 +158,18 @@ class Candidates:
 
     def of(self, giver: Giver) -> Iterator[Candidate]:
         """Candidates of a leaf, in the order of age."""
-        place = self._place
-        for running in place.leaves.of(giver.leaf).order:
+        index = self._index
+        for running in index.leaf(giver.leaf).order:
             if running.may_go:
-                request, node = running.request, place.nodes[running.allocation.node_id]
-                app = place.applications[request.ask.app_id]
+                request, node = running.request, index.nodes[running.allocation.node_id]
+                app = index.applications[request.ask.app_id]
                 judged = self.judge(app, request, node, giver)
                 if isinstance(judged, Candidate):
                     yield judged
 
     def largest(self, giver: Giver, name: str) -> int:
         """The largest amount of a type that one allocation of the leaf has."""
-        return self._place.leaves.of(giver.leaf).largest.get(name, 0)
+        return self._index.leaf(giver.leaf).largest.get(name, 0)
 
     def judge(self, app: Application, request: Request, node: Node, giver: Giver) -> Candidate | Out:
         """Return the candidate of an allocation of the leaf, or the reason against it."""
@@ -270,7 +253,7 @@ class Candidates:
 
     def next_loss_change(self, leaf: Queue) -> float | None:
         """Time at which the oldest loss of the leaf stops to count; None if nothing counts."""
-        return self._place.losses.next_change(leaf.path, self.now)
+        return self._index.losses.next_change(leaf.path, self.now)
 
     def _judge_leaf(self, leaf: Queue) -> Giver | Out:
         self.judged += 1
@@ -288,7 +271,7 @@ class Candidates:
         if not is_over_guarantee(above, self._wanted):
             return Out.BELOW_GUARANTEE
         guarantees = tuple([self._allowances[queue] for queue in apart if queue.guaranteed])
-        may_lose = self._may_lose(leaf)
+        may_lose = self._index.losses.left(leaf, self.now)
         return Giver(leaf, priority, guarantees, above, dict(may_lose), may_lose)
 
     def _above(self, queue: Queue) -> Mapping[str, int]:
@@ -298,13 +281,6 @@ class Candidates:
             known = self._books[queue] = above_guarantee(queue)
             self._allowances[queue] = dict(known)
         return known
-
-    def _may_lose(self, leaf: Queue) -> Allowance:
-        limit = leaf.settings.preemption_loss_limit
-        if not limit:
-            return {}
-        lost = self._place.losses.lost(leaf.path, self.now)
-        return {name: amount * UNIT - lost.get(name, 0) for name, amount in limit}
 
 
 def _age(tenant: tuple[Age, Application, Request]) -> Age:

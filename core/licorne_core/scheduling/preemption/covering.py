@@ -16,92 +16,95 @@ from licorne_core.scheduling.preemption.victims import Candidate, Vector, Victim
 from licorne_core.values.ids import AppId
 
 
-class Covering:
+class CoveringSets:
     """Sets of candidates, by size and then by rank, tried on the what-if books.
 
-    A set is tried if the laws allow it and it covers the shortage. The first one that `accept`
-    agrees to is the answer; its victims are taken off while it is asked, and put back afterwards.
+    A set is tried if the laws allow it. The answer is the first one that covers the shortage and that
+    `accept` agrees to; its victims are taken off while it is asked, and put back afterwards.
     """
 
-    __slots__ = ("_accept", "_candidates", "_chosen", "_most", "_what_if")
+    __slots__ = ("_accept", "_allows", "_at", "_chosen", "_largest", "_what_if")
 
     def __init__(
         self,
-        candidates: Sequence[Candidate],
         what_if: WhatIf,
+        at: Callable[[int], Candidate | None],
+        largest: Callable[[int], Vector],
+        allows: Callable[[Candidate], bool],
         accept: Callable[[Sequence[Candidate]], bool],
     ) -> None:
-        """Take candidates in rank order."""
-        self._candidates = candidates
+        """Take candidates by their place `at` in rank order; None behind the last.
+
+        `largest` is the largest amount of one candidate by type, from a place on. Only candidates
+        that `allows` agrees to are taken.
+        """
         self._what_if = what_if
+        self._at = at
+        self._largest = largest
+        self._allows = allows
         self._accept = accept
         self._chosen: list[Candidate] = []
-        # For each place in the order, the largest amount by type from there on.
-        self._most: list[Vector] = _largest_from(candidates)
 
     def first(self, missing: Vector) -> tuple[Candidate, ...] | None:
         """The first set; None if there is none, or if the steps are used up."""
-        for size in range(fewest(self._candidates, missing), len(self._candidates) + 1):
-            if self._search(0, size, missing):
+        needs = [pair for pair in zip(missing, self._largest(0), strict=True) if pair[0]]
+        if not all(largest for _, largest in needs):
+            return None
+        size = max([-(-need // largest) for need, largest in needs], default=0)
+        while self._what_if.left > 0:
+            reached = self._search(0, size, missing)
+            if reached is None:
                 return tuple(self._chosen)
+            if reached < size:
+                return None
+            size += 1
         return None
 
-    def _search(self, start: int, size: int, missing: Vector) -> bool:
-        """Add `size` more victims from a place on; the answer stays in `_chosen`."""
+    def _search(self, start: int, size: int, missing: Vector) -> int | None:
+        """Add `size` more victims from a place on: None if that is enough; they stay in `_chosen`.
+
+        Otherwise the largest number that could be added, or might be and suffice: if a number is out of
+        reach, so are all larger ones.
+        """
         if size == 0:
-            return not any(missing) and self._accept(self._chosen)
-        candidates, what_if = self._candidates, self._what_if
-        for index in range(start, len(candidates) - size + 1):
-            if what_if.left <= 0 or not self._reachable(index, size, missing):
-                return False
-            candidate = candidates[index]
-            if what_if.take(candidate):
-                self._chosen.append(candidate)
-                found = self._search(index + 1, size - 1, less(missing, candidate.gives))
-                what_if.put_back(candidate)
-                if found:
-                    return True
-                self._chosen.pop()
-        return False
-
-    def _reachable(self, index: int, size: int, missing: Vector) -> bool:
-        """True if so many from here on could be enough, if the laws allowed the largest."""
-        for most, need in zip(self._most[index], missing, strict=True):
-            if most * size < need:
-                return False
-        return True
+            return None if not any(missing) and self._accept(self._chosen) else 0
+        what_if = self._what_if
+        most = 0
+        index = start
+        while what_if.left > 0 and (one := self._at(index)) is not None:
+            for largest, need in zip(self._largest(index), missing, strict=True):
+                if largest * size < need:
+                    return size if largest else most
+            index += 1
+            if not self._allows(one) or not what_if.take(one):
+                continue
+            self._chosen.append(one)
+            reached = self._search(index, size - 1, less(missing, one.gives))
+            what_if.put_back(one)
+            if reached is None:
+                return None
+            self._chosen.pop()
+            most = max(most, reached + 1)
+        return most
 
 
-def fewest(candidates: Sequence[Candidate], missing: Vector) -> int:
-    """Least number of victims, laws aside; more than there are if all are too few."""
-    least = 0
-    for index, need in enumerate(missing):
-        if need > 0:
-            least = max(least, _fewest_of(sorted(_amounts(candidates, index), reverse=True), need))
-    return least
-
-
-def _fewest_of(amounts: Sequence[int], need: int) -> int:
-    for count, amount in enumerate(amounts, start=1):
-        need -= amount
-        if need <= 0:
-            return count
-    return len(amounts) + 1
-
-
-def _amounts(candidates: Sequence[Candidate], index: int) -> Iterator[int]:
-    return (candidate.gives[index] for candidate in candidates)
-
-
-def _largest_from(candidates: Sequence[Candidate]) -> list[Vector]:
-    largest: list[Vector] = []
-    for candidate in reversed(candidates):
-        if largest:
-            largest.append(tuple(map(max, largest[-1], candidate.gives)))
-        else:
-            largest.append(candidate.gives)
+def sets_of(
+    candidates: Sequence[Candidate],
+    types: int,
+    what_if: WhatIf,
+    accept: Callable[[Sequence[Candidate]], bool],
+) -> CoveringSets:
+    """Return the sets of these candidates, which are in rank order, with amounts of so many types."""
+    largest: list[Vector] = [(0,) * types]
+    for one in reversed(candidates):
+        largest.append(tuple(map(max, largest[-1], one.gives)))
     largest.reverse()
-    return largest
+
+    def at(index: int) -> Candidate | None:
+        """The candidate of that rank; None behind the last."""
+        return candidates[index] if index < len(candidates) else None
+
+    return CoveringSets(what_if, at, largest.__getitem__, lambda _: True, accept)
 
 
 Kinds = frozenset[int]
@@ -160,12 +163,12 @@ class OtherNodes:
             )
         return self._largest
 
-    def all_but(self, node: Node, kinds: Kinds | None = None) -> Iterator[Candidate]:
+    def all_but(self, node: Node) -> Iterator[Candidate]:
         """The candidates that are not on the node, in rank order."""
         index = 0
         while (one := self._at(index)) is not None:
             index += 1
-            if one.victim.node is not node and (kinds is None or one.kind in kinds):
+            if one.victim.node is not node:
                 yield one
 
     def undisturbed(self, node: Node, kinds: Kinds, missing: Vector) -> tuple[Candidate, ...] | None:
@@ -190,53 +193,13 @@ class OtherNodes:
         self.asked = True
         if not covers(self.most, missing):
             return None
-        chosen: list[Candidate] = []
-        needs = [pair for pair in zip(missing, self.largest, strict=True) if pair[0]]
-        if not all(largest for _, largest in needs):
-            return None
-        size = max([-(-need // largest) for need, largest in needs], default=0)
-        while self._what_if.left > 0:
-            reached = self._search(0, size, missing, node, kinds, chosen)
-            if reached is None:
-                return tuple(chosen)
-            if reached < size:
-                return None
-            size += 1
-        return None
 
-    def _search(
-        self,
-        start: int,
-        size: int,
-        missing: Vector,
-        node: Node | None,
-        kinds: Kinds,
-        chosen: list[Candidate],
-    ) -> int | None:
-        """Add so many victims from a place on: None if that is enough, and they stay in `chosen`.
+        def allows(one: Candidate) -> bool:
+            """True if the candidate is on another node, and of an allowed kind."""
+            return one.victim.node is not node and one.kind in kinds
 
-        Otherwise the largest number that could be added, or might have been: if a number is out of
-        reach, so are all larger ones.
-        """
-        if size == 0:
-            return None if not any(missing) else 0
-        for need, largest in zip(missing, self.largest, strict=True):
-            if need > largest * size:
-                return size
-        most = 0
-        index = start
-        while self._what_if.left > 0 and (one := self._at(index)) is not None:
-            index += 1
-            if one.victim.node is node or one.kind not in kinds or not self._what_if.take(one):
-                continue
-            chosen.append(one)
-            reached = self._search(index, size - 1, less(missing, one.gives), node, kinds, chosen)
-            self._what_if.put_back(one)
-            if reached is None:
-                return None
-            chosen.pop()
-            most = max(most, reached + 1)
-        return most
+        sets = CoveringSets(self._what_if, self._at, lambda _: self.largest, allows, lambda _: True)
+        return sets.first(missing)
 
     def _at(self, index: int) -> Candidate | None:
         """The candidate of that rank; None behind the last."""

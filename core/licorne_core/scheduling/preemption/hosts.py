@@ -7,9 +7,9 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import NO_ANSWER, Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption.candidates import Candidates, Place
+from licorne_core.scheduling.preemption.candidates import Candidates
 from licorne_core.scheduling.preemption.laws import keeps_all
-from licorne_core.scheduling.preemption.victim_index import OfSize, room_shortage
+from licorne_core.scheduling.preemption.victim_index import VictimCounts, VictimIndex, room_shortage
 from licorne_core.scheduling.preemption.victims import Vector, covers
 from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import AppId
@@ -35,7 +35,10 @@ def room_lacking(
     Resources of present victims count as freed. If the RM refuses a node that has room, victims do
     not help there.
     """
-    if not may_host(node, request, applications, now):
+    if not is_free_for(node, request, applications, now):
+        return None
+    # What the RM refuses as a place to wait for, it refuses whatever goes.
+    if node.results and node.results.get((request.ask.ask_class, False)):
         return None
     short = room_shortage(node, request.ask.ask_class.items)
     if node.results and not any(short) and node.results.get((request.ask.ask_class, True)):
@@ -43,16 +46,8 @@ def room_lacking(
     return short
 
 
-def may_host(node: Node, request: Request, applications: Mapping[AppId, Application], now: float) -> bool:
-    """True if the node could be kept for the ask, however full it is."""
-    if not is_free_for(node, request, applications, now):
-        return False
-    # What the RM refuses as a place to wait for, it refuses whatever goes.
-    return not (node.results and node.results.get((request.ask.ask_class, False)))
-
-
 def is_free_for(node: Node, request: Request, applications: Mapping[AppId, Application], now: float) -> bool:
-    """The same, whatever the RM has said of the node."""
+    """True if the node could be kept for the ask, however full it is, whatever the RM has said of it."""
     if not node.schedulable:
         return False
     for reservation in node.reservations.values():
@@ -103,7 +98,7 @@ class AskHosts:
     __slots__ = (
         "_candidates",
         "_glance",
-        "_place",
+        "_index",
         "_ranked",
         "_refused",
         "_request",
@@ -117,14 +112,14 @@ class AskHosts:
 
     def __init__(
         self,
-        place: Place,
+        index: VictimIndex,
         candidates: Candidates,
         request: Request,
         glance: int,
         refused: Collection[Node],
     ) -> None:
         """Start for a pending ask. Plans for `refused` nodes are of no use."""
-        self._place = place
+        self._index = index
         self._candidates = candidates
         self._request = request
         self._wanted = request.ask.ask_class.items
@@ -132,7 +127,7 @@ class AskHosts:
         self._refused = refused
         self._seen: set[Node] = set()
         # All nodes by their least number of victims, once that is needed.
-        self._ranked: OfSize | None = None
+        self._ranked: VictimCounts | None = None
         self.looked_at = 0
 
     def will_do(self) -> bool:
@@ -142,13 +137,13 @@ class AskHosts:
 
     def exist(self) -> bool:
         """True if there is one at all."""
-        nodes = self._place.contents.nodes()
+        nodes = self._index.in_order()
         return any(self.lacking(node) is not None for node in nodes)
 
     def are_kept(self) -> bool:
         """True if a node with candidates is closed to the ask by a reservation alone."""
-        now, applications = self._candidates.now, self._place.applications
-        for reservation in self._place.reserved:
+        now, applications = self._candidates.now, self._index.applications
+        for reservation in self._index.reserved:
             node = self._reserved_node(reservation)
             if node is None or is_free_for(node, self._request, applications, now):
                 continue
@@ -161,7 +156,7 @@ class AskHosts:
         """Its node, if that would be a place for the ask were it not reserved."""
         if reservation.node_id is None:
             return None
-        node = self._place.nodes[reservation.node_id]
+        node = self._index.nodes[reservation.node_id]
         if node in self._refused or not (node.schedulable and node.holds(self._wanted)):
             return None
         return None if node.results.get((self._request.ask.ask_class, False)) else node
@@ -172,10 +167,10 @@ class AskHosts:
             return True
         if self.exist():
             return False
-        now, applications = self._candidates.now, self._place.applications
+        now, applications = self._candidates.now, self._index.applications
         return any(
             _is_refused(node, self._request) and is_free_for(node, self._request, applications, now)
-            for node in self._place.contents.nodes()
+            for node in self._index.in_order()
         )
 
     def first(self) -> Iterator[tuple[int, Node, Vector]]:
@@ -185,9 +180,9 @@ class AskHosts:
         """
         if self._ranked is not None:
             return
-        contents = self._place.contents
+        index = self._index
         hosts = 0
-        for node in contents.nodes():
+        for node in index.in_order():
             if len(self._seen) >= self._glance or hosts >= self._glance * WALK:
                 return
             self.looked_at += 1
@@ -195,7 +190,7 @@ class AskHosts:
                 short = self._lacking(node)
                 if short is not None:
                     hosts += 1
-                    fewest = contents.fewest(node, self._wanted, short, self._is_spared)
+                    fewest = index.fewest(node, self._wanted, short, self._is_spared)
                     if fewest is not None and self._may_do(fewest, node):
                         yield fewest, node, short
                         self._seen.add(node)
@@ -221,11 +216,11 @@ class AskHosts:
 
     def _lacking(self, node: Node) -> Vector | None:
         now = self._candidates.now
-        return room_lacking(node, self._request, self._place.applications, now)
+        return room_lacking(node, self._request, self._index.applications, now)
 
-    def _all_ranked(self) -> OfSize:
+    def _all_ranked(self) -> VictimCounts:
         if self._ranked is None:
-            self._ranked = self._place.victim_counts.of(self._wanted)
+            self._ranked = self._index.counts(self._wanted)
             self.looked_at += self._ranked.refresh()
         return self._ranked
 

@@ -180,6 +180,12 @@ class Losses:
         self._expire(now)
         return self._sums.get(leaf, EMPTY)
 
+    def left(self, leaf: Queue, now: float) -> dict[str, int]:
+        """Amounts that a leaf may still lose in this hour, of the types that its settings limit."""
+        limit = leaf.settings.preemption_loss_limit
+        lost = self.lost(leaf.path, now) if limit else EMPTY
+        return {name: amount * UNIT - lost.get(name, 0) for name, amount in limit}
+
     def next_change(self, leaf: QueuePath, now: float) -> float | None:
         """Time at which the oldest loss of the leaf stops to count; None if nothing counts."""
         self._expire(now)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.preemption.candidates import Candidates
-from licorne_core.scheduling.preemption.covering import Covering, Kinds, OtherNodes
+from licorne_core.scheduling.preemption.covering import Kinds, OtherNodes, sets_of
 from licorne_core.scheduling.preemption.hosts import AskHosts
 from licorne_core.scheduling.preemption.victims import (
     OPTED_OUT,
@@ -255,7 +255,7 @@ class Planning:
         if not covers(short, self._beyond):
             # What cannot come from elsewhere has to come from the node.
             needed = tuple(map(max, short, less(self._beyond, others.most)))
-        on_node = Covering(here, self._what_if, completed).first(needed)
+        on_node = sets_of(here, len(short), self._what_if, completed).first(needed)
         return None if on_node is None else (on_node, other_nodes)
 
     def _greedily(self, node: Node, short: Vector) -> Chosen | None:

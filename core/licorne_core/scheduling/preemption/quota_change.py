@@ -16,7 +16,7 @@ from typing import NamedTuple
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption.ledger import UNIT, Losses, loss_of
+from licorne_core.scheduling.preemption.ledger import Losses, loss_of
 from licorne_core.scheduling.preemption.victims import kind_of, seconds_run
 from licorne_core.values.resources import EMPTY, Items, Resources, charge, without_zeros
 from licorne_core.values.slices import PART, in_runs, put_in_order
@@ -300,7 +300,7 @@ class Enforcement:
         items = request.ask.ask_class.items
         if not (_fits(items, rest) and _exceeds_max(self._queue, items, rest)):
             return False
-        allowed = _may_lose(leaf, self._now, self._losses)
+        allowed = self._losses.left(leaf, self._now)
         if allowed and not _fits(loss_of(items, seconds_run(request, self._now)), allowed):
             return False
         return all(_keeps_guarantee(queue, items) for queue in leaf.lineage)
@@ -332,13 +332,6 @@ def _rank(request: Request, wanted: set[str], now: float) -> tuple[object, ...]:
         ask.app_id,
         ask.key,
     )
-
-
-def _may_lose(leaf: Queue, now: float, losses: Losses) -> dict[str, int]:
-    """Amounts that a leaf may still lose in this hour, of the types that its settings limit."""
-    limit = leaf.settings.preemption_loss_limit
-    lost = losses.lost(leaf.path, now) if limit else EMPTY
-    return {name: value * UNIT - lost.get(name, 0) for name, value in limit}
 
 
 def _fits(items: Items, rest: Resources) -> bool:

@@ -24,7 +24,7 @@ from licorne_core.model.apps.requests import MAY_GO, Request
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.preemption.candidates import Candidates, Giver, Place
+from licorne_core.scheduling.preemption.candidates import Candidates, Giver
 from licorne_core.scheduling.preemption.hosts import GLANCE, AskHosts, next_to_yield, room_lacking
 from licorne_core.scheduling.preemption.laws import (
     Comparison,
@@ -39,8 +39,8 @@ from licorne_core.scheduling.preemption.laws import (
 )
 from licorne_core.scheduling.preemption.ledger import Losses
 from licorne_core.scheduling.preemption.planning import Plan, Planning
-from licorne_core.scheduling.preemption.victim_index import Contents, VictimCounts
-from licorne_core.scheduling.preemption.victims import Candidate, Leaves, Victim, WhatIf, less, seconds_run
+from licorne_core.scheduling.preemption.victim_index import VictimIndex
+from licorne_core.scheduling.preemption.victims import Candidate, Victim, WhatIf, less, seconds_run
 from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import AppId, QueuePath
 from licorne_core.values.resources import Resources
@@ -83,7 +83,7 @@ class Refusal(NamedTuple):
 class PreemptionSearch:
     """Finds victims in one partition. It reads the live books and never changes them."""
 
-    __slots__ = ("_glance", "_place", "_root", "work")
+    __slots__ = ("_glance", "_index", "_root", "work")
 
     work: int
     """Work of all searches: allocations, leaves, nodes and what-if steps.
@@ -107,9 +107,7 @@ class PreemptionSearch:
         """
         self._root = root
         self._glance = glance
-        contents = Contents(nodes.by_id, applications, nodes.changed)
-        victim_counts = VictimCounts(contents, nodes.changed)
-        self._place = Place(nodes.by_id, applications, losses, reserved, contents, Leaves(), victim_counts)
+        self._index = VictimIndex(nodes, applications, reserved, losses)
         self.work = 0
 
     def find(
@@ -136,7 +134,7 @@ class PreemptionSearch:
             return refusal(Law.OVER_GUARANTEE, entitled, request)
         beyond = quota_shortage(leaf.lineage, wanted)
         candidates = self._candidates(app, entitled, request, now)
-        hosts = AskHosts(self._place, candidates, request, self._glance, refused)
+        hosts = AskHosts(self._index, candidates, request, self._glance, refused)
         what_if = WhatIf(steps)
         found: list[Plan] | Refusal = []
         if not any(beyond) and hosts.will_do():
@@ -160,7 +158,7 @@ class PreemptionSearch:
             found = why_no_candidates(candidates, entitled, request)
         else:
             found = refusal(Law.NO_NODE, entitled, request)
-        reserved, applications = self._place.reserved, self._place.applications
+        reserved, applications = self._index.reserved, self._index.applications
         yields = next_to_yield(reserved, request, applications, candidates.now)
         times = [time for time in (found.until, yields) if time is not None]
         return found._replace(until=min(times, default=None))
@@ -179,10 +177,10 @@ class PreemptionSearch:
             not victims
             or entitled is None
             or not stays_within_guarantee(entitled, wanted)
-            or self._place.nodes.get(node.node_id) is not node
+            or self._index.nodes.get(node.node_id) is not node
         ):
             return False
-        room = room_lacking(node, request, self._place.applications, now)
+        room = room_lacking(node, request, self._index.applications, now)
         beyond = quota_shortage(leaf.lineage, wanted)
         if room is None or not (any(room) or any(beyond)):
             return False
@@ -200,23 +198,21 @@ class PreemptionSearch:
 
     def check(self) -> None:
         """Compare kept data with nodes and leaves; raises InvariantBroken (rule P5)."""
-        self._place.contents.check()
-        self._place.victim_counts.check()
-        self._place.leaves.check()
+        self._index.check()
 
     def _candidates(self, app: Application, entitled: Queue, request: Request, now: float) -> Candidates:
         leaf: Queue = app.leaf
         wanted = request.ask.ask_class.items
         fence = fence_of(leaf, request.ask.priority, wanted)
-        return Candidates(self._place, leaf, entitled, fence, wanted, now)
+        return Candidates(self._index, leaf, entitled, fence, wanted, now)
 
     def _still_candidate(self, candidates: Candidates, victim: Victim) -> Candidate | None:
         app, request, node = victim
-        if self._place.applications.get(app.app_id) is not app:
+        if self._index.applications.get(app.app_id) is not app:
             return None
         if app.requests.get(request.key) is not request or request.allocation is None:
             return None
-        if self._place.nodes.get(request.allocation.node_id) is not node:
+        if self._index.nodes.get(request.allocation.node_id) is not node:
             return None
         giver = candidates.giver(app.leaf)
         if not isinstance(giver, Giver):

@@ -100,7 +100,7 @@ class Candidate:
     ) -> None:
         """Set the fields."""
         self.victim = victim
-        # Regular, originator or opted out, as a number (`ranks.kind_of`).
+        # Regular, originator or opted out, as a number (`kind_of`).
         self.kind = kind
         # The smaller goes first; no two are equal.
         self.rank = rank
@@ -168,10 +168,6 @@ def covers(vector: Vector, missing: Vector) -> bool:
 def less(missing: Vector, given: Vector) -> Vector:
     """Amounts that are still missing; never below zero."""
     return tuple([need - have if need > have else 0 for need, have in zip(missing, given, strict=True)])
-
-
-MOST_LEAVES = 10_000
-"""Leaves to keep an order for; beyond that, everything is forgotten, as leaves come and go."""
 
 
 MOST_ENDED = 64
@@ -269,35 +265,6 @@ class InLeaf:
             for name, amount in one.allocation.ask.ask_class.items:
                 if amount > largest.get(name, 0):
                     largest[name] = amount
-
-
-class Leaves:
-    """Allocations of each leaf by age, kept from search to search.
-
-    Measured by Python calls of a search for victims elsewhere, in a leaf with 3,500 and 14,000
-    allocations: kept, 176 and 176; derived for each search, 17,681 and 70,181.
-    """
-
-    __slots__ = ("_known",)
-
-    def __init__(self) -> None:
-        """Start without leaves."""
-        self._known: dict[Queue, InLeaf] = {}
-
-    def of(self, leaf: Queue) -> InLeaf:
-        """Return the allocations of the leaf; they must not be changed."""
-        known = self._known.get(leaf)
-        if known is None:
-            if len(self._known) > MOST_LEAVES:
-                self._known.clear()
-            known = self._known[leaf] = InLeaf(leaf)
-        known.catch_up()
-        return known
-
-    def check(self) -> None:
-        """Compare kept allocations with the leaves; raises InvariantBroken on a difference."""
-        for known in self._known.values():
-            known.check()
 
 
 def _age_of(running: Running) -> Age:

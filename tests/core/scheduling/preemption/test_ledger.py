@@ -1,7 +1,9 @@
-"""The ledger of victims: who was told to stop, why, and when it was gone (spec § 9)."""
+"""Records of victims, and losses of leaves (spec § 9)."""
 
+import pickle
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,11 +11,15 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.preemption.ledger import (
     KEPT,
     Ledger,
+    Losses,
     PreemptionRecord,
     PreemptionRule,
     QueueNumbers,
+    loss_of,
 )
-from licorne_core.values.ids import AllocationKey, AppId, NodeId
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.core.driver import Driver, released
 
 
 def a_queue() -> Queue:
@@ -152,3 +158,50 @@ def test_a_walk_goes_on_while_records_come_and_go() -> None:
     ledger.note(record("a", "k3", 3.0))
     assert [found.key for found in walk] == ["k1"]
     assert [found.key for found in ledger.latest(before=newest.number)] == ["k1"]
+
+
+# Losses
+
+
+def test_losses_count_for_an_hour() -> None:
+    """Each loss stops to count an hour after it, and then the sums are without it exactly."""
+    losses, leaf = Losses(), QueuePath("root.b")
+    assert losses.next_change(leaf, 0.0) is None
+    losses.add(leaf, loss_of((("vcore", 3),), 0.1), 0.0)
+    losses.add(leaf, loss_of((("memory", 2), ("vcore", 1)), 2.0), 1000.0)
+    assert losses.lost(leaf, 3599.0) == {"vcore": 2300, "memory": 4000}
+    assert losses.next_change(leaf, 3599.0) == 3600.0
+    assert losses.lost(leaf, 3600.0) == {"vcore": 2000, "memory": 4000}
+    assert losses.lost(QueuePath("root.a"), 3600.0) == {}
+    assert losses.lost(leaf, 4600.0) == {}
+    assert losses.next_change(leaf, 4600.0) is None
+
+
+def test_losses_of_leaves_that_are_gone_are_forgotten() -> None:
+    """Dynamic queues come and go, and nobody asks after the losses of one that is gone."""
+    losses, only = Losses(), Losses()
+    for number in range(100):
+        losses.add(QueuePath(f"root.gone-{number}"), loss_of((("vcore", 1),), 5.0), 1.0)
+    for kept in (losses, only):
+        kept.add(QueuePath("root.b"), loss_of((("vcore", 1),), 5.0), 3601.0)
+    assert len(pickle.dumps(losses)) == len(pickle.dumps(only))
+
+
+@pytest.mark.parametrize(
+    ("properties", "lost"),
+    [("", {}), ("preemption.loss.limit: memory=99000", {"memory": 5000})],
+    ids=["no limit", "limit"],
+)
+def test_losses_count_where_there_is_a_limit(properties: str, lost: dict[str, int]) -> None:
+    """One victim has run for 5 s when it is told to stop; nothing is kept of it elsewhere."""
+    driver = Driver()
+    queues = "[{name: rich, properties: {%s}}, {name: poor, resources: {guaranteed: {memory: 1}}}]"
+    text = config(queues % properties)
+    text = text.replace("submitacl: '*'", "submitacl: '*', properties: {preemption.delay: 5s}")
+    driver.do(register(text), nodes(node("n1", memory=1)))
+    driver.do(apps(app("rich", "root.rich"), app("poor", "root.poor")))
+    driver.do(asks(ask("rich", "r", policy="s", memory=1)))
+    driver.do(asks(ask("poor", "p", policy="o", memory=1)))
+    assert len(released(driver.wait(5))) == 1
+    losses = driver.scheduler.partitions[PartitionName("[rm1]default")].losses
+    assert losses.lost(QueuePath("root.rich"), driver.now) == lost

@@ -1,36 +1,84 @@
-"""An RM that judges victims is asked about each node once, and not about too much at a time."""
+"""An RM that judges nodes or victims is asked before anybody is stopped (spec §§ 9.2, 9.4)."""
 
-from licorne_core.messages.commands import AnswerPreemptions, PredicatePolicy, PreemptionAnswer
-from licorne_core.messages.effects import AskedPreemption, Effect, PreemptionsAsked
+from collections.abc import Iterable
+
+import pytest
+
+from licorne_core.messages.commands import (
+    AnswerPreemptions,
+    Command,
+    FailMode,
+    Hold,
+    NodeAction,
+    NodeRefusal,
+    PredicatePolicy,
+    PreemptionAnswer,
+    SetHold,
+)
+from licorne_core.messages.effects import AskedCheck, AskedPreemption, Effect, PreemptionsAsked
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.preempting import MOST_QUESTIONS
 from licorne_core.scheduling.preemption import Law, Refusal
 from licorne_core.values.asks import Ask
-from licorne_core.values.ids import NodeId, RmId
-from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register
-from support.core.driver import Driver, released
+from licorne_core.values.ids import NodeId, PartitionName, RmId
+from support.core.builders import (
+    RM,
+    answering,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+)
+from support.core.driver import Driver, asked, released
+from support.core.steps import last
 from support.preemption.building import build
 from support.preemption.records import NodeRecord
 from support.preemption.scenes import NOW, A, B, cluster, queue, runs, waits
 
 NODES = 15
+NODES_JUDGED = PredicatePolicy(deadline=10, fail_mode=FailMode.CLOSED)
+VICTIMS_JUDGED = PredicatePolicy(deadline=10, judges_victims=True)
+ON_HOLD = SetHold(rm_id=RmId(RM), hold=Hold.DRAINING, on=True)
 
 
-def town() -> Driver:
+def town(policy: PredicatePolicy) -> Driver:
     """Many nodes, each full with a rich allocation, and a poor application without any."""
     driver = Driver()
-    policy = PredicatePolicy(deadline=10, judges_victims=True)
     rich = "{name: rich, resources: {guaranteed: {memory: 1}}}"
     poor = "{name: poor, resources: {guaranteed: {memory: 9000}}, properties: {%s}}"
-    queues = f"[{rich}, {poor % 'preemption.delay: 5s'}]"
-    driver.do(register(config(queues), predicates=policy))
+    driver.do(register(config(f"[{rich}, {poor % 'preemption.delay: 5s'}]"), predicates=policy))
     driver.do(nodes(*[node(f"n{number:02}", memory=1) for number in range(NODES)]))
     driver.do(apps(app("rich", "root.rich"), app("poor", "root.poor")))
     driver.do(asks(*[ask("rich", f"r{number}", memory=1, policy="s") for number in range(NODES)]))
     return driver
 
 
-def questions(effects: list[Effect]) -> list[AskedPreemption]:
+def poor(key: str, predicate: str = "x") -> Ask:
+    """An ask that may preempt others, and of which the RM judges nodes or victims."""
+    return ask("poor", key, memory=1, predicate=predicate, policy="so")
+
+
+def unlike(count: int) -> list[Ask]:
+    """Poor asks of which none is like another."""
+    return [poor(f"p{number}", f"x{number}") for number in range(count)]
+
+
+def stopped(effects: Iterable[Effect]) -> list[str]:
+    """The keys of what the RM is told to stop."""
+    return [key for _, key, *_ in released(effects)]
+
+
+# An RM that judges victims
+
+
+def questions(effects: Iterable[Effect]) -> list[AskedPreemption]:
     """The questions about victims, in order."""
     return [check for effect in effects if isinstance(effect, PreemptionsAsked) for check in effect.checks]
 
@@ -69,8 +117,8 @@ def test_nodes_that_were_refused_are_left_out() -> None:
 
 def test_no_node_is_asked_about_twice_before_all_were() -> None:
     """Ten nodes at a time; once all were refused nothing is asked for a while."""
-    driver = town()
-    driver.do(asks(ask("poor", "p", memory=1, predicate="x", policy="so")))
+    driver = town(VICTIMS_JUDGED)
+    driver.do(asks(poor("p")))
     (first,) = questions(driver.wait(5))
     (second,) = questions(driver.do(answer(first)))
     asked = named(first) + named(second)
@@ -80,13 +128,8 @@ def test_no_node_is_asked_about_twice_before_all_were() -> None:
 
 def test_what_was_refused_for_one_ask_is_asked_again_for_the_next() -> None:
     """Victims were told to stop for the first: what the RM said meanwhile may be void."""
-    driver = town()
-    driver.do(
-        asks(
-            ask("poor", "p1", memory=1, predicate="x", policy="so"),
-            ask("poor", "p2", memory=1, predicate="x", policy="so"),
-        )
-    )
+    driver = town(VICTIMS_JUDGED)
+    driver.do(asks(poor("p1"), poor("p2")))
     (first,) = questions(driver.wait(5))
     (second,) = questions(driver.do(answer(first)))
     effects = driver.do(answer(second, named(second)[0]))
@@ -95,23 +138,16 @@ def test_what_was_refused_for_one_ask_is_asked_again_for_the_next() -> None:
     assert (third.key, named(third)) == ("p2", named(first))
 
 
-def unlike(count: int) -> list[Ask]:
-    """Poor asks of which none is like another."""
-    return [
-        ask("poor", f"p{number}", memory=1, predicate=f"x{number}", policy="so") for number in range(count)
-    ]
-
-
 def test_searches_that_turns_leave_out_are_made_in_further_ones() -> None:
     """A leaf has ten searches in a turn; the turns go on until everybody had one."""
-    driver = town()
+    driver = town(VICTIMS_JUDGED)
     driver.do(asks(*unlike(35)))
     assert len(questions(driver.wait(5))) == 35
 
 
-def test_so_many_questions_are_open_at_a_time() -> None:
+def test_so_many_questions_about_victims_are_open_at_a_time() -> None:
     """Further asks wait for an answer, whatever it is; no answer at all is one in the end."""
-    driver = town()
+    driver = town(VICTIMS_JUDGED)
     driver.do(asks(*unlike(MOST_QUESTIONS + 2)))
     opened = questions(driver.wait(5))
     assert len(opened) == MOST_QUESTIONS
@@ -132,3 +168,185 @@ def test_the_score_of_a_plan_counts_those_whom_the_rm_wants_as_well() -> None:
     assert plan.score_upto(1) == (0, 2, "n1")
     assert plan.victims_upto(1) == plan.offered
     assert plan.victims_upto(-1) == ()
+
+
+POOR = "{name: poor, resources: {guaranteed: {memory: 4}}}"
+LIMITED = POOR.replace("}}}", "}}, limits: [{limit: x, users: [bob], maxresources: {memory: 2}}]}")
+ONE_AT_A_TIME = POOR.replace("}}}", "}}, maxapplications: 1}")
+
+
+def judged(poor: str = POOR, enabled: str = "true") -> str:
+    """A rich and a poor queue, whose asks preempt others after 5 s."""
+    queues = f"[{{name: rich}}, {poor}]"
+    text = config(queues, rest=f"preemption: {{enabled: {enabled}}}")
+    return text.replace("submitacl: '*'", "submitacl: '*', properties: {preemption.delay: 5s}")
+
+
+def asking(poor: str = POOR) -> tuple[Driver, AskedPreemption]:
+    """A full cluster, and the question for whom to stop for poor's ask p1."""
+    driver = Driver()
+    driver.do(register(judged(poor), predicates=VICTIMS_JUDGED))
+    driver.do(nodes(node("n1", memory=4), node("n2", memory=100)))
+    driver.do(apps(app("fat", "root.rich"), app("rich", "root.rich")))
+    driver.do(asks(ask("fat", "x", on_node="n2", memory=100)))
+    driver.do(asks(*[ask("rich", f"r{n}", policy="s", on_node="n1", memory=1) for n in range(4)]))
+    driver.do(apps(app("poor", "root.poor", user="bob"), app("other", "root.poor", user="bob")))
+    driver.do(asks(ask("poor", "p1", policy="o", predicate="x", memory=1)))
+    (question,) = questions(driver.wait(5))
+    return driver, question
+
+
+def test_the_first_victim_goes() -> None:
+    """Nothing has changed since the question: it is done as the RM says."""
+    driver, question = asking()
+    assert len(stopped(driver.do(answer(question, "n1")))) == 1
+
+
+@pytest.mark.parametrize(
+    ("poor", "change"),
+    [
+        (POOR, ON_HOLD),
+        (LIMITED, asks(ask("other", "o", on_node="n1", memory=2))),
+        (ONE_AT_A_TIME, asks(ask("other", "o", on_node="n1", memory=1))),
+    ],
+    ids=["hold", "limit", "max applications"],
+)
+def test_nobody_goes_for_an_ask_that_may_not_run(poor: str, change: Command) -> None:
+    """What stops the ask by now would stop it after its victims are gone, too."""
+    driver, question = asking(poor)
+    driver.do(change)
+    assert stopped(driver.do(answer(question, "n1"))) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [judged(enabled="false"), judged(POOR.replace("4", "3"))],
+    ids=["switched off", "another guarantee"],
+)
+def test_an_answer_under_other_settings_is_ignored(text: str) -> None:
+    """Whether the ask may preempt others was decided under settings that are gone."""
+    driver, question = asking()
+    driver.do(reload(text))
+    assert stopped(driver.do(answer(question, "n1"))) == []
+
+
+def test_after_a_reload_the_rm_is_asked_again() -> None:
+    """The question that is open does not stand in the way of another."""
+    driver, before = asking()
+    (question,) = questions(driver.do(reload(judged(POOR.replace("4", "3")))))
+    assert question.check != before.check
+    assert len(stopped(driver.do(answer(question, "n1")))) == 1
+
+
+def test_the_next_ask_is_asked_about_when_one_is_gone() -> None:
+    """What the RM says of an ask that is not wanted any more delays no other ask."""
+    driver, question = asking()
+    driver.do(asks(ask("poor", "p2", policy="o", predicate="x", memory=1)))
+    driver.wait(6)
+    driver.do(releases(release("poor", "p1")))
+    assert questions(driver.do(answer(question, "n1"))) != []
+
+
+# An RM that judges nodes
+
+
+def refuse(check: AskedCheck, *names: str) -> Command:
+    """The RM refuses these nodes of a check, and accepts the others."""
+    return answering(check, [NodeRefusal(node_id=NodeId(name), reason="taint") for name in names])
+
+
+def one_asked(driver: Driver) -> AskedCheck:
+    """An ask of poor has waited for long enough: the question about nodes for it."""
+    driver.do(asks(poor("p")))
+    effects = driver.wait(5)
+    assert released(effects) == []
+    (check,) = asked(effects)
+    assert (check.key, check.allocate) == ("p", False)
+    return check
+
+
+def test_nobody_is_stopped_before_the_rm_has_agreed_to_the_node() -> None:
+    """One question names the best ten nodes; the best that it accepts is cleared."""
+    driver = town(NODES_JUDGED)
+    check = one_asked(driver)
+    assert check.nodes == [f"n{number:02}" for number in range(10)]
+    effects = driver.do(refuse(check, "n00", "n01"))
+    assert stopped(effects) == ["r2"]
+
+
+def test_the_next_nodes_follow_those_that_are_refused() -> None:
+    """No node is asked about twice, and with none left nobody is stopped."""
+    driver = town(NODES_JUDGED)
+    check = one_asked(driver)
+    effects = driver.do(refuse(check, *check.nodes))
+    (second,) = asked(effects)
+    assert (stopped(effects), second.nodes) == ([], [f"n{n}" for n in range(10, NODES)])
+    effects = driver.do(refuse(second, *second.nodes)) + driver.wait(60)
+    assert (released(effects), asked(effects)) == ([], [])
+
+
+def test_what_the_rm_has_said_of_a_node_is_not_asked_again() -> None:
+    """Of the second ask like the first the best node is known: its victim is told at once."""
+    driver = town(NODES_JUDGED)
+    driver.do(asks(poor("p"), poor("q")))
+    (check,) = asked(driver.wait(5))
+    effects = driver.do(answering(check))
+    assert stopped(effects) == ["r0", "r1"]
+    assert asked(effects) == []
+
+
+@pytest.mark.parametrize(
+    ("fail_mode", "gone"),
+    [(FailMode.OPEN, ["r0"]), (FailMode.CLOSED, [])],
+    ids=["open", "closed"],
+)
+def test_silence_counts_by_the_fail_mode(fail_mode: FailMode, gone: list[str]) -> None:
+    """It is consent, or a try in vain: no refusal, so that the nodes are asked about again."""
+    driver = town(PredicatePolicy(deadline=10, fail_mode=fail_mode))
+    check = one_asked(driver)
+    effects = driver.wait(10)
+    assert stopped(effects) == gone
+    if not gone:
+        shown = last(driver.views.explain(PartitionName("[rm1]default"), "poor", "p")).checks[-1]
+        assert "refuse" not in shown.message()
+        (again,) = asked(driver.wait(15))
+        assert again.nodes == check.nodes
+
+
+def test_consent_to_a_node_that_has_changed_since_is_void() -> None:
+    """The RM may have judged before: it is asked again, and nobody is stopped on its old word."""
+    driver = town(NODES_JUDGED)
+    check = one_asked(driver)
+    for action in (NodeAction.DRAIN_NODE, NodeAction.DRAIN_TO_SCHEDULABLE):
+        driver.send(nodes(*[node(name, action=action) for name in check.nodes]))
+    effects = driver.do(answering(check))
+    (again,) = asked(effects)
+    assert (released(effects), again.nodes) == ([], check.nodes)
+
+
+def test_nothing_is_stopped_while_the_rm_is_on_hold() -> None:
+    """What stops the ask by now would stop it after its victims are gone, too."""
+    driver = town(NODES_JUDGED)
+    check = one_asked(driver)
+    driver.do(ON_HOLD)
+    assert released(driver.do(answering(check))) == []
+
+
+def test_the_next_ask_follows_one_that_is_gone_at_once() -> None:
+    """The nodes are known by then, so that its victim is told at once."""
+    driver = town(NODES_JUDGED)
+    driver.do(asks(poor("p"), poor("q")))
+    (check,) = asked(driver.wait(5))
+    driver.do(releases(release("poor", "p")))
+    effects = driver.do(answering(check))
+    assert stopped(effects) == ["r0"]
+
+
+def test_so_many_questions_about_nodes_are_open_at_a_time() -> None:
+    """Asks of other kinds wait for an answer, whatever it is."""
+    driver = town(NODES_JUDGED)
+    driver.do(asks(*unlike(MOST_QUESTIONS + 2)))
+    opened = asked(driver.wait(5))
+    assert len(opened) == MOST_QUESTIONS
+    (further,) = asked(driver.do(answering(opened[0])))
+    assert further.key == f"p{MOST_QUESTIONS}"

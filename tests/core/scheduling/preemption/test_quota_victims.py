@@ -149,17 +149,6 @@ def test_a_leaf_that_is_to_lose_nothing_of_a_type_loses_nothing_of_it() -> None:
     assert scene.enforce("root.p").selected == 4
 
 
-def test_a_child_gives_no_more_than_it_has_above_its_guarantee() -> None:
-    """Even if the others cannot give the rest."""
-    scene = Scene("[{name: p, queues: [{name: a}, {name: b}]}]")
-    scene.run("root.p.a", ask("in-a", "a", memory=5))
-    scene.run("root.p.b", ask("in-b", "b", memory=5))
-    parent, leaf = scene.queue("root.p"), scene.queue("root.p.a")
-    parent.max, leaf.guaranteed = {"memory": 2}, {"memory": 5}
-    parts = [part for _, part in parts_of(parent, amount_of(parent))]
-    assert parts == [{"memory": 0}, {"memory": 5}]
-
-
 # Which
 
 
@@ -190,18 +179,6 @@ def test_types_that_are_not_too_much_do_not_bind_but_for_guarantees() -> None:
         scene.run("root.a", ask("app", "k", memory=8, vcore=5), ask("app", "l", memory=12, vcore=5))
         scene.follow(a_leaf("memory: 12", f", guaranteed: {{vcore: {guaranteed}m}}"))
         assert scene.keys("root.a") == expected
-
-
-def test_guarantees_count_all_victims_together() -> None:
-    """Those in other leaves as well, for a queue that both are in."""
-    tree = (
-        "[{name: p, resources: {guaranteed: {vcore: 5m}, max: {memory: %d}}, queues: [{name: a}, {name: b}]}]"
-    )
-    scene = Scene(tree % 8)
-    scene.run("root.p.a", *(ask("in-a", f"a{i}", memory=1, vcore=2) for i in range(4)))
-    scene.run("root.p.b", *(ask("in-b", f"b{i}", memory=1, vcore=2) for i in range(4)))
-    scene.follow(tree % 0)
-    assert scene.keys("root.p") == ["a0", "a1", "a2", "a3", "b0"]
 
 
 def test_who_is_no_candidate() -> None:

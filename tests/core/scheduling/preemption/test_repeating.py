@@ -2,33 +2,51 @@
 
 import pytest
 
+from licorne_core.messages.commands import PredicatePolicy, TerminationType
+from licorne_core.messages.effects import Effect, PreemptionsAsked
 from licorne_core.messages.reasons import PreemptionCheck
-from licorne_core.scheduling.preemption import search
+from licorne_core.scheduling.preemption import PreemptionSearch, search
 from licorne_core.values.ids import PartitionName
-from support.core.builders import app, apps, ask, asks, config, node, nodes, register
-from support.core.driver import START, Driver, released
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
+from support.core.driver import START, Driver, placed, released
+from support.core.obedient import let_happen
 from support.core.steps import last, listed
 from support.preemption.asking import refusal
 from support.preemption.records import Hold
 from support.preemption.scenes import NOW, A, B, cluster, queue, runs, waits
 
 DEFAULT = PartitionName("[rm1]default")
-QUEUES = "[{name: rich, properties: {%s}}, {name: poor, resources: {guaranteed: {memory: 4}}}]"
+POOR = "{name: poor, resources: {guaranteed: {memory: 9000}}}"
 
 
-def crowded(properties: str = "") -> Driver:
-    """Rich has all 4, at priority 5; asks of poor preempt others after 5 s."""
+def full(
+    number: int = 4,
+    nodes_of: int = 1,
+    *,
+    properties: str = "",
+    priority: int = 0,
+    policy: PredicatePolicy | None = None,
+) -> Driver:
+    """Nodes full with so many rich allocations; asks of poor preempt others after 5 s."""
     driver = Driver()
-    text = config(QUEUES % properties)
+    text = config(f"[{{name: rich, properties: {{{properties}}}}}, {POOR}]")
     text = text.replace("submitacl: '*'", "submitacl: '*', properties: {preemption.delay: 5s}")
-    driver.do(register(text), nodes(node("n1", memory=4)))
-    driver.do(apps(app("rich", "root.rich"), app("poor", "root.poor")))
-    taken = [ask("rich", f"r{n}", policy="s", priority=5, memory=1) for n in range(4)]
-    driver.do(asks(*taken))
+    driver.do(register(text, predicates=policy))
+    driver.do(nodes(*[node(f"n{n}", memory=number) for n in range(nodes_of)]))
+    driver.do(apps(app("rich", "root.rich")))
+    names = [f"r{n:03}" for n in range(number * nodes_of)]
+    driver.do(asks(*[ask("rich", name, policy="s", priority=priority, memory=1) for name in names]))
     return driver
 
 
-def searches(driver: Driver, key: str) -> int:
+def crowded(properties: str = "") -> Driver:
+    """Rich has all 4, at priority 5, and poor is one application."""
+    driver = full(properties=properties, priority=5)
+    driver.do(apps(app("poor", "root.poor")))
+    return driver
+
+
+def noted(driver: Driver, key: str) -> int:
     """How often a search was in vain, as the ask's log says it."""
     shown = listed(driver.views.asks(DEFAULT, "poor"))
     (log,) = [item.allocation_log for item in shown if item.ask.key == key]
@@ -47,11 +65,11 @@ def test_a_search_in_vain_is_not_made_again_before_something_changes() -> None:
     driver = crowded()
     driver.do(asks(ask("poor", "p", policy="o", memory=1)))
     driver.wait(200)
-    assert searches(driver, "p") == 1
-    driver.send(nodes(node("n2", memory=1)))
-    driver.do(asks(ask("rich", "r4", policy="s", priority=5, on_node="n2", memory=1)))
+    assert noted(driver, "p") == 1
+    driver.send(nodes(node("n9", memory=1)))
+    driver.do(asks(ask("rich", "r4", policy="s", priority=5, on_node="n9", memory=1)))
     driver.wait(20)
-    assert searches(driver, "p") == 2
+    assert noted(driver, "p") == 2
 
 
 def test_for_another_ask_of_the_group_a_search_is_made() -> None:
@@ -103,6 +121,135 @@ def test_what_is_kept_for_an_ask_is_the_summary() -> None:
     """Victims are going for it: that, and not what they still take, is why it waits."""
     driver = crowded()
     driver.do(asks(ask("poor", "p", policy="o", priority=5, memory=1)))
-    assert [key for _, key, *_ in released(driver.wait(5))] == ["r0"]
+    assert [key for _, key, *_ in released(driver.wait(5))] == ["r000"]
     summary = last(driver.views.explain(DEFAULT, "poor", "p")).summary
-    assert summary == "node n1 is kept for it, and waits for the end of rich/r0"
+    assert summary == "node n0 is kept for it, and waits for the end of rich/r000"
+
+
+# Nodes that are kept: a search that fails for them alone is made again when one is given up
+
+
+def poor(driver: Driver, count: int, *, many_apps: bool, predicate: str | None = None) -> None:
+    """So many alike asks, of one application or of one each."""
+    names = [f"poor{number:03}" if many_apps else "poor" for number in range(count)]
+    driver.do(apps(*[app(name, "root.poor") for name in dict.fromkeys(names)]))
+    wanted = [
+        ask(name, f"p{number:03}", policy="o", memory=1, predicate=predicate)
+        for number, name in enumerate(names)
+    ]
+    driver.do(asks(*wanted))
+
+
+def serve(driver: Driver, effects: list[Effect]) -> int:
+    """Confirm until nothing is to be stopped any more; how many are placed in all."""
+    count = 0
+    why = TerminationType.PREEMPTED_BY_SCHEDULER
+    while told := released(effects):
+        effects = driver.do(releases(*[release(app_id, key, why=why) for app_id, key, *_ in told]))
+        count += len(placed(effects))
+    return count
+
+
+@pytest.fixture
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The asks for which victims are searched for."""
+    made: list[str] = []
+    find = PreemptionSearch.find
+
+    def counting(self, app, request, *rest, **more):  # type: ignore[no-untyped-def]
+        """Search, and note for whom."""
+        made.append(request.key)
+        return find(self, app, request, *rest, **more)
+
+    monkeypatch.setattr(PreemptionSearch, "find", counting)
+    return made
+
+
+@pytest.mark.parametrize("many_apps", [False, True], ids=["one application", "one each"])
+@pytest.mark.parametrize("nodes_of", [1, 3])
+def test_asks_that_come_together_do_not_wait_for_each_others_pause(nodes_of: int, many_apps: bool) -> None:
+    """All are placed in the time that the victims take, and no clock moves."""
+    driver = full(4, nodes_of=nodes_of)
+    poor(driver, 4 * nodes_of, many_apps=many_apps)
+    assert serve(driver, driver.wait(5)) == 4 * nodes_of
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("many_apps", [False, True], ids=["one application", "one each"])
+@pytest.mark.parametrize("count", [20, 200])
+def test_a_place_costs_so_many_searches_however_many_wait(
+    count: int, many_apps: bool, searches: list[str]
+) -> None:
+    """One for whoever has the node next; those who are alike make none of their own."""
+    driver = full(10)
+    poor(driver, count, many_apps=many_apps)
+    assert serve(driver, driver.wait(5)) == 10
+    in_the_end = count - 10 if many_apps else 1
+    assert len(searches) <= 2 * 10 + in_the_end
+
+
+@pytest.mark.pure
+def test_a_search_that_fails_for_another_reason_pauses(searches: list[str]) -> None:
+    """The node is kept for the second of three, and nobody else is there who may go."""
+    driver = full(2)
+    poor(driver, 3, many_apps=False)
+    assert serve(driver, driver.wait(5)) == 2
+    assert searches == ["p000", "p001", "p001", "p002"]
+    driver.wait(14)
+    assert len(searches) == 4
+
+
+def test_after_the_interval_victims_are_searched_for_in_any_case() -> None:
+    """The node stays kept, and there is another one by then."""
+    driver = full(1)
+    poor(driver, 2, many_apps=True)
+    assert len(released(driver.wait(5))) == 1
+    driver.do(nodes(node("x", memory=1)))
+    driver.do(asks(ask("rich", "x", policy="s", on_node="x", memory=1)))
+    assert released(driver.wait(14)) == []
+    assert [key for _, key, *_ in released(driver.wait(1))] == ["x"]
+
+
+def test_who_has_a_node_reserved_is_like_nobody_else() -> None:
+    """Its own node is no reason to wait, though those before it wait for that."""
+    driver = full(2, nodes_of=2)
+    driver.do(nodes(node("small", memory=1)))
+    driver.do(asks(ask("rich", "s", policy="s", on_node="small", memory=1)))
+    driver.do(releases(release("rich", "s")))
+    driver.do(apps(app("poor0", "root.poor"), app("poor1", "root.poor"), app("poor2", "root.poor")))
+    driver.do(asks(*[ask(f"poor{n}", "p", policy="o", memory=2) for n in range(3)]))
+    effects = driver.wait(5)
+    assert len(released(effects)) == 4
+
+
+def test_explain_says_that_nodes_are_kept() -> None:
+    """Of all that wait, not only of the one for which the search was made."""
+    driver = full(4)
+    poor(driver, 3, many_apps=True)
+    driver.wait(5)
+    for number in (1, 2):
+        shown = last(driver.views.explain(DEFAULT, f"poor{number:03}", f"p{number:03}"))
+        assert shown.checks[-1].code == "PREEMPTION_NODES_KEPT"
+        assert "for p" not in shown.checks[-1].message()
+
+
+def test_who_was_slower_than_others_at_the_rm_looks_again_at_once() -> None:
+    """All are asked about at once, and the RM agrees to one node for all of them."""
+    driver = full(policy=PredicatePolicy(deadline=100, judges_victims=True))
+    poor(driver, 4, many_apps=True, predicate="x")
+    effects = let_happen(driver, seconds=5)
+    asked = [effect for effect in effects if isinstance(effect, PreemptionsAsked)]
+    assert len(asked[0].checks) == 4
+    assert len(placed(effects)) == 4
+
+
+def test_the_interval_ends_for_asks_that_are_gone_as_well() -> None:
+    """Those that waited are gone, and one that may preempt nobody is left: the core is at rest."""
+    driver = full(2)
+    poor(driver, 2, many_apps=False)
+    driver.do(asks(ask("poor", "meek", memory=1)))
+    driver.wait(5)
+    driver.do(releases(release("poor", "p001")))
+    driver.wait(60)
+    deadline = driver.scheduler.next_deadline()
+    assert deadline is None or deadline > driver.now

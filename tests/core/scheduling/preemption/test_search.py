@@ -5,13 +5,19 @@ from random import Random
 
 import pytest
 
-from licorne_core.scheduling.preemption import Plan, Victim
+from licorne_core.model.apps.requests import MAY_GO
+from licorne_core.scheduling.preemption import Law, Plan, PreemptionSearch, Refusal, Victim, search
+from licorne_core.scheduling.preemption.victim_index import VictimIndex
+from licorne_core.scheduling.preemption.victims import age_of
 from licorne_core.values.ids import NodeId
-from support.preemption.asking import ENDLESS, search, shown
+from support.preemption import asking
+from support.preemption.asking import ENDLESS, shown
 from support.preemption.brute_force import BruteForce
 from support.preemption.building import Built, build
-from support.preemption.drawing import ASK, Drawing
-from support.preemption.records import Cluster, RequestRecord
+from support.preemption.changing import Changing
+from support.preemption.drawing import ASK, NOW, Drawing
+from support.preemption.records import Cluster, NodeRecord, RequestRecord
+from support.preemption.scenes import A, B, cluster, queue, runs, waits
 from support.seeds import lively
 
 
@@ -23,7 +29,7 @@ def test_the_best_plans_are_those_of_trying_everything(part: range) -> None:
         cluster = Drawing(seed).cluster()
         for most, glance in ((1, 32), (1, 0), (3, 1)):
             wanted = BruteForce(cluster, cluster.requests[-1]).answer(most)
-            found = search(cluster, ASK, most=most, glance=glance)
+            found = asking.search(cluster, ASK, most=most, glance=glance)
             assert shown(found) == wanted, f"seed {seed}, {most} plans, glance {glance}"
             plans += isinstance(wanted, list)
     assert plans > lively(len(part)) // 10
@@ -130,7 +136,7 @@ def test_keys_decide_where_nothing_else_does() -> None:
     for seed in range(60):
         cluster = Drawing(seed).cluster()
         backwards = replace(cluster, requests=cluster.requests[::-1], nodes=cluster.nodes[::-1])
-        assert shown(search(backwards, ASK)) == shown(search(cluster, ASK))
+        assert shown(asking.search(backwards, ASK)) == shown(asking.search(cluster, ASK))
 
 
 def _some(requests: list[RequestRecord], random: Random) -> list[RequestRecord]:
@@ -159,3 +165,135 @@ def _books(built: Built) -> list[object]:
         for request in app.requests.values()
     ]
     return [queues, nodes, requests]
+
+
+# Data kept from search to search
+
+
+@pytest.mark.worlds(one_in=2)
+@pytest.mark.parametrize("glance", [0, 1, 32])
+def test_an_old_search_finds_what_a_new_one_finds(part: range, glance: int) -> None:
+    """Whatever comes, goes, grows or is told to stop: every answer is that of a fresh search."""
+    plans = 0
+    for seed in part:
+        built = build(Drawing(seed, 14).cluster(), glance)
+        app, request = built.request(ASK)
+        changing = Changing(built, Random(seed))
+        for _ in range(12):
+            changing.change()
+            fresh = PreemptionSearch(
+                built.tree.root, built.nodes, built.applications, built.reserved, built.losses
+            )
+            for most in (1, 3):
+                wanted = fresh.find(app, request, NOW, most=most, steps=ENDLESS)
+                found = built.search.find(app, request, NOW, most=most, steps=ENDLESS)
+                assert found == wanted, f"seed {seed}"
+                built.search.check()
+                plans += isinstance(wanted, list)
+    assert plans > 0
+
+
+@pytest.mark.worlds(one_in=4)
+def test_the_order_of_a_leaf_is_kept(part: range, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is booked, grows or ends: what may go stands there once, the youngest first."""
+    monkeypatch.setattr("licorne_core.scheduling.preemption.victims.MOST_ENDED", 2)
+    went = 0
+    for seed in part:
+        built = build(Drawing(seed, 14).cluster())
+        changing = Changing(built, Random(seed))
+        index = VictimIndex(built.nodes, built.applications, built.reserved, built.losses)
+        for _ in range(24):
+            changing.change()
+            for leaf in built.tree.leaves():
+                fresh = [one for app in leaf.applications.values() for one in app.requests.values()]
+                there = sorted(age_of(one) for one in fresh if one.state in MAY_GO)
+                kept = index.leaf(leaf)
+                assert [one.age for one in kept.order if one.may_go] == there, f"seed {seed}"
+                went += len(kept.order) - len(there)
+    assert went > 0
+
+
+@pytest.mark.parametrize("nodes", [50, 400])
+def test_a_search_costs_what_has_changed(nodes: int) -> None:
+    """However many nodes there are: once they are known, one that has changed costs a little."""
+    built = build(full(nodes, spare=4))
+    app, request = built.request(f"{A}-w1")
+    assert isinstance(built.search.find(app, request, NOW, most=1), list)
+    before = built.search.work
+    built.nodes.changed.note(built.nodes.by_id[NodeId("n007")])
+    assert isinstance(built.search.find(app, request, NOW, most=1), list)
+    assert 0 < built.search.work - before < 50
+
+
+@pytest.mark.parametrize("nodes", [50, 400])
+def test_a_search_in_vain_costs_what_has_changed(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B may lose one of the two that each node lacks: no node need be looked at to see that."""
+    monkeypatch.setattr(search, "MOST_COUNTED", 10)
+    built = build(full(nodes, spare=1))
+    app, request = built.request(f"{A}-w1")
+    built.search.find(app, request, NOW, most=1)
+    before = built.search.work
+    found = built.search.find(app, request, NOW, most=1)
+    assert isinstance(found, Refusal)
+    assert found.law is Law.NOT_ENOUGH
+    assert 0 < built.search.work - before < 50
+
+
+def full(nodes: int, spare: int) -> Cluster:
+    """Full nodes of B, which may lose so much, and an ask of A for two victims."""
+    names = [f"n{number:03}" for number in range(nodes)]
+    return cluster(
+        [queue(A, {"vcore": 4}), queue(B, {"vcore": 2 * nodes - spare})],
+        *[runs(B, 2 * number, 2 * number + 1, node=name) for number, name in enumerate(names)],
+        waits(A, 1, vcore=2),
+        nodes=tuple(NodeRecord(name=name, capacity={"vcore": 2}) for name in names),
+    )
+
+
+# Work: turns end by its count
+
+
+WIDE = 320
+
+
+def wide(guaranteed: int, *, asked: int = 1) -> Cluster:
+    """An ask of A, and many full nodes of B, which is guaranteed so much."""
+    names = [f"n{number:03}" for number in range(WIDE)]
+    return cluster(
+        [queue(A, {"vcore": 4}), queue(B, {"vcore": guaranteed})],
+        *[runs(B, number, node=name, priority=9) for number, name in enumerate(names)],
+        waits(A, 1, vcore=asked),
+        nodes=tuple(NodeRecord(name=name, capacity={"vcore": 1}) for name in names),
+    )
+
+
+def worked(scene: Cluster) -> tuple[Law, int]:
+    """Why a search is in vain, and what it costs once the nodes are known."""
+    built = build(scene)
+    app, request = built.request(f"{A}-w1")
+    built.search.find(app, request, NOW)
+    before = built.search.work
+    found = built.search.find(app, request, NOW)
+    assert isinstance(found, Refusal)
+    return found.law, built.search.work - before
+
+
+def test_nodes_that_are_looked_at_in_vain_count() -> None:
+    """B may give, and nothing of it may go: each node is looked at."""
+    law, work = worked(wide(1))
+    assert law is Law.NO_VICTIMS
+    assert work >= WIDE
+
+
+def test_nodes_that_are_all_too_small_count() -> None:
+    """That none could be kept is known when each was looked at."""
+    law, work = worked(wide(1, asked=2))
+    assert law is Law.NO_NODE
+    assert work >= WIDE
+
+
+def test_where_no_leaf_may_give_hardly_any_node_is_looked_at() -> None:
+    """B has no more than it is guaranteed: the leaves count, and the nodes are not compared."""
+    law, work = worked(wide(WIDE))
+    assert law is Law.NO_VICTIMS
+    assert 2 <= work < WIDE // 4
