@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from licorne_core.config.properties import VictimOrder
+from licorne_core.config.schema import VictimOrder
 from licorne_core.model.apps.requests import RequestState
 from licorne_core.scheduling.preemption import Law, Out
 from support.preemption.asking import plans, refusal, served, victims
