@@ -6,9 +6,8 @@ not in which queue they are and whose. That is asked at the beginning, and of ea
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import grpc
 
@@ -294,13 +293,12 @@ def amounts(event: Event) -> dict[str, int]:
     return {name: item.value for name, item in event.record.resource.resources.items()}
 
 
-def kind(enum: str) -> Callable[[int], str]:
-    """The names of kinds; a dash for none."""
-    return lambda number: name_of(enum, number) if number else NOTHING
+def kind_column(header: str, field: str, enum: str) -> Column:
+    """A column of a kind, by its name; a dash for none."""
 
+    def shown(number: int) -> str:
+        return name_of(enum, number) if number else NOTHING
 
-def _column_of_kind(header: str, field: str, shown: Callable[[int], str]) -> Column:
-    """A column of a kind, sorted by its name."""
     return Column(header, f"record.{field}", shown, key=shown, head=True)
 
 
@@ -311,9 +309,9 @@ EVENTS = Listing[Event](
     columns=(
         Column("ID", "id", head=True),
         Column("TIME", "record.timestampNano", shown_time, head=True),
-        _column_of_kind("TYPE", "type", partial(name_of, "Type")),
-        _column_of_kind("CHANGE", "eventChangeType", kind("ChangeType")),
-        _column_of_kind("DETAIL", "eventChangeDetail", kind("ChangeDetail")),
+        kind_column("TYPE", "type", "Type"),
+        kind_column("CHANGE", "eventChangeType", "ChangeType"),
+        kind_column("DETAIL", "eventChangeDetail", "ChangeDetail"),
         Column("OBJECT", "record.objectID"),
         Column("REFERENCE", "record.referenceID"),
         Column("RESOURCES", amounts, human_resources),
