@@ -1,6 +1,7 @@
 """What a look asks the server for, and what it makes of the answers."""
 
 import asyncio
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.failures import NotFoundError
 from licorne_cli.screen.source import Source
+from licorne_cli.screen.top import partitions_looked_at
 from licorne_cli.screen.tree import Opened, Snapshot, totals
 from support.peers.town import Town
 
@@ -64,11 +66,14 @@ async def test_a_look_asks_for_each_list_once(stub: StateStub, counting: Countin
 
 async def test_a_named_partition_is_all_that_is_asked_for(stub: StateStub, counting: Counting) -> None:
     """Of the queues; and one that is not there is said to be missing."""
-    snapshot = await look(Source(stub, 30.0, partition="[green]default"))
+    source = Source(stub, 30.0, lambda: partitions_looked_at(stub, wanted))
+    wanted = Namespace(timeout=30.0, rm_id="", partition="[green]default", token=None, tls_cert=None)
+    snapshot = await look(source)
     assert [cluster.name for cluster in snapshot.clusters] == ["[green]default"]
     assert "ListQueues [blue]default" not in counting.calls
+    wanted.partition = "nosuch"
     with pytest.raises(NotFoundError, match='no partition "nosuch"; there are: '):
-        await look(Source(stub, 30.0, partition="nosuch"))
+        await look(source)
 
 
 async def test_an_opened_queue_asks_for_its_own(stub: StateStub, counting: Counting) -> None:

@@ -10,7 +10,7 @@ import grpc
 
 from licorne.errors import Unauthorized
 from licorne.options import TlsConfig, authorization, check_token
-from licorne.v1.state_pb2 import ListPartitionsRequest, ListRmsRequest, ResourceManager
+from licorne.v1.state_pb2 import ListPartitionsRequest, ListRmsRequest, Partition, ResourceManager
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.connection.contexts import ContextError
 from licorne_cli.connection.errors import reason_of
@@ -97,14 +97,12 @@ def missing_rm(stub: StateStub, args: argparse.Namespace) -> str:
 
 def missing_partition(stub: StateStub, args: argparse.Namespace) -> str:
     """The sentence for a named partition that is not there; empty if it is, or none was named."""
-    wanted = getattr(args, "partition", "")
-    if not wanted:
-        return ""
-    rm_id = getattr(args, "rm_id", "")
-    partitions = stub.ListPartitions(ListPartitionsRequest(), timeout=args.timeout).partitions
-    known = [one.name for one in partitions if rm_id in ("", one.rm_id)]
-    is_there = any(name == wanted or name.endswith(f"]{wanted}") for name in known)
-    return "" if is_there else not_there("partition", wanted, known, no_rm(args))
+    if getattr(args, "partition", ""):
+        try:
+            partitions_meant(stub, args)
+        except NotFoundError as error:
+            return str(error)
+    return ""
 
 
 def all_rms(stub: StateStub, timeout: float) -> Iterator[ResourceManager]:
@@ -241,7 +239,7 @@ def chosen_partition(stub: StateStub, args: argparse.Namespace) -> str:
 
 
 def partitions_of(stub: StateStub, args: argparse.Namespace) -> list[str]:
-    """All partitions of the RM that was named, or of all RMs.
+    """The names of all partitions of the RM that was named, or of all RMs.
 
     Raises:
         NotFoundError: there is none.
@@ -251,6 +249,27 @@ def partitions_of(stub: StateStub, args: argparse.Namespace) -> list[str]:
     if not partitions:
         raise NotFoundError(missing_rm(stub, args) or f"{no_rm(args)}, so there is no partition")
     return [partition.name for partition in partitions]
+
+
+def partitions_meant(stub: StateStub, args: argparse.Namespace) -> list[Partition]:
+    """The partitions of the RM and of the name in the arguments, ``[rm1]default`` or ``default``.
+
+    Raises:
+        NotFoundError: the RM or the partition that was named is not there.
+    """
+    partitions = stub.ListPartitions(ListPartitionsRequest(), timeout=args.timeout).partitions
+    found = [one for one in partitions if args.rm_id in ("", one.rm_id)]
+    if args.rm_id and not found:
+        known = sorted({one.rm_id for one in partitions})
+        raise NotFoundError(not_there("RM", args.rm_id, known, no_rm(args)))
+    if not args.partition:
+        return found
+    wanted = (args.partition, f"]{args.partition}")
+    named = [one for one in found if one.name == wanted[0] or one.name.endswith(wanted[1])]
+    if not named:
+        known = [one.name for one in found]
+        raise NotFoundError(not_there("partition", args.partition, known, no_rm(args)))
+    return named
 
 
 Act = Callable[[grpc.Channel, argparse.Namespace], int | None]

@@ -18,15 +18,13 @@ import grpc
 from google.protobuf.message import Message
 
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.connection.channel import (
     DEFAULT_PARTITION,
     add_connection_arguments,
     chosen_partition,
-    missing_rm,
     no_rm,
-    not_there,
+    partitions_meant,
     with_channel,
 )
 from licorne_cli.failures import NotFoundError, UsageError
@@ -52,36 +50,18 @@ def place_of(channel: grpc.Channel, args: argparse.Namespace) -> Place:
     if args.partition.startswith("["):
         # Another RM beside it was refused when the arguments were settled.
         return Place(args.partition[1:].partition("]")[0], args.partition)
-    stub = StateStub(channel)
-    request = ListPartitionsRequest(rm_id=args.rm_id)
-    known = stub.ListPartitions(request, timeout=args.timeout).partitions
-    places = [Place(one.name[1:].partition("]")[0], one.name) for one in known]
+    places = [Place(one.rm_id, one.name) for one in partitions_meant(StateStub(channel), args)]
     if not places:
-        raise NotFoundError(missing_rm(stub, args) or no_rm(args))
-    wanted = args.partition or DEFAULT_PARTITION
-    found = [one for one in places if one.partition.rpartition("]")[2] == wanted]
-    if args.partition and not found:
-        known_names = [one.partition for one in places]
-        raise NotFoundError(not_there("partition", wanted, known_names, no_rm(args)))
-    return _only(found if args.partition else places, found)
-
-
-def _only(meant: Sequence[Place], usual: Sequence[Place]) -> Place:
-    """The only place that is meant: of one RM the `usual` one goes before its others.
-
-    Raises:
-        UsageError: there are several.
-    """
-    rm_ids = list(dict.fromkeys(place.rm_id for place in meant))
+        raise NotFoundError(no_rm(args))
+    rm_ids = list(dict.fromkeys(place.rm_id for place in places))
     if len(rm_ids) > 1:
         names = printable(", ".join(rm_ids))
         raise UsageError(f"there are several RMs, name one of them with --rm: {names}")
-    if usual:
-        return usual[0]
-    if len(meant) > 1:
-        names = printable(", ".join(place.partition for place in meant))
+    usual = [one for one in places if args.partition or one.partition.endswith(f"]{DEFAULT_PARTITION}")]
+    if not usual and len(places) > 1:
+        names = printable(", ".join(place.partition for place in places))
         raise UsageError(f"there are several partitions, name one of them with --partition: {names}")
-    return meant[0]
+    return (usual or places)[0]
 
 
 ACT_FORMS = ("table", *DATA_FORMS)

@@ -16,8 +16,7 @@ from licorne.v1.state_pb2 import (
     Queue,
 )
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import NO_RM, all_rms, not_there, pages
-from licorne_cli.failures import NotFoundError
+from licorne_cli.connection.channel import all_rms, pages
 from licorne_cli.screen.tree import Cluster, Inside, Opened, Snapshot
 
 
@@ -28,47 +27,19 @@ class Source:
         self,
         stub: StateStub,
         timeout: float,
-        *,
-        partition: str = "",
-        rm_id: str = "",
-        none: str = NO_RM,
-        now: Callable[[], float] = time.time,
+        partitions: Callable[[], Sequence[Partition]] | None = None,
     ) -> None:
-        """All partitions, those of an RM, or the one that is named.
+        """Look at these partitions; at all if there is no function for them.
 
-        Of a bare name the first partition is meant that is called so.
-        `timeout` is in seconds, for each answer. `now` gives the time in unix seconds.
-        `none` says that no RM is there.
+        `timeout` is in seconds, for each answer.
         """
         self._stub = stub
         self._timeout = timeout
-        self._named = partition
-        self._rm_id = rm_id
-        self._none = none
-        self._now = now
+        self.partitions = partitions or self._all_partitions
         self._queues: dict[str, Sequence[Queue]] = {}
 
-    def partitions(self) -> Sequence[Partition]:
-        """The partitions to look at.
-
-        Raises:
-            NotFoundError: the RM or the partition that was named is not there.
-        """
-        request = ListPartitionsRequest()
-        found = list(self._stub.ListPartitions(request, timeout=self._timeout).partitions)
-        if self._rm_id:
-            rms = sorted({partition.rm_id for partition in found})
-            found = [partition for partition in found if partition.rm_id == self._rm_id]
-            if not found:
-                raise NotFoundError(not_there("RM", self._rm_id, rms, self._none))
-        if not self._named:
-            return found
-        names = (self._named, f"]{self._named}")
-        named = [p for p in found if p.name == names[0] or p.name.endswith(names[1])]
-        if not named:
-            known = [partition.name for partition in found]
-            raise NotFoundError(not_there("partition", self._named, known, self._none))
-        return named[:1]
+    def _all_partitions(self) -> Sequence[Partition]:
+        return self._stub.ListPartitions(ListPartitionsRequest(), timeout=self._timeout).partitions
 
     def look(self, opened: Opened | None = None) -> Snapshot:
         """The snapshot of now, with the contents of the opened queue.
@@ -89,7 +60,7 @@ class Source:
             for partition in partitions
         ]
         inside = self._inside(opened) if opened is not None else None
-        return Snapshot(time=self._now(), clusters=clusters, inside=inside)
+        return Snapshot(time=time.time(), clusters=clusters, inside=inside)
 
     def _queues_of(self, partition: str, opened: Opened | None) -> Sequence[Queue]:
         if opened is not None and opened.partition != partition and partition in self._queues:

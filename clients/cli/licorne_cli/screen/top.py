@@ -14,8 +14,15 @@ from time import perf_counter, sleep
 
 import grpc
 
+from licorne.v1.state_pb2 import Partition
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_cli.connection.channel import NO_RM, add_connection_arguments, no_rm, with_channel
+from licorne_cli.connection.channel import (
+    NO_RM,
+    add_connection_arguments,
+    no_rm,
+    partitions_meant,
+    with_channel,
+)
 from licorne_cli.failures import OK, NotFoundError
 from licorne_cli.output.text import DATA_FORMS, is_terminal, print_data, printable, to_plain
 from licorne_cli.parsing.parser import positive, seconds
@@ -183,13 +190,8 @@ def run(args: argparse.Namespace) -> int:
 
 def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
     """A screen on a terminal; otherwise for each look a table, a line or an object."""
-    source = Source(
-        StateStub(channel),
-        args.timeout,
-        partition=args.partition,
-        rm_id=args.rm_id,
-        none=no_rm(args),
-    )
+    stub = StateStub(channel)
+    source = Source(stub, args.timeout, lambda: partitions_looked_at(stub, args))
     if args.output in DATA_FORMS:
         repeat(args, lambda: print_partitions(source, args.output))
     elif not is_terminal(sys.stdout):
@@ -204,6 +206,12 @@ def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
         repeat(args, lambda: print_table(source.look(), args.target))
     else:
         watch(channel, source, args)
+
+
+def partitions_looked_at(stub: StateStub, args: argparse.Namespace) -> Sequence[Partition]:
+    """All, those of an RM, or the one that is named: of a bare name the first that is called so."""
+    found = partitions_meant(stub, args)
+    return found[:1] if args.partition else found
 
 
 def repeat(args: argparse.Namespace, look: Callable[[], None]) -> None:
