@@ -151,23 +151,3 @@ def test_a_build_has_its_commit(tmp_path: Path) -> None:
     assert commit_of(package) == known
     write(package / "__init__.py", "changed")
     assert commit_of(package) == f"{known}+"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("neighbour", "--against", "pure"), "--against cannot be used with neighbour"),
-        (("neighbour", "core"), "neighbour is measured alone, without core"),
-        (("all", "core"), "all has core already"),
-        (
-            ("core", "--against", "pure", "--profile", "x"),
-            "--profile: there would be several servers; choose one scenario and wire",
-        ),
-    ],
-)
-def test_arguments_that_do_not_go_together_are_a_usage_error(
-    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Nothing is started, and the message names what is wrong."""
-    assert main(["bench", *arguments]) == 1
-    assert capsys.readouterr().err == f"licorne: {said}\n"

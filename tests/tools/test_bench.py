@@ -189,34 +189,6 @@ def test_the_server_can_be_profiled(tmp_path: Path) -> None:
     assert "handle" in profile.func_profiles
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("idle", "--wire", "session"), "--wire: idle cannot be run over session"),
-        (("storm", "--wire", "session"), "--wire: storm cannot be run over session"),
-        (("gang", "--sort", "fair"), "--sort: gangs need applications in fifo order"),
-        (("predicates", "--wire", "si"), "--wire: predicates cannot be run over si"),
-        (("shim", "--refuse", "0"), "--refuse is for predicates only"),
-        (("shim1", "--table"), "--table is for predicates only"),
-        (("all", "--answer-after", "0"), "--answer-after is for predicates only"),
-        (("predicates", "--table", "--untagged"), "--untagged: the table has both ways"),
-        (("predicates", "--table", "--answer-after=1"), "--answer-after: the table has both ways"),
-        (
-            ("core1", "--profile", "x"),
-            "--profile: there would be several servers; choose one scenario and wire",
-        ),
-    ],
-)
-def test_options_that_do_not_go_together_are_a_usage_error(
-    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Nothing is started, and the message names the option."""
-    assert main(["bench", *arguments]) == 1
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert shown.err == f"licorne: {said}\n"
-
-
 @pytest.mark.parametrize("options", [(), ("--json",)])
 def test_a_failure_does_not_lose_what_was_measured_before(
     options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -238,12 +210,3 @@ def test_a_failure_does_not_lose_what_was_measured_before(
     else:
         _, line = shown.out.splitlines()
         assert line.split() == ["core1", "si", "1", "10,000", "5,000", "1,234"]
-
-
-@pytest.mark.parametrize("arguments", [("nosuch",), ("shim", "--nodes", "0"), ("shim", "--pods=x")])
-def test_nonsense_is_a_usage_error(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is started, and the exit code says so."""
-    with pytest.raises(SystemExit) as refused:
-        main(["bench", *arguments])
-    assert refused.value.code == 1
-    assert capsys.readouterr().out == ""

@@ -114,17 +114,3 @@ def test_pictures_need_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match=r"which `make install` installs"):
         need_matplotlib()
     assert main(["bench", "core", "--report", "nowhere", "--pictures"]) == 1
-
-
-def test_pictures_need_a_page(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without one they are refused before anything is measured, as are those of attacks."""
-    assert main(["bench", "core", "--pictures"]) == 1
-    assert "--pictures needs --report" in capsys.readouterr().err
-    assert main(["bench", "neighbour", "--pictures"]) == 1
-    assert "--pictures cannot be used with neighbour" in capsys.readouterr().err
-
-
-def test_attacks_have_no_report(capsys: pytest.CaptureFixture[str]) -> None:
-    """They have a table of their own."""
-    assert main(["bench", "neighbour", "--report", "nowhere"]) == 1
-    assert "--report cannot be used with neighbour" in capsys.readouterr().err

@@ -12,7 +12,7 @@ import pytest
 from licorne_cli.commands import main
 from licorne_tools.bench.driver import BenchError
 from licorne_tools.bench.growth import measure
-from licorne_tools.bench.growth.catalogue import ALL, DIMENSIONS, LEAST_ROUNDS, MOST_ROUNDS, best
+from licorne_tools.bench.growth.catalogue import ALL, LEAST_ROUNDS, MOST_ROUNDS, best
 from licorne_tools.bench.growth.measure import Growth, Point, allowed, grown
 from licorne_tools.bench.growth.report import FASTER, HEADERS, as_json, section, table
 from licorne_tools.bench.growth.world import Cost
@@ -160,31 +160,6 @@ def test_a_report_is_written_only_if_all_dimensions_were_measured(
     assert FIRST.name in capsys.readouterr().out
     assert [path.name for path in tmp_path.iterdir()] == [page.name]
     assert page.read_text() == "## Growth\n\nmuch\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("growth", "--pods", "1"), "--pods cannot be used with growth"),
-        (("growth", "--answer-after", "1"), "--answer-after cannot be used with growth"),
-        (("growth", "--rate", "1"), "--rate is for neighbour and manyrms only"),
-        (("growth", "--only", "asks,ask"), f"--only: 'ask' is none of {', '.join(DIMENSIONS)}"),
-        (("core", "--only", "asks"), "--only is for growth only"),
-        (("growth", "core"), "growth is measured alone, without core"),
-        (
-            ("growth", "--only", "asks", "--report", "nowhere"),
-            "--report has all dimensions: leave out --only",
-        ),
-        (("growth", "--against", "pure"), "--against cannot be used with growth"),
-    ],
-)
-def test_options_that_do_not_go_together_are_a_usage_error(
-    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Nothing is measured, and the message names the option."""
-    assert main(["bench", *arguments]) == 1
-    shown = capsys.readouterr()
-    assert (shown.out, shown.err) == ("", f"licorne: {said}\n")
 
 
 def test_the_rest_is_measured_when_one_dimension_fails(

@@ -99,30 +99,6 @@ def test_there_is_a_table_for_people(arguments: tuple[str, ...], name: str) -> N
     assert all(math.isfinite(float(cell.replace(",", ""))) for cell in cells[1:-1])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("neighbour", "--pods", "1"), "--pods cannot be used with neighbour"),
-        (("neighbour", "--rms", "1"), "--rms cannot be used with neighbour"),
-        (("manyrms", "--attack", "asks"), "--attack cannot be used with manyrms"),
-        (("manyrms", "--answer-after", "1"), "--answer-after cannot be used with manyrms"),
-        (("core", "--percent", "1"), "--percent is for neighbour and manyrms only"),
-        (
-            ("neighbour", "--profile", "x"),
-            "--profile: there would be several servers; choose one line and run",
-        ),
-    ],
-)
-def test_options_that_do_not_go_together_are_a_usage_error(
-    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Nothing is started, and the message names the option."""
-    assert main(["bench", *arguments]) == 1
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert shown.err == f"licorne: {said}\n"
-
-
 @pytest.mark.parametrize("options", [(), ("--json",)])
 def test_the_rest_is_measured_when_one_attack_fails(
     options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

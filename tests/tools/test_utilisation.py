@@ -149,25 +149,6 @@ def test_seeds_are_counted_from_the_first_one(
     assert title.endswith("(1 minutes, seeds 3 to 4)")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (("utilisation", "--nodes", "3"), "--nodes cannot be used with utilisation"),
-        (("utilisation", "--runs", "2"), "--runs cannot be used with utilisation"),
-        (("utilisation", "core"), "utilisation is measured alone, without core"),
-        (("utilisation", "--only", "asks"), "--only is for growth only"),
-        (("core", "--seed", "3"), "--seed is for utilisation only"),
-        (("growth", "--minutes", "3"), "--minutes is for utilisation only"),
-    ],
-)
-def test_arguments_that_make_no_sense_are_refused(
-    arguments: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The line names the argument."""
-    assert main(["bench", *arguments]) == 1
-    assert text in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("load", [STOPPED, MIXED], ids=["stopped", "mixed"])
 def test_reservations_leave_no_room_unused(load: Load) -> None:
     """With them as many cores are used as without, and queues are no longer below guarantee."""

@@ -1,0 +1,73 @@
+"""Wrong usage of `licorne bench`."""
+
+import pytest
+
+from licorne_cli.commands import main
+from licorne_tools.bench.growth.catalogue import DIMENSIONS
+
+SEVERAL = "--profile: there would be several servers; choose one"
+REFUSED = {
+    "growth": ("--pods=1", "--answer-after=1", "--against=pure"),
+    "neighbour": ("--pods=1", "--rms=1", "--against=pure", "--pictures", "--report=nowhere"),
+    "manyrms": ("--attack=asks", "--answer-after=1"),
+    "utilisation": ("--nodes=3",),
+}
+"""Options that scenarios cannot have which are measured alone."""
+OTHERS = {
+    ("growth", "--rate=1"): "--rate is for neighbour and manyrms only",
+    ("growth", "--only=asks,ask"): f"--only: 'ask' is none of {', '.join(DIMENSIONS)}",
+    ("growth", "--only=asks", "--report=nowhere"): "--report has all dimensions: leave out --only",
+    ("growth", "--minutes=3"): "--minutes is for utilisation only",
+    ("growth", "core"): "growth is measured alone, without core",
+    ("neighbour", "core"): "neighbour is measured alone, without core",
+    ("neighbour", "--profile=x"): f"{SEVERAL} line and run",
+    ("utilisation", "core"): "utilisation is measured alone, without core",
+    ("utilisation", "--only=asks"): "--only is for growth only",
+    ("utilisation", "--runs=2"): "--runs cannot be used with utilisation: --seeds draws other runs",
+    ("core", "--only=asks"): "--only is for growth only",
+    ("core", "--percent=1"): "--percent is for neighbour and manyrms only",
+    ("core", "--seed=3"): "--seed is for utilisation only",
+    ("core", "--pictures"): "--pictures needs --report",
+    ("core", "--against=pure", "--profile=x"): f"{SEVERAL} scenario and wire",
+    ("core1", "--profile=x"): f"{SEVERAL} scenario and wire",
+    ("all", "core"): "all has core already",
+    ("all", "--answer-after=0"): "--answer-after is for predicates only",
+    ("shim", "--refuse=0"): "--refuse is for predicates only",
+    ("shim1", "--table"): "--table is for predicates only",
+    ("idle", "--wire=session"): "--wire: idle cannot be run over session",
+    ("storm", "--wire=session"): "--wire: storm cannot be run over session",
+    ("predicates", "--wire=si"): "--wire: predicates cannot be run over si",
+    ("predicates", "--table", "--untagged"): "--untagged: the table has both ways",
+    ("predicates", "--table", "--answer-after=1"): "--answer-after: the table has both ways",
+    ("gang", "--sort=fair"): "--sort: gangs need applications in fifo order",
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        *(
+            ((name, option), f"{option.partition('=')[0]} cannot be used with {name}")
+            for name, options in REFUSED.items()
+            for option in options
+        ),
+        *OTHERS.items(),
+    ],
+    ids=str,
+)
+def test_options_that_do_not_go_together(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is measured, and the line names the option."""
+    assert main(["bench", *arguments]) == 1
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", f"licorne: {said}\n")
+
+
+@pytest.mark.parametrize("arguments", [("nosuch",), ("shim", "--nodes", "0"), ("shim", "--pods=x")])
+def test_nonsense(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is measured, and the exit code is that of wrong usage."""
+    with pytest.raises(SystemExit) as refused:
+        main(["bench", *arguments])
+    assert refused.value.code == 1
+    assert capsys.readouterr().out == ""
