@@ -340,16 +340,6 @@ def test_a_host_alone_means_our_port(text: str, expected: str) -> None:
     assert target.target(text) == expected
 
 
-@pytest.mark.parametrize("text", ["http://core:7070", "core:7070/x", "a b", ""])
-def test_targets_that_are_none(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """An address of something else is wrong usage."""
-    with pytest.raises(SystemExit) as ended:
-        main(["nodes", "--target", text])
-    assert ended.value.code == 1
-    problem = f"argument --target: {text!r} is no target: HOST or HOST:PORT was expected"
-    assert problem in capsys.readouterr().err
-
-
 async def test_commands_go_where_the_environment_says(
     town: Town, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from licorne import Rejected
-from licorne_cli.commands import main
 from licorne_server.testing import FakeRM, serve
 from support.peers.shim import PATIENCE
 from support.peers.town import Shell
@@ -23,33 +22,6 @@ partitions:
             maxapplications: %d
             limits: [{limit: all, users: ["*"], maxapplications: %d}]
 """
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("top", "--count", "0"), "--count: 0 is not at least 1"),
-        (("top", "--count", "-1"), "--count: -1 is not at least 1"),
-        (("top", "--interval", "-1"), "--interval: -1 is not a time of at least 0 s"),
-        (("queues", "--timeout", "0"), "--timeout: 0 is not a time of at least 0.01 s"),
-        (("nodes", "--timeout", "nan"), "--timeout: nan is not a time of at least 0.01 s"),
-        (("events", "--timeout", "soon"), "--timeout: invalid seconds value: 'soon'"),
-        (("fake-rm", "--round", "0"), "--round: 0 is not a time of at least 1 s"),
-        (("fake-rm", "--round", "0.00001"), "--round: 0.00001 is not a time of at least 1 s"),
-        (("bench", "idle", "--seconds", "-5"), "--seconds: -5 is not a time of at least 0.1 s"),
-        (("bench", "shim", "--batch", "0"), "--batch: 0 is not at least 1"),
-        (("bench", "predicates", "--refuse", "101"), "--refuse: 101 is not between 0 and 100"),
-        (("bench", "predicates", "--refuse", "few"), "--refuse: invalid percent value: 'few'"),
-    ],
-)
-def test_numbers_that_make_no_sense_are_refused(
-    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A usage error that names the argument and the value, and nothing is done."""
-    with pytest.raises(SystemExit) as ended:
-        main(list(arguments))
-    assert ended.value.code == 1
-    assert f": argument {said}\n" in capsys.readouterr().err
 
 
 async def test_any_number_of_applications_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:

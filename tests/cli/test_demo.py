@@ -3,9 +3,6 @@
 import subprocess
 import sys
 
-import pytest
-
-from licorne_cli.commands import main
 from licorne_server.commands.demo.command import LONGEST_SECONDS
 from support.cli.tty import ORDINARY, Tty
 
@@ -61,11 +58,3 @@ async def test_the_demo_may_be_ended_early() -> None:
 def test_the_demo_is_short() -> None:
     """It ends by itself in less than half a minute."""
     assert LONGEST_SECONDS < 30
-
-
-@pytest.mark.parametrize("argument", ["--seconds=31", "--seconds=x", "--nosuch"])
-def test_nonsense_is_a_usage_error(argument: str) -> None:
-    """The exit code is that of a usage error."""
-    with pytest.raises(SystemExit) as refused:
-        main(["demo", argument])
-    assert refused.value.code == 1

@@ -106,14 +106,6 @@ async def test_what_cannot_be_shown(
     assert text in result.err
 
 
-async def test_ids_that_are_none(shell: Shell) -> None:
-    """What is no id is wrong usage."""
-    for text in ("-1", "x", str(2**64)):
-        with pytest.raises(SystemExit) as refused:
-            await shell("events", f"--from={text}")
-        assert refused.value.code == 1
-
-
 class Following:
     """`licorne events --follow` in a process of its own."""
 

@@ -1,7 +1,8 @@
-"""`explain` looks in every partition, and `events` are chosen by what they are about."""
+"""Whose it is: applications, events and configurations that may be of any RM."""
 
 from argparse import Namespace
 from collections.abc import Sequence
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -11,7 +12,7 @@ from licorne.si.v1.si_pb2 import EventRecord
 from licorne.v1.state_pb2 import Event, ListEventsRequest, ListEventsResponse
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_cli.nouns.events import first_since
-from support.peers.town import Town
+from support.peers.town import CONFIG, Town
 
 
 async def test_an_application_of_any_rm_is_explained(town: Town) -> None:
@@ -110,9 +111,28 @@ async def test_events_of_a_queue_have_those_of_its_applications(town: Town) -> N
     assert any("idle" in event["record"].values() for event in whole)
 
 
-async def test_a_time_that_is_none(town: Town, capsys: pytest.CaptureFixture[str]) -> None:
-    """Wrong usage, with what was expected."""
-    with pytest.raises(SystemExit) as ended:
-        await town.shell("events", "--since", "yesterday")
-    assert ended.value.code == 1
-    assert "yesterday is no length of time such as 90s, 5m or 1h30m" in capsys.readouterr().err
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file with another configuration."""
+    path = tmp_path / "queues.yaml"
+    path.write_text(f"# ours\n{CONFIG}", encoding="utf-8")
+    return path
+
+
+async def test_the_rm_may_stand_behind_options(town: Town, file: Path) -> None:
+    """Words and options come in any order, for whatever takes a file and an RM."""
+    result = await town.shell("config", "apply", str(file), "--yes", "blue")
+    assert result.code == 0
+    assert "RM blue: revision 2 is in force\n" in result.err
+    result = await town.shell("config", "diff", "-o", "json", str(file), "blue")
+    assert (result.code, result.json["revision"]) == (0, 2)
+
+
+async def test_two_rms_that_are_named_exclude_each_other(town: Town, file: Path) -> None:
+    """Nobody changes one RM who may have meant the other; twice the same is no contradiction."""
+    result = await town.shell("config", "apply", str(file), "blue", "--rm", "green", "--yes")
+    assert (result.code, result.err) == (
+        1,
+        "licorne: RM blue is named, and --rm green is another one\n",
+    )
+    assert (await town.shell("config", "get", "blue", "--rm", "blue")).code == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from licorne_cli.commands import installed_commands, main
+from licorne_cli.commands import main
 from support.peers.shim import PATIENCE, serving
 from support.peers.town import Shell, Town
 
@@ -76,65 +76,6 @@ async def test_what_is_named_is_not_there(town: Town, command: Sequence[str]) ->
     result = await town.shell(*command)
     assert (result.code, result.out) == (3, "")
     assert "nosuch" in result.err.splitlines()[-1]
-
-
-@pytest.mark.parametrize("command", installed_commands())
-def test_an_option_that_is_none(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """1, and two lines: how the command is used, and what is wrong."""
-    with pytest.raises(SystemExit) as ended:
-        main([command, "--nosuch"])
-    assert ended.value.code == 1
-    usage, *_, problem = capsys.readouterr().err.splitlines()
-    assert usage.startswith(f"usage: licorne {command} [OPTION...]")
-    assert problem.startswith(f"licorne {command}: ")
-
-
-@pytest.mark.parametrize(
-    ("command", "meant"),
-    [
-        (("nod",), "nodes"),
-        (("queue",), "queues"),
-        (("nodes", "--sortby", "used"), "--sort-by"),
-        (("nodes", "-o", "jsn"), "json"),
-        (("nodes", "--sort-by", "usde"), "used"),
-        (("apps", "--state", "runing"), "running"),
-        (("context", "lst"), "list"),
-        (("completion", "bas"), "bash"),
-    ],
-    ids=str,
-)
-def test_what_may_be_meant(command: Sequence[str], meant: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A word that is much like one that there is is answered with that."""
-    with pytest.raises(SystemExit):
-        main(command)
-    assert f", did you mean {meant}?" in capsys.readouterr().err
-
-
-def test_options_before_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    """It is said where they stand."""
-    with pytest.raises(SystemExit) as ended:
-        main(["--target", "core", "nodes"])
-    assert ended.value.code == 1
-    assert "--target stands before the command: options stand behind it" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("command", [(), ("context",), ("config",)], ids=str)
-def test_no_command_at_all(command: Sequence[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """1, with the commands that there are."""
-    with pytest.raises(SystemExit) as ended:
-        main(command)
-    assert ended.value.code == 1
-    assert "positional arguments:" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("form", ["wide", "name"])
-@pytest.mark.parametrize("command", ["explain", "top", "version", "reload", "log-level"])
-def test_forms_of_lists_only(command: str, form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """1, with the reason and the forms that there are."""
-    with pytest.raises(SystemExit) as ended:
-        main([command, *["shop"][: command == "explain"], "-o", form])
-    assert ended.value.code == 1
-    assert f"{form} is a form of lists, and this is none" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", [("top", "--once"), ("log-level",), ("config", "history", "blue")])

@@ -92,23 +92,6 @@ async def test_sorted(town: Town, arguments: Sequence[str], order: list[str]) ->
 
 
 @pytest.mark.parametrize(
-    ("column", "problem"),
-    [
-        ("colour", "colour is no column; there are node, schedulable, used"),
-        ("node.vcore", "node.vcore: the column node has no resources"),
-    ],
-)
-async def test_columns_that_are_none(
-    town: Town, capsys: pytest.CaptureFixture[str], column: str, problem: str
-) -> None:
-    """Wrong usage that says which there are."""
-    with pytest.raises(SystemExit) as ended:
-        await town.shell("nodes", "--sort-by", column)
-    assert ended.value.code == 1
-    assert f"argument --sort-by: {problem}" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
     ("arguments", "names"),
     [
         (("apps", "--user", "ann"), ["app/shop"]),
@@ -169,17 +152,6 @@ async def test_the_reason_is_shown_that_was_looked_for(town: Town) -> None:
     assert app["reason"].startswith("QUEUE_MAX_EXCEEDED: ")
     assert app["rejectedMessage"] == ""
     assert "REASON" not in (await town.shell("apps")).rows[0]
-
-
-@pytest.mark.parametrize("selector", ["=a", "zone in (a", "zone notin (a)", "gpus>2", "!"])
-async def test_a_selector_without_a_key(
-    town: Town, selector: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Wrong usage, and what was expected instead; words that are not known here are no keys."""
-    with pytest.raises(SystemExit):
-        await town.shell("nodes", "-l", selector)
-    problem = f"{selector}: KEY=VALUE, KEY!=VALUE, KEY or !KEY was expected"
-    assert problem in capsys.readouterr().err
 
 
 class Watching:

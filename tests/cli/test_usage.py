@@ -1,0 +1,103 @@
+"""Lines that no command understands: wrong usage, said without asking a server."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from licorne_cli.commands import installed_commands, main
+
+NO_REVISION = "{} is no revision: a number from 1 on was expected"
+NO_SELECTOR = "{}: KEY=VALUE, KEY!=VALUE, KEY or !KEY was expected"
+NO_TARGET = "{!r} is no target: HOST or HOST:PORT was expected"
+VALUES = {
+    ("top", "--count"): {"0": "{} is not at least 1", "-1": "{} is not at least 1"},
+    ("top", "--interval"): {"-1": "{} is not a time of at least 0 s"},
+    ("queues", "--timeout"): {
+        "0": "{} is not a time of at least 0.01 s",
+        "nan": "{} is not a time of at least 0.01 s",
+        "soon": "invalid seconds value: {!r}",
+    },
+    ("fake-rm", "--round"): {
+        "0": "{} is not a time of at least 1 s",
+        "0.00001": "{} is not a time of at least 1 s",
+    },
+    ("demo", "--seconds"): {"31": "", "x": ""},
+    ("bench", "idle", "--seconds"): {"-5": "{} is not a time of at least 0.1 s"},
+    ("bench", "shim", "--batch"): {"0": "{} is not at least 1"},
+    ("bench", "predicates", "--refuse"): {
+        "101": "{} is not between 0 and 100",
+        "few": "invalid percent value: {!r}",
+    },
+    **{
+        ("config", *words): dict.fromkeys(("0", "-1", "x", "9" * 30), NO_REVISION)
+        for words in (("plan", "f", "--base"), ("apply", "f", "--base"), ("get", "--revision"))
+    },
+    ("config", "rollback", "--to"): {"0": NO_REVISION},
+    ("events", "--from"): dict.fromkeys(("-1", "x", str(2**64)), "{} is no id of an event"),
+    ("events", "--since"): {"yesterday": "{} is no length of time such as 90s, 5m or 1h30m"},
+    ("nodes", "--sort-by"): {
+        "colour": "{} is no column; there are node, schedulable, used",
+        "node.vcore": "{}: the column node has no resources",
+        "usde": "usde is no column, did you mean used?",
+    },
+    ("nodes", "--selector"): dict.fromkeys(
+        ("=a", "zone in (a", "zone notin (a)", "gpus>2", "!"), NO_SELECTOR
+    ),
+    ("nodes", "--target"): dict.fromkeys(("http://core:7070", "core:7070/x", "a b", ""), NO_TARGET),
+    ("nodes", "--output"): {"jsn": "invalid choice: {!r}, did you mean json?"},
+    ("apps", "--state"): {"runing": "invalid choice: {!r}, did you mean running?"},
+    **{
+        (*words, "--output"): dict.fromkeys(("wide", "name"), "{} is a form of lists, and this is none")
+        for words in (("explain", "shop"), ("top",), ("version",), ("reload",), ("log-level",))
+    },
+}
+"""Values of options that are none, each with its problem."""
+LINES = {
+    ("nod",): ", did you mean nodes?",
+    ("queue",): ", did you mean queues?",
+    ("nodes", "--sortby", "used"): ", did you mean --sort-by?",
+    ("context", "lst"): ", did you mean list?",
+    ("completion", "bas"): ", did you mean bash?",
+    ("--target", "core", "nodes"): "--target stands before the command: options stand behind it",
+    **dict.fromkeys(((), ("context",), ("config",)), "positional arguments:"),
+}
+"""Lines that are not understood, each with a part of what is said; without a command, the commands."""
+
+
+def refused(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """What is said of a line; wrong usage is 1, and nothing is printed to stdout."""
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    said = capsys.readouterr()
+    assert (ended.value.code, said.out) == (1, "")
+    return said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "value", "problem"),
+    [(words, value, said) for words, values in VALUES.items() for value, said in values.items()],
+    ids=str,
+)
+def test_values_that_are_none(
+    words: tuple[str, ...], value: str, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The line names the option and the value, and says what was expected or may be meant."""
+    said = refused([*words[:-1], f"{words[-1]}={value}"], capsys).splitlines()[-1]
+    assert words[-1] in said
+    assert problem.format(value) in said
+
+
+@pytest.mark.parametrize(("words", "said"), LINES.items(), ids=str)
+def test_lines_that_are_not_understood(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A word that is much like a known one is answered with that."""
+    assert said in refused(words, capsys)
+
+
+@pytest.mark.parametrize("command", installed_commands())
+def test_an_option_that_is_none(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two lines: how the command is used, and what is wrong."""
+    usage, *_, problem = refused([command, "--nosuch"], capsys).splitlines()
+    assert usage.startswith(f"usage: licorne {command} [OPTION...]")
+    assert problem.startswith(f"licorne {command}: ")
