@@ -6,7 +6,7 @@ import pytest
 
 from licorne import Admin, Client, State
 from licorne.admin_client import AdminCalls
-from licorne.ask_tags import TAGS
+from licorne.model import TAGS
 from licorne.state_client import StateCalls
 from support.docs.pages import Page, code_spans
 

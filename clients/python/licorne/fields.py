@@ -12,9 +12,18 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, SupportsIndex, TypeVar
 
-from licorne.ask_tags import contradiction, has_fields
 from licorne.errors import Rejected
-from licorne.model import Allocation, Application, Ask, Node, TaskGroup, placeholder_ask, placeholder_key
+from licorne.model import (
+    Allocation,
+    Application,
+    Ask,
+    Node,
+    TaskGroup,
+    contradiction,
+    has_fields,
+    placeholder_ask,
+    placeholder_key,
+)
 
 MAX_SHOWN = 64
 """Characters of a value that an error repeats."""

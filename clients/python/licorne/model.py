@@ -155,3 +155,46 @@ def placeholders(application: Application) -> list[Ask]:
         for group in application.task_groups
         for number in range(1, group.members + 1)
     ]
+
+
+TAGS: Mapping[str, str] = {
+    "required_node": "yunikorn.apache.org/requiredNode",
+    "predicate_class": "licorne/predicate-class",
+    "traceparent": "licorne/traceparent",
+}
+"""By field of `Ask`: the tag that carries it, as the published interface has no such fields.
+
+The server compares the names of tags without regard to case, and so do these functions.
+"""
+
+
+def contradiction(ask: Ask) -> tuple[str, str] | None:
+    """A field of an ask and the tag that says something else; None if there is none.
+
+    Fields and tags must be of the right types.
+    """
+    for attribute, name in TAGS.items():
+        value = getattr(ask, attribute)
+        if value:
+            for tag, content in ask.tags.items():
+                if tag.lower() == name.lower() and content != value:
+                    return attribute, tag
+    return None
+
+
+def has_fields(ask: Ask) -> bool:
+    """True if an ask sets any of these fields."""
+    return bool(ask.required_node or ask.predicate_class or ask.traceparent)
+
+
+def all_tags(ask: Ask) -> Mapping[str, str]:
+    """The tags of an ask, with those of its fields. A field that a tag says too adds nothing."""
+    if not has_fields(ask):
+        return ask.tags
+    there = {tag.lower() for tag in ask.tags}
+    said = {
+        name: getattr(ask, attribute)
+        for attribute, name in TAGS.items()
+        if getattr(ask, attribute) and name.lower() not in there
+    }
+    return {**ask.tags, **said}

@@ -9,10 +9,9 @@ from operator import index
 
 from google.protobuf.message import Message
 
-from licorne.ask_tags import all_tags
 from licorne.errors import Rejected
 from licorne.fields import check_registration
-from licorne.model import DEFAULT_PARTITION, Application, Ask, Node, Termination, placeholder_ask
+from licorne.model import DEFAULT_PARTITION, Application, Ask, Node, Termination, all_tags, placeholder_ask
 from licorne.si.v1 import si_pb2 as si
 
 PARTITION_ATTRIBUTE = "si/node-partition"
