@@ -7,7 +7,7 @@ import pytest
 from licorne_cli.commands import command_of, installed_commands, main, parser_for
 
 EXAMPLES = [
-    *(example for name in installed_commands() for example in command_of(name).EXAMPLES),
+    *(example for name in installed_commands() for example in command_of(name).examples),
 ]
 
 

@@ -1,7 +1,7 @@
 """The `licorne` command: the table of its commands, and what runs one of them.
 
-A command is a `Command`, ``module:NAME``, or a module with its three names. It is imported only if
-it is chosen, because some take long to import.
+A command is a `Command`, ``module:NAME``, or a module with `add_arguments`, `run` and `EXAMPLES`. It
+is imported only if it is chosen, because some take long to import.
 """
 
 import argparse
@@ -78,7 +78,9 @@ def command_of(name: str) -> Command:
     with _core_unheard():
         place = installed_commands()[name][0]
         found = resolve_name(place if ":" in place else f"{place}:")
-    return found if isinstance(found, Command) else Command(found.add_arguments, found.run, found.EXAMPLES)
+    if isinstance(found, Command):
+        return found
+    return Command((found.add_arguments,), found.run, found.EXAMPLES)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 CONFIG = Command(
-    add_arguments,
+    (add_arguments,),
     lambda args: ACTIONS[args.action][0].run(args),
     (
         ("licorne config get > queues.yaml", "what is in force, to edit it"),

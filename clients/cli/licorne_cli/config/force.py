@@ -4,7 +4,8 @@ It is shown first, and consent is asked for. Nothing changes if somebody else wa
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 import grpc
@@ -33,7 +34,7 @@ from licorne_cli.connection.channel import add_connection_arguments, served
 from licorne_cli.connection.errors import reason_of
 from licorne_cli.failures import NotFoundError, RefusedError
 from licorne_cli.output.text import ask_consent, printable, say
-from licorne_cli.parsing.parser import Command, revision
+from licorne_cli.parsing.parser import Arguments, Command, argument, revision
 
 APPLIED = ("operator", "rollback")
 """Sources of what stays in force whatever the RM goes on to say."""
@@ -56,19 +57,19 @@ class InForce(Protocol):
     registered: bool
 
 
-def add_force_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what `apply` and `rollback` have in common."""
-    add = parser.add_argument
-    add(
+COMMON: Sequence[Arguments] = (
+    argument(
         "--base",
         type=revision,
         default=0,
         metavar="N",
         help="refuse if another revision than this runs (default: the one that is shown)",
-    )
-    add("--comment", default="", metavar="TEXT", help="why, for the history")
-    add("-y", "--yes", action="store_true", help="do not ask")
-    add_connection_arguments(parser, partition=False, forms=("text",))
+    ),
+    argument("--comment", default="", metavar="TEXT", help="why, for the history"),
+    argument("-y", "--yes", action="store_true", help="do not ask"),
+    partial(add_connection_arguments, partition=False, forms=("text",)),
+)
+"""Arguments of `apply` and `rollback`."""
 
 
 def put_into_force(
@@ -124,13 +125,6 @@ def _since(stub: AdminStub, rm_id: str, args: argparse.Namespace, base: int) -> 
     return [f"{head} any more. Since then came:", *(f"  {line}" for line in newer)]
 
 
-def add_apply_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne config apply`."""
-    add_file_argument(parser)
-    add_rm_argument(parser)
-    add_force_arguments(parser)
-
-
 def apply(channel: grpc.Channel, args: argparse.Namespace) -> None:
     """Put a file into force."""
     text = read_file(args)
@@ -148,7 +142,11 @@ def apply(channel: grpc.Channel, args: argparse.Namespace) -> None:
 
 
 APPLY = Command(
-    add_apply_arguments,
+    (
+        add_file_argument,
+        add_rm_argument,
+        *COMMON,
+    ),
     served(apply),
     (
         ("licorne config apply queues.yaml", "see what changes, and agree"),
@@ -159,15 +157,6 @@ APPLY = Command(
         ("licorne config apply queues.yaml --base 3", "only if revision 3 is in force still"),
     ),
 )
-
-
-def add_rollback_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne config rollback`."""
-    add_rm_argument(parser)
-    parser.add_argument(
-        "--to", type=revision, default=0, metavar="N", help="revision (default: the one before)"
-    )
-    add_force_arguments(parser)
 
 
 def roll_back(channel: grpc.Channel, args: argparse.Namespace) -> None:
@@ -193,7 +182,11 @@ def roll_back(channel: grpc.Channel, args: argparse.Namespace) -> None:
 
 
 ROLLBACK = Command(
-    add_rollback_arguments,
+    (
+        add_rm_argument,
+        argument("--to", type=revision, default=0, metavar="N", help="revision (default: the one before)"),
+        *COMMON,
+    ),
     served(roll_back),
     (
         ("licorne config rollback", "back to the revision before"),

@@ -1,8 +1,9 @@
 """`licorne config plan` and `licorne submit --dry-run`: what would happen if it came now."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import grpc
 
@@ -25,7 +26,7 @@ from licorne_cli.config.plan_lines import configuration_lines, print_lines, subm
 from licorne_cli.connection.channel import add_connection_arguments, served
 from licorne_cli.failures import OK, RefusedError, UsageError
 from licorne_cli.output.text import DATA_FORMS, print_data, printable, say, to_plain
-from licorne_cli.parsing.parser import Command, revision
+from licorne_cli.parsing.parser import Arguments, Command, argument, revision
 
 WORSE = 6
 INCOMPLETE = 7
@@ -49,24 +50,10 @@ if all would be placed as far as the plan goes, and it is not complete.
 """
 
 
-def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne config plan`."""
-    parser.epilog = PLAN_NOTES
-    add_file_argument(parser)
-    add_rm_argument(parser)
-    parser.add_argument(
-        "--base",
-        type=revision,
-        default=0,
-        metavar="REVISION",
-        help="refuse if another revision is in force by now",
-    )
-    _add_common_arguments(parser)
-
-
-def _add_common_arguments(parser: argparse.ArgumentParser) -> None:
-    add_connection_arguments(parser, partition=False, forms=("text", *DATA_FORMS))
-    parser.set_defaults(timeout=PLAN_SECONDS)
+COMMON: Sequence[Arguments] = (
+    partial(add_connection_arguments, partition=False, forms=("text", *DATA_FORMS)),
+    lambda parser: parser.set_defaults(timeout=PLAN_SECONDS),
+)
 
 
 @contextmanager
@@ -115,23 +102,26 @@ def _judged(plan: PlanConfigurationResponse) -> int:
 
 
 PLAN = Command(
-    add_plan_arguments,
+    (
+        add_file_argument,
+        add_rm_argument,
+        argument(
+            "--base",
+            type=revision,
+            default=0,
+            metavar="REVISION",
+            help="refuse if another revision is in force by now",
+        ),
+        *COMMON,
+    ),
     served(plan),
     (
         ("licorne config plan queues.yaml", "who would be better or worse off"),
         ("licorne config plan queues.yaml my-cluster --base 3", "only if revision 3 is in force still"),
         ("licorne config plan queues.yaml -o json", "for programs"),
     ),
+    PLAN_NOTES,
 )
-
-
-def add_submit_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne submit`."""
-    parser.epilog = SUBMIT_NOTES
-    parser.add_argument("file", metavar="FILE", help="an application in YAML or JSON; - for stdin")
-    add_rm_argument(parser)
-    parser.add_argument("--dry-run", action="store_true", help="say what would happen; must be given")
-    _add_common_arguments(parser)
 
 
 def submit(channel: grpc.Channel, args: argparse.Namespace) -> int:
@@ -154,7 +144,12 @@ def submit(channel: grpc.Channel, args: argparse.Namespace) -> int:
 
 
 SUBMIT = Command(
-    add_submit_arguments,
+    (
+        argument("file", metavar="FILE", help="an application in YAML or JSON; - for stdin"),
+        add_rm_argument,
+        argument("--dry-run", action="store_true", help="say what would happen; must be given"),
+        *COMMON,
+    ),
     served(submit),
     (
         ("licorne submit --dry-run job.yaml", "where it would go"),
@@ -164,4 +159,5 @@ SUBMIT = Command(
         ),
         ("licorne submit --dry-run - < job.yaml", "what another command writes"),
     ),
+    SUBMIT_NOTES,
 )

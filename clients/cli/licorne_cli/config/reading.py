@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from difflib import unified_diff
+from functools import partial
 
 import grpc
 
@@ -32,19 +33,10 @@ from licorne_cli.output.text import (
     shown_time,
     to_plain,
 )
-from licorne_cli.parsing.parser import Command, revision
+from licorne_cli.parsing.parser import Command, argument, revision
 
 FORMS = ("text", *DATA_FORMS)
 """Forms of what is said in lines."""
-
-
-def add_get_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne config get`."""
-    add_rm_argument(parser)
-    parser.add_argument(
-        "--revision", type=revision, default=0, metavar="N", help="an earlier one of the history"
-    )
-    add_connection_arguments(parser, partition=False, forms=("yaml", "json"))
 
 
 def get(channel: grpc.Channel, args: argparse.Namespace) -> None:
@@ -75,7 +67,11 @@ def remarks(found: GetConfigurationResponse) -> Iterator[str]:
 
 
 GET = Command(
-    add_get_arguments,
+    (
+        add_rm_argument,
+        argument("--revision", type=revision, default=0, metavar="N", help="an earlier one of the history"),
+        partial(add_connection_arguments, partition=False, forms=("yaml", "json")),
+    ),
     served(get),
     (
         ("licorne config get > queues.yaml", "what is in force, to edit it"),
@@ -89,13 +85,6 @@ HEADS = HEADERS.index("SOURCE") + 1
 """Columns that head an entry where the terminal is too narrow for a table."""
 SHORT = 12
 """Characters of a checksum that a table shows."""
-
-
-def add_history_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne config history`."""
-    parser.epilog = "The latest comes first: it is in force.\n"
-    add_rm_argument(parser)
-    add_connection_arguments(parser, partition=False)
 
 
 def history(channel: grpc.Channel, args: argparse.Namespace) -> None:
@@ -121,23 +110,17 @@ def history(channel: grpc.Channel, args: argparse.Namespace) -> None:
 
 
 HISTORY = Command(
-    add_history_arguments,
+    (
+        add_rm_argument,
+        partial(add_connection_arguments, partition=False),
+    ),
     served(history),
     (
         ("licorne config history", "what was in force, the latest first"),
         ("licorne config history my-cluster -o json", "for programs"),
     ),
+    "The latest comes first: it is in force.\n",
 )
-
-
-def add_validate_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne config validate`."""
-    parser.epilog = (
-        "It exits with 4 if the file is refused. `licorne validate-config` does the same without a server.\n"
-    )
-    add_file_argument(parser)
-    parser.add_argument("--strict", action="store_true", help="warnings are errors")
-    add_connection_arguments(parser, partition=False, forms=FORMS)
 
 
 def validate(channel: grpc.Channel, args: argparse.Namespace) -> int:
@@ -157,7 +140,11 @@ def validate(channel: grpc.Channel, args: argparse.Namespace) -> int:
 
 
 VALIDATE = Command(
-    add_validate_arguments,
+    (
+        add_file_argument,
+        argument("--strict", action="store_true", help="warnings are errors"),
+        partial(add_connection_arguments, partition=False, forms=FORMS),
+    ),
     served(validate),
     (
         ("licorne config validate queues.yaml", "all problems of a file"),
@@ -166,6 +153,7 @@ VALIDATE = Command(
             "what another command writes; refuse what is dubious too",
         ),
     ),
+    "It exits with 4 if the file is refused. `licorne validate-config` does the same without a server.\n",
 )
 
 DIFFERENT = 1
@@ -175,15 +163,6 @@ DIFF_NOTES = """\
 It exits with 0 if nothing differs and with 1 if something does. Trouble is more than 1, as with
 diff: 2 to 4 as elsewhere, and 5 for wrong usage.
 """
-
-
-def add_diff_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne config diff`."""
-    parser.epilog = DIFF_NOTES
-    add_file_argument(parser)
-    add_rm_argument(parser)
-    add_connection_arguments(parser, partition=False, forms=FORMS)
-    parser.set_defaults(usage_error=WRONG_USAGE)
 
 
 def diff(channel: grpc.Channel, args: argparse.Namespace) -> int:
@@ -248,10 +227,16 @@ def print_differences(differences: list[str], changes: list[str] | None) -> None
 
 
 DIFF = Command(
-    add_diff_arguments,
+    (
+        add_file_argument,
+        add_rm_argument,
+        partial(add_connection_arguments, partition=False, forms=FORMS),
+        lambda parser: parser.set_defaults(usage_error=WRONG_USAGE),
+    ),
     served(diff),
     (
         ("licorne config diff queues.yaml", "what a file would change"),
         ("licorne config diff queues.yaml my-cluster", "for one of several RMs"),
     ),
+    DIFF_NOTES,
 )

@@ -209,19 +209,32 @@ def percent(text: str) -> int:
     return number
 
 
-class Command(NamedTuple):
-    """A command, or an action of one. A module with these three names is a command too."""
+Arguments = Callable[[argparse.ArgumentParser], object]
+"""Gives a parser some arguments."""
 
-    add_arguments: Callable[[argparse.ArgumentParser], None]
+
+def argument(*names: str, **how: Any) -> Arguments:
+    """A word or an option, as `ArgumentParser.add_argument` takes it."""
+    return lambda parser: parser.add_argument(*names, **how)
+
+
+class Command(NamedTuple):
+    """A command, or an action of one."""
+
+    arguments: Sequence[Arguments]
     run: Callable[[argparse.Namespace], int]
     """Returns the exit code."""
-    EXAMPLES: Sequence[tuple[str, str]]
+    examples: Sequence[tuple[str, str]]
     """Command lines, each with its purpose."""
+    notes: str = ""
+    """What stands before the examples at the end of the help."""
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
         """Give a parser the arguments, and the examples at the end of its help."""
-        self.add_arguments(parser)
+        parser.epilog = self.notes
+        for add in self.arguments:
+            add(parser)
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
-        lines = [f"  {command}\n      {purpose}" for command, purpose in self.EXAMPLES]
+        lines = [f"  {command}\n      {purpose}" for command, purpose in self.examples]
         shown = "\n".join(["examples:", *lines])
         parser.epilog = f"{parser.epilog.rstrip()}\n\n{shown}" if parser.epilog else shown

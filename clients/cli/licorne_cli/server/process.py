@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -38,7 +39,7 @@ from licorne_cli.output.text import (
     say,
     to_plain,
 )
-from licorne_cli.parsing.parser import Command
+from licorne_cli.parsing.parser import Command, argument
 from licorne_cli.plugins import build_here
 
 
@@ -60,12 +61,6 @@ def command_line() -> CommandLine:
     """That of this process."""
     python = f"{platform.python_implementation()} {platform.python_version()}"
     return CommandLine(version(DISTRIBUTION), python)
-
-
-def add_version_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne version`."""
-    parser.add_argument("--client", action="store_true", help="do not ask the server")
-    add_connection_arguments(parser, partition=False, forms=("text", *DATA_FORMS))
 
 
 def run_version(args: argparse.Namespace) -> int:
@@ -117,7 +112,10 @@ def show_version(args: argparse.Namespace, server: GetServerResponse | None) -> 
 
 
 VERSION = Command(
-    add_version_arguments,
+    (
+        argument("--client", action="store_true", help="do not ask the server"),
+        partial(add_connection_arguments, partition=False, forms=("text", *DATA_FORMS)),
+    ),
     run_version,
     (
         ("licorne version", "of this command, and of the server"),
@@ -128,24 +126,6 @@ VERSION = Command(
 LEVEL_HEADERS = ("LOGGER", "LEVEL", "WANTED BY")
 LEVELS = ("debug", "info", "warning", "error")
 OTHERS = "(all others)"
-
-
-def add_log_level_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne log-level`."""
-    add = parser.add_argument
-    add(
-        "words",
-        nargs="*",
-        metavar="[LOGGER] LEVEL",
-        help=f"one of {', '.join(LEVELS)}, for a logger such as core.engine and those below it, or "
-        "for all others",
-    )
-    add(
-        "--reset",
-        action="store_true",
-        help="take the logger's own level away; without a logger, all go back to the start's",
-    )
-    add_connection_arguments(parser, partition=False)
 
 
 def log_level(channel: grpc.Channel, args: argparse.Namespace) -> None:
@@ -210,7 +190,21 @@ def wanted_levels(args: argparse.Namespace) -> list[tuple[str, str]]:
 
 
 LOG_LEVEL = Command(
-    add_log_level_arguments,
+    (
+        argument(
+            "words",
+            nargs="*",
+            metavar="[LOGGER] LEVEL",
+            help=f"one of {', '.join(LEVELS)}, for a logger such as core.engine and those below it, or "
+            "for all others",
+        ),
+        argument(
+            "--reset",
+            action="store_true",
+            help="take the logger's own level away; without a logger, all go back to the start's",
+        ),
+        partial(add_connection_arguments, partition=False),
+    ),
     served(log_level),
     (
         ("licorne log-level", "which loggers have a level of their own"),
@@ -247,23 +241,10 @@ def reloaded_row(rm: ReloadedRm) -> tuple[str, ...]:
 
 
 RELOAD = Command(
-    lambda parser: add_connection_arguments(parser, partition=False),
+    (partial(add_connection_arguments, partition=False),),
     served(reload),
     (("licorne reload", "after the file was edited; the server also notices that by itself"),),
 )
-
-
-def add_dump_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne state-dump`."""
-    add = parser.add_argument
-    add("--rm", dest="rm_id", metavar="RM", help="only this RM (default: all)")
-    add(
-        "--file",
-        type=Path,
-        metavar="FILE",
-        help="write it there, all or nothing; otherwise it goes to stdout",
-    )
-    add_connection_arguments(parser, partition=False, forms=())
 
 
 def dump(channel: grpc.Channel, args: argparse.Namespace) -> None:
@@ -318,7 +299,16 @@ def _remove(path: Path | None) -> None:
 
 
 STATE_DUMP = Command(
-    add_dump_arguments,
+    (
+        argument("--rm", dest="rm_id", metavar="RM", help="only this RM (default: all)"),
+        argument(
+            "--file",
+            type=Path,
+            metavar="FILE",
+            help="write it there, all or nothing; otherwise it goes to stdout",
+        ),
+        partial(add_connection_arguments, partition=False, forms=()),
+    ),
     served(dump),
     (
         ("licorne state-dump > state.json", "everything"),
