@@ -1,5 +1,4 @@
-"""The arguments of a line: the parser, types of arguments, and completion by shells.
+"""The arguments of a line: the parser and its commands, types of arguments, and completion by shells.
 
-`completion_spec` reads from the parser what there is to complete, and `completion_scripts` writes
-that for each shell.
+`completion` is the command, and `completion_scripts` writes what there is to complete for each shell.
 """
