@@ -2,10 +2,7 @@
 
 import asyncio
 import signal
-import sys
 import urllib.request
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,58 +12,26 @@ import pytest
 from licorne.v1 import session_pb2 as sp
 from support.peers.bearing import Bearing
 from support.peers.shim import PATIENCE, RawSession, Shim, application, ask, new_allocations, node
+from support.server.server_process import PROGRAM, ServerProcess
 
 REFUSED = (
     "refusing to serve 0.0.0.0:0 without TLS: give --tls-cert and --tls-key, "
     "listen on 127.0.0.1, or say --insecure"
 )
-FREE = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
-
-
-class Process:
-    """A started server."""
-
-    def __init__(self, process: asyncio.subprocess.Process, line: str) -> None:
-        """Take the addresses from the line that it printed."""
-        self.process = process
-        self.line = line
-        word, *parts = line.split()
-        assert word == "listening"
-        self.addresses = dict(part.split("=", 1) for part in parts)
-
-    async def end(self) -> tuple[int, str]:
-        """Wait for the end; exit code, and what was printed after the first line."""
-        async with asyncio.timeout(PATIENCE):
-            rest, _ = await self.process.communicate()
-        assert self.process.returncode is not None
-        return self.process.returncode, rest.decode()
+ANY_PORT = "127.0.0.1:0"
+FREE = ("--listen", ANY_PORT, "--http", ANY_PORT)
 
 
 async def licorne(*arguments: str) -> asyncio.subprocess.Process:
     """Start the command."""
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "licorne_server",
-        *arguments,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(*PROGRAM, *arguments, stdout=pipe, stderr=pipe)
 
 
-@asynccontextmanager
-async def served(*arguments: str) -> AsyncIterator[Process]:
-    """A server that is ready; killed in the end if it still runs."""
-    process = await licorne("serve", *arguments)
-    assert process.stdout is not None
-    try:
-        async with asyncio.timeout(2 * PATIENCE):
-            line = (await process.stdout.readline()).decode()
-        yield Process(process, line)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.communicate()
+async def outcome(server: ServerProcess) -> tuple[int, str]:
+    """Wait for the end; exit code, and what was printed after the first line."""
+    async with asyncio.timeout(PATIENCE):
+        return await server.ended(), await server.last_words()
 
 
 async def refused(*arguments: str) -> tuple[int | None, str]:
@@ -87,8 +52,8 @@ def get(url: str) -> int:
 
 async def test_one_line_says_where_it_listens_once_it_is_ready() -> None:
     """The line is all of stdout, and by then both ports answer."""
-    async with served(*FREE) as server:
-        target, http = server.addresses["grpc"], server.addresses["http"]
+    async with ServerProcess(http=ANY_PORT) as server:
+        target, http = server.target, server.http
         assert server.line == f"listening grpc={target} http={http}\n"
         assert await asyncio.to_thread(get, f"http://{http}/readyz") == 200
         async with grpc.aio.insecure_channel(target) as channel:
@@ -96,8 +61,8 @@ async def test_one_line_says_where_it_listens_once_it_is_ready() -> None:
         check = await licorne("healthcheck", "--url", f"http://{http}/livez")
         await check.communicate()
         assert check.returncode == 0
-        server.process.send_signal(signal.SIGTERM)
-        assert await server.end() == (0, "")
+        server.send(signal.SIGTERM)
+        assert await outcome(server) == (0, "")
     code, text = await refused("healthcheck", "--url", f"http://{http}/livez")
     assert code == 1
     assert "Connection refused" in text
@@ -106,42 +71,42 @@ async def test_one_line_says_where_it_listens_once_it_is_ready() -> None:
 @pytest.mark.row(19)
 async def test_sigterm_drains_and_ends_with_success() -> None:
     """Sessions get their notice and what was decided; then the process is gone."""
-    async with served(*FREE[:2], "--http", "off") as server:
-        assert server.addresses["http"] == "off"
-        async with grpc.aio.insecure_channel(server.addresses["grpc"]) as channel:
+    async with ServerProcess() as server:
+        assert server.http == "off"
+        async with grpc.aio.insecure_channel(server.target) as channel:
             session = RawSession(channel)
             call, _ = await session.begin()
             await session.replay(call, asks={"k": "app"})
             await session.until(call, "allocations")
-            server.process.send_signal(signal.SIGTERM)
+            server.send(signal.SIGTERM)
             await session.until(call, "drain")
             await session.send(call, goodbye=sp.Goodbye())
             assert (await call.ending())[0] is grpc.StatusCode.OK
-        assert await server.end() == (0, "")
+        assert await outcome(server) == (0, "")
 
 
 async def test_second_signal_ends_it_at_once() -> None:
     """A drain that waits for an RM is cut short by another signal."""
     async with (
-        served(*FREE, "--drain", "600") as server,
-        grpc.aio.insecure_channel(server.addresses["grpc"]) as channel,
+        ServerProcess("--drain", "600") as server,
+        grpc.aio.insecure_channel(server.target) as channel,
     ):
         session = RawSession(channel)
         call, _ = await session.begin()
-        server.process.send_signal(signal.SIGTERM)
+        server.send(signal.SIGTERM)
         await session.until(call, "drain")
-        server.process.send_signal(signal.SIGTERM)
-        assert await server.end() == (1, "")
+        server.send(signal.SIGTERM)
+        assert await outcome(server) == (1, "")
 
 
 async def test_second_server_on_the_port_does_not_start() -> None:
     """A port that is taken is an error, not a share of it."""
-    async with served(*FREE) as server:
-        target = server.addresses["grpc"]
+    async with ServerProcess(http=ANY_PORT) as server:
+        target = server.target
         code, text = await refused("serve", "--listen", target, "--http", "off")
         assert code == 1
         assert text == f"licorne: cannot listen on {target}: Address already in use\n"
-        http = server.addresses["http"]
+        http = server.http
         code, text = await refused("serve", "--listen", "127.0.0.1:0", "--http", http)
         assert code == 1
         assert f"licorne: cannot listen on {http}: " in text
@@ -166,8 +131,8 @@ async def test_default_configuration_is_for_rms_without_one(tmp_path: Path) -> N
     queues = "[{name: root, submitacl: '*', queues: [{name: only}]}]"
     file.write_text(f"partitions: [{{name: default, queues: {queues}}}]")
     async with (
-        served(*FREE, "--config", str(file)) as server,
-        grpc.aio.insecure_channel(server.addresses["grpc"]) as channel,
+        ServerProcess("--config", str(file)) as server,
+        grpc.aio.insecure_channel(server.target) as channel,
     ):
         shim = Shim(channel)
         await shim.register()
@@ -190,14 +155,14 @@ async def test_hangup_makes_it_read_the_tokens_again(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("the-first-token-of-rm")
     async with (
-        served(*FREE, "--rm-token", f"rm={file}") as server,
-        grpc.aio.insecure_channel(server.addresses["grpc"]) as channel,
+        ServerProcess("--rm-token", f"rm={file}") as server,
+        grpc.aio.insecure_channel(server.target) as channel,
     ):
         first = Bearing(channel, "Bearer the-first-token-of-rm")
         second = Bearing(channel, "Bearer the-second-token-of-rm")
         assert await is_taken(first)
         file.write_text("the-second-token-of-rm")
-        server.process.send_signal(signal.SIGHUP)
+        server.send(signal.SIGHUP)
         async with asyncio.timeout(PATIENCE):
             while not await is_taken(second):
                 pass

@@ -62,6 +62,8 @@ class ServerProcess:
         """
         self.target = "127.0.0.1:0"
         self.http = http
+        self.line = ""
+        """What it says once it is ready."""
         self._flags = flags
         self._stderr = stderr
         self._program = program
@@ -88,7 +90,8 @@ class ServerProcess:
         self._process = await self._begin(["serve", "--log-level", "error", *where, *self._flags])
         assert self._process.stdout is not None
         line = await asyncio.wait_for(self._process.stdout.readline(), START_SECONDS)
-        words = dict(word.split("=") for word in line.decode().split()[1:])
+        self.line = line.decode()
+        words = dict(word.split("=") for word in self.line.split()[1:])
         self.target, self.http = words["grpc"], words["http"]
 
     async def _begin(self, arguments: Sequence[str]) -> Process:
@@ -131,6 +134,12 @@ class ServerProcess:
         """Wait until it has ended; its exit code."""
         assert self._process is not None
         return await self._process.wait()
+
+    async def last_words(self) -> str:
+        """What it has said since the line that it is ready, once it has ended."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        return (await self._process.stdout.read()).decode()
 
     async def restart(self) -> None:
         """kill -9, and start again on the same port."""
