@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,12 @@ def native(*statements: str) -> list[str]:
         check=True,
     )
     return done.stdout.splitlines()
+
+
+@cache
+def compiled() -> frozenset[str]:
+    """The files that `native.py` compiles, relative to the root."""
+    return frozenset(native("print(*native.modules(), sep='\\n')"))
 
 
 def test_both_forms_decide_the_same() -> None:
@@ -78,19 +85,17 @@ def test_every_rule_of_what_is_compiled_says_something() -> None:
 
 def test_the_hot_modules_are_compiled_and_packages_are_not() -> None:
     """What an allocation passes through is in the list; a package's own file is not."""
-    listed = native("print(*native.modules(), sep='\\n')")
-    assert {"core/licorne_core/values/ranking.py", "server/licorne_server/wire/framing.py"} <= {*listed}
-    assert not [name for name in listed if name.endswith("__init__.py")]
+    assert {"core/licorne_core/values/ranking.py", "server/licorne_server/wire/framing.py"} <= compiled()
+    assert not [name for name in compiled() if name.endswith("__init__.py")]
     assert Path(str(licorne_core.__file__)).suffix == ".py"
 
 
 def test_no_compiled_dataclass_has_a_class_variable() -> None:
     """Compiled, a dataclass takes a class variable for a field, and cannot be made."""
-    listed = [ROOT / name for name in native("print(*native.modules(), sep='\\n')")]
     offenders = [
-        f"{path.relative_to(ROOT)}: {node.name}"
-        for path in listed
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        f"{name}: {node.name}"
+        for name in sorted(compiled())
+        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef)
         and any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
         and any(
@@ -103,7 +108,6 @@ def test_no_compiled_dataclass_has_a_class_variable() -> None:
 
 def test_no_interpreted_class_inherits_from_a_compiled_one() -> None:
     """Compiled, a class has no interpreted subclasses: whoever makes one gets a TypeError."""
-    listed = {*native("print(*native.modules(), sep='\\n')")}
     trees = {
         path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
         for package in PACKAGES
@@ -111,14 +115,14 @@ def test_no_interpreted_class_inherits_from_a_compiled_one() -> None:
     }
     closed = {
         (name.partition("/")[2].removesuffix(".py").replace("/", "."), node.name)
-        for name in listed
+        for name in compiled()
         for node in trees[name].body
         if isinstance(node, ast.ClassDef) and OPEN.isdisjoint(map(ast.unparse, node.bases))
     }
     offenders = [
         f"{name}: {node.name}"
         for name, tree in trees.items()
-        if name not in listed
+        if name not in compiled()
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
         and any((whence(tree, base), ast.unparse(base)) in closed for base in node.bases)
