@@ -15,7 +15,6 @@ from licorne_core.values.rm_caps import RmCaps
 from licorne_server.process.bounds import EventBounds, PeerBounds, RmBounds
 from licorne_server.process.memory import USUAL_PERCENT, System
 from licorne_server.process.settings import USUAL_SAMPLE, Address, Settings, SettingsError, Tls, TraceSettings
-from licorne_server.security.tokens import token_files
 from licorne_server.telemetry.logs import FORMATS
 from licorne_server.telemetry.logs.levels import LEVELS
 
@@ -225,6 +224,8 @@ def settings_of(args: argparse.Namespace) -> Settings:
     Raises:
         SettingsError: an argument is not usable.
     """
+    identities = _by_rm("--rm-identity", "NAME", args.rm_identity)
+    tokens = _by_rm("--rm-token", "FILE", args.rm_token)
     return Settings(
         listen=Address.parse(args.listen),
         http=None if args.http == "off" else Address.parse(args.http),
@@ -239,9 +240,9 @@ def settings_of(args: argparse.Namespace) -> Settings:
         metrics_insecure=args.http_insecure in (ALL, METRICS),
         cors_origins=frozenset(args.cors_origin),
         http_hosts=frozenset(args.http_host),
-        rm_identities=_identities(args.rm_identity),
+        rm_identities={rm_id: frozenset(names) for rm_id, names in identities.items()},
         operators=frozenset(args.operator),
-        rm_tokens=token_files("--rm-token", args.rm_token),
+        rm_tokens={rm_id: tuple(map(Path, files)) for rm_id, files in tokens.items()},
         operator_tokens=tuple(args.operator_token),
         peers=PeerBounds(first_message=args.first_message, idle=args.idle, connections=args.max_connections),
         rms=_rm_bounds(args),
@@ -280,14 +281,15 @@ def _tls(args: argparse.Namespace) -> Tls | None:
     return Tls(cert=args.tls_cert, key=args.tls_key, client_ca=args.tls_client_ca)
 
 
-def _identities(pairs: Sequence[str]) -> dict[str, frozenset[str]]:
-    identities: dict[str, frozenset[str]] = {}
+def _by_rm(option: str, what: str, pairs: Sequence[str]) -> dict[str, list[str]]:
+    """The values of an option by RM, from pairs such as ``RM=FILE``."""
+    values: dict[str, list[str]] = {}
     for pair in pairs:
-        rm_id, equals, name = pair.partition("=")
-        if not (rm_id and equals and name):
-            raise SettingsError(f"--rm-identity: RM=NAME was expected: {pair!r}")
-        identities[rm_id] = identities.get(rm_id, frozenset()) | {name}
-    return identities
+        rm_id, equals, value = pair.partition("=")
+        if not (rm_id and equals and value):
+            raise SettingsError(f"{option}: RM={what} was expected: {pair!r}")
+        values.setdefault(rm_id, []).append(value)
+    return values
 
 
 def _rm_bounds(args: argparse.Namespace) -> RmBounds:

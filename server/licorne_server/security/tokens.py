@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import structlog
 
-from licorne_core.values.errors import shown
 from licorne_server.process.settings import SettingsError
 
 log = structlog.get_logger("core.tokens")
@@ -131,18 +130,3 @@ def _token(file: Path, option: str) -> str:
     if not token.isascii() or not token.isprintable() or " " in token:
         raise SettingsError(f"{option}: the token must be printable ASCII without blanks")
     return token
-
-
-def token_files(option: str, pairs: Sequence[str]) -> dict[str, tuple[Path, ...]]:
-    """The files by RM in the values ``RM=FILE`` of an option.
-
-    Raises:
-        SettingsError: a value is no such pair.
-    """
-    files: dict[str, tuple[Path, ...]] = {}
-    for pair in pairs:
-        rm_id, equals, file = pair.partition("=")
-        if not (rm_id and equals and file):
-            raise SettingsError(f"{option}: RM=FILE was expected: {shown(pair)}")
-        files[rm_id] = (*files.get(rm_id, ()), Path(file))
-    return files
