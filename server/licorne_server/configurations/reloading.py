@@ -26,7 +26,7 @@ from licorne_server.configurations.thread import ConfigThread, Origin
 from licorne_server.engine.engine import Engine
 from licorne_server.fair import FairLock
 from licorne_server.process.clock import Clock
-from licorne_server.process.loop import RunToCompletion
+from licorne_server.process.loop import RunToCompletion, stop_task
 from licorne_server.rms.registry import Rms, configuring
 from licorne_server.wire.errors import CallError, Defect, failed_precondition, located
 
@@ -161,9 +161,7 @@ class Reloader:
 
     async def stop(self) -> None:
         """Stop watching, and wait for the reload under way."""
-        if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.wait([self._watch])
+        await stop_task(self._watch)
         for task in self._asked:
             task.cancel()
         await self._run_to_completion.stop()

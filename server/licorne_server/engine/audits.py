@@ -12,6 +12,7 @@ from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
 from licorne_server.fair import TimeSlices
 from licorne_server.process.clock import Clock
+from licorne_server.process.loop import stop_task
 from licorne_server.telemetry.logs import note_lost
 
 log = structlog.get_logger("core.audits")
@@ -45,9 +46,7 @@ class Audits:
 
     async def stop(self) -> None:
         """Stop the audits."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await stop_task(self._task)
 
     async def _run(self) -> None:
         woken = asyncio.Event()

@@ -22,7 +22,7 @@ from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId
 from licorne_server.engine.inbox import BudgetChooser, Entry, Inbox, WorkBudget
 from licorne_server.process.clock import Clock
-from licorne_server.process.loop import SLOW_SECONDS, SlowSteps
+from licorne_server.process.loop import SLOW_SECONDS, SlowSteps, stop_task
 from licorne_server.wire.errors import Defect, Stopped, new_correlation_id
 
 log = structlog.get_logger("core.engine")
@@ -141,9 +141,7 @@ class Engine:
     async def stop(self) -> None:
         """Stop at the end of the round; callers that still wait get `Stopped`."""
         self._take_no_more()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await stop_task(self._task)
 
     async def submit(self, command: Command, *, is_current: Callable[[], bool] | None = None) -> list[Effect]:
         """Have a command handled; its effects were routed when this returns.

@@ -60,6 +60,13 @@ completion_log = structlog.get_logger("core.undisturbed")
 T = TypeVar("T")
 
 
+async def stop_task(task: "asyncio.Task[Any] | None") -> None:
+    """Cancel a task, and wait for its end; None is one that was never begun."""
+    if task is not None:
+        task.cancel()
+        await asyncio.wait([task])
+
+
 class RunToCompletion:
     """Runs work in tasks of its own: a caller that is cancelled leaves after the work's end."""
 

@@ -15,6 +15,7 @@ from licorne_core.values.errors import NotFound
 from licorne_core.views import Views
 from licorne_server.engine.engine import Engine
 from licorne_server.process.clock import Clock
+from licorne_server.process.loop import stop_task
 from licorne_server.rms.registry import Rms
 from licorne_server.rms.rm import Rm
 from licorne_server.wire.errors import CallError, Defect, Stopped, failed_precondition
@@ -58,9 +59,7 @@ class Eviction:
 
     async def stop(self) -> None:
         """Stop looking."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await stop_task(self._task)
 
     async def longest_gone(self, wanted: Callable[[Rm], bool]) -> Rm | None:
         """The longest-gone of the wanted RMs that may lose their place.

@@ -25,6 +25,7 @@ from urllib.parse import unquote
 import structlog
 
 from licorne_server.process.bounds import PeerBounds, host_of, peer_of
+from licorne_server.process.loop import stop_task
 from licorne_server.wire.caps import MAX_MESSAGE_BYTES
 
 log = structlog.get_logger("core.connections")
@@ -224,9 +225,7 @@ class Connections:
 
     async def stop(self) -> None:
         """Stop watching."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await stop_task(self._task)
 
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()

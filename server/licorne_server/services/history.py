@@ -9,6 +9,7 @@ from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
 from licorne_server.fair import TimeSlices
 from licorne_server.process.clock import Clock
+from licorne_server.process.loop import stop_task
 from licorne_server.services.paging import gathered
 
 SAMPLE_SECONDS = 60.0
@@ -43,9 +44,7 @@ class History:
 
     async def stop(self) -> None:
         """Stop taking samples."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await stop_task(self._task)
 
     async def _run(self) -> None:
         due = self._clock.now() + SAMPLE_SECONDS

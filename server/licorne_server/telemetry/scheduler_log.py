@@ -345,13 +345,15 @@ class _SeenPartition:
         There was no look before that turn.
         """
         before = self._counted
-        after = (counters.asks_tried, counters.reservations_made, counters.turns)
-        self._counted = after
-        if before is None or after[2] != before[2] + 1:
+        tried, reserved, turns = self._counted = (
+            counters.asks_tried,
+            counters.reservations_made,
+            counters.turns,
+        )
+        if before is None or turns != before[2] + 1:
             return {}
-        names = ("tried", "reserved")
-        moved = (new - old for new, old in zip(after, before, strict=True))
-        return {name: count for name, count in zip(names, moved, strict=False) if count}
+        counts = {"tried": tried - before[0], "reserved": reserved - before[1]}
+        return {name: count for name, count in counts.items() if count}
 
     def overdue(self, counters: Counters) -> int:
         """Checks that the RM did not answer in time, since the last look."""

@@ -24,6 +24,7 @@ from licorne_server.http.ui.looking import Board, Looker, Visible
 from licorne_server.http.ui.pages import Maker
 from licorne_server.http.units import milliseconds
 from licorne_server.process.build_info import build_info
+from licorne_server.process.loop import stop_task
 
 PEER = "page"
 """Peer of the slices for a rendering that is the same for all."""
@@ -160,9 +161,7 @@ class Feed:
         """Notify all viewers that the server is about to stop, and look no more."""
         self._closed = True
         self._tell()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await stop_task(self._task)
 
     def _hello(self, role: str) -> bytes:
         hello = {

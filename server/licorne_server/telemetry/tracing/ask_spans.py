@@ -19,6 +19,7 @@ from licorne_core.values.rule_kinds import tag_value
 from licorne_core.views import Standing
 from licorne_server.fair import TimeSlices
 from licorne_server.process.clock import Clock
+from licorne_server.process.loop import stop_task
 from licorne_server.telemetry.tracing.followed import CheckSpans, FollowedAsk, FollowedAsks, Key, Stands
 from licorne_server.telemetry.tracing.spans import PEER, RM_ID, Ends, Spans, nanoseconds
 from licorne_server.telemetry.tracing.starting import TraceCounts
@@ -281,9 +282,7 @@ class Looking:
 
     async def stop(self) -> None:
         """Stop looking."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await stop_task(self._task)
 
     def wake(self) -> None:
         """Wake the loop of looks, if there are asks to look at."""

@@ -25,6 +25,7 @@ from opentelemetry.trace import (
 from opentelemetry.util.types import AttributeValue
 
 from licorne_server.fair import TimeSlices
+from licorne_server.process.loop import stop_task
 from licorne_server.wire.asks import TraceContext
 
 Attributes = Mapping[str, AttributeValue]
@@ -136,9 +137,7 @@ class Ends:
 
     async def stop(self) -> None:
         """Work off the rest, a few in each round."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await stop_task(self._task)
         try:
             while self._waiting:
                 for _ in range(AT_ONCE):
