@@ -72,6 +72,10 @@ class Family:
     values: dict[Labels, float] = field(default_factory=dict)
     histograms: dict[Labels, Histogram] = field(default_factory=dict)
 
+    def add(self, where: Labels, value: float) -> None:
+        """Add a value; those with the same labels are added up."""
+        self.values[where] = self.values.get(where, 0) + value
+
     def lines(self) -> Iterator[str]:
         """The samples, as many at a time as belong together."""
         for where, value in self.values.items():
@@ -103,20 +107,19 @@ class Families:
         values: Mapping[Labels, float],
         where: Labels = (),
     ) -> int:
-        """Add values by their labels, of which the first are `where`; returns their number.
-
-        Values with the same labels are added up.
-        """
-        known = self._by_name.setdefault(name, Family(name, kind, text, labels)).values
+        """Add values by their labels, of which the first are `where`; returns their number."""
+        family = self.family(kind, name, text, labels)
         for key, value in values.items():
-            place = (*where, *key)
-            known[place] = known.get(place, 0) + value
+            family.add((*where, *key), value)
         return len(values)
 
     def histogram(self, name: str, text: str, labels: Labels, values: Mapping[Labels, Histogram]) -> None:
         """Add histograms; they are written as they are when their turn comes."""
-        family = Family(name, "histogram", text, labels)
-        self._by_name.setdefault(name, family).histograms.update(values)
+        self.family("histogram", name, text, labels).histograms.update(values)
+
+    def family(self, kind: str, name: str, text: str, labels: Labels) -> Family:
+        """The family of a name."""
+        return self._by_name.setdefault(name, Family(name, kind, text, labels))
 
     def lines(self, *, openmetrics: bool) -> Iterator[str]:
         """All families by name, each with its heading, without the closing line of OpenMetrics."""

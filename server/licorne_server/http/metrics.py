@@ -227,22 +227,21 @@ class _Partition:
             yield
             shown = nsmallest(MAX_NAMES, [*shown, *(name for of, name in part if of == kind)])
         own = set(shown)
-        usage: dict[Labels, float] = {}
-        running: dict[Labels, float] = {}
+        self._room.take(len(own))
+        labels, text = (*_PLACE, "kind", "name"), "What users and groups have, by resource."
+        usage = self._families.family("gauge", "licorne_usage", text, (*labels, "resource"))
+        text = "Applications of users and groups that have an allocation."
+        running = self._families.family("gauge", "licorne_usage_applications", text, labels)
         for part in parts(census.running):
             yield
             for name in (name for of, name in part if of == kind):
                 where = (*self._place, kind, name if name in own else OTHERS)
-                running[where] = running.get(where, 0) + census.running[kind, name]
+                running.add(where, census.running[kind, name])
                 for resource, value in census.usage[kind, name].items():
                     if self._shows(resource):
-                        usage[*where, resource] = usage.get((*where, resource), 0) + value
-        labels = (*_PLACE, "kind", "name")
-        text = "What users and groups have, by resource."
-        self._families.put("gauge", "licorne_usage", text, (*labels, "resource"), usage)
-        text = "Applications of users and groups that have an allocation."
-        self._families.put("gauge", "licorne_usage_applications", text, labels, running)
-        self._room.take(len(usage) + len(running))
+                        usage.add((*where, resource), value)
+                        if name in own:
+                            self._room.take(1)
 
     def _shows(self, resource: str) -> bool:
         if resource not in self._resources:

@@ -28,6 +28,7 @@ OTHERS = "(others)"
 """Path that stands for queues without metrics of their own, so that the sum is complete."""
 
 _PLACE = ("rm", "partition")
+_QUEUE_HOLDER = (*_PLACE, "queue", "holder")
 _BOUNDS = ("guaranteed", "max")
 _USAGES = ("allocated", "pending", "preempting")
 _LIVE = ("new", "accepted", "running", "resuming", "completing", "failing")
@@ -69,7 +70,8 @@ class QueueMetrics:
         self._report = report
         self._census = census
         self._place = (str(report.rm_id), report.bare_name)
-        self._reserved: dict[Labels, float] = {}
+        text = "Nodes reserved for asks, by whether these could have them."
+        self._reserved = families.family("gauge", "licorne_queue_reserved_nodes", text, _QUEUE_HOLDER)
 
     def steps(self, room: Room, shows: Callable[[str], bool], *, names: bool) -> Iterator[None]:
         """A queue at a step, those nearest to root first, as far as there is room.
@@ -111,7 +113,7 @@ class QueueMetrics:
             text = "Applications that ended, or were rejected."
             add("counter", "yunikorn_queue_app_total", text, (*_PLACE, "queue", "state"), over, where)
             # A leaf has samples of zero, so that an average over time is one.
-            self._reserved.update(dict.fromkeys(self._holders(queue.path), 0))
+            self._show_holders(queue.path)
         count, part = len(HOLDERS) if queue.is_leaf else 0, metric_part(queue.path)
         for name, kind, text, labels, samples in shown:
             count += add(kind, f"yunikorn_queue_{name}", text, (*_PLACE, "queue", *labels), samples, where)
@@ -120,8 +122,9 @@ class QueueMetrics:
                 add(kind, own, text, (*_PLACE, *labels), samples, self._place)
         return count
 
-    def _holders(self, path: str) -> list[Labels]:
-        return [(*self._place, path, holder) for holder in HOLDERS]
+    def _show_holders(self, path: str) -> None:
+        for holder in HOLDERS:
+            self._reserved.add((*self._place, path, holder), 0)
 
     def _resources(self, queue: QueueReport, shows: Callable[[str], bool]) -> _Samples:
         """The resources of a queue. A usage of zero is shown, so that a graph of it has no gaps."""
@@ -149,40 +152,31 @@ class QueueMetrics:
 
     def _pending(self, seen: set[str]) -> Iterator[None]:
         """Pending asks by queue and blocker. Their sum is the number of pending asks."""
-        values: dict[Labels, float] = {}
+        text = "Asks that wait, by the first check that stops them."
+        labels = (*_PLACE, "queue", "reason")
+        asks = self._families.family("gauge", "licorne_queue_pending_asks", text, labels)
         for part in parts(self._census.pending.items()):
             yield
             for (path, reason), count in part:
-                key = (*self._place, path if path in seen else OTHERS, reason)
-                values[key] = values.get(key, 0) + count
-        self._families.put(
-            "gauge",
-            "licorne_queue_pending_asks",
-            "Asks that wait, by the first check that stops them.",
-            (*_PLACE, "queue", "reason"),
-            values,
-        )
+                asks.add((*self._place, path if path in seen else OTHERS, reason), count)
 
     def _kept(self, seen: set[str], room: Room, shows: Callable[[str], bool]) -> Iterator[None]:
         """Reservations, by the queue of the asks and by the label of `HOLDERS`."""
-        nodes, census = self._reserved, self._census
         if room.truncated:
-            nodes.update(dict.fromkeys(self._holders(OTHERS), 0))
-        amounts: dict[Labels, float] = {}
-        for part in parts(census.reserved_nodes.items()):
+            self._show_holders(OTHERS)
+        text = "What is kept free on these nodes, by resource."
+        labels = (*_QUEUE_HOLDER, "resource")
+        amounts = self._families.family("gauge", "licorne_queue_reserved", text, labels)
+        for part in parts(self._census.reserved_nodes.items()):
             yield
             for (path, holder), count in part:
-                key = (*self._place, path if path in seen else OTHERS, holder)
-                nodes[key] = nodes.get(key, 0) + count
-                for name, value in census.reserved[path, holder].items():
+                where = (*self._place, path if path in seen else OTHERS, holder)
+                self._reserved.add(where, count)
+                for name, value in self._census.reserved[path, holder].items():
                     if shows(name):
-                        amounts[*key, name] = amounts.get((*key, name), 0) + value
-        labels = (*_PLACE, "queue", "holder")
-        text = "Nodes reserved for asks, by whether these could have them."
-        self._families.put("gauge", "licorne_queue_reserved_nodes", text, labels, nodes)
-        text = "What is kept free on these nodes, by resource."
-        self._families.put("gauge", "licorne_queue_reserved", text, (*labels, "resource"), amounts)
-        room.take(len(amounts))
+                        amounts.add((*where, name), value)
+                        if path in seen:
+                            room.take(1)
 
 
 def parts(items: Iterable[T]) -> Iterator[list[T]]:
