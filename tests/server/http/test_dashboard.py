@@ -8,26 +8,11 @@ from licorne_core.messages.commands import Command, NodeAction, RemoveRm
 from licorne_core.values.ids import RmId
 from licorne_server.http.stream import fragments
 from licorne_server.http.usage import node_utilizations
-from licorne_server.services.history import Sample
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver
 from support.server.http_site import Site
 
 UTILIZATIONS = "/ws/v1/scheduler/node-utilizations"
-
-
-async def test_history_has_times_and_texts(site: Site) -> None:
-    """Each sample shows its time in nanoseconds and its count as a text, the oldest first."""
-    assert await site.get("/ws/v1/history/apps") == []
-    site.history += [Sample(1_000_000.5, 2, 30), Sample(1_000_060.5, 1, 0)]
-    assert await site.get("/ws/v1/history/apps") == [
-        {"timestamp": 1_000_000_500_000_000, "totalApplications": "2"},
-        {"timestamp": 1_000_060_500_000_000, "totalApplications": "1"},
-    ]
-    assert await site.get("/ws/v1/history/containers") == [
-        {"timestamp": 1_000_000_500_000_000, "totalContainers": "30"},
-        {"timestamp": 1_000_060_500_000_000, "totalContainers": "0"},
-    ]
 
 
 async def test_nodes_stand_in_ten_ranges(site: Site) -> None:
@@ -50,16 +35,6 @@ async def test_nodes_stand_in_ten_ranges(site: Site) -> None:
     assert [part["numOfNodes"] for part in vcore["utilization"]] == [1, 0, 0, 1, *[0] * 6]
     assert [part["nodeNames"] for part in vcore["utilization"]][:4] == [["n2"], [], [], ["n1"]]
     assert gpu["utilization"][0]["nodeNames"] == ["n2"]
-
-
-async def test_a_partition_without_nodes_has_an_empty_list(site: Site) -> None:
-    """Nothing to show is an empty list, with RMs and without."""
-    assert await site.get(UTILIZATIONS) == []
-    site.driver.do(register(config("[{name: a}]")), register(config("[{name: a}]"), rm="rm2"))
-    assert await site.get(UTILIZATIONS) == [
-        {"clusterId": "rm1", "partition": "default", "utilizations": []},
-        {"clusterId": "rm2", "partition": "[rm2]default", "utilizations": []},
-    ]
 
 
 @pytest.mark.parametrize("step", range(6))

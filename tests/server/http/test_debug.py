@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from licorne_server.http.dumps import OF_GO
 from support.peers.shim import PATIENCE
 from support.server.http_site import Site
 
@@ -86,11 +85,3 @@ async def test_command_line_and_index_are_told(site: Site) -> None:
     for path in ("/debug/pprof", "/debug/pprof/"):
         assert "/debug/pprof/goroutine" in await text(site, path)
     assert "thread MainThread" in await text(site, "/debug/pprof/goroutine")
-
-
-@pytest.mark.parametrize("name", OF_GO)
-async def test_what_only_go_has_is_said(site: Site, name: str) -> None:
-    """Profiles of Go's runtime are 501, and the text says where to look instead."""
-    answer = await site.refused(f"/debug/pprof/{name}")
-    assert answer["status_code"] == 501
-    assert answer["message"].startswith(f"{name} is a profile of Go's runtime")

@@ -43,10 +43,3 @@ async def test_the_list_may_be_narrowed(site: Site, ledger: Ledger) -> None:
     assert await keys("?allocationKey=a") == ["other/a", "low/a"]
     assert await keys("?applicationID=low&allocationKey=a") == ["low/a"]
     assert await keys("?applicationID=nobody") == []
-
-
-async def test_an_unknown_partition_is_not_found(site: Site, ledger: Ledger) -> None:
-    """As everywhere."""
-    assert len(ledger) == 0
-    status, _, _ = await site.ask("/ws/v1/partition/nowhere/preemptions")
-    assert status == 404

@@ -26,21 +26,6 @@ async def test_a_waiting_ask_is_explained(town: Site) -> None:
     assert blocker["message"] == found["summary"]
 
 
-async def test_an_allocation_is_explained_by_its_node(town: Site) -> None:
-    """It has no checks left."""
-    found = await town.get(f"{MINE}/application/runner/explain?key=r1")
-    assert found["verdict"] == "allocated"
-    assert found["node"] in ("n1", "n2")
-
-
-async def test_an_application_tells_how_it_came_here(town: Site) -> None:
-    """State log, user, and when it was submitted, in milliseconds."""
-    found = await town.get(f"{MINE}/application/runner")
-    assert [entry["state"] for entry in found["stateLog"]] == ["New", "Accepted", "Running"]
-    assert found["submitted"] == 1_000_000_000
-    assert (found["user"], found["taskGroups"]) == ("ann", [])
-
-
 async def test_a_gang_shows_its_task_groups(town: Site) -> None:
     """How many placeholders there are, were replaced and have timed out."""
     town.driver.do(

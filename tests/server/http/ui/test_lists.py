@@ -13,16 +13,6 @@ async def names(site: Site, path: str, key: str = "id") -> list[str]:
     return [row[key] for row in (await site.get(f"{MINE}/{path}"))["rows"]]
 
 
-async def test_applications_say_what_they_have_and_wait_for(town: Site) -> None:
-    """A row has state, queue, user, and both amounts."""
-    answer = await town.get(f"{MINE}/applications")
-    assert (answer["total"], answer["next"]) == (2, "")
-    [runner, waiter] = answer["rows"]
-    assert (runner["id"], runner["state"], runner["user"]) == ("runner", "Running", "ann")
-    assert runner["allocated"]["vcore"] == 1000
-    assert (waiter["queue"], waiter["pendingAsks"], waiter["allocations"]) == ("root.full", 1, 1)
-
-
 @pytest.mark.parametrize(
     ("query", "found"),
     [
@@ -115,12 +105,6 @@ async def test_users_and_groups_say_what_they_have(town: Site) -> None:
     one = await town.get(f"{MINE}/usage/user/ann")
     assert one["applications"] == [["runner", ""]]
     assert [row["queue"] for row in one["queues"]] == ["root", "root.runs"]
-
-
-async def test_preemptions_are_empty_where_nothing_was_preempted(town: Site) -> None:
-    """The list is there all the same."""
-    answer = await town.get(f"{MINE}/preemptions")
-    assert (answer["rows"], answer["next"]) == ([], "")
 
 
 @pytest.mark.parametrize(
