@@ -7,7 +7,7 @@ import pytest
 
 from licorne_core.values.errors import Refusal
 from licorne_core.views.census import REASONS
-from licorne_server.http import metrics, queue_metrics, server_metrics
+from licorne_server.http import metrics, queue_metrics, scrape
 from support.docs.pages import Page, code_spans
 
 PAGE = Page("docs/metrics.md")
@@ -90,7 +90,7 @@ def test_bounds_are_those_of_the_source() -> None:
         "queues": queue_metrics.MAX_QUEUES,
         "users, and groups": metrics.MAX_NAMES,
         "resources": metrics.MAX_RESOURCES,
-        "RMs with histograms": server_metrics.MAX_RMS,
+        "RMs with histograms": scrape.MAX_RMS,
         "all samples of partitions": metrics.MAX_SAMPLES,
     }
     assert {what: int(re.findall(r"[\d,]+", cell)[0].replace(",", "")) for what, cell in

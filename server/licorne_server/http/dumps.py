@@ -22,6 +22,7 @@ from licorne_core.views import Views
 from licorne_core.views.queues import RmReport
 from licorne_server.configurations.thread import Origin
 from licorne_server.http import json_apps, json_cluster, json_config
+from licorne_server.http.json_cluster import history_of_applications, history_of_containers
 from licorne_server.http.sources import SOURCES, Sources
 from licorne_server.http.stream import (
     JsonObject,
@@ -36,7 +37,6 @@ from licorne_server.http.stream import (
     sliced,
 )
 from licorne_server.http.units import rest_name, rms_named
-from licorne_server.http.usage import history_of_applications, history_of_containers
 from licorne_server.wire.responses import nanoseconds
 
 STATES = ("active", "completed", "rejected")

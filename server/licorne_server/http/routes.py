@@ -9,7 +9,7 @@ from licorne_core.model.apps.states import AppState
 from licorne_core.values.errors import NotFound
 from licorne_core.views.queues import RmReport
 from licorne_server.configurations.thread import VALIDATION, Origin
-from licorne_server.http import json_apps, json_cluster, json_config, usage
+from licorne_server.http import json_apps, json_cluster, json_config
 from licorne_server.http.stream import JsonObject, Rows, reader_of, send_bytes, send_json
 from licorne_server.http.units import Asked, Read, in_slice
 
@@ -84,13 +84,13 @@ READS: dict[str, Read] = {
     f"{_QUEUE}/application/{{app:[^/]+}}": _application,
     f"{PARTITION}/applications/{{state:[^/]+}}": _applications,
     f"{PARTITION}/application/{{app:[^/]+}}": _application,
-    f"{PARTITION}/usage/users": lambda asked: usage.usages(asked, "user"),
-    f"{PARTITION}/usage/user/{{name:[^/]+}}": lambda asked: usage.usage(asked, "user"),
-    f"{PARTITION}/usage/groups": lambda asked: usage.usages(asked, "group"),
-    f"{PARTITION}/usage/group/{{name:[^/]+}}": lambda asked: usage.usage(asked, "group"),
-    "/ws/v1/history/apps": lambda asked: usage.history_of_applications(asked.sources.history),
-    "/ws/v1/history/containers": lambda asked: usage.history_of_containers(asked.sources.history),
-    "/ws/v1/scheduler/node-utilizations": lambda asked: usage.node_utilizations(asked.views),
+    f"{PARTITION}/usage/users": lambda asked: json_cluster.usages(asked, "user"),
+    f"{PARTITION}/usage/user/{{name:[^/]+}}": lambda asked: json_cluster.usage(asked, "user"),
+    f"{PARTITION}/usage/groups": lambda asked: json_cluster.usages(asked, "group"),
+    f"{PARTITION}/usage/group/{{name:[^/]+}}": lambda asked: json_cluster.usage(asked, "group"),
+    "/ws/v1/history/apps": lambda asked: json_cluster.history_of_applications(asked.sources.history),
+    "/ws/v1/history/containers": lambda asked: json_cluster.history_of_containers(asked.sources.history),
+    "/ws/v1/scheduler/node-utilizations": lambda asked: json_cluster.node_utilizations(asked.views),
 }
 """Reads by path. Every answer is made from the core as it is then."""
 

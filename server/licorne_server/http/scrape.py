@@ -1,6 +1,12 @@
-"""The answer to a scrape, made in the loop a slice at a time."""
+"""The answer to a scrape, made in the loop a slice at a time, and the metrics of server and RMs.
 
-from collections.abc import Iterator
+A histogram has some twenty samples. So only some RMs have histograms of their own, and the others
+share common ones: the totals stay right.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import fields
 from functools import partial
 from time import monotonic
 
@@ -10,12 +16,293 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.exposition import generate_latest as write_plain
 from prometheus_client.openmetrics.exposition import generate_latest as write_openmetrics
 
-from licorne_server.http.families import Families
+from licorne_core.values.errors import NotFound
+from licorne_core.values.rm_caps import RmCaps
+from licorne_core.views import Views
+from licorne_server.http.families import Families, Labels, counter, gauge
 from licorne_server.http.health import Heartbeat, unready
 from licorne_server.http.metrics import gather
-from licorne_server.http.server_metrics import add_server, gather_rms
-from licorne_server.http.sources import Sources
+from licorne_server.http.sources import Figures, RmFigures, Sources
 from licorne_server.http.stream import Together, send_bytes, sliced
+from licorne_server.process.build_info import build_info
+from licorne_server.telemetry.measures import OLDER, RESULTS, Histogram, RmMeasures
+from licorne_server.telemetry.tracing.starting import REASONS
+
+_CALL = ("grpc_service", "grpc_method", "grpc_type")
+_COUNTED = tuple(field.name for field in fields(RmCaps) if "memory" not in field.name)
+
+SERVER = (
+    gauge(
+        "licorne_audit_findings",
+        "What did not agree in the books when they were added up last.",
+        "audit_findings",
+    ),
+    gauge("licorne_inbox", "Commands that wait for the core.", "inbox"),
+    gauge("licorne_memory_bytes", "Resident memory.", "memory"),
+    gauge(
+        "licorne_memory_limit_bytes",
+        "Resident memory above which new work is refused; 0 for any.",
+        "memory_limit",
+    ),
+    gauge(
+        "licorne_memory_shortage",
+        "1 while new work is refused for want of memory, 2 while everything is.",
+        "shortage",
+    ),
+    gauge(
+        "licorne_rm_outbox_max_bytes",
+        "Bytes for one RM above which what waits is dropped, and it has to replay.",
+        "outbox_max",
+    ),
+    gauge("licorne_rms", "RMs that are registered.", lambda figures: len(figures.rms)),
+    counter(
+        "licorne_rms_forgotten_total", "RMs that were forgotten because they were gone.", "rms_forgotten"
+    ),
+    counter("licorne_commands_total", "Commands handled.", "commands"),
+    counter("licorne_turns_total", "Turns of scheduling.", "turns"),
+    counter("licorne_turn_seconds_total", "Time spent in turns.", "turn_seconds"),
+    counter("licorne_audits_total", "Times that all books were added up.", "audits"),
+    counter("licorne_defects_total", "Failures inside the core.", "defects"),
+    counter(
+        "licorne_idle_collections_total",
+        "Full passes of the garbage collector in idle moments.",
+        "collections",
+    ),
+    counter("licorne_idle_collection_seconds_total", "Time spent in these.", "collection_seconds"),
+    counter(
+        "licorne_log_lines_dropped_total",
+        "Log lines that were not written.",
+        "log_lines_dropped",
+        "reason",
+    ),
+    counter(
+        "licorne_slow_steps_total",
+        "Steps that stood in the way of everybody for more than 50 ms.",
+        "slow.count",
+        "step",
+    ),
+    counter("licorne_slow_step_seconds_total", "Time that these took.", "slow.seconds", "step"),
+    counter("licorne_traces_exported_total", "Spans that the collector has taken.", "traces.exported"),
+    counter(
+        "licorne_traces_dropped_total",
+        "Spans that were dropped, and asks that were not followed.",
+        lambda figures: {why: figures.traces.dropped[why] for why in REASONS},
+        "reason",
+    ),
+    counter(
+        "licorne_traces_malformed_total",
+        "Trace contexts that callers have sent and that cannot be read.",
+        "traces.malformed",
+    ),
+    gauge("licorne_traces_asks_followed", "Asks that are followed for traces.", "traces.followed"),
+    # Calls have the names that dashboards of gRPC servers know.
+    counter("grpc_server_started_total", "Calls that came in; a stream is one.", "calls.started", *_CALL),
+    counter(
+        "grpc_server_handled_total",
+        "Calls that are over, by status.",
+        lambda figures: {(*method, code): n for (method, code), n in figures.calls.handled.items()},
+        *_CALL,
+        "grpc_code",
+    ),
+)
+"""Metrics of `Figures`."""
+
+CAPS = (
+    gauge("licorne_rm_items_max", "How many one RM may have.", {one: one for one in _COUNTED}, "kind"),
+    gauge("licorne_rm_memory_max_bytes", "Bytes that one RM may have, as the core reckons them.", "memory"),
+    gauge(
+        "licorne_rm_ended_memory_max_bytes",
+        "Bytes of these for applications that are over.",
+        "ended_memory",
+    ),
+)
+"""Metrics of `RmCaps`."""
+
+COUNTS = (
+    gauge(
+        "licorne_rm_items",
+        "How many the RM has; ended are applications that are over and can still be seen.",
+        {one: one for one in _COUNTED},
+        "kind",
+    ),
+    gauge("licorne_rm_memory_bytes", "Bytes that the RM has, as the core reckons them.", "memory"),
+    gauge(
+        "licorne_rm_ended_memory_bytes",
+        "Bytes of these that applications have that are over.",
+        "ended_memory",
+    ),
+)
+"""Metrics of `RmCounts`."""
+
+RMS = (
+    gauge("licorne_rm_connected", "1 when the RM has a session.", lambda rm: int(rm.connected)),
+    gauge("licorne_rm_outbox_messages", "Messages that wait.", "outbox_messages"),
+    gauge("licorne_rm_outbox_bytes", "Bytes that wait.", "outbox_bytes"),
+    gauge(
+        "licorne_rm_outbox_age_seconds",
+        "For how long the oldest message has waited that is not written yet.",
+        "outbox_age",
+    ),
+    gauge("licorne_rm_events_kept", "Events that can still be read.", "events.kept"),
+    gauge("licorne_rm_events_memory_bytes", "Bytes that these take.", "events.memory"),
+    gauge("licorne_rm_event_watchers", "Those who watch events.", "events.watchers"),
+    counter("licorne_rm_resyncs_total", "Replays wanted because the outbox was full.", "resyncs"),
+    # The older core's gauges: here an event that was made is in the ring at once.
+    *(
+        gauge(
+            f"yunikorn_event_total_{what}",
+            f"Events of the RM's registration that were {what.replace('_', ' ')}.",
+            (lambda _: 0) if what.startswith("not") else "events.noted",
+        )
+        for what in ("created", "channeled", "processed", "stored", "not_channeled", "not_stored")
+    ),
+    gauge("yunikorn_event_total_collected", "Events that the RM itself was told.", "events.told"),
+    counter(
+        "licorne_rejections_total",
+        "Items that were not taken, by kind and reason.",
+        lambda rm: {(item, code.value): n for (item, code), n in rm.measures.rejections.items()},
+        "item",
+        "reason",
+    ),
+    counter(
+        "licorne_configuration_updates_total",
+        "New configurations by what came of them.",
+        lambda rm: {result: rm.measures.configurations[result] for result in RESULTS},
+        "result",
+    ),
+    gauge(
+        "licorne_configuration_refused",
+        "1 when the last configuration was refused, so that one before it is in force.",
+        lambda rm: int(rm.measures.is_refused),
+    ),
+    counter(
+        "licorne_rm_connections_total",
+        "Times that the RM connected, having had no stream.",
+        "measures.connections",
+    ),
+)
+"""Metrics of `RmFigures`."""
+
+
+def add_server(
+    figures: Figures, heartbeat: Heartbeat, families: Families, *, ready: bool, uptime: float
+) -> None:
+    """Add the metrics of the server as a whole; `uptime` is in seconds."""
+    families.add(SERVER, figures)
+    for name, text, value in (
+        ("licorne_ready", "1 when RMs may be sent here.", 1 if ready else 0),
+        ("licorne_uptime_seconds", "Since the start.", uptime),
+        (
+            "licorne_loop_lag_seconds",
+            "The most that the event loop was late since the last scrape.",
+            heartbeat.worst_lag(),
+        ),
+    ):
+        families.put("gauge", name, text, (), {(): value})
+    if figures.certificate_end:
+        text = "Until when the server's certificate is valid, in unix seconds."
+        name = "licorne_tls_certificate_end_timestamp_seconds"
+        families.put("gauge", name, text, (), {(): figures.certificate_end})
+    text = "How late the event loop was, four times a second."
+    families.histogram("licorne_loop_delay_seconds", text, (), {(): heartbeat.delays})
+    info = build_info()
+    labels = ("version", "form", "python", "optimized")
+    values = (info.version, info.form, info.python, str(info.optimized).lower())
+    families.put("gauge", "licorne_build_info", "1, with what runs in the labels.", labels, {values: 1})
+    text = "How long unary calls took."
+    seconds = {tuple(method): histogram for method, histogram in figures.calls.seconds.items()}
+    families.histogram("grpc_server_handling_seconds", text, _CALL, seconds)
+
+
+def gather_rms(views: Views, rms: Sequence[RmFigures], families: Families) -> Iterator[None]:
+    """Add the metrics of all RMs, one at a step. The caller may let others run between two."""
+    families.add(CAPS, views.caps)
+    for rm in rms:
+        yield
+        where = (str(rm.rm_id),)
+        families.add(RMS, rm, ("rm",), where)
+        with suppress(NotFound):  # it went away since the figures were made
+            families.add(COUNTS, views.rm(rm.rm_id).counts, ("rm",), where)
+    yield from _gather_timing(rms, families)
+
+
+MAX_RMS = 100
+"""RMs with histograms of their own, those that registered first."""
+
+OTHERS = "(others)"
+"""Id that stands for the other RMs."""
+
+HISTOGRAMS = {
+    "allocation": (
+        "licorne_allocation_latency_seconds",
+        "From when an ask was read to when its allocation was put into the outbox.",
+    ),
+    "turn": (
+        "licorne_turn_duration_seconds",
+        "Turns of the RM's partitions, with the routing of what came of them.",
+    ),
+    "answers": (
+        "licorne_predicate_answer_seconds",
+        "From when a check was written to when the RM's answer was read.",
+    ),
+    "sending": (
+        "licorne_rm_outbox_wait_seconds",
+        "How long messages waited for their RM until they were written.",
+    ),
+    "configuring": (
+        "licorne_configuration_update_seconds",
+        "From when a new configuration was read to when it was in force or refused.",
+    ),
+}
+"""Name and text of each, by its attribute of `RmMeasures`."""
+
+_SCHEDULER = "yunikorn_scheduler_"
+OLDER_HISTOGRAMS = (
+    (f"{_SCHEDULER}scheduling_latency_milliseconds", "turn", "Turns, in seconds."),
+    (f"{_SCHEDULER}scheduling_cycle_milliseconds", "turn", "Turns, in seconds."),
+    (f"{_SCHEDULER}trynode_latency_milliseconds", "trying", "Tries of asks, in seconds."),
+    (f"{_SCHEDULER}trynode_evaluation_milliseconds", "trying", "Tries of asks, in seconds."),
+    (f"{_SCHEDULER}trypreemption_latency_milliseconds", "searching", "Searches, in seconds."),
+)
+"""The names that say milliseconds and mean seconds, as they always did (spec § 12.3)."""
+
+SORTING = f"{_SCHEDULER}node_sorting_latency_milliseconds"
+
+
+def _gather_timing(rms: Sequence[RmFigures], families: Families) -> Iterator[None]:
+    """Add the histograms of all RMs, one RM at a step."""
+    for rm in rms[:MAX_RMS]:
+        yield
+        yield from _histograms(str(rm.rm_id), [rm.measures], families)
+    others = [rm.measures for rm in rms[MAX_RMS:]]
+    if others:
+        yield
+        yield from _histograms(OTHERS, others, families)
+
+
+def _histograms(rm: str, measured: list[RmMeasures], families: Families) -> Iterator[None]:
+    """Add the histograms of RMs together, one at a step: there may be a thousand RMs."""
+    for key, (name, text) in HISTOGRAMS.items():
+        families.histogram(name, text, ("rm",), {(rm,): _together(measured, key)})
+        yield
+    for name, key, text in OLDER_HISTOGRAMS:
+        older = _together(measured, key).coarser(OLDER)
+        families.histogram(name, text, ("rm",), {(rm,): older})
+        yield
+    # Queues and applications are kept in order, and there is no sorting to be timed.
+    nothing: dict[Labels, Histogram] = {(rm, level): Histogram(OLDER) for level in ("app", "queue")}
+    families.histogram(SORTING, "Always empty: nothing is sorted.", ("rm", "level"), nothing)
+
+
+def _together(measured: list[RmMeasures], key: str) -> Histogram:
+    first: Histogram = getattr(measured[0], key)
+    if len(measured) == 1:
+        return first
+    together = Histogram(first.bounds)
+    for measures in measured:
+        together.add(getattr(measures, key))
+    return together
+
 
 PLAIN = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"

@@ -6,8 +6,8 @@ import pytest
 
 from licorne_core.messages.commands import Command, NodeAction, RemoveRm
 from licorne_core.values.ids import RmId
+from licorne_server.http.json_cluster import node_utilizations
 from licorne_server.http.stream import fragments
-from licorne_server.http.usage import node_utilizations
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver
 from support.server.http_site import Site

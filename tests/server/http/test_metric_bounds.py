@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from licorne_core.values.ids import RmId
-from licorne_server.http import Figures, RmFigures, metrics, queue_metrics, server_metrics
+from licorne_server.http import Figures, RmFigures, metrics, queue_metrics, scrape
 from licorne_server.telemetry.measures import RmMeasures
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.server.http_site import Site
@@ -57,7 +57,7 @@ async def test_partitions_without_end(site: Site, monkeypatch: pytest.MonkeyPatc
 
 async def test_rms_without_end(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond a number RMs have common histograms, which have all that was measured for them."""
-    monkeypatch.setattr(server_metrics, "MAX_RMS", 2)
+    monkeypatch.setattr(scrape, "MAX_RMS", 2)
     measured = [RmMeasures() for _ in range(5)]
     for number, measures in enumerate(measured):
         measures.turn.observe(0.01, number + 1)
