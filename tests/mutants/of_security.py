@@ -56,14 +56,14 @@ SECURITY = (
         "Hosts.known",
         never("_is_known"),
         "a page of another site whose name leads to this machine reads everything",
-        ("test_hosts",),
+        ("test_http_identity",),
     ),
     Defect(
         "any-origin-reads",
         "Cors._allows",
         returns("origin is not None and bool(self._origins)"),
         "where one origin is allowed all are",
-        ("test_cors",),
+        ("test_http_identity",),
     ),
     Defect(
         "page-shares-filtered-texts",
