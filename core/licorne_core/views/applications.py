@@ -19,7 +19,7 @@ from licorne_core.values.ids import AppId, PartitionName, QueuePath
 from licorne_core.values.resources import Resources
 from licorne_core.values.slices import RUN, in_runs
 from licorne_core.values.timers import Due, Timer
-from licorne_core.views.explain import why_stopped
+from licorne_core.views.explain import node_of, why_stopped
 from licorne_core.views.fields import Moment, Of
 from licorne_core.views.nodes import ReservationReport, reservation_report
 
@@ -256,11 +256,8 @@ class _Logs:
 
 def _assumed_node(request: Request) -> str:
     """The node that the RM is being asked about, as the request is to run there; empty for none."""
-    if request.state is RequestState.ASSUMED or request.state is RequestState.MATCHED:
-        here = request if request.allocation is not None else request.partner
-        if here is not None and here.allocation is not None:
-            return here.allocation.node_id
-    return ""
+    is_asked = request.state is RequestState.ASSUMED or request.state is RequestState.MATCHED
+    return node_of(request) if is_asked else ""
 
 
 def _log(group: AskGroup) -> tuple[AskLogEntry, ...]:

@@ -123,7 +123,7 @@ def _explain_settled(partition: Partition, app: Application, request: Request) -
         queue=app.queue_path,
         verdict=verdict,
         summary=summary,
-        node_id=_node_of(request),
+        node_id=node_of(request),
         is_victim=_record(partition, request) is not None,
     )
 
@@ -157,7 +157,7 @@ def why_stopped(request: Request) -> str:
 
 def _whereabouts(partition: Partition, request: Request) -> tuple[str, str]:
     """The verdict and the summary of a request that is not pending."""
-    node_id = _node_of(request)
+    node_id = node_of(request)
     if request.state in TO_REPLACE and request.partner is not None:
         placeholder = f"placeholder {request.partner.key}"
         if request.state is RequestState.MATCHED:
@@ -171,7 +171,7 @@ def _whereabouts(partition: Partition, request: Request) -> tuple[str, str]:
     return "allocated", f"allocated on node {node_id}"
 
 
-def _node_of(request: Request) -> str:
+def node_of(request: Request) -> str:
     """The node that it is on or goes to."""
     here = request if request.allocation is not None else request.partner
     return "" if here is None or here.allocation is None else here.allocation.node_id

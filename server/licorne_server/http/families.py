@@ -108,9 +108,10 @@ class Families:
         where: Labels = (),
     ) -> int:
         """Add values by their labels, of which the first are `where`; returns their number."""
-        family = self.family(kind, name, text, labels)
+        known = self.family(kind, name, text, labels).values
         for key, value in values.items():
-            family.add((*where, *key), value)
+            place = (*where, *key)
+            known[place] = known.get(place, 0) + value
         return len(values)
 
     def histogram(self, name: str, text: str, labels: Labels, values: Mapping[Labels, Histogram]) -> None:
