@@ -123,7 +123,7 @@ DECIDING = (
         "Reservations.give_up",
         drop("reservations_idle"),
         "reservations of asks that cannot run end, and no metric tells",
-        ("test_holders",),
+        ("views/test_explain",),
     ),
     Defect(
         "reserved-where-refused",

@@ -1,11 +1,13 @@
-"""For whom nodes are reserved, and why these asks do not run."""
+"""Explanations in steps, and for whom nodes are reserved."""
 
 import pytest
 
 from licorne_core.messages.reasons import NodesCheck
 from licorne_core.scheduling.reservations.review import holder_blocker
 from licorne_core.values.asks import NO_REASON, ReservationBound
+from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName, QueuePath
+from licorne_core.views import explain
 from licorne_core.views.explain import why_waits
 from licorne_core.views.explain_checks import MOST_QUEUES
 from support.core.builders import (
@@ -278,3 +280,25 @@ def test_a_full_cluster_is_no_reason_of_its_own() -> None:
     [found] = listed(driver.views.reservations(DEFAULT))
     assert (found.idle_since, found.reason.code) == (0.0, "WAITS_FOR_ROOM")
     assert found.reason.lacks == {"vcore": 4}
+
+
+MOST = 200
+
+
+def test_it_gives_up_on_an_application_whose_asks_never_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At each step the ask that is explained goes, and another one comes: the answer says so."""
+    monkeypatch.setattr(explain, "STEP", 1)
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), nodes(node("n", vcore=1)))
+    driver.do(apps(app("one", "root.a")), asks(ask("one", "k0", vcore=2)))
+    steps = driver.views.explain(DEFAULT, "one")
+
+    def read() -> None:
+        for number, _ in zip(range(MOST), steps, strict=False):
+            driver.do(releases(release("one", f"k{number}")))
+            driver.do(asks(ask("one", f"k{number + 1}", vcore=2)))
+
+    with pytest.raises(NotFound, match="asks of application one change faster than one can be"):
+        read()
