@@ -100,7 +100,7 @@ class StateDumps:
             "placementRules": Rows(names, partial(_rules, views)),
             "queues": Rows(names, partial(_queues, views)),
             "nodes": Rows(names, partial(_nodes, views)),
-            "applications": Rows(_applications(views, names), _application),
+            "applications": Rows(_applications(views, names), lambda row: row[0](row[1])),
             "appHistory": history_of_applications(sources.history),
             "containerHistory": history_of_containers(sources.history),
         }
@@ -154,14 +154,7 @@ def _applications(views: Views, partitions: list[PartitionName]) -> Iterator[_Ro
             except NotFound:
                 break  # the partition has gone meanwhile
             for name in rows.items:
-                yield rows.to_json, name
-
-
-def _application(item: _Row | None) -> JsonObject | None:
-    if item is None:
-        return None
-    to_json, name = item
-    return to_json(name)
+                yield None if name is None else (rows.to_json, name)
 
 
 JSON = "application/json; charset=utf-8"

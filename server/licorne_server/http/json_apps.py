@@ -1,6 +1,7 @@
 """Applications, asks, allocations, nodes and reservations in REST (spec § 12.4, corrected by § 14)."""
 
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 
 from licorne_core.model.apps.states import AppState
 from licorne_core.values.asks import Allocation
@@ -22,9 +23,7 @@ def applications(
     `status` picks those whose own state has that name, in lower case; `queue` those of one leaf.
     """
 
-    def row(name: AppId | None) -> JsonObject | None:
-        if name is None:
-            return None
+    def row(name: AppId) -> JsonObject | None:
         summary = views.application(partition, name)
         moved_on = bool(summary.finished_time) == (state == "active")
         if moved_on or (status and summary.state.lower() != status):
@@ -38,13 +37,6 @@ def application_json(views: Views, name: str, app: AppReport) -> JsonObject:
     """An application by name, with its asks and allocations: each ask is read in its turn."""
     partition = rest_name(views, app.partition)
     common: JsonObject = {"partition": partition, "queueName": app.queue}
-
-    def ask_row(report: AskReport | None) -> JsonObject | None:
-        return None if report is None else ask_json(common, report)
-
-    def allocation_row(item: tuple[Allocation, str] | None) -> JsonObject | None:
-        return None if item is None else allocation_json(common, *item)
-
     return {
         **_application(app),
         **common,
@@ -52,8 +44,10 @@ def application_json(views: Views, name: str, app: AppReport) -> JsonObject:
             reservation.key for reservation in views.reservations_of(app.partition, name, reasoned=False)
         ),
         "resourceHistory": {},
-        "requests": Rows(views.asks(app.partition, name), ask_row),
-        "allocations": Rows(views.allocations(app.partition, name), allocation_row),
+        "requests": Rows(views.asks(app.partition, name), partial(ask_json, common)),
+        "allocations": Rows(
+            views.allocations(app.partition, name), lambda item: allocation_json(common, *item)
+        ),
     }
 
 
@@ -143,42 +137,22 @@ RACKNAME = "si/rackname"
 
 def nodes(views: Views, partition: PartitionName) -> Rows:
     """All nodes by id; a node is read when its row is made."""
-    queues = _Queues(views, partition)
+    queue_of = _queues(views, partition)
 
-    def row(node_id: NodeId | None) -> JsonObject | None:
-        if node_id is None:
-            return None
-        return _node_json(views, queues, views.node(partition, node_id))
+    def row(node_id: NodeId) -> JsonObject:
+        return _node_json(views, queue_of, views.node(partition, node_id))
 
     return Rows(views.node_ids_in_order(partition), row)
 
 
 def single_node(views: Views, partition: PartitionName, node_id: str) -> JsonObject:
     """A node and its allocations; raises NotFound."""
-    queues = _Queues(views, partition)
-    return _node_json(views, queues, views.node(partition, node_id))
+    return _node_json(views, _queues(views, partition), views.node(partition, node_id))
 
 
-class _Queues:
-    """Finds the queues of applications, each once for an answer."""
-
-    def __init__(self, views: Views, partition: PartitionName) -> None:
-        self._views = views
-        self._partition = partition
-        self._known: dict[AppId, QueuePath] = {}
-
-    def of(self, app_id: AppId) -> QueuePath:
-        """The application's queue; raises NotFound."""
-        queue = self._known.get(app_id)
-        if queue is None:
-            report = self._views.application(self._partition, app_id)
-            queue = self._known[app_id] = report.queue
-        return queue
-
-
-def reservation_json(found: ReservationReport | None) -> JsonObject | None:
-    """A reservation: its ask, its amounts, and the ask's blocker."""
-    return None if found is None else _reservation(found)
+def _queues(views: Views, partition: PartitionName) -> Callable[[AppId], QueuePath]:
+    """Finds the queues of applications, each once for an answer; raises NotFound."""
+    return cache(lambda app_id: views.application(partition, app_id).queue)
 
 
 _reservation = rest_form(
@@ -196,13 +170,11 @@ _reservation = rest_form(
 )
 
 
-def _node_json(views: Views, queues: _Queues, node: NodeReport) -> JsonObject:
+def _node_json(views: Views, queue_of: Callable[[AppId], QueuePath], node: NodeReport) -> JsonObject:
     partition = rest_name(views, node.partition)
 
-    def allocation_row(item: tuple[Allocation, str] | None) -> JsonObject | None:
-        if item is None:
-            return None
-        queue = queues.of(item[0].ask.app_id)
+    def allocation_row(item: tuple[Allocation, str]) -> JsonObject:
+        queue = queue_of(item[0].ask.app_id)
         return allocation_json({"partition": partition, "queueName": queue}, *item)
 
     foreign_row = partial(allocation_json, {"partition": partition, "queueName": ""})
@@ -213,7 +185,7 @@ def _node_json(views: Views, queues: _Queues, node: NodeReport) -> JsonObject:
             None if found is None else found.key
             for found in views.reservations_on(node.partition, node.node_id, reasoned=False)
         ),
-        "reservedFor": Rows(views.reservations_on(node.partition, node.node_id), reservation_json),
+        "reservedFor": Rows(views.reservations_on(node.partition, node.node_id), _reservation),
         "allocations": Rows(views.allocations_on(node.partition, node.node_id), allocation_row),
         "foreignAllocations": Rows(views.foreign_on(node.partition, node.node_id), foreign_row),
     }

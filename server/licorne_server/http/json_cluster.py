@@ -11,7 +11,7 @@ from licorne_core.messages.reports import PlacementReport
 from licorne_core.model.apps.states import AppState
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule, QueueNumbers
 from licorne_core.values.errors import NotFound
-from licorne_core.values.ids import NodeId, PartitionName, QueuePath, rm_of
+from licorne_core.values.ids import NodeId, PartitionName, rm_of
 from licorne_core.values.rule_kinds import RULES
 from licorne_core.views import Views
 from licorne_core.views.fields import renamed
@@ -111,11 +111,8 @@ def _names(of: NameList) -> list[str]:
 
 def queue_tree(views: Views, partition: PartitionName, path: str) -> JsonObject:
     """A queue with all below it; each queue is read when its row is made."""
-
-    def below(child: QueuePath | None) -> JsonObject | None:
-        return None if child is None else queue_tree(views, partition, child)
-
     shown = queue_json(views, partition, views.queue(partition, path))
+    below = partial(queue_tree, views, partition)
     return {**shown, "children": Rows(views.children(partition, path), below)}
 
 
@@ -236,12 +233,9 @@ _victim = rest_form(
 
 def usages(asked: Asked, kind: str) -> Rows:
     """Every ``user`` that has an application, or every ``group`` that one counts for."""
-    views, partition, show = asked.views, asked.partition, _SHAPES[kind]
-
-    def row(report: UsageReport | None) -> JsonObject | None:
-        return None if report is None else show(report)
-
-    return Rows(views.usages(partition, kind, views.usage_names_in_order(partition, kind)), row)
+    views, partition = asked.views, asked.partition
+    names = views.usage_names_in_order(partition, kind)
+    return Rows(views.usages(partition, kind, names), _SHAPES[kind])
 
 
 def usage(asked: Asked, kind: str) -> Verbatim:
@@ -315,9 +309,7 @@ def _utilizations_json(views: Views, partition: PartitionName) -> JsonObject:
     return {
         "clusterId": rm_of(partition),
         "partition": rest_name(views, partition),
-        "utilizations": Rows(
-            _by_resource(views, partition, views.node_ids_in_order(partition)), lambda row: row
-        ),
+        "utilizations": Rows(_by_resource(views, partition, views.node_ids_in_order(partition))),
     }
 
 

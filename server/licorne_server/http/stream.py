@@ -56,11 +56,12 @@ encode = ENCODER.encode
 class Rows:
     """A list whose items become JSON when their turn comes.
 
-    An item is left out if `to_json` gives None or raises NotFound: it may be gone by then.
+    An item is left out if `to_json` gives None or raises NotFound: it may be gone by then. Where
+    there is a None in place of an item the slice may end. Items are rows already by default.
     """
 
     items: Iterable[Any]
-    to_json: Callable[[Any], JsonObject | None]
+    to_json: Callable[[Any], JsonObject | None] = dict
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ def _list_fragments(rows: Rows) -> Iterator[str]:
     separator = "["
     for item in rows.items:
         try:
-            value = rows.to_json(item)
+            value = None if item is None else rows.to_json(item)
         except NotFound:
             value = None
         if value is None:

@@ -179,7 +179,7 @@ def usage_detail(usage: UsageReport) -> JsonObject:
     return {
         "name": usage.name,
         "applications": array_of(usage.groups.items()),
-        "queues": Rows(_queues_of(usage.queues), lambda row: row),
+        "queues": Rows(_queues_of(usage.queues)),
     }
 
 
