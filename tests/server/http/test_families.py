@@ -1,9 +1,11 @@
 """The text that scrapers read: names, types, labels, in both forms."""
 
+from types import SimpleNamespace
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
-from licorne_server.http.families import Families
+from licorne_server.http.families import Families, counter, gauge
 from support.server.http_site import read_openmetrics
 
 
@@ -23,6 +25,30 @@ def test_samples_of_one_name_stand_together() -> None:
         "# HELP a Ants.\n# TYPE a gauge\na 0.5\n"
         '# HELP b Bees.\n# TYPE b gauge\nb{kind="queen"} 1\nb{kind="drone"} 2\n'
     )
+
+
+def test_tables_name_the_fields_that_they_show() -> None:
+    """A row has a field, one for each value of its label, or a mapping by labels; all are counted."""
+    families = Families()
+    hive = SimpleNamespace(queen=SimpleNamespace(age=2), eggs={"new": 3, "old": 1}, dead=0)
+    rows = (
+        gauge("age", "Years.", "queen.age"),
+        gauge("eggs", "Eggs.", "eggs", "state"),
+        counter("bees", "Bees.", {"dead": "dead", "all": lambda hive: sum(hive.eggs.values())}, "of"),
+    )
+
+    assert families.add(rows, hive, ("hive",), ("h1",)) == 5
+
+    assert [line for line in text(families).splitlines() if not line.startswith("# HELP")] == [
+        "# TYPE age gauge",
+        'age{hive="h1"} 2',
+        "# TYPE bees counter",
+        'bees{hive="h1",of="dead"} 0',
+        'bees{hive="h1",of="all"} 4',
+        "# TYPE eggs gauge",
+        'eggs{hive="h1",state="new"} 3',
+        'eggs{hive="h1",state="old"} 1',
+    ]
 
 
 @pytest.mark.parametrize("strange", ['say "hi"', "back\\slash", "two\nlines", "ü", "{a='b'} 7", ""])
