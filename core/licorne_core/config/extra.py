@@ -129,9 +129,7 @@ _SETTINGS = (
         "how many events one message to the RM has at the most",
     ),
     _number(
-        "event.RESTResponseSize",
-        "event_response_size",
-        "how many events one batch over REST has at the most",
+        "event.RESTResponseSize", "event_response_size", "how many events one batch over REST has at the most"
     ),
     _number("event.maxStreams", "event_max_streams", "how many may watch the RM's events at once"),
     _number(

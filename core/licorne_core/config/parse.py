@@ -171,11 +171,7 @@ def _root(partition: Fields) -> QueueConfig:
     _warn_beside_root(top)
     queues.report.count(QUEUES, queues.path)
     return QueueConfig(
-        name=ROOT,
-        parent=True,
-        limits=limits,
-        queues=_siblings(top, level=1),
-        place=queues.place,
+        name=ROOT, parent=True, limits=limits, queues=_siblings(top, level=1), place=queues.place
     )
 
 

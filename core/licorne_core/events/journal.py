@@ -91,16 +91,7 @@ class EventRecord:
     than `MAX_MESSAGE` is cut.
     """
 
-    __slots__ = (
-        "change",
-        "detail",
-        "message",
-        "object_id",
-        "reference_id",
-        "resource",
-        "time",
-        "type",
-    )
+    __slots__ = ("change", "detail", "message", "object_id", "reference_id", "resource", "time", "type")
 
     def __init__(
         self,

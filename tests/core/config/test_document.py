@@ -45,10 +45,7 @@ def merge_bomb() -> str:
         (alias_bomb, "anchors are not allowed"),
         (merge_bomb, "anchors are not allowed"),
         (lambda: "a: {<<: {b: c}}", "merge keys are not allowed"),
-        (
-            lambda: "a: *b",
-            "aliases are not allowed: put what begins with * in quotes, as in '*'",
-        ),
+        (lambda: "a: *b", "aliases are not allowed: put what begins with * in quotes, as in '*'"),
         (lambda: "a: !!python/name:os.system x", "tags are not allowed"),
         (lambda: "a: ! x", "tags are not allowed"),
         (lambda: "? [a]\n: b", "a key must be a plain text"),

@@ -18,10 +18,7 @@ def limit(entry: str) -> str:
     ("entry", "message"),
     [
         ("maxapplications: 1", "empty user and group lists defined in limit 'd'"),
-        (
-            "users: [a]",
-            "invalid resource combination for limit d all resource limits are null",
-        ),
+        ("users: [a]", "invalid resource combination for limit d all resource limits are null"),
         (
             "users: [a], maxapplications: 0",
             "invalid resource combination for limit d all resource limits are null",
@@ -34,14 +31,8 @@ def limit(entry: str) -> str:
             "users: [a], maxapplications: 1, maxresources: {vcore: 0}",
             "MaxResources should be greater than zero in 'd' limit",
         ),
-        (
-            "users: [1up], maxapplications: 1",
-            "invalid limit user name '1up' in limit definition",
-        ),
-        (
-            "groups: ['a@b'], maxapplications: 1",
-            "invalid limit group name 'a@b' in limit definition",
-        ),
+        ("users: [1up], maxapplications: 1", "invalid limit user name '1up' in limit definition"),
+        ("groups: ['a@b'], maxapplications: 1", "invalid limit group name 'a@b' in limit definition"),
         (
             "groups: ['*'], maxapplications: 1",
             (
@@ -57,14 +48,8 @@ def limit(entry: str) -> str:
             "groups: ['*', a], maxapplications: 1",
             "should not set no wildcard group a after wildcard group limit",
         ),
-        (
-            "users: [a, '*'], maxapplications: 1",
-            "the wildcard cannot stand beside user names in one limit",
-        ),
-        (
-            "groups: [a, '*'], maxapplications: 1",
-            "the wildcard cannot stand beside group names in one limit",
-        ),
+        ("users: [a, '*'], maxapplications: 1", "the wildcard cannot stand beside user names in one limit"),
+        ("groups: [a, '*'], maxapplications: 1", "the wildcard cannot stand beside group names in one limit"),
         (
             "users: [a], maxapplications: 11",
             "invalid MaxApplications settings for limit d exceed current the queue MaxApplications",
@@ -110,16 +95,8 @@ def test_good_limits() -> None:
         ("users: [a]", "users: [a]", "duplicated user name 'a', already exists"),
         ("groups: [a]", "groups: [a]", "duplicated group name 'a', already exists"),
         ("users: ['*']", "users: ['*']", "duplicated user name '*', already exists"),
-        (
-            "users: ['*']",
-            "users: [a]",
-            "should not set no wildcard user a after wildcard user limit",
-        ),
-        (
-            "groups: ['*']",
-            "groups: [a]",
-            "should not set no wildcard group a after wildcard group limit",
-        ),
+        ("users: ['*']", "users: [a]", "should not set no wildcard user a after wildcard user limit"),
+        ("groups: ['*']", "groups: [a]", "should not set no wildcard group a after wildcard group limit"),
     ],
 )
 def test_limits_of_one_queue_together(first: str, second: str, message: str) -> None:

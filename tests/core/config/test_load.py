@@ -149,10 +149,7 @@ def test_errors_read_as_lines() -> None:
     """The error's text is one problem a line, each beginning with line and column."""
     with pytest.raises(ConfigError) as refusal:
         load(partition_text("queues: [{name: a.b}, {name: c, parent: 1}]"))
-    assert [line.partition(" ")[0] for line in str(refusal.value).splitlines()] == [
-        "3:21:",
-        "3:45:",
-    ]
+    assert [line.partition(" ")[0] for line in str(refusal.value).splitlines()] == ["3:21:", "3:45:"]
 
 
 def is_loaded_or_refused(text: str) -> None:

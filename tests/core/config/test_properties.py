@@ -17,11 +17,7 @@ from support.core.configurations import find, loaded, partition_text, root
 def test_any_property_may_be_set() -> None:
     """Keys that mean nothing to us are kept, with their values as they were typed."""
     body = "queues: [{name: a, properties: {team: blue, cost.centre: 0815, since: 12:30}}]"
-    assert root(body).queues[0].properties == {
-        "team": "blue",
-        "cost.centre": "0815",
-        "since": "12:30",
-    }
+    assert root(body).queues[0].properties == {"team": "blue", "cost.centre": "0815", "since": "12:30"}
 
 
 @pytest.mark.row(42)

@@ -53,10 +53,7 @@ def test_own_names_mean_themselves(name: str) -> None:
             "limits: [{limit: l, users: [u], maxresources: {%s: 1}}]\nqueues: [{name: a}]",
             "limits[0].maxresources",
         ),
-        (
-            "nodesortpolicy: {resourceweights: {%s: 1}}\nqueues: [{name: a}]",
-            "nodesortpolicy.resourceweights",
-        ),
+        ("nodesortpolicy: {resourceweights: {%s: 1}}\nqueues: [{name: a}]", "nodesortpolicy.resourceweights"),
     ],
 )
 def test_every_place_warns(body: str, path: str) -> None:

@@ -118,19 +118,12 @@ def test_three_rules_with_parents_and_filters() -> None:
     assert first.filter is not None
     assert (first.filter.allow, first.filter.groups) == (True, name_list(("dev*",), is_group_name))
     assert first.parent is not None
-    assert (first.parent.name, first.parent.value, first.parent.create) == (
-        "tag",
-        "namespace",
-        False,
-    )
+    assert (first.parent.name, first.parent.value, first.parent.create) == ("tag", "namespace", False)
     assert second.parent is not None
     assert second.parent.value == "root.users"
     assert third.value == "root.default"
     assert third.filter is not None
-    assert (third.filter.allow, third.filter.users) == (
-        False,
-        name_list(("bob", "sue"), is_user_name),
-    )
+    assert (third.filter.allow, third.filter.users) == (False, name_list(("bob", "sue"), is_user_name))
 
 
 @pytest.mark.row(73)
@@ -163,23 +156,11 @@ def test_parents_that_are_not_one_rule(parent: str, message: str) -> None:
         ("{name: fixed}", "a fixed queue rule must have a queue name set"),
         ("{name: fixed, create: true}", "a fixed queue rule must have a queue name set"),
         ("{name: tag, create: true}", "a tag queue rule must have a tag name set"),
-        (
-            "{name: nearest}",
-            "unknown rule name specified nearest, failing placement rule config",
-        ),
-        (
-            "{name: Recovery}",
-            "recovery rule cannot be part of the config, failing placement rule config",
-        ),
+        ("{name: nearest}", "unknown rule name specified nearest, failing placement rule config"),
+        ("{name: Recovery}", "recovery rule cannot be part of the config, failing placement rule config"),
         ("{name: 9to5}", "invalid rule name 9to5, a name must be a valid identifier"),
-        (
-            "{value: x}",
-            "invalid rule name , a name must be a valid identifier, found no name",
-        ),
-        (
-            "{name: ''}",
-            "invalid rule name , a name must be a valid identifier, found an empty name",
-        ),
+        ("{value: x}", "invalid rule name , a name must be a valid identifier, found no name"),
+        ("{name: ''}", "invalid rule name , a name must be a valid identifier, found an empty name"),
         ("{name: [user]}", "expected a text, found a list"),
         (
             "{name: fixed, value: root.default, parent: {name: user}}",
@@ -218,10 +199,7 @@ def test_fixed_values_with_foreign_characters(value: str, found: str) -> None:
 @pytest.mark.parametrize(
     ("filters", "message"),
     [
-        (
-            "type: perhaps",
-            "invalid rule filter type perhaps, filter type must be either '', allow or deny",
-        ),
+        ("type: perhaps", "invalid rule filter type perhaps, filter type must be either '', allow or deny"),
         ("users: ['a b']", "invalid rule filter user list is not a proper list or regexp: [a b]"),
         ("groups: ['a@b']", "invalid rule filter group list is not a proper list or regexp: [a@b]"),
         (

@@ -43,10 +43,7 @@ def test_spread_is_over_an_attribute() -> None:
     [
         ("random", "undefined policy: random"),
         ("{type: random}", "undefined policy: random"),
-        (
-            "{resourceweights: {vcore: -0.5}}",
-            "negative resource weight for vcore is not allowed",
-        ),
+        ("{resourceweights: {vcore: -0.5}}", "negative resource weight for vcore is not allowed"),
         ("{resourceweights: {vcore: 1e308}}", "resource weight for vcore is larger than 1e+09"),
         ("{resourceweights: {vcore: lots}}", "expected a number, found 'lots'"),
         ("{resourceweights: {vcore: .inf}}", "expected a number, found '.inf'"),
@@ -57,10 +54,7 @@ def test_spread_is_over_an_attribute() -> None:
         ("{type: spread, attribute: ''}", "node sort policy spread needs an attribute"),
         ("{type: spread, attribute: [zone]}", "expected a text, found a list"),
         ("{attribute: zone}", "node sort policy fair has no attribute, found 'zone'"),
-        (
-            "{type: binpacking, attribute: zone}",
-            "node sort policy binpacking has no attribute, found 'zone'",
-        ),
+        ("{type: binpacking, attribute: zone}", "node sort policy binpacking has no attribute, found 'zone'"),
         ("{type: random, attribute: zone}", "undefined policy: random"),
     ],
 )

@@ -12,11 +12,7 @@ NOT_SET = "scheduler config is not set"
 def test_root_is_inserted_above_several_queues() -> None:
     """More than one queue on top become the children of a root that nobody may submit to."""
     top = root("queues: [{name: a}, {name: b}]")
-    assert (top.name, top.parent, [child.name for child in top.queues]) == (
-        "root",
-        True,
-        ["a", "b"],
-    )
+    assert (top.name, top.parent, [child.name for child in top.queues]) == ("root", True, ["a", "b"])
     assert not top.submit_acl.everyone
 
 
@@ -260,18 +256,8 @@ def test_access_lists() -> None:
         ("queues: [{name: a, maxApplication: 1}]", 3, "maxApplication", "maxapplications"),
         ("preemption: {enable: true}\nqueues: [{name: a}]", 3, "enable", "enabled"),
         ("queues: [{name: a,\n resources: {min: {}}}]", 4, "min", ""),
-        (
-            "limits:\n- {users: [a], maxapplications: 1,\n   user: x}\nqueues: [{name: a}]",
-            5,
-            "user",
-            "users",
-        ),
-        (
-            "placementrules: [{name: user, creates: true}]\nqueues: [{name: a}]",
-            3,
-            "creates",
-            "create",
-        ),
+        ("limits:\n- {users: [a], maxapplications: 1,\n   user: x}\nqueues: [{name: a}]", 5, "user", "users"),
+        ("placementrules: [{name: user, creates: true}]\nqueues: [{name: a}]", 3, "creates", "create"),
     ],
 )
 def test_unknown_keys_are_refused(body: str, line: int, key: str, hint: str) -> None:
@@ -328,10 +314,7 @@ def test_child_templates() -> None:
     assert template is not None
     assert template.max_applications == 10
     assert template.properties == {"application.sort.policy": "stateaware"}
-    assert (template.guaranteed, template.max) == (
-        {"vcore": 1000},
-        {"vcore": 20000, "memory": 600000},
-    )
+    assert (template.guaranteed, template.max) == ({"vcore": 1000}, {"vcore": 20000, "memory": 600000})
     parent, *others, closed = top.queues
     assert parent.child_template is not None
     assert parent.child_template.max == {"vcore": 21000}

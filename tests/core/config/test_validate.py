@@ -108,10 +108,7 @@ def test_max_applications_within_parents() -> None:
         """
     found = problems(partition_text(body))
     assert [(problem.path[-26:], problem.message) for problem in found] == [
-        (
-            ".queues[0].maxapplications",
-            "parent maxApplications must be larger than child maxApplications",
-        ),
+        (".queues[0].maxapplications", "parent maxApplications must be larger than child maxApplications"),
         (
             ".queues[2].maxapplications",
             (

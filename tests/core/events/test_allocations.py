@@ -36,9 +36,7 @@ def driver() -> Driver:
     """A core with a node of 4 and an application of a limited group, all of which was heard."""
     driver = Driver()
     driver.do(
-        register(config(LIMITED)),
-        nodes(node("n1", memory=4)),
-        apps(app("app", "root.a", groups=["ops"])),
+        register(config(LIMITED)), nodes(node("n1", memory=4)), apps(app("app", "root.a", groups=["ops"]))
     )
     driver.facts.clear()
     return driver
@@ -180,10 +178,7 @@ def test_queue_and_quota_are_told_apart() -> None:
     driver = waiting(f"[{{name: a, maxapplications: 1, {limit}}}]")
     submit(driver, "one")
     submit(driver, "two")
-    assert heard(driver, *BOUNDS) == [
-        "APP two NONE APP_CANNOTRUN_QUEUE",
-        "APP two NONE APP_CANNOTRUN_QUOTA",
-    ]
+    assert heard(driver, *BOUNDS) == ["APP two NONE APP_CANNOTRUN_QUEUE", "APP two NONE APP_CANNOTRUN_QUOTA"]
     driver.do(reload(config(f"[{{name: a, maxapplications: 2, {limit}}}]")))
     assert heard(driver, *BOUNDS) == ["APP two NONE APP_RUNNABLE_QUEUE"]
 

@@ -57,10 +57,7 @@ def test_a_rejected_node_was_never_there(driver: Driver) -> None:
 
 @pytest.mark.parametrize(
     ("action", "message"),
-    [
-        (NodeAction.DRAIN_NODE, "schedulable: false"),
-        (NodeAction.DRAIN_TO_SCHEDULABLE, "schedulable: true"),
-    ],
+    [(NodeAction.DRAIN_NODE, "schedulable: false"), (NodeAction.DRAIN_TO_SCHEDULABLE, "schedulable: true")],
 )
 def test_draining_is_told_once(driver: Driver, action: NodeAction, message: str) -> None:
     """NODE_SCHEDULABLE is set when the flag changes; the same again is not heard of."""
@@ -75,10 +72,7 @@ def test_another_capacity_is_another_cluster(driver: Driver) -> None:
     """NODE_CAPACITY, then root's QUEUE_MAX; the same capacity again is not heard of."""
     change = node("n1", NodeAction.UPDATE, memory=6)
     driver.send(nodes(change, change, node("n1", NodeAction.UPDATE)))
-    assert heard(driver) == [
-        "NODE n1 SET NODE_CAPACITY memory=6",
-        "QUEUE root SET QUEUE_MAX memory=14",
-    ]
+    assert heard(driver) == ["NODE n1 SET NODE_CAPACITY memory=6", "QUEUE root SET QUEUE_MAX memory=14"]
 
 
 def test_what_others_have_of_a_node_is_its_occupied_sum(driver: Driver) -> None:
@@ -149,10 +143,7 @@ def test_a_queue_made_by_placement_is_dynamic_until_it_is_cleaned_away() -> None
     driver.do(remove_apps("app"))
     driver.facts.clear()
     driver.wait(20.0)
-    assert heard(driver) == [
-        "QUEUE root.p.x.y REMOVE QUEUE_DYNAMIC",
-        "QUEUE root.p.x REMOVE QUEUE_DYNAMIC",
-    ]
+    assert heard(driver) == ["QUEUE root.p.x.y REMOVE QUEUE_DYNAMIC", "QUEUE root.p.x REMOVE QUEUE_DYNAMIC"]
 
 
 def test_tags_of_a_namespace_set_the_sizes_of_its_queue() -> None:

@@ -142,9 +142,7 @@ def test_what_is_taken_back_in_any_order_was_never_there(
 
 
 @given(bookings)
-def test_booking_changes_amounts_and_nothing_else(
-    wanted: list[tuple[str, dict[str, int], int]],
-) -> None:
+def test_booking_changes_amounts_and_nothing_else(wanted: list[tuple[str, dict[str, int], int]]) -> None:
     """No version, result, score or ranking is touched, and nobody is woken."""
     world = new_world()
     for node in world.nodes:

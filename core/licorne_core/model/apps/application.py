@@ -1,11 +1,10 @@
 """One application: its submitter, its asks and its allocations (spec § 5).
 
-Highest usage of an application: read by reports, and derived for them.
-
-It is not kept up to date for each allocation, as no decision reads it.
+Its highest usage is derived for reports: no decision reads it, so no allocation keeps it up to date.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -46,6 +45,7 @@ class Deadline(NamedTuple):
     group: AskGroup | None = None
 
 
+@dataclass(slots=True, init=False, eq=False)
 class Application:
     """An application's own books. Nothing here knows of queues, nodes or other applications.
 
@@ -54,47 +54,13 @@ class Application:
     `allocation_count` and those about to replace a placeholder are all its requests.
     """
 
-    __slots__ = (
-        "allocated",
-        "allocation_count",
-        "app_id",
-        "arrivals",
-        "assumed_count",
-        "backing_off",
-        "backoff_until",
-        "blocked_by",
-        "blocker",
-        "deadlines",
-        "failure",
-        "finished_time",
-        "footprint",
-        "gang",
-        "groups",
-        "highest",
-        "holdings",
-        "leaf",
-        "message",
-        "owner",
-        "pending_count",
-        "pending_total",
-        "placeholder_allocated",
-        "placeholder_count",
-        "priorities",
-        "queue_path",
-        "quotas",
-        "ranking",
-        "requests",
-        "reserved",
-        "start_time",
-        "state",
-        "state_log",
-        "submission_time",
-        "tags",
-        "tally",
-        "trackers",
-        "user",
-    )
-
+    app_id: AppId
+    user: UserGroup
+    tags: Mapping[str, str]
+    state: AppState
+    state_log: list[tuple[float, AppState]]
+    """The states that it entered, each with the time in unix seconds."""
+    queue_path: QueuePath
     leaf: Any
     """The queue that it is in; None for one that was never placed."""
     submission_time: float
@@ -144,6 +110,8 @@ class Application:
     """The most that was booked of either whenever something went (`model/apps/application.py`)."""
     gang: Gang
     """Its task groups; without any for an application that never had a placeholder."""
+    groups: dict[object, AskGroup]
+    """Its ask groups by class, task group and kind; a few are kept when they are idle."""
     priorities: PriorityCounts
     """The priorities of its pending requests."""
     ranking: Ranking[GroupItem]
@@ -188,7 +156,7 @@ class Application:
         self.backing_off = {}
         self.deadlines = Timers()
         self.state = AppState.NEW
-        self.state_log: list[tuple[float, AppState]] = [(now, AppState.NEW)]
+        self.state_log = [(now, AppState.NEW)]
         self.message = ""
         self.failure = ""
         self.arrivals = 0
@@ -204,7 +172,7 @@ class Application:
         self.highest = {}
         self.gang = gang or Gang()
         self.priorities = PriorityCounts()
-        self.groups: dict[object, AskGroup] = {}
+        self.groups = {}
         self.ranking = Ranking()
         self.blocker = None
         self.blocked_by = ()

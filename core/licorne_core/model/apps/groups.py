@@ -4,6 +4,7 @@ The asks of a group fit alike, so when one finds no node, none does. Each of the
 node reserved once it is old enough, in the order in which asks are looked at (spec §§ 5.3, 8.5).
 """
 
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any, Final, NamedTuple
@@ -42,6 +43,7 @@ class LogEntry(NamedTuple):
     times: int
 
 
+@dataclass(slots=True, init=False, eq=False)
 class AskGroup:
     """The pending asks of one class and task group in one application, the first in order on top.
 
@@ -49,30 +51,13 @@ class AskGroup:
     that of one. Places of asks that are not pending any more are forgotten when they come there.
     """
 
-    __slots__ = (
-        "_unreported",
-        "app",
-        "ask_class",
-        "assumed",
-        "attempted",
-        "blocker",
-        "heap",
-        "key",
-        "log",
-        "nowhere",
-        "over_queue",
-        "over_quota",
-        "preemption_request",
-        "refusals",
-        "refused_at",
-        "reported",
-        "reservation_request",
-        "unplaceable",
-        "waiting",
-    )
-
     app: Any
     """Application of the asks; untyped, as this module must not import it."""
+    key: GroupKey
+    ask_class: AskClass
+    heap: list[Place]
+    log: dict[str, LogEntry]
+    """Reasons for passing over its asks, the latest last."""
     blocker: Any
     """Blocker of the group while it is not tried (`scheduling/waiting/waiting.py`); else None."""
     waiting: int
@@ -108,7 +93,7 @@ class AskGroup:
         self.app = app
         self.key = key
         self.ask_class = key[0]
-        self.heap: list[Place] = []
+        self.heap = []
         self.waiting = 0
         self.assumed = 0
         self.reported = 0
@@ -119,7 +104,7 @@ class AskGroup:
         self.nowhere = False
         self.over_queue = False
         self.over_quota = False
-        self.log: dict[str, LogEntry] = {}
+        self.log = {}
         self.blocker = None
         self._unreported = None
         self.reservation_request = None

@@ -20,6 +20,7 @@ not in it is a defect of the core.
     RELEASED      is gone.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -194,24 +195,9 @@ class Setback(NamedTuple):
     """The end of the ask's back-off, in unix seconds."""
 
 
+@dataclass(slots=True, init=False, eq=False)
 class Request:
     """An ask and its state."""
-
-    __slots__ = (
-        "allocation",
-        "arrival",
-        "ask",
-        "create_time",
-        "group",
-        "is_queued",
-        "partner",
-        "promise",
-        "reported",
-        "reservation",
-        "setback",
-        "state",
-        "triggered",
-    )
 
     ask: Ask
     """The ask as sent by the RM; another value of the same key after a change of its size."""

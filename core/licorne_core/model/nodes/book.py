@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from math import fsum
-from typing import Any, Protocol, assert_never
+from typing import Any
 
 from licorne_core.config.schema import NodeSortPolicy, NodeSortType
 from licorne_core.model.nodes.node import Node, Recent
@@ -11,7 +11,7 @@ from licorne_core.values.resources import Resources, add, subtract, without_zero
 from licorne_core.values.rm_caps import Holdings
 
 
-class NodeOrder(Protocol):
+class NodeOrder:
     """Order of nodes under one policy.
 
     The node with the lowest score comes first, ties by node id. A score may be a number or a tuple,
@@ -19,70 +19,57 @@ class NodeOrder(Protocol):
     on other nodes has to name all nodes whose score a change of one node may change.
     """
 
-    policy: NodeSortPolicy
-    has_mates: bool
-    """True if `voids` ever names another node than the one that changed."""
+    __slots__ = ("policy", "weights")
+
+    def __init__(self, policy: NodeSortPolicy) -> None:
+        """Take the policy; types without weight do not count."""
+        self.policy = policy
+        self.weights = _weights(policy)
+
+    @property
+    def has_mates(self) -> bool:
+        """True if `voids` ever names another node than the one that changed."""
+        return False
 
     def score(self, node: Node) -> Any:
         """The sort key of the node as it is now."""
-        ...
+        raise NotImplementedError
 
     def voids(self, node: Node) -> Iterable[Node]:
         """Nodes whose scores may differ since this node changed, came or went.
 
         Called once after each such change. The node itself is among them unless it went.
         """
-        ...
+        return (node,)
 
     def add(self, node: Node) -> None:
         """The node is one of those that are ordered."""
-        ...
 
     def remove(self, node: Node) -> None:
-        """Remove a node."""
-        ...
+        """The node is not one of them any more."""
 
 
 def node_order(policy: NodeSortPolicy) -> NodeOrder:
     """The order of a policy, over no nodes yet."""
-    match policy.type:
-        case NodeSortType.FAIR | NodeSortType.BINPACKING:
-            return UtilizationOrder(policy)
-        case NodeSortType.SPREAD:
-            return SpreadOrder(policy)
-        case _:
-            assert_never(policy.type)
+    return SpreadOrder(policy) if policy.type is NodeSortType.SPREAD else UtilizationOrder(policy)
 
 
-class UtilizationOrder:
+class UtilizationOrder(NodeOrder):
     """The emptiest node first (fair), or the fullest (bin packing)."""
 
-    __slots__ = ("_sign", "_weights", "policy")
-
-    has_mates = False
+    __slots__ = ("_sign",)
 
     def __init__(self, policy: NodeSortPolicy) -> None:
-        """Take the policy's type and weights; types without weight do not count."""
-        self.policy = policy
-        self._weights = _weights(policy)
+        """Take the policy's type and weights."""
+        super().__init__(policy)
         self._sign = -1.0 if policy.type is NodeSortType.BINPACKING else 1.0
 
     def score(self, node: Node) -> float:
         """Utilization for fair, its negative for bin packing."""
-        return self._sign * _utilization(node, self._weights)
-
-    def voids(self, node: Node) -> Iterable[Node]:
-        """A score depends on its own node only."""
-        return (node,)
-
-    def add(self, node: Node) -> None:
-        """Add a node; nothing is kept of it."""
-
-    def remove(self, node: Node) -> None:
-        """Remove a node; nothing is kept of it."""
+        return self._sign * _utilization(node, self.weights)
 
 
-class SpreadOrder:
+class SpreadOrder(NodeOrder):
     """The emptiest group of nodes first, and in it the emptiest node.
 
     Nodes with the same value of the policy's attribute are one group, those without it another. The
@@ -90,17 +77,19 @@ class SpreadOrder:
     the scores of its group, so a decision costs more the larger the groups are.
     """
 
-    __slots__ = ("_groups", "_means", "_weights", "policy")
-
-    has_mates = True
+    __slots__ = ("_groups", "_means")
 
     def __init__(self, policy: NodeSortPolicy) -> None:
         """Take the policy's attribute and weights."""
-        self.policy = policy
-        self._weights = _weights(policy)
+        super().__init__(policy)
         self._groups: dict[str, dict[Node, float]] = {}
         """The utilization of each node when it changed last, by group."""
         self._means: dict[str, float] = {}
+
+    @property
+    def has_mates(self) -> bool:
+        """True: all nodes of a group have its mean in their scores."""
+        return True
 
     def score(self, node: Node) -> tuple[float, float]:
         """The mean utilization of the node's group, then its own."""
@@ -117,14 +106,14 @@ class SpreadOrder:
         if group is None:
             return ()
         if node in group:
-            group[node] = _utilization(node, self._weights)
+            group[node] = _utilization(node, self.weights)
         self._means[value] = _mean(group)
         return group
 
     def add(self, node: Node) -> None:
         """The node counts in its group."""
         value = self._value(node)
-        self._groups.setdefault(value, {})[node] = _utilization(node, self._weights)
+        self._groups.setdefault(value, {})[node] = _utilization(node, self.weights)
         self._means.pop(value, None)
 
     def remove(self, node: Node) -> None:

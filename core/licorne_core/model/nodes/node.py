@@ -1,6 +1,7 @@
 """One node: capacity, contents, and available amounts (spec § 7); and the log of changed nodes."""
 
 from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from licorne_core.values.asks import Allocation, AskClass, Reservation, Shape
@@ -19,6 +20,7 @@ RESERVED = "reserved"
 _NOTHING: dict[str, int] = {}
 
 
+@dataclass(slots=True, init=False, eq=False)
 class Node:
     """available = capacity - allocated - occupied, always; it may be below zero (spec § 7.2).
 
@@ -29,32 +31,13 @@ class Node:
     else; the three parts below them belong to other modules, which hear of every change.
     """
 
-    __slots__ = (
-        "allocations",
-        "assumed",
-        "attributes",
-        "available",
-        "birth",
-        "capacity",
-        "drained",
-        "foreign",
-        "kept",
-        "known_version",
-        "linked",
-        "narrowed_version",
-        "node_id",
-        "occupied",
-        "open",
-        "preempting",
-        "reservations",
-        "results",
-        "schedulable",
-        "score",
-        "version",
-        "wanted",
-        "yielded",
-    )
-
+    node_id: NodeId
+    attributes: Mapping[str, str]
+    wanted: bool
+    drained: bool
+    schedulable: bool
+    open: bool
+    capacity: Resources
     occupied: dict[str, int]
     """Amounts of foreign allocations, by resource name (spec § 7.3)."""
     available: dict[str, int]
@@ -93,12 +76,7 @@ class Node:
     """
 
     def __init__(
-        self,
-        node_id: NodeId,
-        capacity: Resources,
-        attributes: Mapping[str, str],
-        *,
-        schedulable: bool,
+        self, node_id: NodeId, capacity: Resources, attributes: Mapping[str, str], *, schedulable: bool
     ) -> None:
         """Create an empty node."""
         self.node_id = node_id
@@ -107,7 +85,7 @@ class Node:
         self.drained = False
         self.schedulable = schedulable
         self.open = schedulable
-        self.capacity: Resources = capacity
+        self.capacity = capacity
         self.occupied = {}
         self.available = dict(capacity)
         self.preempting = {}

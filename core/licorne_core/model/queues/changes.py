@@ -36,11 +36,7 @@ Change = tuple[Queue, QueueSnapshot | None, QueueSnapshot | None]
 def snapshot(queue: Queue) -> QueueSnapshot:
     """The queue as it is now."""
     return QueueSnapshot(
-        queue.managed,
-        queue.is_leaf,
-        queue.max or EMPTY,
-        queue.guaranteed or EMPTY,
-        queue.limits.listed,
+        queue.managed, queue.is_leaf, queue.max or EMPTY, queue.guaranteed or EMPTY, queue.limits.listed
     )
 
 

@@ -195,8 +195,7 @@ class QueueTree:
         queue = self.nearest(path)
         if not recovery and not may_submit(queue, user):
             raise Rejected(
-                f"submit access to queue {queue.path} denied during create of: {path}",
-                Refusal.ACCESS_DENIED,
+                f"submit access to queue {queue.path} denied during create of: {path}", Refusal.ACCESS_DENIED
             )
         for above in queue.lineage:
             if above.is_leaf or above.becomes_leaf:
@@ -206,14 +205,12 @@ class QueueTree:
                 )
         if any(above.state is QueueState.DRAINING for above in queue.lineage):
             raise Rejected(
-                f"cannot add a child queue when queue is marked for deletion: {queue.path}",
-                Refusal.NO_QUEUE,
+                f"cannot add a child queue when queue is marked for deletion: {queue.path}", Refusal.NO_QUEUE
             )
         stopped = stopped_above(queue)
         if stopped is not None and not recovery:
             raise Rejected(
-                f"cannot add a child queue when queue is stopped: {stopped.path}",
-                Refusal.NO_QUEUE,
+                f"cannot add a child queue when queue is stopped: {stopped.path}", Refusal.NO_QUEUE
             )
         missing = path.split(".")[len(queue.lineage) :]
         self._holdings.check_queues(path, len(missing))
@@ -350,8 +347,7 @@ def check_extent(path: str) -> None:
     levels = path.count(".") + 1
     if levels > MAX_LEVELS:
         raise Rejected(
-            f"queue path of {levels} levels is too deep, at most {MAX_LEVELS} allowed",
-            Refusal.NO_QUEUE,
+            f"queue path of {levels} levels is too deep, at most {MAX_LEVELS} allowed", Refusal.NO_QUEUE
         )
 
 

@@ -17,9 +17,7 @@ def admits(
     allow, deny = (
         placement.admits(
             FilterConfig(
-                allow=kind,
-                users=name_list(users, is_user_name),
-                groups=name_list(groups, is_group_name),
+                allow=kind, users=name_list(users, is_user_name), groups=name_list(groups, is_group_name)
             ),
             user,
         )

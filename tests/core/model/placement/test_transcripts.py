@@ -163,8 +163,7 @@ def test_every_kind_of_rule_is_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    "file",
-    [pytest.param(file, id=file.stem, marks=pytest.mark.row(*rows_of(file))) for file in FILES],
+    "file", [pytest.param(file, id=file.stem, marks=pytest.mark.row(*rows_of(file))) for file in FILES]
 )
 def test_transcript(file: Path) -> None:
     """Every answer is the one that the transcript has."""

@@ -101,9 +101,7 @@ def test_headroom_admits_what_every_level_admits(
 def test_fair_max_is_the_cluster_overridden_downwards() -> None:
     """Root's zeros are left out; a queue's own maximum replaces what is above, zero or larger."""
     leaf = line(
-        ({"memory": 100, "vcore": 50, "gpu": 0}, {}),
-        ({"memory": 40}, {}),
-        ({"memory": 60, "vcore": 0}, {}),
+        ({"memory": 100, "vcore": 50, "gpu": 0}, {}), ({"memory": 40}, {}), ({"memory": 60, "vcore": 0}, {})
     )
     assert fair_max(leaf.lineage[2]) == {"memory": 100, "vcore": 50}
     assert fair_max(leaf.lineage[1]) == {"memory": 40, "vcore": 50}
@@ -148,12 +146,7 @@ def priority(inside: int | None, **settings: bool | int) -> int:
 
 @pytest.mark.parametrize(
     ("inside", "offset", "expected"),
-    [
-        (5, -7, -2),
-        (5, INT32_MAX, INT32_MAX),
-        (-5, INT32_MIN, INT32_MIN),
-        (None, 7, NO_PRIORITY),
-    ],
+    [(5, -7, -2), (5, INT32_MAX, INT32_MAX), (-5, INT32_MIN, INT32_MIN), (None, 7, NO_PRIORITY)],
 )
 def test_the_highest_inside_is_offset_within_int32(inside: int | None, offset: int, expected: int) -> None:
     """An offset stops at the ends of int32, and does nothing for a queue without asks."""

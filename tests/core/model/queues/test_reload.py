@@ -132,8 +132,7 @@ def test_leaf_with_applications_stays_a_leaf() -> None:
     enter(queue_at(tree, "root.b.x"), "app-2")
     before = outline(tree)
     problems = check_reload(
-        tree,
-        root_config("- {name: b, queues: [{name: x, parent: true}]}\n- {name: a, queues: [{name: z}]}"),
+        tree, root_config("- {name: b, queues: [{name: x, parent: true}]}\n- {name: a, queues: [{name: z}]}")
     )
     assert [problem.message for problem in problems] == [
         "queue root.b.x has applications and cannot become a parent",

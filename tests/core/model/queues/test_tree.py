@@ -138,10 +138,7 @@ def test_recovery_queue_asks_for_no_access() -> None:
     )
     queue = tree.create(RECOVERY_PATH, ANN, recovery=True)
     assert outline(tree)[1] == "root.@recovery@ leaf dynamic Active"
-    reload_tree(
-        tree,
-        root_config("- {name: root, childtemplate: {maxapplications: 3}, queues: [{name: a}]}"),
-    )
+    reload_tree(tree, root_config("- {name: root, childtemplate: {maxapplications: 3}, queues: [{name: a}]}"))
     assert queue.max is None
     assert queue.max_applications == 0
     assert not queue.properties
