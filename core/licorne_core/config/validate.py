@@ -89,17 +89,12 @@ def _check_placement(rules: tuple[PlacementRuleConfig, ...], root: QueueConfig, 
     known = _by_path(root)
     for number, rule in enumerate(rules):
         chain = chain_of(rule)
-        if any(_is_broken(link, report) for link in chain):
+        if any(_unread(report, link.place.path, "name", "value", "parent") for link in chain):
             continue
         names = "->".join(link.name for link in chain)
         problem = _problem_of(chain, known)
         if problem:
             report.problem(f"placement rule no. #{number} ({names}) {problem}", rule.place.path)
-
-
-def _is_broken(rule: PlacementRuleConfig, report: Report) -> bool:
-    """True if a problem of the rule itself was reported already, so that its path means nothing."""
-    return any(report.is_faulty(f"{rule.place.path}.{key}") for key in ("name", "value", "parent"))
 
 
 def _by_path(root: QueueConfig) -> Mapping[str, QueueConfig]:
@@ -165,6 +160,7 @@ def _check_limits(queue: QueueConfig, report: Report) -> None:
 
 
 def _unread(report: Report, path: str, *keys: str) -> bool:
+    """True if a problem of one of the values was reported already, so that it means nothing."""
     return any(report.is_faulty(f"{path}.{key}") for key in keys)
 
 

@@ -51,3 +51,10 @@ def test_any_number_of_names_costs_one_look_at_indexed_tags() -> None:
         *[""] * 10,
     ]
     assert set(tags.looks.values()) == {1}
+
+
+def test_tags_that_differ_in_case_only() -> None:
+    """The spelling that was asked for comes first, then the first in alphabetical order."""
+    assert tag_value({"TAG": "1", "Tag": "2", "tag": "3"}, "tag") == "3"
+    assert tag_value({"Tag": "2", "TAG": "1"}, "tag") == "1"
+    assert tag_value({"other": "1"}, "tag") == ""

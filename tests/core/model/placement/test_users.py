@@ -1,10 +1,13 @@
-"""Filters of placement rules: allow and deny, names and patterns."""
+"""Filters of placement rules, and the user of an application before it is placed (spec §§ 3.9, 3.10)."""
 
 import pytest
 
 from licorne_core.config.schema import FilterConfig, name_list
+from licorne_core.messages.commands import NewApplication
 from licorne_core.model import placement
-from licorne_core.values.ids import UserGroup
+from licorne_core.model.placement import checked_user, is_forced
+from licorne_core.values.errors import Rejected, shown
+from licorne_core.values.ids import AppId, UserGroup
 from licorne_core.values.names import is_group_name, is_user_name
 from support.core.trees import partition_config
 
@@ -115,3 +118,50 @@ def test_deny_in_any_case(spelling: str) -> None:
     assert rule.filter is not None
     assert not placement.admits(rule.filter, UserGroup("ann"))
     assert placement.admits(rule.filter, UserGroup("bob"))
+
+
+def by(user: str, *groups: str, **tags: str) -> NewApplication:
+    """An application of that user."""
+    return NewApplication(app_id=AppId("app-1"), user=UserGroup(user, groups), tags=tags)
+
+
+@pytest.mark.parametrize("user", ["ann", "_x", "a.b@c-d", "system:serviceaccount:ns:job", "svc$"])
+def test_groups_are_taken_as_they_come(user: str) -> None:
+    """A user has the groups that the RM reports; without any, the group of the same name."""
+    assert checked_user(by(user, "staff", "dev"), forced=False) == UserGroup(user, ("staff", "dev"))
+    assert checked_user(by(user), forced=False) == UserGroup(user, (user,))
+
+
+@pytest.mark.row(84, 85)
+def test_forced_application_of_nobody() -> None:
+    """A forced application without a user is nobody's."""
+    assert checked_user(by("", "staff"), forced=True) == UserGroup("nobody", ("nogroup",))
+
+
+@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize("user", ["a b", "a,b", "1st", "-", "ann$bob", "ann\n", "änne", "-" * 100])
+def test_illegal_user(user: str, forced: bool) -> None:
+    """A name that no user can have is rejected and told, forced or not."""
+    with pytest.raises(Rejected) as refusal:
+        checked_user(by(user, "staff"), forced=forced)
+    published, _, found = str(refusal.value).partition(", found ")
+    assert published == "invalid username, it contains invalid characters"
+    assert found == f"'{shown(user)}'"
+
+
+@pytest.mark.row(84)
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("application.create.force", "true", True),
+        ("Application.Create.FORCE", "True", True),
+        ("application.create.force", "1", True),
+        ("application.create.force", "false", False),
+        ("application.create.force", "yes", False),
+        ("application.create.force", "", False),
+        ("application.create", "true", False),
+    ],
+)
+def test_forced(key: str, value: str, expected: bool) -> None:
+    """The tag that forces is found in any case, and says true in one of the usual ways."""
+    assert is_forced(by("ann", **{key: value})) is expected
