@@ -8,7 +8,6 @@ otherwise nest deeper than the C stack, grow without bounds, or build objects.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import yaml
 
@@ -67,33 +66,17 @@ class _Refused(Exception):
         self.column = column
 
 
-class Excerpt(NamedTuple):
-    """A text that stands inside of another one, and where it begins there.
-
-    `line` and `column` are those of the value that holds it. If it `is_block`, each of its lines is
-    one of the other text, from the line below the value on, behind `column` - 1 blanks.
-    """
-
-    text: str
-    line: int
-    column: int
-    is_block: bool
-
-    def place(self, line: int, column: int) -> tuple[int, int]:
-        """Line and column in the other text; without lines of its own, those of the value."""
-        if self.is_block and line:
-            return self.line + line, self.column - 1 + column
-        return self.line, self.column
+Placed = Callable[[int, int], tuple[int, int]]
+"""From line and column of a text to those of the text that it stands in; both 0 for none."""
 
 
-def read_document(text: str, report: Report, inside: Excerpt | None = None) -> Node | None:
+def read_document(text: str, report: Report, placed: Placed = lambda *place: place) -> Node | None:
     """The only document in the text; None when there is nothing in it but comments.
 
-    Places are those in the text around it, if the text stands `inside` of another one.
-    A key that is given twice is a problem in the report. Raises `ConfigError` for a text that is
-    not YAML, is too large or too deep, or uses a feature that is refused here.
+    `placed` is given for a text that stands in another one. A key that is given twice is a problem
+    in the report. Raises `ConfigError` for a text that is not YAML, is too large or too deep, or
+    uses a feature that is refused here.
     """
-    placed = _as_it_is if inside is None else inside.place
     try:
         return _read(text, report, placed)
     except _Refused as refusal:
@@ -101,11 +84,7 @@ def read_document(text: str, report: Report, inside: Excerpt | None = None) -> N
         raise ConfigError([Problem(message=str(refusal), line=line, column=column)]) from None
 
 
-def _as_it_is(line: int, column: int) -> tuple[int, int]:
-    return line, column
-
-
-def _read(text: str, report: Report, placed: Callable[[int, int], tuple[int, int]]) -> Node | None:
+def _read(text: str, report: Report, placed: Placed) -> Node | None:
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "replace")) > MAX_BYTES:
         raise _Refused(f"the configuration is larger than {MAX_BYTES} bytes")
     if not text.isascii():
@@ -143,7 +122,7 @@ def _quoting(begins: str) -> str:
 class _Builder:
     """Builds the tree from the parser's events in one pass, and counts its nodes."""
 
-    def __init__(self, text: str, report: Report, placed: Callable[[int, int], tuple[int, int]]) -> None:
+    def __init__(self, text: str, report: Report, placed: Placed) -> None:
         self._placed = placed
         self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=_LOADER)
         self._report = report

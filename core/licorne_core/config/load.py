@@ -8,7 +8,7 @@ from functools import cache
 from hashlib import sha256
 
 from licorne_core.config.caps import PROPERTIES_IN_FORCE
-from licorne_core.config.document import Excerpt, Mapping, Node, Scalar, read_document
+from licorne_core.config.document import Mapping, Node, Placed, Scalar, read_document
 from licorne_core.config.parse import NOT_SET, read_partitions
 from licorne_core.config.properties import merge_properties, settings_of
 from licorne_core.config.reader import Cursor
@@ -25,8 +25,10 @@ _DATA = "data"
 _PATH = f"{_DATA}.{FILE}"
 
 
-def configuration_in(document: Node | None, text: str, report: Report) -> Excerpt | None:
+def configuration_in(document: Node | None, text: str, report: Report) -> tuple[str, Placed] | None:
     """The configuration in the ConfigMap that the text is, with a warning; None if it is none.
+
+    Its places are returned as those in the whole text.
 
     Raises:
         ConfigError: it is a ConfigMap that has no configuration.
@@ -45,7 +47,7 @@ def configuration_in(document: Node | None, text: str, report: Report) -> Excerp
     others = [shown(key) for key in entries if key != FILE]
     rest = f", and none of its other keys such as {others[0]}" if others else ""
     report.warn(f"this is a ConfigMap, of which {FILE} is read{rest}", _PATH)
-    return _excerpt(value, text)
+    return value.text, _places_of(value, text)
 
 
 def _is_config_map(document: Mapping) -> bool:
@@ -53,8 +55,8 @@ def _is_config_map(document: Mapping) -> bool:
     return isinstance(kind, Scalar) and kind.text == "ConfigMap" and "apiVersion" in document.entries
 
 
-def _excerpt(value: Scalar, text: str) -> Excerpt:
-    """The text of the value, with the places of its lines if each is a line of the whole text."""
+def _places_of(value: Scalar, text: str) -> Placed:
+    """Places in the whole text: line for line if each line of the value is one of the whole text."""
     inner = value.text.splitlines()
     lines = text.splitlines()[value.line : value.line + len(inner)]
     first = next((number for number, line in enumerate(inner) if line), 0)
@@ -62,9 +64,11 @@ def _excerpt(value: Scalar, text: str) -> Excerpt:
     is_block = len(lines) == len(inner) and all(
         line[indent:] == own for line, own in zip(lines, inner, strict=True)
     )
-    if is_block:
-        return Excerpt(value.text, value.line, indent + 1, is_block=True)
-    return Excerpt(value.text, value.line, value.column, is_block=False)
+
+    def placed(line: int, column: int) -> tuple[int, int]:
+        return (value.line + line, indent + column) if is_block and line else (value.line, value.column)
+
+    return placed
 
 
 DEFAULT_CONFIG = """\
@@ -132,8 +136,8 @@ def load(text: str, *, strict: bool = False, required: bool = False) -> Configur
     document = read_document(text, report)
     inner = configuration_in(document, text, report)
     if inner is not None:
-        text = inner.text
-        document = read_document(text, report, inner)
+        text, placed = inner
+        document = read_document(text, report, placed)
     if document is None or (isinstance(document, Scalar) and document.plain and not document.text):
         if required:
             raise ConfigError([Problem(message=NOT_SET)])

@@ -16,7 +16,6 @@ from support.core.builders import (
     release,
     releases,
     reload,
-    remove_apps,
 )
 from support.core.driver import Driver, refused_apps
 from support.core.watching import heard
@@ -87,22 +86,4 @@ def test_every_state_is_heard_of_with_the_message_that_the_rm_reads() -> None:
         "APP_COMPLETING:",
         "APP_COMPLETED:",
         "APP_EXPIRED:",
-    ]
-
-
-def test_a_removed_application_lets_all_it_had_go_first() -> None:
-    """Asks, state, allocations, and at last its queue and itself."""
-    driver = started()
-    driver.do(apps(app("app", "root.a")), asks(ask("app", "k", memory=4), ask("app", "w", memory=1)))
-    driver.facts.clear()
-    driver.send(remove_apps("app"))
-    assert heard(driver) == [
-        "APP app REMOVE REQUEST_CANCEL w memory=1",
-        "APP app SET APP_COMPLETING: completeApplication",
-        "USERGROUP ann REMOVE UG_USER_RESOURCE root.a memory=4",
-        "APP app REMOVE ALLOC_CANCEL k memory=4",
-        "NODE n1 REMOVE NODE_ALLOC k memory=4",
-        "APP app REMOVE REQUEST_CANCEL k memory=4",
-        "QUEUE root.a REMOVE QUEUE_APP app",
-        "APP app REMOVE DETAILS_NONE",
     ]

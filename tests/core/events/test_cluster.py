@@ -4,7 +4,6 @@ import pytest
 
 from licorne_core.events.journal import EventChange, EventDetail
 from licorne_core.messages.commands import Command, NodeAction, Tick
-from licorne_core.messages.effects import Registered
 from licorne_core.values.asks import Ask
 from support.core.builders import (
     app,
@@ -68,13 +67,6 @@ def test_draining_is_told_once(driver: Driver, action: NodeAction, message: str)
     assert heard(driver) == [f"NODE n1 SET NODE_SCHEDULABLE: {message}"]
 
 
-def test_another_capacity_is_another_cluster(driver: Driver) -> None:
-    """NODE_CAPACITY, then root's QUEUE_MAX; the same capacity again is not heard of."""
-    change = node("n1", NodeAction.UPDATE, memory=6)
-    driver.send(nodes(change, change, node("n1", NodeAction.UPDATE)))
-    assert heard(driver) == ["NODE n1 SET NODE_CAPACITY memory=6", "QUEUE root SET QUEUE_MAX memory=14"]
-
-
 def test_what_others_have_of_a_node_is_its_occupied_sum(driver: Driver) -> None:
     """NODE_OCCUPIED says all that is occupied, after each change and on each node it concerns."""
     driver.send(asks(foreign("f1", "n1", 1), foreign("f2", "n1", 2)))
@@ -101,28 +93,6 @@ def started(text: str) -> Driver:
     driver.do(register(text))
     driver.facts.clear()
     return driver
-
-
-def test_a_registration_adds_every_queue_parents_first() -> None:
-    """QUEUE add for each configured queue, and the limits after all of them."""
-    driver = Driver()
-    effects = driver.send(
-        register(
-            config(
-                "[{name: p, queues: [{name: a}]}, {name: b, limits: "
-                "[{limit: l, users: [ann], groups: [ops], maxresources: {memory: 4}}]}]"
-            )
-        )
-    )
-    assert isinstance(effects[0], Registered)
-    assert heard(driver) == [
-        "QUEUE root ADD DETAILS_NONE",
-        "QUEUE root.b ADD DETAILS_NONE",
-        "QUEUE root.p ADD DETAILS_NONE",
-        "QUEUE root.p.a ADD DETAILS_NONE",
-        "USERGROUP ann SET UG_USER_LIMIT root.b memory=4",
-        "USERGROUP ops SET UG_GROUP_LIMIT root.b memory=4",
-    ]
 
 
 def test_a_refused_registration_says_nothing() -> None:
