@@ -12,7 +12,7 @@ Rankings and heaps
   (`values/ranking.py`). The keys are in `order.py`. After a change only the keys on the way to root are
   derived again (`waiting/dirty.py`), and after an allocation only those of queues with ranked siblings.
 * Nodes stand in heaps by score (`node_heap.py`, `heaps.py` and `candidates.py` in `node_search/`). The
-  node order says which scores a change of one node voids (`model/nodes/sorting.py`); the node index
+  node order says which scores a change of one node voids (`model/nodes/book.py`); the node index
   derives those.
 * For each resource type, an amount that no open node exceeds (`Greatest` in `node_search/node_heap.py`).
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from math import fsum
-from typing import Any
+from typing import Any, assert_never
 
 from licorne_core.config.schema import NodeSortPolicy, NodeSortType
 from licorne_core.model.nodes.node import Node, Recent
@@ -51,7 +51,13 @@ class NodeOrder:
 
 def node_order(policy: NodeSortPolicy) -> NodeOrder:
     """The order of a policy, over no nodes yet."""
-    return SpreadOrder(policy) if policy.type is NodeSortType.SPREAD else UtilizationOrder(policy)
+    match policy.type:
+        case NodeSortType.FAIR | NodeSortType.BINPACKING:
+            return UtilizationOrder(policy)
+        case NodeSortType.SPREAD:
+            return SpreadOrder(policy)
+        case _:
+            assert_never(policy.type)
 
 
 class UtilizationOrder(NodeOrder):
