@@ -219,15 +219,8 @@ def quota_preempted(
         f", claimed resources: {describe(claimed)}, selected victims: {selected}"
         f", preempted victims: {preempted}"
     )
-    return EventRecord(
-        type=EventType.QUEUE,
-        object_id=queue,
-        time=time,
-        change=EventChange.SET,
-        detail=EventDetail.QUEUE_PREEMPTION,
-        message=text,
-        resource=maximum,
-    )
+    detail = EventDetail.QUEUE_PREEMPTION
+    return EventRecord(time, EventType.QUEUE, queue, EventChange.SET, detail, message=text, resource=maximum)
 
 
 def placeholder_incompatible(time: float, placeholder: Ask, real: Ask) -> EventRecord:
@@ -242,38 +235,20 @@ def placeholder_incompatible(time: float, placeholder: Ask, real: Ask) -> EventR
 
 
 def _of_ask(time: float, ask: Ask, change: EventChange, detail: EventDetail) -> EventRecord:
-    return EventRecord(
-        type=EventType.APP,
-        object_id=ask.app_id,
-        reference_id=ask.key,
-        time=time,
-        change=change,
-        detail=detail,
-        resource=ask.ask_class.resources,
-    )
+    size = ask.ask_class.resources
+    return EventRecord(time, EventType.APP, ask.app_id, change, detail, ask.key, resource=size)
 
 
 def _on_node(time: float, allocation: Allocation, change: EventChange) -> EventRecord:
-    return EventRecord(
-        type=EventType.NODE,
-        object_id=allocation.node_id,
-        reference_id=allocation.key,
-        time=time,
-        change=change,
-        detail=EventDetail.NODE_ALLOC,
-        resource=allocation.ask.ask_class.resources,
-    )
+    node_id, key, size = allocation.node_id, allocation.key, allocation.ask.ask_class.resources
+    return EventRecord(time, EventType.NODE, node_id, change, EventDetail.NODE_ALLOC, key, resource=size)
 
 
 def _request(time: float, ask: Ask, message: str, size: Resources | None = None) -> EventRecord:
     """An event about an ask, with the ask's own size unless another is given."""
+    size = ask.ask_class.resources if size is None else size
     return EventRecord(
-        type=EventType.REQUEST,
-        object_id=ask.key,
-        reference_id=ask.app_id,
-        time=time,
-        message=message,
-        resource=ask.ask_class.resources if size is None else size,
+        time, EventType.REQUEST, ask.key, reference_id=ask.app_id, message=message, resource=size
     )
 
 

@@ -37,8 +37,8 @@ _STATES = {
 def app_added(time: float, app_id: AppId, queue: QueuePath, group: str) -> list[EventRecord]:
     """APP_NEW add, QUEUE_APP add, UG_APP_LINK set; without the last for an empty `group`."""
     records = [
-        _of_app(time, app_id, EventChange.ADD, EventDetail.APP_NEW),
-        _in_queue(time, app_id, EventChange.ADD, queue),
+        EventRecord(time, EventType.APP, app_id, EventChange.ADD, EventDetail.APP_NEW),
+        EventRecord(time, EventType.QUEUE, queue, EventChange.ADD, EventDetail.QUEUE_APP, app_id),
     ]
     if group:
         records.append(_link(time, app_id, EventChange.SET, group))
@@ -47,10 +47,12 @@ def app_added(time: float, app_id: AppId, queue: QueuePath, group: str) -> list[
 
 def app_left(time: float, app_id: AppId, queue: QueuePath, group: str) -> list[EventRecord]:
     """UG_APP_LINK remove, QUEUE_APP remove, APP remove (spec § 12.1.5): removed or terminated."""
-    records = [_link(time, app_id, EventChange.REMOVE, group)] if group else []
-    records.append(_in_queue(time, app_id, EventChange.REMOVE, queue))
-    records.append(_of_app(time, app_id, EventChange.REMOVE, EventDetail.DETAILS_NONE))
-    return records
+    removed = EventChange.REMOVE
+    return [
+        *([_link(time, app_id, removed, group)] if group else ()),
+        EventRecord(time, EventType.QUEUE, queue, removed, EventDetail.QUEUE_APP, app_id),
+        EventRecord(time, EventType.APP, app_id, removed),
+    ]
 
 
 def group_changed(
@@ -77,52 +79,18 @@ def usage_changed(
     time: float, detail: EventDetail, name: str, queue: QueuePath, change: EventChange, size: Resources
 ) -> EventRecord:
     """UG_USER_RESOURCE or UG_GROUP_RESOURCE (`detail`) add, or remove."""
-    return EventRecord(
-        type=EventType.USERGROUP,
-        object_id=name,
-        reference_id=queue,
-        time=time,
-        change=change,
-        detail=detail,
-        resource=size,
-    )
+    return EventRecord(time, EventType.USERGROUP, name, change, detail, queue, resource=size)
 
 
 def state_entered(time: float, app_id: AppId, state: str, message: str) -> EventRecord:
     """The state's event, set; `message` is the event that led there, or a reason."""
-    return _of_app(time, app_id, EventChange.SET, _STATES[state], message)
+    return EventRecord(time, EventType.APP, app_id, EventChange.SET, _STATES[state], message=message)
 
 
 def may_run_changed(time: float, app_id: AppId, bound: Bound, *, may_run: bool) -> EventRecord:
     """APP_CANNOTRUN_QUEUE, APP_RUNNABLE_QUEUE, or the same with QUOTA: an accepted application."""
-    return _of_app(time, app_id, EventChange.NONE, _MAY_RUN[bound, may_run])
-
-
-def _of_app(
-    time: float, app_id: AppId, change: EventChange, detail: EventDetail, message: str = ""
-) -> EventRecord:
-    return EventRecord(
-        type=EventType.APP, object_id=app_id, time=time, change=change, detail=detail, message=message
-    )
-
-
-def _in_queue(time: float, app_id: AppId, change: EventChange, queue: QueuePath) -> EventRecord:
-    return EventRecord(
-        type=EventType.QUEUE,
-        object_id=queue,
-        reference_id=app_id,
-        time=time,
-        change=change,
-        detail=EventDetail.QUEUE_APP,
-    )
+    return EventRecord(time, EventType.APP, app_id, detail=_MAY_RUN[bound, may_run])
 
 
 def _link(time: float, app_id: AppId, change: EventChange, group: str) -> EventRecord:
-    return EventRecord(
-        type=EventType.USERGROUP,
-        object_id=group,
-        reference_id=app_id,
-        time=time,
-        change=change,
-        detail=EventDetail.UG_APP_LINK,
-    )
+    return EventRecord(time, EventType.USERGROUP, group, change, EventDetail.UG_APP_LINK, app_id)

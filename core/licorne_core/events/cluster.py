@@ -6,7 +6,7 @@ capacities.
 
 from licorne_core.events.journal import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.values.ids import AllocationKey, NodeId, QueuePath
-from licorne_core.values.resources import EMPTY, Resources
+from licorne_core.values.resources import Resources
 
 _ROOT = QueuePath("root")
 
@@ -19,10 +19,10 @@ def node_added(
         schedulable_changed(time, node_id, schedulable=schedulable),
         queue_max_changed(time, _ROOT, cluster),
         EventRecord(
-            type=EventType.NODE,
-            object_id=node_id,
-            time=time,
-            change=EventChange.ADD,
+            time,
+            EventType.NODE,
+            node_id,
+            EventChange.ADD,
             message="Node added to the scheduler",
             resource=capacity,
         ),
@@ -34,11 +34,11 @@ def node_removed(time: float, node_id: NodeId, cluster: Resources) -> list[Event
     return [
         queue_max_changed(time, _ROOT, cluster),
         EventRecord(
-            type=EventType.NODE,
-            object_id=node_id,
-            time=time,
-            change=EventChange.REMOVE,
-            detail=EventDetail.NODE_DECOMISSION,
+            time,
+            EventType.NODE,
+            node_id,
+            EventChange.REMOVE,
+            EventDetail.NODE_DECOMISSION,
             message="Node removed from the scheduler",
         ),
     ]
@@ -47,7 +47,9 @@ def node_removed(time: float, node_id: NodeId, cluster: Resources) -> list[Event
 def node_resized(time: float, node_id: NodeId, capacity: Resources, cluster: Resources) -> list[EventRecord]:
     """NODE_CAPACITY set, QUEUE_MAX set."""
     return [
-        _node_set(time, node_id, EventDetail.NODE_CAPACITY, capacity),
+        EventRecord(
+            time, EventType.NODE, node_id, EventChange.SET, EventDetail.NODE_CAPACITY, resource=capacity
+        ),
         queue_max_changed(time, _ROOT, cluster),
     ]
 
@@ -55,92 +57,53 @@ def node_resized(time: float, node_id: NodeId, capacity: Resources, cluster: Res
 def schedulable_changed(time: float, node_id: NodeId, *, schedulable: bool) -> EventRecord:
     """NODE_SCHEDULABLE set."""
     message = f"schedulable: {'true' if schedulable else 'false'}"
-    return _node_set(time, node_id, EventDetail.NODE_SCHEDULABLE, message=message)
+    return EventRecord(
+        time, EventType.NODE, node_id, EventChange.SET, EventDetail.NODE_SCHEDULABLE, message=message
+    )
 
 
 def occupied_changed(time: float, node_id: NodeId, occupied: Resources) -> EventRecord:
     """NODE_OCCUPIED set, with all that other schedulers use of the node."""
-    return _node_set(time, node_id, EventDetail.NODE_OCCUPIED, occupied)
+    return EventRecord(
+        time, EventType.NODE, node_id, EventChange.SET, EventDetail.NODE_OCCUPIED, resource=occupied
+    )
 
 
 def reservation_changed(
     time: float, node_id: NodeId, key: AllocationKey, size: Resources, change: EventChange
 ) -> EventRecord:
     """NODE_RESERVATION add, or remove, for an ask of that size (spec § 8.5)."""
-    return EventRecord(
-        type=EventType.NODE,
-        object_id=node_id,
-        reference_id=key,
-        time=time,
-        change=change,
-        detail=EventDetail.NODE_RESERVATION,
-        resource=size,
-    )
+    detail = EventDetail.NODE_RESERVATION
+    return EventRecord(time, EventType.NODE, node_id, change, detail, key, resource=size)
 
 
 def queue_changed(time: float, path: QueuePath, change: EventChange, *, managed: bool) -> EventRecord:
     """QUEUE add, or remove, with the detail QUEUE_DYNAMIC if no configuration names the queue."""
-    return EventRecord(
-        type=EventType.QUEUE,
-        object_id=path,
-        time=time,
-        change=change,
-        detail=EventDetail.DETAILS_NONE if managed else EventDetail.QUEUE_DYNAMIC,
-    )
+    detail = EventDetail.DETAILS_NONE if managed else EventDetail.QUEUE_DYNAMIC
+    return EventRecord(time, EventType.QUEUE, path, change, detail)
 
 
 def queue_type_changed(time: float, path: QueuePath, *, is_leaf: bool) -> EventRecord:
     """QUEUE_TYPE set."""
     message = f"leaf queue: {'true' if is_leaf else 'false'}"
-    return _queue_set(time, path, EventDetail.QUEUE_TYPE, message=message)
+    return EventRecord(time, EventType.QUEUE, path, EventChange.SET, EventDetail.QUEUE_TYPE, message=message)
 
 
 def queue_max_changed(time: float, path: QueuePath, size: Resources) -> EventRecord:
     """QUEUE_MAX set; empty for no maximum."""
-    return _queue_set(time, path, EventDetail.QUEUE_MAX, size)
+    return EventRecord(time, EventType.QUEUE, path, EventChange.SET, EventDetail.QUEUE_MAX, resource=size)
 
 
 def queue_guaranteed_changed(time: float, path: QueuePath, size: Resources) -> EventRecord:
     """QUEUE_GUARANTEED set; empty for no guarantee."""
-    return _queue_set(time, path, EventDetail.QUEUE_GUARANTEED, size)
+    return EventRecord(
+        time, EventType.QUEUE, path, EventChange.SET, EventDetail.QUEUE_GUARANTEED, resource=size
+    )
 
 
 def limit_changed(time: float, kind: str, name: str, path: QueuePath, size: Resources | None) -> EventRecord:
     """UG_USER_LIMIT or UG_GROUP_LIMIT set, by `kind` ``user`` or ``group``; remove without a size."""
-    return EventRecord(
-        type=EventType.USERGROUP,
-        object_id=name,
-        reference_id=path,
-        time=time,
-        change=EventChange.REMOVE if size is None else EventChange.SET,
-        detail=EventDetail.UG_USER_LIMIT if kind == "user" else EventDetail.UG_GROUP_LIMIT,
-        resource=EMPTY if size is None else size,
-    )
-
-
-def _node_set(
-    time: float, node_id: NodeId, detail: EventDetail, size: Resources = EMPTY, message: str = ""
-) -> EventRecord:
-    return EventRecord(
-        type=EventType.NODE,
-        object_id=node_id,
-        time=time,
-        change=EventChange.SET,
-        detail=detail,
-        message=message,
-        resource=size,
-    )
-
-
-def _queue_set(
-    time: float, path: QueuePath, detail: EventDetail, size: Resources = EMPTY, message: str = ""
-) -> EventRecord:
-    return EventRecord(
-        type=EventType.QUEUE,
-        object_id=path,
-        time=time,
-        change=EventChange.SET,
-        detail=detail,
-        message=message,
-        resource=size,
-    )
+    detail = EventDetail.UG_USER_LIMIT if kind == "user" else EventDetail.UG_GROUP_LIMIT
+    if size is None:
+        return EventRecord(time, EventType.USERGROUP, name, EventChange.REMOVE, detail, path)
+    return EventRecord(time, EventType.USERGROUP, name, EventChange.SET, detail, path, resource=size)

@@ -95,10 +95,9 @@ class EventRecord:
 
     def __init__(
         self,
-        *,
+        time: float,
         type: EventType,
         object_id: str,
-        time: float,
         change: EventChange = EventChange.NONE,
         detail: EventDetail = EventDetail.DETAILS_NONE,
         reference_id: str = "",
