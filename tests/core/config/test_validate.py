@@ -6,22 +6,6 @@ from support.core.configurations import complaint, messages, partition_text, pro
 
 
 @pytest.mark.row(31)
-def test_guaranteed_within_maximum() -> None:
-    """A queue is not guaranteed more than it may have; the message has the queue's last name."""
-    body = """
-        queues:
-          - name: p
-            queues:
-              - name: q
-                resources: {guaranteed: {vcore: 2, gpu: 9}, max: {vcore: 1}}
-        """
-    assert complaint(body) == (
-        "guaranteed resource map[gpu:9 vcore:2000] is larger than "
-        "maximum resource map[vcore:1000] for queue q"
-    )
-
-
-@pytest.mark.row(31)
 def test_child_maximum_within_parents() -> None:
     """A child's maximum is within that of the nearest ancestors, type by type."""
     body = """
