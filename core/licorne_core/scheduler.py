@@ -195,15 +195,18 @@ class Scheduler:
         if rm.replay is not None and Hold.UNFINISHED not in rm.holds:
             # The rest of a command was counted with its beginning.
             count_replayed(rm.replay, command)
+        changed: Iterable[Partition] = rm.reached
+        if not isinstance(command, _OF_ITEMS):
+            changed = rm.partitions.values()
         try:
             effects = self._handle_for(rm, command, now)
-            for partition in _changed_by(rm, command):
+            for partition in changed:
                 partition.dirty.open_blockers()
             if (effects or rm.holds) and isinstance(command, _SLICED):
                 self._hold_for_rest(rm, effects)
             return effects
         finally:
-            for partition in _changed_by(rm, command):
+            for partition in changed:
                 self._registry.agenda.note(partition)
             rm.reached.clear()
 
@@ -292,11 +295,6 @@ class Scheduler:
             raise TickFailed(partition.rm_id, effects) from error
         finally:
             agenda.note(partition)
-
-
-def _changed_by(rm: Rm, command: _OfRm) -> Iterable[Partition]:
-    """The partitions that the command may have changed: none of another RM."""
-    return rm.reached if isinstance(command, _OF_ITEMS) else rm.partitions.values()
 
 
 def _add_facts(effects: list[Effect], rm_id: RmId, rm: RmContext) -> None:

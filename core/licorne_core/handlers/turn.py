@@ -235,6 +235,8 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
         allocation = allocate(decision, now)
         made.append(allocation)
         outcome.updates += allocation_made(partition, leaf, app, allocation, now)
+    else:
+        partition.dirty.open_blockers()
     partition.counters.asks_tried = cycle.tried
     partition.counters.work = cycle.cost
     partition.counters.search_work = partition.preemption.work

@@ -261,6 +261,11 @@ class ReservedAsks(PriorityPass[Reservation]):
         """Wake asks for a change of the node."""
         self.wake(node.reservations.values())
 
+    def wake_of(self, app: Application) -> None:
+        """Wake the asks of an application that counts in its quotas: they need not wait for its start."""
+        found = (request.reservation for request in app.reserved.values())
+        self.wake([reservation for reservation in found if reservation is not None])
+
     def wake_all(self) -> None:
         """Everything may have changed."""
         self.wake(self._holders)

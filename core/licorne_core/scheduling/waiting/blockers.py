@@ -6,7 +6,7 @@ those that depend on a thing which has changed. `backs_off` says when an applica
 by too many of its own asks (spec § 8.3a).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 from licorne_core.model.apps.application import Application
@@ -300,12 +300,16 @@ class Blockers:
         """Forget all blockers."""
         self._by_kind.clear()
 
-    def that_may_open(self, things: Iterable[object]) -> list[Blocker]:
-        """Return the blockers that let an item through, of those that depend on one of the things."""
-        depending = [
-            known[thing] for known in self._by_kind.values() if known for thing in things if thing in known
-        ]
-        return [blocker for each in depending for blocker in each.that_may_open()]
+    def that_may_open(self, things: Collection[object]) -> list[Blocker]:
+        """Return the blockers that may let an item through, as these things have changed."""
+        found: list[Blocker] = []
+        for known in self._by_kind.values():
+            # Mostly nobody waits for any of them.
+            if not known.keys().isdisjoint(things):
+                for thing in things:
+                    if thing in known:
+                        found += known[thing].that_may_open()
+        return found
 
 
 def backs_off(app: Application, threshold: int, found: Place | None, *, asking: bool) -> bool:

@@ -192,7 +192,7 @@ class Dirty:
         """Mark another state of an application: others may start, or its own reserved asks."""
         self.mark_app(app)
         self.mark(app.leaf.lineage)
-        self._wake_reserved(app)
+        self._wakeups.reserved.wake_of(app)
 
     def mark_leaf(self, leaf: Queue) -> None:
         """Mark pending or allocated amounts of the leaf and those above it."""
@@ -231,12 +231,14 @@ class Dirty:
     def mark_filled(self, node: Node) -> None:
         """Mark less room on the node, or the RM's consent to something there: that may be a victim."""
         self._index.took(node)
-        self._touched(node)
+        if node.reservations:
+            self._touched(node)
 
     def mark_victims(self, node: Node) -> None:
         """Mark a change of the possible victims on the node."""
         self._index.victims_changed(node)
-        self._touched(node)
+        if node.reservations:
+            self._touched(node)
 
     def change_everything(self) -> Iterator[int]:
         """Mark all queues and applications, as settings or sizes have changed, and try all asks.
@@ -294,7 +296,7 @@ class Dirty:
         """
         self.version += 1
         if app.reserved and app.allocation_count == 1:
-            self._wake_reserved(app)
+            self._wakeups.reserved.wake_of(app)
         self.ranks.after_placing(app, app.leaf, same_priority=same_priority)
         if request.state is not ASSUMED:
             if request.ask.placeholder:
@@ -317,27 +319,24 @@ class Dirty:
             return
         nodes, self._nodes = self._nodes, {}
         for node in nodes:
-            for blocker in (*self._index.improved(node), *wakeups.kept_nodes.that_may_use(node)):
+            for blocker in self._index.improved(node):
                 wakeups.waiting.changed(blocker)
+            for kept in wakeups.kept_nodes.that_may_use(node):
+                wakeups.waiting.changed(kept)
             if wakeups.replacing.wake_on(node):
                 wakeups.waiting.runnable = True
-            self._touched(node)
+            if node.reservations:
+                self._touched(node)
 
     def _touched(self, node: Node) -> None:
         """For asks that require the node, others may have to stop there than before (§ 9.5)."""
-        if node.reservations:
-            self._wakeups.reserved.wake_on(node)
-            self._wakeups.waiting.runnable = True
-
-    def _wake_reserved(self, app: Application) -> None:
-        """The application counts in its quotas: its reserved asks need not wait for its start."""
-        if app.reserved:
-            found = (request.reservation for request in app.reserved.values())
-            self._wakeups.reserved.wake([r for r in found if r is not None])
+        self._wakeups.reserved.wake_on(node)
+        self._wakeups.waiting.runnable = True
 
     def settle(self) -> None:
         """Open blockers, and rank changed items anew; a pass follows."""
-        self.open_blockers()
+        if self._things or self._nodes:
+            self.open_blockers()
         wakeups, ranks = self._wakeups, self.ranks
         for app in self._apps:
             if app.gang.free_count and app.pending_count:
