@@ -82,10 +82,17 @@ class ReplacingApps(PriorityPass[Application]):
             self._rankings[app.leaf].put(app, self.key(app))
 
     def wake(self, items: Iterable[Application]) -> None:
-        """Wake applications that have a placeholder to replace, as something changed for them."""
+        """Wake applications that have a placeholder to replace, as something changed for them.
+
+        Others have no ask any more that waits for anything.
+        """
         for app in items:
-            if app not in self.ready and is_claimed(app):
+            if app in self.ready:
+                continue
+            if is_claimed(app):
                 super().wake((app,))
+            else:
+                self.forget(app)
 
     def watch(self, app: Application, found: InTheWay) -> None:
         """Park a failed application with its blockers, and watch the nodes that the RM refused."""

@@ -339,7 +339,7 @@ class Dirty:
             self.open_blockers()
         wakeups, ranks = self._wakeups, self.ranks
         for app in self._apps:
-            if app.gang.free_count and app.pending_count:
+            if app.gang.groups:
                 wakeups.replacing.wake((app,))
         if self._tree.shares_stale:
             self._tree.shares_stale = False

@@ -170,6 +170,26 @@ def test_a_reserved_ask_takes_another_node_before_those_who_wait_for_it() -> Non
     assert placed(core.do(releases(release("fill", "f2")))) == [("own", "big", "n2")]
 
 
+# Placeholders
+
+
+def test_a_gang_without_real_asks_waits_for_no_node() -> None:
+    """Its ask was refused beside the placeholder and is gone: others of the size are placed."""
+    core = started(
+        config("[{name: a}, {name: b, resources: {max: {vcore: 1m}}}]"),
+        nodes(node("n1", vcore=1), node("n2", vcore=2)),
+        apps(app("job", "root.a", gang={"vcore": 1}), app("other", "root.a"), app("held", "root.b")),
+        asks(ask("job", "p", placeholder=True, group="g", vcore=1, on_node="n1")),
+        asks(ask("other", "full", vcore=1), ask("held", "h1", vcore=1), ask("held", "h2", vcore=1)),
+        policy=PredicatePolicy(deadline=10.0),
+    )
+    (check,) = asked(core.do(asks(ask("job", "real", group="g", vcore=1, predicate="p"))))
+    assert placed(core.do(refusal(check, "n1"))) == []
+    core.do(releases(release("job", "real")))
+    core.do(releases(release("other", "full")))
+    assert placed(core.do(asks(ask("other", "k", vcore=1)))) == [("other", "k", "n2")]
+
+
 # What could not be run
 
 
