@@ -215,7 +215,7 @@ def _resize_allocation(
     assert request.allocation is not None, f"{request!r} is booked"
     node = partition.nodes.by_id[request.allocation.node_id]
     check_growth(partition, ask.key, known.ask_class.items, resized.ask_class.items, node)
-    partition.allocations.resize(app, request, resized)
+    partition.moves.resize(app, request, resized)
     change = subtract(resized.ask_class.resources, known.ask_class.resources)
     grown = {name: value for name, value in change.items() if value > 0}
     shrunk = {name: -value for name, value in change.items() if value < 0}
@@ -229,7 +229,7 @@ def _resize_linked(partition: Partition, app: Application, request: Request, ask
     own = request.allocation
     node = None if own is None else partition.nodes.by_id[own.node_id]
     check_growth(partition, ask.key, request.ask.ask_class.items, ask.ask_class.items, node)
-    partition.pairs.resize(app, request, ask)
+    partition.moves.resize(app, request, ask)
     if node is not None:
         roll_back_unfitting(partition, node, now)
 

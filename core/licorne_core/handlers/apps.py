@@ -42,7 +42,7 @@ _MAX_TEXT = 16_384
 _UINT64_MAX = 2**64 - 1
 
 
-def brought_with(leaf: Queue, tags: Mapping[str, str]) -> TemplateConfig | None:
+def _brought_with(leaf: Queue, tags: Mapping[str, str]) -> TemplateConfig | None:
     """Template from the tags of an application and of earlier ones in the leaf.
 
     Only dynamic queues follow tags, and the recovery queue does not: None for these. A tag is
@@ -58,20 +58,6 @@ def brought_with(leaf: Queue, tags: Mapping[str, str]) -> TemplateConfig | None:
         guaranteed=guaranteed or leaf.brought.guaranteed,
         max_applications=applications or leaf.brought.max_applications,
     )
-
-
-def apply_brought(partition: Partition, leaf: Queue, brought: TemplateConfig) -> None:
-    """Set the maximum, guaranteed and number of applications of a dynamic leaf.
-
-    The queue keeps a size until a later application brings another one, also when the application
-    that brought it leaves.
-    """
-    if brought == leaf.brought:
-        # Most applications of a namespace say what those before them said.
-        return
-    leaf.brought = brought
-    apply_sizes(leaf)
-    partition.dirty.mark_resized(leaf)
 
 
 def _resources(text: str) -> Resources | None:
@@ -196,7 +182,7 @@ def _place(
     before = len(tree)
     leaf = partition.placer.place(placed, tree)
     created = len(tree) - before
-    brought = brought_with(leaf, placed.tags)
+    brought = _brought_with(leaf, placed.tags)
     if gang.is_wanted and not is_forced(placed):
         leaf_max = leaf.max if brought is None else max_with(leaf, brought)
         try:
@@ -216,8 +202,18 @@ def _footprint(new: NewApplication) -> int:
 
 
 def _bring(partition: Partition, leaf: Queue, brought: TemplateConfig, now: float) -> None:
+    """Set the maximum, guaranteed and number of applications of a dynamic leaf.
+
+    The queue keeps a size until a later application brings another one, also when the application
+    that brought it leaves.
+    """
+    if brought == leaf.brought:
+        # Most applications of a namespace say what those before them said.
+        return
     maximum, guaranteed = leaf.max, leaf.guaranteed
-    apply_brought(partition, leaf, brought)
+    leaf.brought = brought
+    apply_sizes(leaf)
+    partition.dirty.mark_resized(leaf)
     if leaf.max != maximum:
         partition.journal.note(queue_max_changed(now, leaf.path, leaf.max or EMPTY))
     if leaf.guaranteed != guaranteed:

@@ -118,7 +118,7 @@ def placeholders_overdue(job: TimerJob) -> Iterator[int]:
     """
     partition = job.partition
     app = partition.applications[job.timer.app_id]
-    partition.pairs.end_cancelled(app)
+    partition.placeholders.end_cancelled(app)
     rule = ON_TIMEOUT.get((app.state, app.gang.style))
     if rule is None:
         return
@@ -150,7 +150,7 @@ def time_to_complete(job: TimerJob) -> Iterator[int]:
         yield from roll_back_all(job, partition, app, PairEvent.TOLD)
         if app.state is not state or app.leaf is None:
             return
-        partition.pairs.end_cancelled(app)
+        partition.placeholders.end_cancelled(app)
         yield from _stop_kept(job, app, list(app.requests.values()), ON_COMPLETION)
         _end(job, app, state)
     else:

@@ -22,7 +22,7 @@ from licorne_core.scheduling.cycle import Candidate
 from licorne_core.scheduling.replacing import Replacement
 from licorne_core.scheduling.reservations.reserving import Reservations, note_allocating
 from licorne_core.scheduling.waiting.dirty import Dirty
-from licorne_core.values.asks import Allocation, Ask
+from licorne_core.values.asks import Allocation
 from licorne_core.values.counters import Counters
 
 # Read from their enumerations once: that costs as much as two calls, for every allocation.
@@ -37,14 +37,14 @@ class Allocations:
         "_asks",
         "_counters",
         "_dirty",
+        "_moves",
         "_placeholders",
         "_reservations",
-        "moves",
     )
 
     def __init__(
         self,
-        nodes: NodeBook,
+        moves: Moves,
         dirty: Dirty,
         asks: PendingAsks,
         placeholders: Placeholders,
@@ -54,7 +54,7 @@ class Allocations:
         """Start empty."""
         self._asks = asks
         self._dirty = dirty
-        self.moves = Moves(nodes, dirty, asks, reservations)
+        self._moves = moves
         self._placeholders = placeholders
         self._reservations = reservations
         self._counters = counters
@@ -108,9 +108,9 @@ class Allocations:
         allocation = _allocation_of(request)
         if request.ask.placeholder:
             app.gang.keep(request)
-            self.moves.move(app, request, _KEEP_ROOM)
+            self._moves.move(app, request, _KEEP_ROOM)
         else:
-            self.moves.move(app, request, RequestEvent.CONFIRM)
+            self._moves.move(app, request, RequestEvent.CONFIRM)
         self._reservations.placed(request, now)
         return allocation
 
@@ -123,7 +123,7 @@ class Allocations:
 
     def roll_back(self, app: Application, request: Request, now: float) -> None:
         """An assumed request, of which the RM never heard, is pending again in its old place."""
-        self.moves.move(app, request, RequestEvent.ROLL_BACK, now=now)
+        self._moves.move(app, request, RequestEvent.ROLL_BACK, now=now)
         self._reservations.resume(request)
 
     def take(self, app: Application, request: Request, node: Node, now: float) -> Allocation:
@@ -133,7 +133,7 @@ class Allocations:
         if request.ask.placeholder:
             event = _KEEP_ROOM
             app.gang.keep(request)
-        self.moves.arrive(app, request, event, allocation)
+        self._moves.arrive(app, request, event, allocation)
         leaf: Queue = app.leaf
         leaf.counters.allocations_made += 1
         return allocation
@@ -148,18 +148,18 @@ class Allocations:
         if request.allocation is None and request.ask.ask_class.items == kept.ask.ask_class.items:
             # As for most.
             self._placeholders.end(app, placeholder, RequestEvent.RELEASE)
-            self.moves.hand_over(app, placeholder, request, allocation)
+            self._moves.hand_over(app, placeholder, request, allocation)
             self._count_release(app)
         else:
             self.release(app, placeholder)
-            self.moves.move(app, request, RequestEvent.CONFIRM, place=allocation)
+            self._moves.move(app, request, RequestEvent.CONFIRM, place=allocation)
         return allocation
 
     def preempt(self, app: Application, request: Request) -> None:
         """Book a victim that the RM is asked to stop; its resources count as preempting (§ 9.4.8)."""
         if request.ask.placeholder:
             self._placeholders.give_up(app, request)
-        self.moves.move(app, request, RequestEvent.PREEMPT)
+        self._moves.move(app, request, RequestEvent.PREEMPT)
 
     def release(self, app: Application, request: Request) -> Allocation:
         """Free an allocation; nothing is left of the request."""
@@ -180,15 +180,11 @@ class Allocations:
         request.ask = replace(request.ask, node_id=None)
         return allocation
 
-    def resize(self, app: Application, request: Request, ask: Ask) -> None:
-        """Give an allocation another size in its place."""
-        self.moves.resize(app, request, ask)
-
     def _end(self, app: Application, request: Request, event: RequestEvent) -> Allocation:
         allocation = _allocation_of(request)
         if request.ask.placeholder:
             self._placeholders.end(app, request, event)
-        self.moves.move(app, request, event)
+        self._moves.move(app, request, event)
         self._count_release(app)
         return allocation
 
@@ -222,11 +218,12 @@ class Pairs:
         nodes: NodeBook,
         placeholders: Placeholders,
         reservations: Reservations,
+        moves: Moves,
         allocations: Allocations,
     ) -> None:
         """Start empty."""
         self._nodes = nodes.by_id
-        self._moves = allocations.moves
+        self._moves = moves
         self._placeholders = placeholders
         self._reservations = reservations
         self._allocations = allocations
@@ -283,14 +280,6 @@ class Pairs:
         """Cancel a free placeholder that is too small for a real ask; the RM is asked to stop it."""
         self._placeholders.cancel(app, placeholder)
         self._moves.move(app, placeholder, RequestEvent.STOP)
-
-    def end_cancelled(self, app: Application) -> None:
-        """End the cancelled placeholders of the application: their time is up."""
-        self._placeholders.end_cancelled(app)
-
-    def resize(self, app: Application, request: Request, ask: Ask) -> None:
-        """A linked request has another size: so has the room that it takes on its own node."""
-        self._moves.resize(app, request, ask)
 
     def _count(self, app: Application, placeholder: Request, count: Count) -> None:
         group = app.gang.group_of(placeholder.ask)

@@ -10,7 +10,7 @@ from typing import Any
 
 from licorne_core.config.schema import PartitionConfig
 from licorne_core.ledger.allocating import Allocations, Pairs
-from licorne_core.ledger.moves import Cluster
+from licorne_core.ledger.moves import Cluster, Moves
 from licorne_core.ledger.pending import PendingAsks, Placeholders
 from licorne_core.messages.commands import Options
 from licorne_core.model.apps.application import Application
@@ -47,8 +47,8 @@ from licorne_core.values.timers import Due, Timer, Timers
 class Partition:
     """Books and schedules one partition.
 
-    Everything that changes usage goes through `asks`, `allocations` and `cluster`, so that a queue,
-    its ancestors, the application and the node can never disagree.
+    Everything that changes usage goes through `asks`, `allocations`, `pairs`, `moves` and `cluster`,
+    so that a queue, its ancestors, the application and the node can never disagree.
     """
 
     def __init__(
@@ -105,21 +105,21 @@ class Partition:
         """The questions to the RM that are open."""
         self.predicates = PredicateChecks(name, rm, self.index, self.calls)
         self.results = PredicateResults(self.index, self.timers)
-        keeping = Placeholders(self.dirty, self.counters)
+        keeping = self.placeholders = Placeholders(self.dirty, self.counters)
         self.asks = PendingAsks(
             self.index, self.wakeups, self.dirty, keeping, self.escalation, self.reservations
         )
+        self.moves = Moves(self.nodes, self.dirty, self.asks, self.reservations)
         self.allocations = Allocations(
-            self.nodes, self.dirty, self.asks, keeping, self.reservations, self.counters
+            self.moves, self.dirty, self.asks, keeping, self.reservations, self.counters
         )
-        self.pairs = Pairs(self.nodes, keeping, self.reservations, self.allocations)
+        self.pairs = Pairs(self.nodes, keeping, self.reservations, self.moves, self.allocations)
         self.cluster = Cluster(self.tree.root, self.nodes, self.dirty, self.reservations)
         self.losses, self.ledger = Losses(), Ledger()
         """The latter has records of preempted allocations, with beneficiary and reason."""
         self.quota_clock = QuotaClock(enabled=config.quota_preemption_enabled)
         self.preemption = self._preemption(enabled=config.preemption_enabled)
         self.wakeups.blockers.add(self.predicates, self.predicates.owed)
-        self.wakeups.blockers.add(self.preemption, self.preemption.questions_open)
         self.check_context = self._check_context()
         self.cycle = self._cycle(options)
 
@@ -141,7 +141,9 @@ class Partition:
         search = PreemptionSearch(
             self.tree.root, self.nodes, self.applications, self.wakeups.reserved, self.losses
         )
-        return Preemption(search, self.rm, enabled=enabled)
+        preemption = Preemption(search, self.rm, enabled=enabled)
+        self.wakeups.blockers.add(preemption, preemption.questions_open)
+        return preemption
 
     def _cycle(self, options: Options) -> Cycle:
         return Cycle(

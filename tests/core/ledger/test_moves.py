@@ -95,7 +95,7 @@ def test_a_placing_by_hand_counts_as_the_table_says(placed: list[Placed]) -> Non
         owner = by_table.applications[AppId(one.app)]
         request = owner.requests[key]
         place = Allocation(request.ask, NodeId("n"), request.create_time, 5.0)
-        by_table.allocations.moves.move(owner, request, one.event, place=place)
+        by_table.moves.move(owner, request, one.event, place=place)
         assert books(by_hand) == books(by_table)
 
 
