@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from licorne_core.messages.commands import Command
 from licorne_core.messages.effects import Effect
+from licorne_core.values.ids import PartitionName
 from scenarios.printing import told
 from support.core.builders import RM
 from support.core.driver import Driver
@@ -54,13 +55,21 @@ class Stage:
     rest: Command | None = None
     """What is left of a command that was begun."""
 
+    def send(self, command: Command) -> list[str]:
+        """Hand in a command."""
+        return self.told(self.driver.send(command))
+
     def hand_in(self, line: Line, command: Command) -> list[str]:
         """Hand in a command; with ``begin=yes`` only its first slice."""
         if line.take("begin") != "yes":
-            return self.told(self.driver.send(command))
+            return self.send(command)
         effects = self.driver.begin(command)
         self.rest, self.driver.rest = self.driver.rest, None
         return self.told(effects)
+
+    def partition(self, line: Line) -> PartitionName:
+        """The partition of the RM that a line names by ``partition=P``, or `default`."""
+        return PartitionName(f"[{self.rm}]{line.take('partition', 'default')}")
 
     def told(self, effects: Iterable[Effect]) -> list[str]:
         """What is told, with the name of the RM that it is told to where there are several."""

@@ -1,72 +1,13 @@
-"""What a scenario can say, one verb a module."""
+"""What a scenario can say: each public function of these modules is the verb of its name."""
+
+from inspect import isfunction
 
 from scenarios.stage import Verb
-from scenarios.verbs import (
-    answer,
-    applications,
-    apps,
-    asks,
-    confirm,
-    ended,
-    events,
-    explain,
-    fleet,
-    foreign,
-    leave,
-    node,
-    nodes,
-    partitions,
-    preempted,
-    promised,
-    queue,
-    queues,
-    release,
-    reload,
-    remove,
-    replay,
-    reserved,
-    rest,
-    rm,
-    rms,
-    run,
-    slices,
-    usage,
-    validate,
-    victims,
-    wait,
-)
+from scenarios.verbs import clock, commands, reports
 
 VERBS: dict[str, Verb] = {
-    "answer": answer.run,
-    "reserved": reserved.run,
-    "applications": applications.run,
-    "apps": apps.run,
-    "asks": asks.run,
-    "confirm": confirm.run,
-    "ended": ended.run,
-    "events": events.run,
-    "explain": explain.run,
-    "fleet": fleet.run,
-    "foreign": foreign.run,
-    "leave": leave.run,
-    "node": node.run,
-    "nodes": nodes.run,
-    "partitions": partitions.run,
-    "preempted": preempted.run,
-    "promised": promised.run,
-    "queue": queue.run,
-    "queues": queues.run,
-    "release": release.run,
-    "reload": reload.run,
-    "remove": remove.run,
-    "replay": replay.run,
-    "rest": rest.run,
-    "rm": rm.run,
-    "rms": rms.run,
-    "run": run.run,
-    "slices": slices.run,
-    "usage": usage.run,
-    "validate": validate.run,
-    "victims": victims.run,
-    "wait": wait.run,
+    name: verb
+    for module in (clock, commands, reports)
+    for name, verb in vars(module).items()
+    if isfunction(verb) and verb.__module__ == module.__name__ and not name.startswith("_")
 }

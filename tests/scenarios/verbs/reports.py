@@ -1,0 +1,203 @@
+"""What a scenario looks at. With ``partition=P`` it is that of another partition than `default`."""
+
+from licorne_core.config import load
+from licorne_core.scheduling.preemption.ledger import PreemptionRecord, QueueNumbers
+from licorne_core.values.errors import ConfigError, NotFound
+from licorne_core.views.queues import QueueReport, QueueUsage
+from scenarios.printing import amounts, maximum
+from scenarios.stage import Line, Stage
+from support.core.steps import last, listed
+from support.core.watching import heard
+
+
+def partitions(stage: Stage, _: Line) -> list[str]:
+    """``partitions``: all of them with node order, nodes and what runs."""
+    lines = []
+    for partition in stage.driver.views.partitions():
+        weights = " ".join(f"{k}={v:g}" for k, v in sorted(partition.node_sort_weights.items()))
+        over = f" over {partition.node_sort_attribute}" if partition.node_sort_attribute else ""
+        lines.append(
+            f"{partition.name} {partition.state}: {partition.nodes} nodes by "
+            f"{partition.node_sort_policy}{over} ({weights}), {partition.allocations} allocations, "
+            f"{partition.pending_asks} asks, preemption "
+            f"{'on' if partition.preemption_enabled else 'off'}"
+        )
+    return lines
+
+
+def queues(stage: Stage, line: Line) -> list[str]:
+    """``queues [partition=P]``: the tree with what each queue has, waits for and may have."""
+    name = stage.partition(line)
+    return _queue(stage.driver.views.queues(name))
+
+
+def _queue(queue: QueueReport) -> list[str]:
+    usage = f"has {amounts(queue.allocated)}, waits for {amounts(queue.pending)}"
+    lines = [f"{queue.path} {queue.state}: {usage}, max {maximum(queue.max)}"]
+    for child in queue.children:
+        lines += _queue(child)
+    return lines
+
+
+def queue(stage: Stage, line: Line) -> list[str]:
+    """``queue PATH... [partition=P]``: what queues are made to be, by configuration or template."""
+    name = stage.partition(line)
+    lines = []
+    for path in line.words:
+        queue = stage.driver.views.queue(name, path)
+        kind = "leaf" if queue.is_leaf else "parent"
+        made = "managed" if queue.is_managed else "dynamic"
+        lines.append(f"{queue.path} {queue.state}: {made} {kind}")
+        lines += [f"  {what}" for what in _settings(queue)]
+    return lines
+
+
+def _settings(queue: QueueReport) -> list[str]:
+    backoff = f"back-off after {queue.backoff_threshold} asks, for {queue.backoff_delay:g} s"
+    shown = {
+        f"guaranteed {amounts(queue.guaranteed)}": queue.guaranteed,
+        f"max {maximum(queue.max)}": queue.max and queue.parent,
+        f"{queue.max_applications} applications at once": queue.max_applications,
+        f"sorted {queue.sort_policy}": queue.sort_policy != "fifo",
+        "priorities only break ties": not queue.priority_sort,
+        f"priority offset {queue.priority_offset}": queue.priority_offset,
+        "priority fence": queue.priority_fence,
+        f"preemption {queue.preemption_policy}": queue.preemption_policy != "default",
+        backoff: queue.backoff_threshold,
+        "template for the leaves below": queue.template,
+    }
+    return [what for what, is_set in shown.items() if is_set]
+
+
+def fleet(stage: Stage, line: Line) -> list[str]:
+    """``fleet [partition=P]``: the nodes, with what they have free and how full they are."""
+    views = stage.driver.views
+    name = stage.partition(line)
+    return [
+        f"{node.node_id}{'' if node.schedulable else ' drained'}: "
+        f"free {amounts(node.available)}, {node.utilization:.2f} full"
+        for node in (views.node(name, each) for each in listed(views.node_ids_in_order(name)))
+    ]
+
+
+def applications(stage: Stage, line: Line) -> list[str]:
+    """``applications [partition=P]``: all that are there, with state and usage."""
+    name = stage.partition(line)
+    return [
+        f"{app.app_id} in {app.queue} {app.state}: has {amounts(app.allocated)}, "
+        f"waits for {amounts(app.pending)}"
+        for app in stage.driver.views.applications(name)
+    ]
+
+
+def ended(stage: Stage, line: Line) -> list[str]:
+    """``ended``: applications that were rejected or are completed, as long as they are kept."""
+    name = stage.partition(line)
+    return [
+        f"{app.app_id} {app.state}{f': {app.message}' if app.message else ''}"
+        for state in ("rejected", "completed")
+        for app in stage.driver.views.applications(name, state=state)
+    ]
+
+
+def usage(stage: Stage, line: Line) -> list[str]:
+    """``usage user|group NAME [partition=P]``: what somebody has, queue by queue."""
+    partition = stage.partition(line)
+    kind, name = line.words
+    try:
+        return _usage(last(stage.driver.views.usage(partition, kind, name)).queues)
+    except NotFound as error:
+        return [str(error)]
+
+
+def _usage(usage: QueueUsage) -> list[str]:
+    running = " ".join(usage.applications) or "-"
+    limits = f"max {maximum(usage.max)}"
+    if usage.max_applications:
+        limits += f" and {usage.max_applications} applications"
+    lines = [f"{usage.path}: has {amounts(usage.allocated)}, running {running}, {limits}"]
+    for child in usage.children:
+        lines += _usage(child)
+    return lines
+
+
+def explain(stage: Stage, line: Line) -> list[str]:
+    """``explain APP KEY [partition=P]``: why an ask is where it is."""
+    name = stage.partition(line)
+    app_id, key = line.words
+    explanation = last(stage.driver.views.explain(name, app_id, key))
+    marks = ((" ok " if check.passed else "STOP", check.message()) for check in explanation.checks)
+    return [
+        f"{explanation.verdict}: {explanation.summary}",
+        *(f"[{mark}] {message}" for mark, message in marks),
+    ]
+
+
+def reserved(stage: Stage, line: Line) -> list[str]:
+    """``reserved [partition=P]``: the nodes that are reserved, and for which asks."""
+    name = stage.partition(line)
+    return [
+        f"{reservation.node_id} for {reservation.app_id}/{reservation.key}"
+        for reservation in listed(stage.driver.views.reservations(name))
+    ]
+
+
+def preempted(stage: Stage, line: Line) -> list[str]:
+    """``preempted [APP] [partition=P]``: the ledger of victims, oldest first."""
+    partition = stage.driver.scheduler.partitions[stage.partition(line)]
+    records = [*partition.ledger.latest(*line.words)]
+    return [text for record in reversed(records) for text in _record(record)]
+
+
+def _record(record: PreemptionRecord) -> list[str]:
+    said = [f"{record.app_id}/{record.key} on {record.node_id}"]
+    if record.beneficiary_key:
+        said.append(f"for {record.beneficiary_app_id}/{record.beneficiary_key}")
+    went = f"gone after {record.released_time - record.time:g} s"
+    said += [record.rule, went if record.released_time else "not gone yet"]
+    lines = [", ".join(said), f"  from {_numbers(record.victim_queue)}"]
+    if record.beneficiary_queue is not None:
+        lines.append(f"  for {_numbers(record.beneficiary_queue)}")
+    return lines
+
+
+def _numbers(queue: QueueNumbers) -> str:
+    return (
+        f"{queue.path}: has {amounts(queue.allocated)}, guaranteed {amounts(queue.guaranteed)}, "
+        f"max {maximum(queue.max)}, preempting {amounts(queue.preempting)}, "
+        f"promised {amounts(queue.promised)}"
+    )
+
+
+def promised(stage: Stage, line: Line) -> list[str]:
+    """``promised [partition=P]``: queues that lose victims, or that wait for what victims leave."""
+    tree = stage.driver.scheduler.partitions[stage.partition(line)].tree
+    return [
+        f"{queue.path}: preempting {amounts(queue.preempting)}, promised {amounts(queue.promised)}"
+        for queue in tree.walk()
+        if any(queue.preempting.values()) or any(queue.promised.values())
+    ]
+
+
+def events(stage: Stage, line: Line) -> list[str]:
+    """``events [WORD...]``: what was noted since last time, or what of it has one of the words."""
+    return heard(stage.driver, *line.words)
+
+
+def rms(stage: Stage, _: Line) -> list[str]:
+    """``rms``: who is registered, with session, partitions and extra configuration."""
+    lines = []
+    for rm in stage.driver.views.rms():
+        extra = " ".join(f"{key}={value}" for key, value in sorted(rm.extra_config.items()))
+        partitions = " ".join(rm.partitions)
+        lines.append(f"{rm.rm_id}, session {rm.session}: {partitions}, extra {extra or '-'}")
+    return lines
+
+
+def validate(_: Stage, line: Line) -> list[str]:
+    """``validate [strict]`` and a configuration: would it be taken?"""
+    try:
+        configuration = load(line.text, strict="strict" in line.words)
+    except ConfigError as error:
+        return ["refused", *(str(problem) for problem in error.problems)]
+    return ["allowed", *(f"warning: {warning}" for warning in configuration.warnings)]
