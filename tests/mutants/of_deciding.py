@@ -51,7 +51,7 @@ DECIDING = (
         "PriorityPass.queue_key_changed",
         drop("put"),
         "a reserved ask whose queue has had much goes before others",
-        ("test_reserved",),
+        ("test_order",),
     ),
     Defect(
         "tried-again-and-again",
@@ -89,7 +89,7 @@ DECIDING = (
         "others take what is reserved",
         (
             "test_review",
-            "scheduling/test_reservations",
+            "reservations/test_reserving",
         ),
         nth=3,
     ),
@@ -98,7 +98,7 @@ DECIDING = (
         "Allocations._place",
         swap("is not", "is"),
         "asks that require a node leave it to those who have it reserved",
-        ("scheduling/test_reservations",),
+        ("reservations/test_reserving",),
         nth=2,
     ),
     Defect(

@@ -11,7 +11,7 @@ PREDICATES = (
         "whoever is alone on a further node of a check is asked about again",
         (
             "scheduling/test_predicates",
-            "predicates/test_results",
+            "scheduling/test_predicate_results",
             "test_decisions::test_decides_as_the_oracle_does",
         ),
     ),
@@ -22,7 +22,7 @@ PREDICATES = (
         "the RM judges a second ask on a node as if the first was not there",
         (
             "scheduling/test_predicates",
-            "predicates/test_results",
+            "scheduling/test_predicate_results",
             "test_decisions::test_decides_as_the_oracle_does",
         ),
     ),
@@ -33,7 +33,7 @@ PREDICATES = (
         "an ask is placed by an older result though another is assumed on the node meanwhile",
         (
             "scheduling/test_predicates",
-            "predicates/test_results",
+            "scheduling/test_predicate_results",
             "test_decisions::test_decides_as_the_oracle_does",
         ),
         nth=2,
@@ -44,7 +44,7 @@ PREDICATES = (
         never("first"),
         "the RM's answers count on a node where it does not know of an allocation",
         (
-            "predicates/test_results",
+            "scheduling/test_predicate_results",
             "test_decisions::test_decides_as_the_oracle_does",
         ),
     ),

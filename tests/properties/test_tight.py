@@ -6,8 +6,8 @@ import pytest
 
 from licorne_core.handlers import turn
 from licorne_core.model.apps import groups
+from licorne_core.scheduling import predicates
 from licorne_core.scheduling.node_search import heaps, node_heap
-from licorne_core.scheduling.predicates import checks as predicate_checks
 from licorne_core.scheduling.preemption import victims
 from licorne_core.scheduling.waiting import waiting_line
 from licorne_core.values import priorities, ranking
@@ -46,6 +46,6 @@ def test_waiting_for_few_answers_changes_no_other_decision(
     part: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a few asks waiting for answers, others of which the RM has a say are not looked at."""
-    monkeypatch.setattr(predicate_checks, "MAX_ASSUMED", 3)
-    monkeypatch.setattr(predicate_checks, "MAX_ASSUMED_IN_SILENCE", 1)
+    monkeypatch.setattr(predicates, "MAX_ASSUMED", 3)
+    monkeypatch.setattr(predicates, "MAX_ASSUMED_IN_SILENCE", 1)
     agree(part, partial(compare, most_assumed=(3, 1)))

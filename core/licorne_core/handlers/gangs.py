@@ -36,7 +36,7 @@ from licorne_core.model.apps.requests import Request, RequestEvent, RequestState
 from licorne_core.model.apps.states import AppEvent, AppState
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.predicates.checks import Assumed
+from licorne_core.scheduling.predicates import Assumed
 from licorne_core.scheduling.replacing import Cancellation, Replacement
 from licorne_core.values.errors import Refusal, Rejected
 from licorne_core.values.ids import AppId

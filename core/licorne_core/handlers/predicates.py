@@ -14,7 +14,7 @@ from licorne_core.partitions.jobs import Job
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.cycle import Candidate
 from licorne_core.scheduling.measures import ToReserve
-from licorne_core.scheduling.predicates.checks import Assumed, PredicateCheck
+from licorne_core.scheduling.predicates import Assumed, PredicateCheck
 from licorne_core.values.ids import NodeId
 from licorne_core.values.slices import PART
 
@@ -41,7 +41,7 @@ def assume(partition: Partition, candidate: Candidate, now: float) -> None:
 
 def reserve(partition: Partition, decision: ToReserve, now: float) -> None:
     """Reserve the node. Where the RM has a say it is asked; a refusal ends the reservation."""
-    _, app, request, node = decision
+    app, request, node = decision
     reservation = partition.reservations.reserve(app, request, node, now, now)
     partition.counters.reservations_made += 1
     ask_class = request.ask.ask_class

@@ -19,7 +19,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.checks import application_blocker
 from licorne_core.scheduling.measures import stops_preemption
-from licorne_core.scheduling.predicates.checks import PredicateCheck
+from licorne_core.scheduling.predicates import PredicateCheck
 from licorne_core.scheduling.preempting import Proposal, ToClear, ToPreempt
 from licorne_core.scheduling.preemption import Plan, Victim, loss_of
 from licorne_core.scheduling.preemption.hosts import is_free_for
@@ -108,7 +108,6 @@ FOR_DAEMON = "preempting allocations to free up resources to run daemon set ask:
 class Beneficiary(NamedTuple):
     """The ask for which victims have to go, and the node that it is to have."""
 
-    leaf: Queue
     app: Application
     request: Request
     node: Node
@@ -125,12 +124,12 @@ class Choice(NamedTuple):
 
 def preempt(partition: Partition, found: ToPreempt, now: float, outcome: Outcome) -> None:
     """Stop the victims of the best plan. Where the RM has a say in the ask it is asked first."""
-    leaf, app, request, plans = found
+    app, request, plans = found
     if partition.preemption.asks_rm(request) and _ask(partition, app, request, plans):
         return
     best = plans[0]
     rule = PreemptionRule.GUARANTEE
-    _stop_for(partition, Beneficiary(leaf, app, request, best.node, rule), best.victims, now, outcome)
+    _stop_for(partition, Beneficiary(app, request, best.node, rule), best.victims, now, outcome)
 
 
 def _ask(partition: Partition, app: Application, request: Request, plans: tuple[Plan, ...]) -> bool:
@@ -146,15 +145,15 @@ def _ask(partition: Partition, app: Application, request: Request, plans: tuple[
         if not proposal.unknown:
             return False
         partition.predicates.ask_to_preempt(proposal)
-        preemption.count_question()
+    preemption.questions_open.count += 1
     partition.escalation.ask_about_victims(wants)
     return True
 
 
 def clear(partition: Partition, found: ToClear, now: float, outcome: Outcome) -> None:
     """Stop the victims on the only node that an ask may go to."""
-    leaf, app, request, node, victims = found
-    beneficiary = Beneficiary(leaf, app, request, node, PreemptionRule.REQUIRED_NODE)
+    app, request, node, victims = found
+    beneficiary = Beneficiary(app, request, node, PreemptionRule.REQUIRED_NODE)
     _stop_for(partition, beneficiary, victims, now, outcome)
 
 
@@ -254,7 +253,7 @@ def _settle(
         if search.stands(app, request, plan, upto, now):
             victims = plan.victims_upto(upto)
             rule = PreemptionRule.GUARANTEE
-            beneficiary = Beneficiary(app.leaf, app, request, plan.node, rule)
+            beneficiary = Beneficiary(app, request, plan.node, rule)
             _stop_for(partition, beneficiary, victims, now, outcome)
             wants.refused.clear()
             return
@@ -308,7 +307,8 @@ def _stop_for(
     outcome: Outcome,
 ) -> None:
     """Ask the RM to stop the victims; their resources are promised to the beneficiary (§ 9.4.8)."""
-    leaf, app, request, _, rule = beneficiary
+    app, request, _, rule = beneficiary
+    leaf: Queue = app.leaf
     text = (FOR_ASK if rule is PreemptionRule.GUARANTEE else FOR_DAEMON).format(request.key)
     numbers = QueueNumbers.of(leaf)
     records = [
@@ -378,7 +378,7 @@ def _keep_node(partition: Partition, beneficiary: Beneficiary, now: float) -> No
 
     Asks that may go to no other node share it.
     """
-    _, app, request, node, _ = beneficiary
+    app, request, node, _ = beneficiary
     for reservation in list(node.reservations.values()):
         if reservation is not request.reservation and not reservation.required:
             partition.reservations.lose_node(reservation, now)

@@ -31,7 +31,7 @@ from licorne_core.partitions.jobs import Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
 from licorne_core.scheduling.measures import ToReserve
-from licorne_core.scheduling.predicates.checks import PredicateCheck
+from licorne_core.scheduling.predicates import PredicateCheck
 from licorne_core.scheduling.preempting import Call, PreemptionCall, ToClear, ToPreempt
 from licorne_core.scheduling.replacing import Cancellation, Replacement
 from licorne_core.scheduling.reservations.review import ToGiveUp
@@ -66,7 +66,7 @@ def answer_predicates(rm: Rm, command: AnswerPredicates, now: float) -> list[Eff
         if check is not None and check.proposal is not None:
             refused = {refusal.node_id for refusal in answer.refused}
             nodes_judged(partition, check, refused, now, outcome)
-    asked = [effect for each in concerned for effect in each.predicates.take_unsaid()]
+    asked = [effect for each in concerned for effect in each.calls.take_unsaid()]
     return outcome.effects(rm.rm_id) + asked
 
 
@@ -181,7 +181,7 @@ def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
             _work(partition, due, now, outcome, part)
         else:
             outcome.updates += on_time(partition, due, now)
-    told += partition.predicates.take_unsaid()
+    told += partition.calls.take_unsaid()
     if partition.inspection is not None:
         partition.timers.set(Timer(Due.INSPECT), now)
     partition.dirty.open_blockers()
@@ -244,8 +244,7 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
         outcome.made[partition] = made
     effects = outcome.effects(partition.rm_id, made_first=True)
     if partition.rm.predicates is not None:
-        effects += predicates.take_unsaid()
-        effects += partition.preemption.take_unsaid(partition.name)
+        effects += partition.calls.take_unsaid()
     partition.dirty.open_blockers()
     if partition.tree.root.pending and not partition.wakeups.waiting.runnable:
         _inspect_later(partition, now)

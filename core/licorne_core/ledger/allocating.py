@@ -289,7 +289,7 @@ class Pairs:
             self._placeholders.time_out(group)
 
     def _pair(self, found: Replacement, event: RequestEvent, now: float) -> None:
-        _, app, request, placeholder, node, elsewhere = found
+        app, request, placeholder, node, elsewhere = found
         place = None
         if elsewhere:
             place = Allocation(request.ask, node.node_id, placeholder.create_time, now)

@@ -28,8 +28,7 @@ from licorne_core.scheduling.checks import CheckContext
 from licorne_core.scheduling.cycle import Cycle
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.candidates import NodeIndex
-from licorne_core.scheduling.predicates.checks import PredicateChecks
-from licorne_core.scheduling.predicates.results import PredicateResults
+from licorne_core.scheduling.predicates import PredicateChecks, PredicateResults
 from licorne_core.scheduling.preempting import OpenCalls, Preemption
 from licorne_core.scheduling.preemption import Losses, PreemptionSearch
 from licorne_core.scheduling.preemption.ledger import Ledger
@@ -103,7 +102,7 @@ class Partition:
         )
         self.calls = OpenCalls(name, rm, self.timers)
         """The questions to the RM that are open."""
-        self.predicates = PredicateChecks(name, rm, self.index, self.calls)
+        self.predicates = PredicateChecks(rm, self.index, self.calls)
         self.results = PredicateResults(self.index, self.timers)
         keeping = self.placeholders = Placeholders(self.dirty, self.counters)
         self.asks = PendingAsks(
@@ -121,20 +120,23 @@ class Partition:
         self.preemption = self._preemption(enabled=config.preemption_enabled)
         self.wakeups.blockers.add(self.predicates, self.predicates.owed)
         self.check_context = self._check_context()
-        self.cycle = self._cycle(options)
+        self.cycle = Cycle(self.check_context, options)
 
     def _check_context(self) -> CheckContext:
         return CheckContext(
             self.name,
             self.tree,
+            self.applications,
             self.holds,
             self.nodes.by_id,
+            self.index,
             self.dirty,
             self.wakeups,
             self.escalation,
             self.predicates,
             self.timers,
             self.preemption,
+            Watch(self.journal),
         )
 
     def _preemption(self, *, enabled: bool) -> Preemption:
@@ -144,18 +146,6 @@ class Partition:
         preemption = Preemption(search, self.rm, enabled=enabled)
         self.wakeups.blockers.add(preemption, preemption.questions_open)
         return preemption
-
-    def _cycle(self, options: Options) -> Cycle:
-        return Cycle(
-            self.tree.root,
-            self.nodes,
-            self.applications,
-            self.index,
-            self.check_context,
-            Watch(self.journal),
-            options.tuning,
-            reserving=options.reservations,
-        )
 
     @property
     def is_runnable(self) -> bool:

@@ -51,9 +51,9 @@ request in each stretch of it, and passes over stretches that want more than the
 That is most of them where neighbours want about the same. Where large and small sizes alternate, a
 change costs the more the more sizes wait.
 
-Asks with a node reserved come before all others (`reservations/reserved.py`), then applications whose
+Asks with a node reserved come before all others (`order.py`), then applications whose
 placeholders make way for real asks (`replacing.py`). They use the same blockers. Those that were
-woken have rankings of their own from root down, under the same keys (`priority_pass.py`). A pass that
+woken have rankings of their own from root down, under the same keys. A pass that
 finds nothing ends with a review of the reservations, once a second (`reservations/review.py`), which
 hears some of the asks that wait for nodes (`waiting/wakeups.py`).
 
@@ -71,7 +71,7 @@ Shortcuts: never looked at
 * Any node, for a shape that wants more of a resource type than the greatest amount, or no less of
   any type than one that was just looked for in vain (`NodePool.rules_out`).
 * Sizes that are larger than what was freed, but for a few neighbours of one that fits. Of reserved
-  asks, the type that rules out most decides (`node_search/fitting.py`).
+  asks, the type that rules out most decides (`FittingIndex` in `node_search/node_heap.py`).
 * Root itself, once a pass has found nothing and until the next mark (`runnable`).
 
 Invariants

@@ -6,9 +6,11 @@ Explanations, the census and plans ask for reports, which are made only then. Th
 are the contents: one line for each rule, with the reason for its place.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import product
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from licorne_core.messages import reasons
 from licorne_core.messages.commands import Hold
@@ -23,34 +25,40 @@ from licorne_core.model.queues.queue import Queue, stopped_above
 from licorne_core.model.queues.tree import QueueTree, is_state_aware
 from licorne_core.model.quotas import Quota, Tracker, excess, first_exceeded
 from licorne_core.scheduling.escalation import Escalation
-from licorne_core.scheduling.predicates.checks import AnswersOwed, PredicateChecks
+from licorne_core.scheduling.node_search.candidates import NodeIndex
+from licorne_core.scheduling.predicates import AnswersOwed, PredicateChecks
 from licorne_core.scheduling.preempting import Preemption
 from licorne_core.scheduling.reservations.promises import Promise
 from licorne_core.scheduling.waiting import blockers
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.shortages import QuotaPool, QuotaShortage
+from licorne_core.scheduling.waiting.waiting import Watch
 from licorne_core.scheduling.waiting.wakeups import Wakeups
-from licorne_core.values.ids import NodeId, PartitionName
+from licorne_core.values.ids import AppId, NodeId, PartitionName
 from licorne_core.values.resources import Items
 from licorne_core.values.timers import Due, Timer, Timers
 
 Checks = Iterable[reasons.Check]
 
 
-class CheckContext(NamedTuple):
-    """Parts of a partition that rules read, in addition to the application and the ask."""
+@dataclass(slots=True, eq=False)
+class CheckContext:
+    """Parts of a partition that rules and measures read, in addition to the ask."""
 
     partition: PartitionName
     tree: QueueTree
+    applications: Mapping[AppId, Application]
     holds: Mapping[Hold, None]
     nodes: Mapping[NodeId, Node]
+    index: NodeIndex
     dirty: Dirty
     wakeups: Wakeups
     escalation: Escalation
     predicates: PredicateChecks
     timers: Timers[Timer]
     preemption: Preemption
+    watch: Watch
 
 
 class Asking:
@@ -76,7 +84,7 @@ class Asking:
         return self.items if self.promise is None else self.promise.lacks(quota)
 
 
-class Rule:
+class Rule(ABC):
     """A rule for asks. `who` is an `Application` if it is for all its asks, or else an `Asking`."""
 
     def __init__(
@@ -100,17 +108,17 @@ class Rule:
         self.only_in_gangs = only_in_gangs
         """True if it stops only asks of applications that have had placeholders."""
 
+    @abstractmethod
     def obstacle(self, context: CheckContext, who: Any) -> Any:
         """The first thing that breaks the rule; None if it is met."""
-        raise NotImplementedError
 
     def blocker(self, context: CheckContext, who: Any, obstacle: Any) -> Blocker | None:
         """The blocker that asks with this obstacle are parked with."""
-        raise NotImplementedError
+        return None
 
+    @abstractmethod
     def reports(self, context: CheckContext, who: Any, obstacle: Any) -> Checks:
         """All comparisons of the rule with their operands; if there is an obstacle, one fails."""
-        raise NotImplementedError
 
 
 class _PartitionSchedules(Rule):
@@ -350,7 +358,10 @@ ASK_RULES: Final[tuple[Rule, ...]] = (
 )
 """Rules that come before the nodes. Nodes cost most, so they come last: `NodeIndex.best`."""
 
-_FOR_APPLICATIONS: Final = tuple(rule for rule in APPLICATION_RULES if rule.parks)
+_FOR_APPLICATIONS: Final = {
+    reserved: tuple(r for r in APPLICATION_RULES if r.parks and not (reserved and r.spares_reserved))
+    for reserved in (False, True)
+}
 _FOR_ASKS: Final = {
     (in_gang, has_predicate, reserved): tuple(
         rule
@@ -367,9 +378,7 @@ _FOR_ASKS: Final = {
 
 def application_blocker(context: CheckContext, app: Application, *, reserved: bool = False) -> Blocker | None:
     """The first thing that stops all asks of the application, or those that have a node."""
-    for rule in _FOR_APPLICATIONS:
-        if reserved and rule.spares_reserved:
-            continue
+    for rule in _FOR_APPLICATIONS[reserved]:
         obstacle = rule.obstacle(context, app)
         if obstacle is not None:
             return rule.blocker(context, app, obstacle)

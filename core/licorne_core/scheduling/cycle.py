@@ -5,19 +5,19 @@ applications, ask groups; the first ask that every check lets through wins. A bl
 parked with its blocker on the way, so the next pass starts where this one had to stop looking.
 """
 
-from collections.abc import Mapping
+from math import inf
 from typing import Final
 
+from licorne_core.messages.commands import Options
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Place, Request
 from licorne_core.model.apps.states import SCHEDULABLE, AppState
-from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.checks import QUEUE_RUNS, Asking, CheckContext, application_blocker, ask_blocker
-from licorne_core.scheduling.measures import REFUSAL_TIME, Measures, ToReserve
-from licorne_core.scheduling.node_search.candidates import WORK_OF_A_TRY, NodeIndex, refusals
+from licorne_core.scheduling.measures import REFUSAL_TIME, Measures, ToReserve, first_blocker
+from licorne_core.scheduling.node_search.candidates import WORK_OF_A_TRY, refusals
 from licorne_core.scheduling.node_search.heaps import StillLooking
 from licorne_core.scheduling.preempting import ALLOCATIONS_OF_A_TRY, ToClear, ToPreempt
 from licorne_core.scheduling.replacing import (
@@ -27,14 +27,12 @@ from licorne_core.scheduling.replacing import (
     Replacement,
     ReplacementSearch,
 )
-from licorne_core.scheduling.reservations.review import Review, ToGiveUp
+from licorne_core.scheduling.reservations.review import LOOKS_OF_A_TRY, OVERDUE, Review, ToGiveUp
 from licorne_core.scheduling.waiting.blockers import Blocker, backs_off
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.scheduling.waiting.supply import Supply
-from licorne_core.scheduling.waiting.waiting import Parked, Watch
+from licorne_core.scheduling.waiting.waiting import Parked
 from licorne_core.values.asks import AskClass, Reservation
-from licorne_core.values.ids import AppId
-from licorne_core.values.slices import Tuning
 
 NO_USER_QUOTA = "Not enough user quota"
 NO_QUEUE_QUOTA = "Not enough queue quota"
@@ -63,14 +61,12 @@ class Cycle:
         "_index",
         "_limit",
         "_measures",
-        "_nodes",
         "_parked",
         "_parking",
         "_preemption",
         "_replacements",
         "_root",
         "_search",
-        "_watch",
         "postponed",
         "reserving",
         "review",
@@ -79,32 +75,20 @@ class Cycle:
         "turn_time",
     )
 
-    def __init__(
-        self,
-        root: Queue,
-        nodes: NodeBook,
-        applications: Mapping[AppId, Application],
-        index: NodeIndex,
-        context: CheckContext,
-        watch: Watch,
-        tuning: Tuning,
-        *,
-        reserving: bool,
-    ) -> None:
-        """Schedule these queues and nodes; without `reserving` no node is ever reserved."""
-        self._root = root
-        self._nodes = nodes.by_id
-        self._index = index
-        self._heaps = index.heaps
+    def __init__(self, context: CheckContext, options: Options) -> None:
+        """Decide in the partition of the context."""
         self._context = context
-        self._watch = watch
-        self._replacements = ReplacementSearch(self._nodes, index, context.predicates)
+        self._root = context.tree.root
+        self._index = context.index
+        self._heaps = context.index.heaps
+        self._replacements = ReplacementSearch(context.nodes, context.index, context.predicates)
         self._preemption = context.preemption
         self._search = context.preemption.search
-        self._measures = Measures(nodes, applications, index, context, watch)
-        self.review = Review(nodes.by_id, context)
-        self._parking = tuning.parking
-        self.reserving = reserving
+        self._measures = Measures(context)
+        self.review = Review(context)
+        self._parking = options.tuning.parking
+        self.reserving = options.reservations
+        """False if no node is ever reserved."""
         self._parked: list[Parked] = []
         self.turn_time = 0.0
         """Time at which the last turn began, in unix seconds; 0 before the first."""
@@ -143,8 +127,10 @@ class Cycle:
 
     def _first(self) -> Decision | None:
         """The first decision among all; None at the end of the pass, or when it is `tired`."""
-        wakeups = self._context.wakeups
-        decision: Decision | None = self.review.if_overdue(self.turn_time)
+        wakeups, review = self._context.wakeups, self.review
+        decision: Decision | None = None
+        if self.turn_time >= review.due_since + OVERDUE:
+            decision = review.decide(self.turn_time)
         if decision is None and wakeups.reserved.ready:
             decision = self._among_reserved()
         if decision is None and not self.tired and wakeups.replacing.ready:
@@ -153,9 +139,9 @@ class Cycle:
             decision = self._in_queue(self._root)
             if decision is None and not self.tired:
                 wakeups.waiting.end_pass()
-                self._index.end_pass()
-                if self.review.is_due and not self._preemption.is_postponed:
-                    decision = self.review.decide(self.turn_time)
+                self._index.supplies.end_pass()
+                if review.due_since < inf and not self._preemption.is_postponed:
+                    decision = review.decide(self.turn_time)
         return decision
 
     @property
@@ -166,7 +152,7 @@ class Cycle:
             + self._heaps.work // WORK_OF_A_TRY
             + self._search.work // ALLOCATIONS_OF_A_TRY
             + self._replacements.looked_at // PLACEHOLDERS_OF_A_TRY
-            + self.review.work
+            + self.review.work // LOOKS_OF_A_TRY
         )
 
     def _is_spent(self) -> bool:
@@ -195,7 +181,7 @@ class Cycle:
             if isinstance(found, ToGiveUp):
                 return found
             if reservation.required:
-                cleared = self._measures.to_clear(leaf, app, request, found, self.turn_time)
+                cleared = self._measures.to_clear(request, found, self.turn_time)
                 if cleared is not None:
                     if found is not None:
                         found.retire_if_unused()
@@ -213,16 +199,14 @@ class Cycle:
         if app.state not in SCHEDULABLE:
             return None
         ask_class = request.ask.ask_class
-        blocker = application_blocker(self._context, app, reserved=True)
-        if blocker is None:
-            blocker = ask_blocker(self._context, Asking(app, request.group, request))
+        blocker = first_blocker(self._context, Asking(app, request.group, request))
         if blocker is not None:
             return blocker
         if self.review.gives_way(reservation):
             return ToGiveUp([], [reservation], None)
         own = reservation.node_id
-        if own is not None and self._nodes[own].takes(ask_class, reserved=True):
-            return self._nodes[own]
+        if own is not None and self._context.nodes[own].takes(ask_class, reserved=True):
+            return self._context.nodes[own]
         return None if reservation.required else self._index.best(ask_class)
 
     # Applications with placeholders
@@ -287,7 +271,7 @@ class Cycle:
         blocker = application_blocker(self._context, app)
         starts = app.state is _ACCEPTED and not app.backoff_until
         if starts and (blocker is not None or app.blocked_by):
-            self._watch.may_run(app, self.turn_time)
+            self._context.watch.may_run(app, self.turn_time)
         return blocker
 
     def _answers_for_back_off(self, leaf: Queue) -> Blocker | None:
@@ -318,7 +302,7 @@ class Cycle:
                     item.attempted = True
                     return leaf, app, place.request, found
             else:
-                found = self._measures.decide(leaf, app, item, self.turn_time)
+                found = self._measures.decide(item, self.turn_time)
                 if isinstance(found, ToReserve | ToPreempt):
                     first = item.first()
                     return None if threshold and self._backs_off(leaf, app, first) else found
@@ -329,7 +313,7 @@ class Cycle:
         """Return the node for the asks of a group, or their blocker (spec § 8.3)."""
         blocker = ask_blocker(self._context, Asking(app, group))
         if blocker is not None or group.over_queue or group.over_quota:
-            self._watch.room(leaf, group, blocker, self.turn_time)
+            self._context.watch.room(leaf, group, blocker, self.turn_time)
         found = self._index.best(group.ask_class) if blocker is None else blocker
         if isinstance(found, Node):
             group.unplaceable = group.nowhere = False
@@ -356,10 +340,10 @@ class Cycle:
         if isinstance(blocker, Supply):
             by_rm = isinstance(blocker.wanted, AskClass)
             if by_rm and self.turn_time >= group.refused_at + REFUSAL_TIME:
-                reasons = refusals(self._nodes.values(), group.ask_class)
+                reasons = refusals(self._context.nodes.values(), group.ask_class)
                 if reasons:
                     group.refused_at = self.turn_time
-                    self._watch.refused(group, reasons, self.turn_time)
+                    self._context.watch.refused(group, reasons, self.turn_time)
         elif isinstance(blocker, QuotaShortage):
             by_queue = isinstance(blocker.quota, Queue)
             group.attempted |= by_queue

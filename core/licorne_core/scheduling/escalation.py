@@ -26,6 +26,8 @@ MOST_AT_ONCE = 16
 
 _BACK_OFF = Deadline(Awaited.BACK_OFF)
 
+Wants = ReservationRequest | PreemptionRequest
+
 
 class Escalation:
     """Deadlines of the applications of one partition, and their effects.
@@ -95,24 +97,23 @@ class Escalation:
         """The RM is asked which victims have to go; nothing is searched for meanwhile."""
         wants.is_asking = True
         wants.waits_for = None
-        self._waiting.withdraw(wants)
-        self._set_deadline(wants, None)
+        self._withdraw(wants)
 
     def rank_all(self, group: AskGroup, now: float) -> None:
         """Put whatever the group wants in its place."""
-        if group.reservation_request is not None:
-            self.rank(group.reservation_request, now)
-        if group.preemption_request is not None:
-            self.rank(group.preemption_request, now)
+        for wants in (group.reservation_request, group.preemption_request):
+            if wants is not None:
+                self.rank(wants, now)
 
-    def rank(self, wants: ReservationRequest | PreemptionRequest, now: float) -> None:
+    def rank(self, wants: Wants, now: float) -> None:
         """Rank a group's item just behind its first ask that is old enough."""
-        if isinstance(wants, PreemptionRequest) and (wants.is_asking or now < wants.paused_until):
-            return
+        if isinstance(wants, PreemptionRequest):
+            if wants.is_asking or now < wants.paused_until:
+                return
+            if wants.has_waited(now):
+                wants.waits_for = None
+                self._waiting.unpark(wants)
         ranking = wants.app.ranking
-        if isinstance(wants, PreemptionRequest) and wants.has_waited(now):
-            wants.waits_for = None
-            self._waiting.unpark(wants)
         wants.mature(now)
         key = wants.key()
         if key is None:
@@ -128,8 +129,7 @@ class Escalation:
         """Forget a group without pending asks."""
         for wants in (group.reservation_request, group.preemption_request):
             if wants is not None:
-                self._waiting.withdraw(wants)
-                self._set_deadline(wants, None)
+                self._withdraw(wants)
         group.reservation_request = group.preemption_request = None
 
     def start_afresh(self, group: AskGroup) -> None:
@@ -137,10 +137,8 @@ class Escalation:
 
         An open victim question to the RM stays open, and no ask waits for its answer.
         """
-        wants = group.preemption_request
-        if wants is not None:
-            self._waiting.withdraw(wants)
-            self._set_deadline(wants, None)
+        if group.preemption_request is not None:
+            self._withdraw(group.preemption_request)
             group.preemption_request = None
 
     def forget(self, app: Application) -> None:
@@ -158,10 +156,11 @@ class Escalation:
             if group is None:
                 app.backoff_until = 0.0
                 self._waiting.changed(self._back_offs.pop(app))
-            elif what is Awaited.RESERVATION and group.reservation_request is not None:
-                self.rank(group.reservation_request, now)
-            elif what is Awaited.PREEMPTION and group.preemption_request is not None:
-                self.rank(group.preemption_request, now)
+                continue
+            to_reserve = what is Awaited.RESERVATION
+            wants = group.reservation_request if to_reserve else group.preemption_request
+            if wants is not None:
+                self.rank(wants, now)
         self._set_timer(app)
         self._dirty.mark_due(app)
 
@@ -170,7 +169,11 @@ class Escalation:
         self.rank(wants, now)
         self._dirty.mark_due(wants.app)
 
-    def _set_deadline(self, wants: ReservationRequest | PreemptionRequest, at: float | None) -> None:
+    def _withdraw(self, wants: Wants) -> None:
+        self._waiting.withdraw(wants)
+        self._set_deadline(wants, None)
+
+    def _set_deadline(self, wants: Wants, at: float | None) -> None:
         preempts = isinstance(wants, PreemptionRequest)
         name = Deadline(Awaited.PREEMPTION if preempts else Awaited.RESERVATION, wants.group)
         deadlines = wants.app.deadlines

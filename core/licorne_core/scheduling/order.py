@@ -145,7 +145,11 @@ class PriorityPass(ABC, Generic[T]):
 
     def set_aside(self, item: T) -> None:
         """Note that the item is not ready any more."""
-        if self.ready.pop(item, self) is self or self._new.pop(item, self) is None:
+        if item not in self.ready:
+            return
+        del self.ready[item]
+        if item in self._new:
+            del self._new[item]
             return
         member: T | Queue | Application = item
         for place in self.way(item):
@@ -163,9 +167,16 @@ class PriorityPass(ABC, Generic[T]):
             if blocker.is_unused:
                 blocker.retire()
 
-    @abstractmethod
+    def forget(self, item: T) -> None:
+        """The item waits for nothing, and is not tried."""
+        self.unblock(item)
+        self.set_aside(item)
+
     def app_key_changed(self, app: Application) -> None:
-        """The application's place in its leaf may be another one."""
+        """The application's place in its leaf may be another one: nothing in it is looked at."""
+        ranking = self._rankings.get(app.leaf)
+        if ranking is not None and app in ranking:
+            ranking.put(app, app_key(app, app.leaf))
 
     def queue_key_changed(self, queue: Queue, key: Key) -> None:
         """The queue has this place among its siblings now."""
@@ -183,12 +194,11 @@ class PriorityPass(ABC, Generic[T]):
         key = self.key(item)
         for place in self.way(item):
             ranking = self._rankings.get(place)
-            is_new = ranking is None
-            if ranking is None:
-                ranking = self._rankings[place] = Ranking()
-            ranking.put(member, key)
-            if not is_new:
+            if ranking is not None:
+                ranking.put(member, key)
                 return
+            ranking = self._rankings[place] = Ranking()
+            ranking.put(member, key)
             member = place
             if isinstance(place, Application):
                 key = app_key(place, place.leaf)
@@ -241,17 +251,12 @@ class ReservedAsks(PriorityPass[Reservation]):
 
     def remove(self, reservation: Reservation) -> Holder:
         """Remove a reservation that has ended; return its holder."""
-        self.rest(reservation)
+        self.forget(reservation)
         return self._holders.pop(reservation)
 
     def wake(self, items: Iterable[Reservation]) -> None:
         """Wake pending asks among these, as something changed for them."""
         super().wake(item for item in items if self._holders[item].request.is_pending)
-
-    def rest(self, reservation: Reservation) -> None:
-        """Its ask is not pending at the moment."""
-        self.unblock(reservation)
-        self.set_aside(reservation)
 
     def holder(self, reservation: Reservation) -> Holder:
         """Return the holder of the reservation."""
@@ -278,8 +283,3 @@ class ReservedAsks(PriorityPass[Reservation]):
     def key(self, item: Reservation) -> Key:
         """The place of its ask, which is the same as long as that is pending."""
         return self._holders[item].request.place[:3]
-
-    def app_key_changed(self, app: Application) -> None:
-        """The application's place in its leaf may be another one: no reservation is looked at."""
-        if app in self._rankings:
-            self._rankings[app.leaf].put(app, app_key(app, app.leaf))

@@ -11,7 +11,15 @@ to the RM, and questions that were written together have one deadline.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from licorne_core.messages.effects import AskedNode, AskedPreemption, AskedVictim, PreemptionsAsked
+from licorne_core.messages.effects import (
+    AskedCheck,
+    AskedNode,
+    AskedPreemption,
+    AskedVictim,
+    Effect,
+    PredicatesAsked,
+    PreemptionsAsked,
+)
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import SEARCH_INTERVAL, PreemptionRequest
 from licorne_core.model.apps.requests import Request
@@ -46,7 +54,7 @@ class OpenCalls:
     Always true: every open question has a deadline from when it was written to the RM.
     """
 
-    __slots__ = ("_open", "_partition", "_rm", "_sent", "_timers")
+    __slots__ = ("_open", "_partition", "_rm", "_sent", "_timers", "_unsaid")
 
     def __init__(self, partition: PartitionName, rm: RmContext, timers: Timers[Timer]) -> None:
         """Start empty."""
@@ -56,6 +64,8 @@ class OpenCalls:
         self._open: dict[int, Call] = {}
         # The open questions that were written together, by the number of the last of them.
         self._sent: dict[int, dict[int, None]] = {}
+        # What the effects do not say yet.
+        self._unsaid: list[AskedCheck | AskedPreemption] = []
 
     @property
     def numbers(self) -> list[int]:
@@ -66,21 +76,34 @@ class OpenCalls:
         """The number of a new question, which has to be opened at once."""
         return self._rm.open_check(self._partition)
 
-    def open(self, call: Call) -> None:
-        """The question is asked."""
+    def open(self, call: Call, asked: AskedCheck | AskedPreemption) -> None:
+        """The question is asked, in these words."""
         self._open[call.number] = call
+        self._unsaid.append(asked)
+
+    def take_unsaid(self) -> list[Effect]:
+        """The questions that no effect has said yet: first those about nodes."""
+        unsaid, policy = self._unsaid, self._rm.predicates
+        if not unsaid or policy is None:
+            return []
+        self._unsaid = []
+        name, rm_id, deadline = self._partition, rm_of(self._partition), policy.deadline
+        effects: list[Effect] = []
+        nodes = [one for one in unsaid if isinstance(one, AskedCheck)]
+        if nodes:
+            effects.append(PredicatesAsked(rm_id=rm_id, partition=name, checks=nodes, deadline=deadline))
+        victims = [one for one in unsaid if isinstance(one, AskedPreemption)]
+        if victims:
+            effects.append(PreemptionsAsked(rm_id=rm_id, partition=name, checks=victims, deadline=deadline))
+        return effects
 
     def find(self, number: int) -> Call | None:
         """The open question of that number."""
         return self._open.get(number)
 
-    def is_open(self, call: Call) -> bool:
-        """True if its answer would count."""
-        return self._open.get(call.number) is call
-
     def is_awaited(self, call: Call) -> bool:
         """True if it is open, and has a deadline if it was written."""
-        if not self.is_open(call):
+        if self._open.get(call.number) is not call:
             return False
         return not call.sent_with or Timer(Due.ANSWER, check=call.sent_with) in self._timers
 
@@ -136,7 +159,6 @@ REASONS = {
 class ToPreempt(NamedTuple):
     """A decision: by one of these plans, the best first, victims are to stop for the ask."""
 
-    leaf: Queue
     app: Application
     request: Request
     plans: tuple[Plan, ...]
@@ -145,7 +167,6 @@ class ToPreempt(NamedTuple):
 class ToClear(NamedTuple):
     """A decision: these victims are to stop for an ask that may go to no other node (§ 9.5)."""
 
-    leaf: Queue
     app: Application
     request: Request
     node: Node
@@ -229,7 +250,6 @@ class Preemption:
         "_next_turns",
         "_rm",
         "_searches",
-        "_unsaid",
         "enabled",
         "questions_open",
         "search",
@@ -244,8 +264,6 @@ class Preemption:
         self._next_turns: dict[Queue, NextTurn] = {}
         self.questions_open = QuestionsOpen()
         """Blocks asks with a victim question while too many questions are open."""
-        # What the effects do not say yet.
-        self._unsaid: list[AskedPreemption] = []
 
     @property
     def work(self) -> int:
@@ -303,37 +321,9 @@ class Preemption:
 
     def ask(self, calls: OpenCalls, proposal: Proposal) -> None:
         """Ask the RM which victims have to go."""
-        call = PreemptionCall(calls.next_number(), proposal)
-        calls.open(call)
-        self.count_question()
+        call, request = PreemptionCall(calls.next_number(), proposal), proposal.request
         nodes = [_asked_node(plan) for plan in proposal.plans]
-        request = proposal.request
-        asked = AskedPreemption(call.number, request.ask.app_id, request.key, nodes)
-        self._unsaid.append(asked)
-
-    def count_question(self) -> None:
-        """The RM is asked for one ask more."""
-        self.questions_open.count += 1
-
-    @property
-    def is_asking_enough(self) -> bool:
-        """True if so many of these questions are open that no more should come."""
-        return not self.questions_open.lets_through()
-
-    def take_unsaid(self, partition: PartitionName) -> list[PreemptionsAsked]:
-        """The questions that no effect has said yet."""
-        unsaid, policy = self._unsaid, self._rm.predicates
-        if not unsaid or policy is None:
-            return []
-        self._unsaid = []
-        return [
-            PreemptionsAsked(
-                rm_id=rm_of(partition),
-                partition=partition,
-                checks=unsaid,
-                deadline=policy.deadline,
-            )
-        ]
+        calls.open(call, AskedPreemption(call.number, request.ask.app_id, request.key, nodes))
 
     def find(self, wants: PreemptionRequest, request: Request, now: float) -> tuple[Plan, ...] | Refusal:
         """The plans for the ask, or the law that is in the way. `now` is in unix seconds."""

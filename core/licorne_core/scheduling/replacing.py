@@ -4,19 +4,18 @@ It comes behind the reserved asks and before the regular pass. An application is
 something of it has changed, when a node changes that the RM refused, or when one becomes free.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import TaskGroup
-from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Place, Request
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.order import PriorityPass, app_key
-from licorne_core.scheduling.predicates.checks import PredicateChecks
+from licorne_core.scheduling.predicates import PredicateChecks
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import NodeId
@@ -32,7 +31,6 @@ class Replacement(NamedTuple):
     `elsewhere`: it takes room on the node beside the placeholder, mostly as that is on another one.
     """
 
-    leaf: Queue
     app: Application
     request: Request
     placeholder: Request
@@ -76,11 +74,6 @@ class ReplacingApps(PriorityPass[Application]):
         """As in the regular pass."""
         return app_key(item, item.leaf)
 
-    def app_key_changed(self, app: Application) -> None:
-        """The application's place in its leaf may be another one."""
-        if app in self.ready and app not in self._new:
-            self._rankings[app.leaf].put(app, self.key(app))
-
     def wake(self, items: Iterable[Application]) -> None:
         """Wake applications that have a placeholder to replace, as something changed for them.
 
@@ -89,7 +82,7 @@ class ReplacingApps(PriorityPass[Application]):
         for app in items:
             if app in self.ready:
                 continue
-            if is_claimed(app):
+            if any(_claims(app)):
                 super().wake((app,))
             else:
                 self.forget(app)
@@ -114,9 +107,8 @@ class ReplacingApps(PriorityPass[Application]):
         return True
 
     def forget(self, app: Application) -> None:
-        """Forget the application: it waits for nothing, and is not tried."""
-        self.unblock(app)
-        self.set_aside(app)
+        """The application waits for nothing, and is not tried."""
+        super().forget(app)
         for node in self._watched.pop(app, ()):
             waiting = self._refused[node]
             waiting.pop(app, None)
@@ -129,7 +121,7 @@ class ReplacementSearch:
 
     __slots__ = ("_index", "_nodes", "_predicates", "looked_at")
 
-    def __init__(self, nodes: dict[NodeId, Node], index: NodeIndex, predicates: PredicateChecks) -> None:
+    def __init__(self, nodes: Mapping[NodeId, Node], index: NodeIndex, predicates: PredicateChecks) -> None:
         """Start with these nodes."""
         self._nodes = nodes
         self._index = index
@@ -150,7 +142,7 @@ class ReplacementSearch:
         refused: dict[Node, None] = {}
         first: tuple[Request, Request] | None = None
         spreads: dict[TaskGroup, _Spread] = {}
-        for place, task_group in _claims(app):
+        for place, task_group in sorted(_claims(app)) if app.state in SCHEDULABLE else ():
             request = place.request
             ask_class = request.ask.ask_class
             if ask_class.predicate is not None and self._predicates.full:
@@ -170,13 +162,13 @@ class ReplacementSearch:
                     return Cancellation(app, request, placeholder)
                 node = self._node_of(placeholder)
                 if not node.results.get((ask_class, False)):
-                    return Replacement(app.leaf, app, request, placeholder, node, elsewhere=False)
+                    return Replacement(app, request, placeholder, node, elsewhere=False)
                 refused[node] = None
         if first is not None:
             request, placeholder = first
             found = self._index.best(request.ask.ask_class)
             if isinstance(found, Node):
-                return Replacement(app.leaf, app, request, placeholder, found, elsewhere=True)
+                return Replacement(app, request, placeholder, found, elsewhere=True)
             blockers.append(found)
         return InTheWay(tuple(dict.fromkeys(blockers)), tuple(refused))
 
@@ -212,39 +204,17 @@ class _Spread:
         return [looks[arrival] for arrival in sorted(looks)]
 
 
-def _claims(app: Application) -> list[tuple[Place, TaskGroup]]:
-    """The first real ask of each kind that may replace a placeholder, in ask order.
+def _claims(app: Application) -> Iterator[tuple[Place, TaskGroup]]:
+    """The first real ask of each kind that may replace a placeholder, and its task group.
 
     Asks of a kind fit alike, so the others need not be looked at.
     """
-    if app.state not in SCHEDULABLE or not app.gang.free_count:
-        return []
-    claims = []
-    for group in app.groups.values():
-        if group.waiting:
-            free = free_for(app, group)
-            if free is not None:
-                claims.append((group.first(), free))
-    claims.sort()
-    return claims
-
-
-def is_claimed(app: Application) -> bool:
-    """True if a real ask of the application waits for one of its free placeholders."""
     if app.gang.free_count:
         for group in app.groups.values():
-            if group.waiting and free_for(app, group) is not None:
-                return True
-    return False
-
-
-def free_for(app: Application, group: AskGroup) -> TaskGroup | None:
-    """Return the task group with free placeholders for the asks of a group, if any."""
-    _, name, is_placeholder = group.key
-    if is_placeholder:
-        return None
-    task_group = app.gang.groups.get(name)
-    return task_group if task_group is not None and task_group.free else None
+            _, name, is_placeholder = group.key
+            task_group = None if is_placeholder else app.gang.groups.get(name)
+            if group.waiting and task_group is not None and task_group.free:
+                yield group.first(), task_group
 
 
 def is_covered(wanted: AskClass, kept: AskClass) -> bool:

@@ -17,7 +17,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota, headroom
 from licorne_core.partitions.jobs import Job
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.predicates.results import PredicateResults
+from licorne_core.scheduling.predicates import PredicateResults
 from licorne_core.values.asks import Shape
 from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import Items

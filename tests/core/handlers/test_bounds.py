@@ -137,8 +137,8 @@ def test_nothing_is_kept_of_what_has_gone() -> None:
         driver.do(asks(ask("one", f"big{number}", vcore=size), ask("one", f"k{number}", vcore=3)))
         driver.do(releases(release("one", f"big{number}"), release("one", f"k{number}")))
     held = partition(driver)
-    assert not list(held.index._supplies)
-    assert not held.index._supplies._pools
+    assert not list(held.index.supplies)
+    assert not held.index.supplies._pools
     assert not any(held.wakeups.blockers.of(kind) for kind in (QuotaPool, RunningLimit))
     assert len(held.index.heaps._everything.entries) < 100
 

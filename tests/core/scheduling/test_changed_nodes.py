@@ -1,5 +1,7 @@
 """Whoever changes a node says so: what searches for victims keep of it is derived anew then."""
 
+import pytest
+
 from licorne_core.messages.commands import Command, NodeAction
 from licorne_core.values.ids import PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
@@ -29,17 +31,20 @@ def changed(driver: Driver, *commands: Command) -> set[str]:
     return {node.node_id for node in log.since(read)}
 
 
-def test_what_is_booked_or_freed_changes_its_node() -> None:
-    """An allocation makes a node fuller, its end makes room; no other node has changed."""
-    driver = full()
-    assert changed(driver, asks(ask("rich", "c", memory=1))) == {"n2"}
-    assert changed(driver, releases(release("rich", "a"))) == {"n1"}
+CHANGES: dict[str, tuple[Command, str]] = {
+    "booked": (asks(ask("rich", "c", memory=1)), "n2"),
+    "freed": (releases(release("rich", "a")), "n1"),
+    "a victim": (configure(config(QUEUES % 1, rest=MORE)), "n1"),
+    "drained": (nodes(node("n2", NodeAction.DRAIN_NODE)), "n2"),
+}
+"""What changes a node, and that node."""
 
 
-def test_a_victim_changes_its_node() -> None:
-    """One that was told to stop counts as gone from then on."""
-    driver = full()
-    assert changed(driver, configure(config(QUEUES % 1, rest=MORE))) == {"n1"}
+@pytest.mark.parametrize("how", CHANGES)
+def test_whatever_changes_a_node_is_noted(how: str) -> None:
+    """Its use, its victims or its state: it has changed, and no other node."""
+    command, changes = CHANGES[how]
+    assert changed(full(), command) == {changes}
 
 
 def test_a_reservation_changes_its_node() -> None:
@@ -47,12 +52,6 @@ def test_a_reservation_changes_its_node() -> None:
     driver = full()
     driver.do(nodes(node("n3", memory=1)), asks(ask("rich", "c", on_node="n2", memory=1)))
     assert changed(driver, asks(ask("rich", "d", memory=2))) == {"n2"}
-
-
-def test_a_drained_node_has_changed() -> None:
-    """It takes nobody any more."""
-    driver = full()
-    assert changed(driver, nodes(node("n2", NodeAction.DRAIN_NODE))) == {"n2"}
 
 
 def test_a_node_that_comes_has_changed_and_one_that_goes_is_forgotten() -> None:

@@ -184,19 +184,6 @@ def test_a_reservation_request_is_ranked_once_an_ask_is_old_enough(
         assert first is None or first > world.now
 
 
-def test_an_ask_is_old_enough_after_two_seconds() -> None:
-    """Not before; the age counts from when the ask was made (spec § 8.5)."""
-    world = World()
-    request = world.ask(age=0.5)
-    wants = world.want(request)
-    assert wants not in world.app.ranking
-    world.wait(1.25)
-    assert wants not in world.app.ranking
-    world.wait(0.25)
-    assert wants in world.app.ranking
-    assert wants.first() == request.place
-
-
 def test_an_ask_that_requires_its_node_waits_for_no_age() -> None:
     """It is ranked at once (spec § 8.7)."""
     world = World()

@@ -6,17 +6,15 @@ from functools import partial
 
 import pytest
 
-from licorne_core.messages.commands import NodeAction, NodeRefusal, PredicatePolicy, Tick
+from licorne_core.messages.commands import NodeAction, PredicatePolicy, Tick
 from licorne_core.messages.effects import ContainerStatesChanged, Effect
 from licorne_core.model.apps.groups import SLACK, AskGroup
 from licorne_core.model.apps.requests import Request, RequestEvent
-from licorne_core.scheduling.predicates import checks as predicate_checks
+from licorne_core.scheduling import predicates
 from licorne_core.values.asks import AskClass
-from licorne_core.values.ids import NodeId
 from licorne_core.views import outstanding_scan as outstanding
 from licorne_core.views.outstanding_scan import REASON
 from support.core.builders import (
-    answering,
     app,
     apps,
     ask,
@@ -24,6 +22,7 @@ from support.core.builders import (
     config,
     node,
     nodes,
+    refusing,
     register,
     release,
     releases,
@@ -135,12 +134,11 @@ def asking() -> Driver:
 def test_an_ask_that_was_assumed_meanwhile_is_not_told_again() -> None:
     """Once per ask, though the RM was asked about a node for it in between."""
     core = asking()
-    refused = [NodeRefusal(node_id=NodeId("n1"), reason="taint")]
     (check,) = asked(core.do(asks(ask("one", "k", vcore=1, predicate="p"))))
-    core.do(answering(check, refused))
+    core.do(refusing(check))
     assert told(core.wait(20)) == ["one/k"]
     (check,) = asked(core.do(nodes(node("n1", NodeAction.UPDATE, vcore=11))))
-    core.do(answering(check, refused))
+    core.do(refusing(check))
     assert told(core.wait(20)) == []
 
 
@@ -157,7 +155,7 @@ def test_an_ask_that_the_rm_does_not_answer_about_is_not_told() -> None:
 @pytest.mark.row(129)
 def test_an_ask_that_waits_for_its_turn_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """While the RM owes many answers other asks are not tried, though there are nodes for them."""
-    monkeypatch.setattr(predicate_checks, "MAX_ASSUMED", 2)
+    monkeypatch.setattr(predicates, "MAX_ASSUMED", 2)
     core = Driver(reservations=False)
     core.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=30)))
     core.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))

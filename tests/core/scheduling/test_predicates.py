@@ -4,19 +4,14 @@ import pytest
 
 from licorne_core.messages.commands import (
     AnswerPredicates,
-    FailMode,
     NodeAction,
-    NodeRefusal,
     NotePredicatesSent,
     PredicateAnswer,
     PredicatePolicy,
     TerminationType,
 )
-from licorne_core.messages.effects import AskedCheck
-from licorne_core.messages.reasons import NodesCheck
-from licorne_core.scheduling.predicates import checks as predicate_checks
-from licorne_core.scheduling.predicates import results as predicate_results
-from licorne_core.values.ids import AppId, NodeId, RmId
+from licorne_core.scheduling import predicates
+from licorne_core.values.ids import AppId, RmId
 from support.core.builders import (
     answering,
     app,
@@ -26,6 +21,7 @@ from support.core.builders import (
     config,
     node,
     nodes,
+    refusing,
     register,
     release,
     releases,
@@ -55,29 +51,13 @@ def cluster(
     return core
 
 
-def answer(check: AskedCheck, **reasons: str) -> AnswerPredicates:
-    """The RM refuses these nodes for these reasons."""
-    refusals = [NodeRefusal(node_id=NodeId(name), reason=why) for name, why in reasons.items()]
-    return answering(check, refusals)
-
-
 def test_an_assumed_ask_that_is_said_again_goes_on_waiting() -> None:
     """S1: a repeat of an ask that is assumed asks nothing anew, and the open check still counts."""
     core = cluster()
     said = asks(ask("one", "k", vcore=4, predicate="p"))
     (check,) = asked(core.do(said))
     assert core.do(said) == []
-    assert placed(core.do(answer(check))) == [("one", "k", "n1")]
-
-
-def test_one_check_serves_all_asks_of_a_class() -> None:
-    """Asks of one class that go to the nodes asked about wait for one answer."""
-    core = cluster()
-    effects = core.do(asks(*(ask("one", f"k{n}", vcore=4, predicate="p") for n in range(3))))
-    (check,) = asked(effects)
-    made = core.do(answer(check, n2="taint"))
-    assert placed(made)[:2] == [("one", "k0", "n1"), ("one", "k2", "n3")]
-    assert "n2" not in {where for _, _, where in placed(made)}
+    assert placed(core.do(answering(check))) == [("one", "k", "n1")]
 
 
 @pytest.mark.parametrize("changed", [False, True])
@@ -85,24 +65,14 @@ def test_a_result_holds_as_long_as_its_node_stays_as_it_is(*, changed: bool) -> 
     """A node accepted beside the first takes another ask without a check, unless it has changed."""
     core = cluster()
     (check,) = asked(core.do(asks(ask("one", "k1", vcore=1, predicate="p"))))
-    (check,) = asked(core.do(answer(check, n1="taint")))
+    (check,) = asked(core.do(refusing(check, "n1")))
     assert check.nodes == ["n2", "n3"]
-    assert placed(core.do(answer(check))) == [("one", "k1", "n2")]
+    assert placed(core.do(answering(check))) == [("one", "k1", "n2")]
     if changed:
         core.do(nodes(node("n3", NodeAction.UPDATE, vcore=11)))
     effects = core.do(asks(ask("one", "k2", vcore=1, predicate="p")))
     assert placed(effects) == ([] if changed else [("one", "k2", "n3")])
     assert [check.nodes for check in asked(effects)] == ([["n3"]] if changed else [])
-
-
-def test_a_node_that_was_refused_is_asked_about_again_when_it_changes() -> None:
-    """An ask that every node was refused for is looked at once one of them changes."""
-    core = cluster(1)
-    core.do(asks(ask("one", "there", vcore=2, on_node="n1")))
-    (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
-    assert asked(core.do(answer(check, n1="port in use"))) == []
-    (again,) = asked(core.do(releases(release("one", "there"))))
-    assert placed(core.do(answer(again))) == [("one", "k", "n1")]
 
 
 def test_a_check_has_no_deadline_before_it_is_written() -> None:
@@ -114,23 +84,13 @@ def test_a_check_has_no_deadline_before_it_is_written() -> None:
     first, second, third = asked(effects)
     assert placed(core.wait(60)) == []
     core.do(NotePredicatesSent(rm_id=RM, check=second.check))
-    core.do(answer(first))
+    core.do(answering(first))
     assert (asked(core.wait(1.9)), asked(core.wait(0.2))) == ([], [])
     explain = core.views.explain
     (partition,) = core.scheduler.partitions
     verdicts = [last(explain(partition, "one", f"k{n}")).verdict for n in range(3)]
     assert verdicts == ["allocated", "pending", "assumed"]
-    assert placed(core.do(answer(third))) == [("one", "k2", "n1")]
-
-
-def test_many_on_one_node_are_asked_about_once_each() -> None:
-    """The RM judges one after the other, so what it accepts voids no answer about the others."""
-    core = cluster(2)
-    wanted = [ask("one", f"k{n}", vcore=1, predicate=f"alone {n}") for n in range(20)]
-    checks = asked(core.do(asks(*wanted)))
-    assert [check.key for check in checks] == [f"k{n}" for n in range(20)]
-    effects = core.do(AnswerPredicates(rm_id=RM, answers=[PredicateAnswer(check.check) for check in checks]))
-    assert (len(placed(effects)), asked(effects)) == (20, [])
+    assert placed(core.do(answering(third))) == [("one", "k2", "n1")]
 
 
 def test_silence_is_no_reason() -> None:
@@ -143,34 +103,6 @@ def test_silence_is_no_reason() -> None:
     assert heard(core, "Unschedulable") == []
 
 
-def test_silence_makes_no_larger_checks() -> None:
-    """The next one names one node as the first did."""
-    core = cluster(4, reservations=False)
-    core.do(asks(ask("one", "k", vcore=4, predicate="p")))
-    counts = [len(check.nodes) for check in asked(core.wait(10 * POLICY.deadline))]
-    assert counts == [1] * len(counts)
-    assert len(counts) > 4
-
-
-@pytest.mark.parametrize(("mode", "made"), [(FailMode.OPEN, [("one", "k", "n1")]), (FailMode.CLOSED, [])])
-def test_silence_counts_by_the_fail_mode(mode: FailMode, made: list[tuple[str, str, str]]) -> None:
-    """After the deadline the nodes count as accepted or as refused, as the RM said."""
-    core = cluster(1, PredicatePolicy(deadline=2.0, fail_mode=mode))
-    core.do(asks(ask("one", "k", vcore=4, predicate="p")))
-    assert placed(core.wait(1.9)) == []
-    assert placed(core.wait(0.2)) == made
-
-
-def test_silence_counts_against_a_node_for_a_while_only() -> None:
-    """Some seconds later the RM is asked again, and a late answer to the first is ignored."""
-    core = cluster(1, reservations=False)
-    (late,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
-    assert asked(core.wait(3)) == []
-    assert core.do(answer(late)) == []
-    (again,) = asked(core.wait(predicate_results.RETRY_TIME))
-    assert placed(core.do(answer(again))) == [("one", "k", "n1")]
-
-
 def test_a_silent_rm_is_asked_little_until_it_answers() -> None:
     """Whose silence counts as refusal is not asked about everything again and again."""
     core = cluster(40, reservations=False)
@@ -178,33 +110,26 @@ def test_a_silent_rm_is_asked_little_until_it_answers() -> None:
     assert len(asked(core.do(asks(*each)))) == len(each)
     for _ in range(10):
         effects = core.wait(POLICY.deadline)
-        assert len(asked(effects)) <= predicate_checks.MAX_ASSUMED_IN_SILENCE
-    last = asked(core.wait(POLICY.deadline + predicate_results.RETRY_TIME))[-1]
-    assert len(asked(core.do(answer(last)))) == len(each) - predicate_checks.MAX_ASSUMED_IN_SILENCE
-
-
-def test_other_asks_do_not_wait_for_an_answer() -> None:
-    """Asks of the same application, and other RMs, are served meanwhile."""
-    core = cluster()
-    core.do(asks(ask("one", "k", vcore=4, predicate="p")))
-    assert placed(core.do(asks(ask("one", "plain", vcore=1)))) == [("one", "plain", "n2")]
+        assert len(asked(effects)) <= predicates.MAX_ASSUMED_IN_SILENCE
+    last = asked(core.wait(POLICY.deadline + predicates.RETRY_TIME))[-1]
+    assert len(asked(core.do(answering(last)))) == len(each) - predicates.MAX_ASSUMED_IN_SILENCE
 
 
 def test_only_so_many_asks_wait_for_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the bound asks are not looked at until an answer comes; explain says so."""
-    monkeypatch.setattr(predicate_checks, "MAX_ASSUMED", 2)
+    monkeypatch.setattr(predicates, "MAX_ASSUMED", 2)
     core = cluster()
     effects = core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(3))))
     (check,) = asked(effects)
     (partition,) = core.scheduler.partitions
     verdicts = [last(core.views.explain(partition, "one", f"k{n}")).verdict for n in range(3)]
     assert verdicts == ["assumed", "assumed", "pending"]
-    assert [key for _, key, _ in placed(core.do(answer(check)))] == ["k0", "k1", "k2"]
+    assert [key for _, key, _ in placed(core.do(answering(check)))] == ["k0", "k1", "k2"]
 
 
 def test_asks_that_need_no_answer_wait_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many others do: the RM has no say in them."""
-    monkeypatch.setattr(predicate_checks, "MAX_ASSUMED", 1)
+    monkeypatch.setattr(predicates, "MAX_ASSUMED", 1)
     core = cluster()
     core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(2))))
     assert placed(core.do(asks(ask("one", "plain", vcore=1)))) == [("one", "plain", "n2")]
@@ -212,7 +137,7 @@ def test_asks_that_need_no_answer_wait_for_none(monkeypatch: pytest.MonkeyPatch)
 
 def test_asks_that_are_not_asked_about_send_nobody_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """While too many wait for answers they count for no back-off; afterwards they do (§ 8.3a)."""
-    monkeypatch.setattr(predicate_checks, "MAX_ASSUMED", 1)
+    monkeypatch.setattr(predicates, "MAX_ASSUMED", 1)
     core = cluster(queues="[{name: a, properties: {application.unschedasks.backoff: '1'}}]")
     (partition,) = core.scheduler.partitions
     core.do(apps(app("two", "root.a")))
@@ -248,26 +173,12 @@ def test_an_ask_that_is_assumed_is_still_an_ask_to_its_rm(how: str) -> None:
     assert released(effects) == []
     assert placed(effects) == ([("one", "k", "n2")] if how == "place" else [])
     again = asked(effects)
-    late = core.do(answer(check))
+    late = core.do(answering(check))
     if how in ("release", "all", "app"):
         assert (again, placed(late)) == ([], [])
     elif how in ("resize", "failed", "node"):
         (check,) = again or [check]
-        assert [key for _, key, _ in placed([*late, *core.do(answer(check))])] == ["k"]
-
-
-def test_reasons_are_counted_and_explained() -> None:
-    """Each reason is counted over the nodes, with those that are out for other causes."""
-    core = cluster()
-    core.do(asks(ask("one", "there", vcore=8, on_node="n3")))
-    (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
-    (check,) = asked(core.do(answer(check, n1="taint")))
-    core.do(answer(check, n2="taint"))
-    (partition,) = core.scheduler.partitions
-    explanation = last(core.views.explain(partition, "one", "k"))
-    (nodes_check,) = [check for check in explanation.checks if isinstance(check, NodesCheck)]
-    assert nodes_check.causes == {"full: vcore": 1, "refused: taint": 2}
-    assert "2 refused: taint" in explanation.summary
+        assert [key for _, key, _ in placed([*late, *core.do(answering(check))])] == ["k"]
 
 
 def test_a_reservation_needs_the_word_of_the_rm() -> None:
@@ -278,13 +189,13 @@ def test_a_reservation_needs_the_word_of_the_rm() -> None:
     (check,) = asked(core.wait(2))
     assert (check.allocate, check.nodes) == (False, ["n1"])
     (partition,) = core.scheduler.partitions.values()
-    (second,) = asked(core.do(answer(check, n1="never")))
+    (second,) = asked(core.do(refusing(check, "n1")))
     assert (second.allocate, second.nodes) == (False, ["n2"])
-    core.do(answer(second))
+    core.do(answering(second))
     assert [node_id for node_id, n in partition.nodes.by_id.items() if n.reservations] == ["n2"]
     (third,) = asked(core.do(releases(release("one", "small2"))))
     assert (third.allocate, third.nodes[0]) == (True, "n2")
-    assert placed(core.do(answer(third))) == [("one", "k", "n2")]
+    assert placed(core.do(answering(third))) == [("one", "k", "n2")]
 
 
 def test_an_answer_to_no_check_is_ignored() -> None:
@@ -292,9 +203,9 @@ def test_an_answer_to_no_check_is_ignored() -> None:
     core = cluster()
     (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
     assert core.do(AnswerPredicates(rm_id=RM, answers=[PredicateAnswer(99)])) == []
-    made = core.do(answer(check, elsewhere="no such node"))
+    made = core.do(refusing(check, "elsewhere"))
     assert placed(made) == [("one", "k", "n1")]
-    assert core.do(answer(check, n1="too late")) == []
+    assert core.do(refusing(check, "n1")) == []
 
 
 def test_an_rm_without_predicates_is_not_asked() -> None:
@@ -318,14 +229,14 @@ def test_a_refusal_for_a_reservation_that_was_made_anew_means_the_old_one() -> N
     old = asks(ask("one", "big", vcore=7, created=core.now - 10, predicate="p"))
     (check,) = asked(core.do(old))
     core.do(asks(ask("one", "daemon", vcore=1, required_node="n1")))
-    core.do(answer(check, n1="taint"))
+    core.do(refusing(check, "n1"))
     (partition,) = core.scheduler.partitions.values()
     assert [key for owner in partition.applications.values() for key in owner.reserved] == ["big"]
 
 
 def test_what_waits_in_a_parked_application_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """An application that waits for answers, and an ask in it for a node, wait no more together."""
-    monkeypatch.setattr(predicate_checks, "MAX_ASSUMED", 1)
+    monkeypatch.setattr(predicates, "MAX_ASSUMED", 1)
     core = cluster(1, queues="[{name: a, properties: {application.unschedasks.backoff: '1'}}]")
     asked_for = [ask("one", key, vcore=1, predicate=key) for key in ("first", "second")]
     core.do(asks(*asked_for, ask("one", "big", vcore=100)))

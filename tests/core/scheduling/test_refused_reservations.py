@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.messages.commands import NodeRefusal, PredicatePolicy
+from licorne_core.messages.commands import PredicatePolicy
 from licorne_core.messages.effects import Effect
 from support.core.builders import (
     MANY_RESERVED,
@@ -14,12 +14,12 @@ from support.core.builders import (
     config,
     node,
     nodes,
+    refusing,
     register,
     release,
     releases,
 )
-from support.core.driver import Driver, asked, placed, released
-from support.core.requests import reservations
+from support.core.driver import Driver, asked, placed, released, reserved
 
 
 class Fickle:
@@ -43,9 +43,8 @@ class Fickle:
         for app_id, key, *_ in released(effects):
             made += self.hear(self.core.do(releases(release(app_id, key))))
         for check in asked(effects):
-            refusals = [NodeRefusal(node_id=n, reason="volume") for n in check.nodes]
             self.refused += check.allocate
-            answer = answering(check, refusals if check.allocate else [])
+            answer = refusing(check) if check.allocate else answering(check)
             made += self.hear(self.core.do(answer))
         return made
 
@@ -55,9 +54,7 @@ class Fickle:
 
     def reserved(self) -> list[str]:
         """The nodes that are reserved."""
-        (partition,) = self.core.scheduler.partitions.values()
-        owners = partition.applications.values()
-        return [kept.node_id for one in owners for kept in reservations(one).values()]
+        return list(reserved(self.core).values())
 
 
 @pytest.mark.parametrize("required", ["", "n1"], ids=["any node", "one node"])

@@ -8,16 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from licorne_core.messages.commands import (
-    AnswerPredicates,
-    Command,
-    FailMode,
-    NodeAction,
-    NodeRefusal,
-    PredicatePolicy,
-)
+from licorne_core.messages.commands import Command, FailMode, NodeAction, PredicatePolicy
 from licorne_core.messages.effects import AskedCheck, Effect
-from licorne_core.values.ids import NodeId, PartitionName
+from licorne_core.values.ids import PartitionName
 from support.core.builders import (
     answering,
     app,
@@ -44,12 +37,6 @@ SQUEEZES: dict[str, Command] = {
     "placement": asks(ask("there", "new", vcore=3, on_node="n1")),
 }
 """What leaves the node 1 short of what is on it."""
-
-
-def answer(check: AskedCheck, *refused: str) -> AnswerPredicates:
-    """The RM refuses these nodes."""
-    refusals = [NodeRefusal(node_id=NodeId(name), reason="no") for name in refused]
-    return answering(check, refusals)
 
 
 def assuming(fail_mode: FailMode = FailMode.CLOSED) -> tuple[Driver, list[AskedCheck]]:
@@ -81,7 +68,7 @@ def accept_all(core: Driver, effects: Sequence[Effect]) -> list[str]:
     told = list(effects)
     waiting = asked(effects)
     for check in waiting:
-        effects = core.do(answer(check))
+        effects = core.do(answering(check))
         told += effects
         waiting += asked(effects)
     return keys(told)
@@ -89,7 +76,7 @@ def accept_all(core: Driver, effects: Sequence[Effect]) -> list[str]:
 
 def accept(core: Driver, checks: Sequence[AskedCheck]) -> list[Effect]:
     """Answer yes to these checks; all that comes of it."""
-    return core.do(*map(answer, checks))
+    return core.do(*map(answering, checks))
 
 
 @pytest.mark.parametrize("how", SQUEEZES)
@@ -165,8 +152,8 @@ def test_asks_that_require_a_drained_node_stay_on_it() -> None:
     (check,) = asked(core.do(daemon))
     core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
     assert assumed(core) == ["daemon"]
-    (again,) = asked(core.do(answer(check)))
-    assert placed(core.do(answer(again))) == [("one", "daemon", "n1")]
+    (again,) = asked(core.do(answering(check)))
+    assert placed(core.do(answering(again))) == [("one", "daemon", "n1")]
 
 
 def test_a_node_that_leaves_gives_even_those_back_that_require_it() -> None:

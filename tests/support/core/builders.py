@@ -204,6 +204,12 @@ def answering(check: AskedCheck, refused: Sequence[NodeRefusal] = (), rm: str = 
     return AnswerPredicates(rm_id=RmId(rm), answers=[PredicateAnswer(check.check, refused)])
 
 
+def refusing(check: AskedCheck, *names: str, why: str = "no") -> AnswerPredicates:
+    """The RM refuses these nodes of a check, or all of them."""
+    refused = [NodeRefusal(node_id=NodeId(name), reason=why) for name in names or check.nodes]
+    return answering(check, refused)
+
+
 MANY_RESERVED = "{reservation.max.nodes: '9', application.reservation.max.nodes: '9'}"
 """Properties of root with which more than one node of a small cluster may be reserved."""
 

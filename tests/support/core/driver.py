@@ -188,3 +188,9 @@ def states(effects: Iterable[Effect], app_id: str) -> list[str]:
         for update in effect.updates
         if update.app_id == app_id
     ]
+
+
+def reserved(core: Driver) -> dict[str, str]:
+    """The node that is reserved for each ask of the one partition, by the key of the ask."""
+    (partition,) = core.scheduler.partitions.values()
+    return {one.key: one.node_id for one in partition.wakeups.reserved if one.node_id is not None}

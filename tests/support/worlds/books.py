@@ -1,5 +1,6 @@
 """What core and oracle must have in common after each command, as values that can be compared."""
 
+from math import inf
 from typing import Any
 
 from licorne_core.model.apps.application import Application
@@ -119,7 +120,7 @@ def unseen(partition: Partition) -> tuple[Keys, Keys, Keys]:
         if request.state in (*PAIRED, RequestState.RELEASING, RequestState.PREEMPTING)
     }
     asked = _questions(partition)
-    return reserved, assumed, {**gangs, **asked, **_review(due=partition.cycle.review.is_due)}
+    return reserved, assumed, {**gangs, **asked, **_review(due=partition.cycle.review.due_since < inf)}
 
 
 def _questions(partition: Partition) -> Keys:

@@ -24,13 +24,7 @@ class NodeIndex:
     are, and `left` when it is gone.
     """
 
-    __slots__ = (
-        "_indexed",
-        "_nodes",
-        "_supplies",
-        "heaps",
-        "version",
-    )
+    __slots__ = ("_indexed", "_nodes", "heaps", "supplies", "version")
 
     def __init__(self, nodes: NodeBook, tuning: Tuning) -> None:
         """Index these nodes."""
@@ -42,7 +36,8 @@ class NodeIndex:
             pass
         self.heaps = NodeHeaps(nodes, tuning.fill_work)
         """Nodes in order. Their `work` is that of touching many nodes at once."""
-        self._supplies = Supplies()
+        self.supplies = Supplies()
+        """Nodes by what is wanted of them, and the asks that wait for these."""
 
     def reorder(self, policy: NodeSortPolicy) -> Iterator[int]:
         """Put another order of nodes in force, step by step; yield the cost of each step.
@@ -62,9 +57,9 @@ class NodeIndex:
 
     def class_came(self, ask_class: AskClass) -> None:
         """Count a group that asks for the class."""
-        self._supplies.get(ask_class.shape).asks += 1
+        self.supplies.get(ask_class.shape).asks += 1
         if ask_class.predicate is not None:
-            self._supplies.get(ask_class).asks += 1
+            self.supplies.get(ask_class).asks += 1
 
     def class_went(self, ask_class: AskClass) -> None:
         """Count a group less that asks for the class."""
@@ -74,25 +69,19 @@ class NodeIndex:
 
     def is_wanted(self, ask_class: AskClass) -> bool:
         """True if any group asks for the class."""
-        supply = self._supplies.find(ask_class)
+        supply = self.supplies.find(ask_class)
         return supply is not None and supply.asks > 0
 
     def clear(self) -> Iterator[int]:
         """Forget all nodes of a removed partition, step by step."""
         yield from self.heaps.close()
-        self._supplies.clear()
-
-    def end_pass(self) -> None:
-        """End the pass: no waiting ask can use the nodes that have changed so far."""
-        if self._supplies.changed:
-            self._supplies.end_pass()
+        self.supplies.clear()
 
     def _drop(self, wanted: AskClass | Shape) -> None:
-        supply = self._supplies.find(wanted)
-        assert supply is not None, "somebody has asked for it"
+        supply = self.supplies.get(wanted)
         supply.asks -= 1
         if not supply.asks:
-            for dropped in self._supplies.drop(wanted):
+            for dropped in self.supplies.drop(wanted):
                 if dropped.heap is not None:
                     self.heaps.drop(dropped)
 
@@ -105,10 +94,10 @@ class NodeIndex:
             StillLooking: not all nodes were looked at yet.
         """
         shape = ask_class.shape
-        supply = self._supplies.get(shape)
+        supply = self.supplies.get(shape)
         if ask_class.predicate is None:
             return self._find(supply) or supply
-        own = self._supplies.get(ask_class)
+        own = self.supplies.get(ask_class)
         if self._find(supply) is None:
             return supply
         node = self._find(own)
@@ -120,12 +109,12 @@ class NodeIndex:
         Raises:
             StillLooking: not all nodes were looked at yet.
         """
-        supply = self._supplies.reservable(ask_class.shape)
+        supply = self.supplies.reservable(ask_class.shape)
         node = self._find(supply)
         if node is None:
             return supply
         if ask_class.predicate is not None:
-            supply = self._supplies.reservable(ask_class)
+            supply = self.supplies.reservable(ask_class)
             node = self._find(supply)
         return supply if node is None else node
 
@@ -136,7 +125,7 @@ class NodeIndex:
         if not self._indexed:
             fitting = (node for node in self._nodes.by_id.values() if node.takes(ask_class))
             return sorted(fitting, key=lambda node: (node.score, node.node_id))[:count]
-        found = self.heaps.ahead(self._supplies.get(ask_class), count)
+        found = self.heaps.ahead(self.supplies.get(ask_class), count)
         return [node for node in found if node.takes(ask_class)]
 
     # Changes
@@ -146,7 +135,7 @@ class NodeIndex:
 
         The nodes that may be reserved and those that an ask may go to are different supplies.
         """
-        found = self._supplies.improved(node)
+        found = self.supplies.improved(node)
         self.took(node)
         self.heaps.write(node)
         return found
@@ -162,7 +151,7 @@ class NodeIndex:
     def took(self, node: Node) -> None:
         """The node has less room: its score is void, and maybe those of others."""
         self._nodes.changed.note(node)
-        for pool in self._supplies.changed:
+        for pool in self.supplies.changed:
             pool.took(node)
         self._void_scores(node)
 
@@ -175,7 +164,7 @@ class NodeIndex:
         self._void_scores(node)
         node.version += 1
         self.heaps.write(node)
-        self._supplies.left(node)
+        self.supplies.left(node)
 
     def _void_scores(self, node: Node) -> None:
         order = self._nodes.order

@@ -18,6 +18,7 @@ Bounds on heaps of supplies: in number and in entries.
 The least recently used heap gives way. It is filled anew when it is needed again.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
@@ -46,32 +47,25 @@ class HeapRoom:
     `_entries` is the sum of the entries of all heaps at their last count.
     """
 
-    __slots__ = ("_entries", "_filling", "_listed", "_nodes", "_uses", "supplies")
+    __slots__ = ("_entries", "_filling", "_listed", "_nodes", "supplies")
 
     def __init__(self, nodes: NodeBook) -> None:
         """Start without heaps, to be made of these nodes."""
         self._nodes = nodes
-        self._uses = 0
         self._entries = 0
         self._filling: dict[Supply, None] = {}
         self._listed: tuple[tuple[int, int], list[Node]] | None = None
-        self.supplies: dict[Supply, None] = {}
-        """Supplies with a heap, in the order in which they got it."""
+        self.supplies: OrderedDict[Supply, None] = OrderedDict()
+        """Supplies with a heap, the one that was asked longest ago first."""
 
     def add(self, supply: Supply, heap: SupplyHeap) -> None:
         """The supply begins with a heap, which is to be filled; others make room."""
         while len(self._filling) >= MAX_FILLING:
             self.drop(next(iter(self._filling)))
         supply.heap = heap
-        self.used(heap)
         self.supplies[supply] = self._filling[supply] = None
         if len(self.supplies) > MAX_HEAPS:
             self._make_room(supply)
-
-    def used(self, heap: SupplyHeap) -> None:
-        """Note a use of the heap."""
-        self._uses += 1
-        heap.used = self._uses
 
     def count(self, heap: SupplyHeap) -> None:
         """The heap may have other entries than before."""
@@ -112,16 +106,11 @@ class HeapRoom:
         return self._entries > min(MAX_ENTRIES, MAX_FILL * (len(self._nodes.by_id) + 1))
 
     def _make_room(self, asked: Supply | None) -> None:
-        """Drop half of the other heaps, and more as long as there are too many entries."""
-        by_use = sorted(
-            (s for s in self.supplies if s is not asked),
-            key=lambda s: s.heap.used if s.heap else 0,
-        )
-        half = by_use[: (len(by_use) + 1) // 2]
-        for supply in half:
-            self.drop(supply)
-        for supply in by_use[len(half) :]:
-            if not self._has_too_many:
+        """Drop half of the other heaps, and more if they still have too many entries."""
+        others = [supply for supply in self.supplies if supply is not asked]
+        half = (len(others) + 1) // 2
+        for number, supply in enumerate(others):
+            if number >= half and not self._has_too_many:
                 return
             self.drop(supply)
 
@@ -163,7 +152,13 @@ class NodeHeaps:
         self.work = 0
         self.closed = False
         """True if there are no heaps, so that nodes may have scores of different orders."""
-        self.forget()
+        self._log: list[Node] = []
+        self._everything = NodeHeap()
+        self._everything.fill(nodes.by_id.values())
+        self._greatest: dict[type[Supply], Greatest] = {}
+        for kind in (Supply, ReservableSupply):
+            self._greatest[kind] = Greatest(kind.amounts, self._changes)
+            self._greatest[kind].note(nodes.by_id.values())
 
     def close(self) -> Iterator[int]:
         """Release all heaps, step by step; no search may run until they are `reopened`."""
@@ -187,19 +182,6 @@ class NodeHeaps:
                 everything.offer(node)
             yield 1
 
-    def forget(self) -> None:
-        """Forget all heaps at once, and begin with the present nodes."""
-        self.closed = False
-        for supply in list(self._room.supplies):
-            self.drop(supply)
-        self._log: list[Node] = []
-        self._everything = NodeHeap()
-        self._everything.fill(self._nodes.by_id.values())
-        self._greatest: dict[type[Supply], Greatest] = {}
-        for kind in (Supply, ReservableSupply):
-            self._greatest[kind] = Greatest(kind.amounts, self._changes)
-            self._greatest[kind].note(self._nodes.by_id.values())
-
     def write(self, node: Node) -> None:
         """The node became better, or roomier, or may be chosen again."""
         self._log.append(node)
@@ -221,7 +203,7 @@ class NodeHeaps:
                 supply.run_short()
             heap = self._start(supply)
         else:
-            self._room.used(heap)
+            self._room.supplies.move_to_end(supply)
             if heap.read < len(self._log):
                 self._read_for(heap)
                 self._room.check(supply)
@@ -235,7 +217,7 @@ class NodeHeaps:
         """The first nodes of the supply, or of all if those will do; all are looked at for that."""
         heap = supply.heap
         if heap is None:
-            self._read(self._everything)
+            self._everything.read_on(self._log)
             found = self._everything.first(count)
             if all(node.takes(supply.wanted) for node in found):
                 return found
@@ -253,7 +235,7 @@ class NodeHeaps:
         """The first node that will do, if it is among the first few of all."""
         everything = self._everything
         if everything.read < len(self._log):
-            self._read(everything)
+            everything.read_on(self._log)
         wanted = supply.wanted
         node = everything.best()
         if node is None or node.refusal(wanted) is None:
@@ -269,28 +251,16 @@ class NodeHeaps:
         return node if node is not None and node.takes(wanted) else None
 
     def _read_for(self, heap: SupplyHeap) -> None:
-        self._read(heap)
+        heap.read_on(self._log)
         self._room.count(heap)
-
-    def _read(self, heap: NodeHeap) -> None:
-        log = self._log
-        if heap.read < len(log):
-            for node in log[heap.read :]:
-                heap.offer(node)
-            heap.read = len(log)
 
     def _is_ruled_out(self, supply: Supply) -> bool:
         """True if no open node has that much of a type, or a smaller search has just failed."""
         greatest = self._greatest[type(supply)]
-        self._read_sizes(greatest)
+        greatest.read_on(self._log)
         if greatest.rules_out(supply.items):
             return True
         return not supply.nodes.rooms and supply.nodes.rules_out(supply.items)
-
-    def _read_sizes(self, greatest: Greatest) -> None:
-        if greatest.read < len(self._log):
-            greatest.note(self._log[greatest.read :])
-            greatest.read = len(self._log)
 
     @property
     def _changes(self) -> tuple[int, int]:
@@ -327,16 +297,16 @@ class NodeHeaps:
     def _catch_up(self) -> None:
         """Let every heap read the log to its end, so that it can start anew."""
         if not self.closed:
-            self._read(self._everything)
+            self._everything.read_on(self._log)
         for supply in self._room.supplies:
             assert supply.heap is not None, "a supply among the heaps has one"
             self._read_for(supply.heap)
             supply.heap.read = 0
             if supply.heap.sizes is not None:
-                self._read_sizes(supply.heap.sizes)
+                supply.heap.sizes.read_on(self._log)
                 supply.heap.sizes.read = 0
         for greatest in self._greatest.values():
-            self._read_sizes(greatest)
+            greatest.read_on(self._log)
             greatest.read = 0
         self._everything.read = 0
         self._log.clear()

@@ -37,11 +37,11 @@ _make = tuple.__new__
 class NodeHeap:
     """All open nodes in node order; subclasses take only some, or rank them otherwise.
 
-    `keys` has each node's valid entry, `read` a position in the log of changes, `used` says when
-    the heap was asked last. In a `steady` heap a node that has not changed still does.
+    `keys` has each node's valid entry, `read` is a position in the log of changes. In a `steady`
+    heap a node that has not changed still does.
     """
 
-    __slots__ = ("entries", "keys", "read", "steady", "used")
+    __slots__ = ("entries", "keys", "read", "steady")
 
     def __init__(self, *, steady: bool = True) -> None:
         """Start empty."""
@@ -49,7 +49,6 @@ class NodeHeap:
         self.entries: list[Entry] = []
         self.keys: dict[Node, Entry] = {}
         self.read = 0
-        self.used = 0
 
     def entry(self, node: Node) -> Entry | None:
         """The node's entry as it is now; None if it would not do."""
@@ -73,6 +72,13 @@ class NodeHeap:
     def put_in_order(self) -> None:
         """All nodes to start from are in."""
         heapify(self.entries)
+
+    def read_on(self, log: list[Node]) -> None:
+        """Read the log of changes to its end."""
+        if self.read < len(log):
+            for node in log[self.read :]:
+                self.offer(node)
+            self.read = len(log)
 
     def offer(self, node: Node) -> None:
         """Enter a changed node under its new rank; forget one that is out."""
@@ -165,6 +171,12 @@ class Greatest:
                 for name, value in self._of(node).items():
                     if value > most.get(name, 0):
                         most[name] = value
+
+    def read_on(self, log: list[Node]) -> None:
+        """Read the log of changes to its end."""
+        if self.read < len(log):
+            self.note(log[self.read :])
+            self.read = len(log)
 
     def rules_out(self, items: Items) -> bool:
         """True if no open node has that much of each type."""

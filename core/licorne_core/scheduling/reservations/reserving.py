@@ -148,7 +148,7 @@ class Reservations:
         else:
             promise.unbook()
             promise.is_resting = True
-            self._wakeups.reserved.rest(reservation)
+            self._wakeups.reserved.forget(reservation)
 
     def resume(self, request: Request) -> None:
         """The ask is pending again: its promise goes on, if it has one."""

@@ -27,7 +27,7 @@ that follows from how many there are: whatever reservations begin and end, and w
 application the groups are in.
 """
 
-from collections.abc import Mapping
+from math import inf
 from typing import NamedTuple
 
 from licorne_core.model.apps.application import Application
@@ -35,14 +35,12 @@ from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
-from licorne_core.model.queues.queue import Queue
-from licorne_core.scheduling.checks import Asking, CheckContext, application_blocker, ask_blocker
+from licorne_core.scheduling.checks import Asking, CheckContext
+from licorne_core.scheduling.measures import first_blocker, is_cluster
 from licorne_core.scheduling.order import Holder
 from licorne_core.scheduling.preemption import is_within_guarantee
 from licorne_core.scheduling.waiting.blockers import Blocker
-from licorne_core.scheduling.waiting.shortages import QuotaShortage
 from licorne_core.values.asks import AskClass, Reservation
-from licorne_core.values.ids import NodeId
 from licorne_core.values.resources import Items
 
 REVIEW_TIME = 1.0
@@ -89,50 +87,33 @@ class Review:
     __slots__ = (
         "_claims",
         "_context",
-        "_due_since",
-        "_looks",
-        "_nodes",
-        "_tries",
+        "due_since",
+        "work",
     )
 
-    def __init__(self, nodes: Mapping[NodeId, Node], context: CheckContext) -> None:
-        """Review these nodes; no review is due yet."""
-        self._nodes = nodes
+    def __init__(self, context: CheckContext) -> None:
+        """No review is due yet."""
         self._context = context
         self._claims: dict[AskClass, list[AskGroup]] = {}
-        self._due_since: float | None = None
-        self._looks = self._tries = 0
-
-    @property
-    def work(self) -> int:
-        """The cost of all reviews so far, in tries of an ask."""
-        return self._tries + self._looks // LOOKS_OF_A_TRY
-
-    @property
-    def is_due(self) -> bool:
-        """True if a second has gone since the last review, and something is reserved."""
-        return self._due_since is not None
+        self.due_since = inf
+        """Since when a review is due, in unix seconds: a second after the last one; inf if none is."""
+        self.work = 0
+        """Comparisons of nodes with asks so far: `LOOKS_OF_A_TRY` of them cost as much as a try."""
 
     def call(self, now: float) -> None:
         """Plan a review from unix seconds `now` on, as soon as a pass finds nothing else to do."""
-        self._due_since = now
+        self.due_since = now
         self._context.wakeups.waiting.runnable = True
-
-    def if_overdue(self, now: float) -> ToGiveUp | None:
-        """The decision of a review that no pass has come to for too long; None for no such one."""
-        if self._due_since is None or now < self._due_since + OVERDUE:
-            return None
-        return self.decide(now)
 
     def decide(self, now: float) -> ToGiveUp:
         """The reservations to give up in unix seconds `now`."""
-        self._due_since = None
+        self.due_since = inf
         reserved = self._context.wakeups.reserved
         findings: dict[Reservation, Finding] = {}
         idle: list[Reservation] = []
         yielding: list[Reservation] = []
         for reservation in reserved.next_ones(MOST_REVIEWED):
-            self._tries += 1
+            self.work += LOOKS_OF_A_TRY
             holder = reserved.holder(reservation)
             if reservation.node_id is None or not holder.request.is_pending:
                 continue
@@ -165,7 +146,7 @@ class Review:
         is_own = reservation.node_id == node.node_id
         first: AskGroup | None = None
         for group in self._context.wakeups.backlog.first_groups(MOST_GROUPS):
-            self._looks += 1
+            self.work += 1
             if first is not None and not _comes_before(group, first):
                 continue
             if node.takes(group.ask_class, reserved=is_own) and self._is_claim(group, strict=True):
@@ -179,11 +160,11 @@ class Review:
 
         The asks of a claim may be gone by now, or their queue has got its guarantee.
         """
-        node = None if reservation.node_id is None else self._nodes[reservation.node_id]
+        node = None if reservation.node_id is None else self._context.nodes[reservation.node_id]
         if node is None or not node.schedulable:
             return False
         for ask_class, groups in self._claims.items():
-            self._looks += 1
+            self.work += 1
             if node.takes(ask_class, reserved=True) and any(map(self._is_claim, groups)):
                 del self._claims[ask_class]
                 return True
@@ -200,7 +181,7 @@ class Review:
     def _is_refused(self, reservation: Reservation, request: Request) -> bool:
         """True if the RM has refused the ask its node, and no victim is yet to go there."""
         node_id, promise = reservation.node_id, request.promise
-        if node_id is None or not self._nodes[node_id].is_refused(request.ask.ask_class):
+        if node_id is None or not self._context.nodes[node_id].is_refused(request.ask.ask_class):
             return False
         return promise is None or not promise.waits_on(node_id)
 
@@ -225,7 +206,7 @@ class Review:
         The group may have been tried long ago, but then it found no node. With `strict` the cluster
         as a whole must have room for an ask.
         """
-        self._tries += 1
+        self.work += LOOKS_OF_A_TRY
         if not (group.waiting and group.nowhere):
             return False
         if not is_within_guarantee(group.app.leaf, group.ask_class.items):
@@ -237,12 +218,10 @@ class Review:
         app: Application = group.app
         if app not in app.leaf.ranking:
             return False
-        blocker = application_blocker(self._context, app)
-        if blocker is None:
-            blocker = ask_blocker(self._context, Asking(app, group))
+        blocker = first_blocker(self._context, Asking(app, group))
         if blocker is not None:
             blocker.retire_if_unused()
-        return blocker is None or (not strict and _is_cluster(blocker, app.leaf))
+        return blocker is None or (not strict and is_cluster(blocker, app.leaf))
 
 
 def _comes_before(group: AskGroup, other: AskGroup) -> bool:
@@ -258,11 +237,6 @@ def _class_key(ask_class: AskClass) -> tuple[Items, str]:
     return ask_class.items, ask_class.predicate or ""
 
 
-def _is_cluster(blocker: Blocker, leaf: Queue) -> bool:
-    """True if it is the size of the cluster that is in the way."""
-    return isinstance(blocker, QuotaShortage) and blocker.quota is leaf.lineage[-1]
-
-
 def holder_blocker(context: CheckContext, holder: Holder) -> Blocker | None:
     """First obstacle of a reserved ask, apart from the nodes.
 
@@ -270,12 +244,10 @@ def holder_blocker(context: CheckContext, holder: Holder) -> Blocker | None:
     RM owes, which come soon or are given up.
     """
     _, app, request = holder
-    blocker = application_blocker(context, app, reserved=True)
-    if blocker is None:
-        blocker = ask_blocker(context, Asking(app, request.group, request))
+    blocker = first_blocker(context, Asking(app, request.group, request))
     if blocker is None or blocker is context.predicates.owed:
         return None
-    if _is_cluster(blocker, holder.leaf):
+    if is_cluster(blocker, holder.leaf):
         blocker.retire_if_unused()
         return None
     return blocker

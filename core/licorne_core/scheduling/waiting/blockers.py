@@ -28,7 +28,7 @@ class Blocker(LineOwner):
 
     `waiting_lines` has, for each ranking from root to waiting items, the items that lead to them;
     `waiting` is the number of waiting items. `priority_pass` has the items of the priority pass
-    that wait for it, each with its collection (`scheduling/priority_pass.py`).
+    that wait for it, each with its collection (`scheduling/order.py`).
     """
 
     __slots__ = ("items", "priority_pass", "waiting", "waiting_lines")

@@ -151,51 +151,48 @@ def test_what_a_change_voids_counts_as_work() -> None:
     assert index.heaps.work // WORK_OF_A_TRY == before + 19
 
 
-def test_a_short_supply_is_given_hope_by_the_node_that_fits() -> None:
-    """A class that found no node is reported by the first change that would give it one."""
+BIG = AskClass.of({"vcore": 3})
+
+
+def short_of_big() -> tuple[NodeBook, NodeIndex, Node, Supply]:
+    """A node that is too small for the class, and the supply that is short of it."""
     book = book_of(NodeSortType.FAIR, {"vcore": 2})
     index = index_of(book)
-    big = AskClass.of({"vcore": 3})
-    supply = index.best(big)
+    supply = index.best(BIG)
     assert isinstance(supply, Supply)
-    node = book.by_id[NodeId("n0")]
+    return book, index, book.by_id[NodeId("n0")], supply
+
+
+def test_a_short_supply_is_given_hope_by_the_node_that_fits() -> None:
+    """A class that found no node is reported by the first change that would give it one."""
+    book, index, node, supply = short_of_big()
     assert index.improved(node) == []
     assert not supply.lets_through()
     book.resize(node, {"vcore": 3})
     assert index.improved(node) == [supply.owner]
     assert supply.lets_through()
-    assert index.best(big) is node
+    assert index.best(BIG) is node
 
 
 def test_hope_ends_when_the_room_is_taken() -> None:
     """A supply that was given hope lets nobody through once its node is full again."""
-    book = book_of(NodeSortType.FAIR, {"vcore": 2})
-    index = index_of(book)
-    big = AskClass.of({"vcore": 3})
-    supply = index.best(big)
-    assert isinstance(supply, Supply)
-    node = book.by_id[NodeId("n0")]
+    book, index, node, supply = short_of_big()
     book.resize(node, {"vcore": 3})
     index.improved(node)
     book_on_node((("vcore", 1),), node)
     index.took(node)
     assert not supply.lets_through()
-    assert index.best(big) is supply
+    assert index.best(BIG) is supply
 
 
 def test_a_change_is_not_lost_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node that helps a supply when the log is full is found later, whoever waits meanwhile."""
     monkeypatch.setattr(heaps, "LOG_SLACK", -1000)
-    book = book_of(NodeSortType.FAIR, {"vcore": 2})
-    index = index_of(book)
-    big = AskClass.of({"vcore": 3})
-    supply = index.best(big)
-    assert isinstance(supply, Supply)
-    node = book.by_id[NodeId("n0")]
+    book, index, node, supply = short_of_big()
     book.resize(node, {"vcore": 3})
     assert index.improved(node) == [supply.owner]
-    index.end_pass()
-    assert index.best(big) is node
+    index.supplies.end_pass()
+    assert index.best(BIG) is node
 
 
 @pytest.mark.parametrize("cap", ["MAX_HEAPS", "MAX_FILL"])

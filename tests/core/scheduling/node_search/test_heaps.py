@@ -14,7 +14,6 @@ from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.node_search import heaps
 from licorne_core.scheduling.node_search.heaps import NodeHeaps, StillLooking
-from licorne_core.scheduling.node_search.node_heap import NodeHeap
 from licorne_core.scheduling.waiting.supply import NodePool, ReservableSupply, Supply
 from licorne_core.values.asks import Shape
 from licorne_core.values.ids import NodeId
@@ -354,26 +353,3 @@ def test_no_change_is_lost_when_the_log_is_full(monkeypatch: pytest.MonkeyPatch)
         if score % 50 == 0:
             assert nodes.heaps.first(supply) is nodes.all[-score % 12]
             assert nodes.heaps.first(supply_of(1)) is nodes.all[-score % 12]
-
-
-def test_nodes_of_one_id_one_after_the_other_are_told_apart() -> None:
-    """Of two entries that are equal in rank and id the birth decides, never the nodes."""
-    heap = NodeHeap()
-    old, new = (Node(NodeId("n"), {"vcore": 1}, {}, schedulable=True) for _ in range(2))
-    for birth, node in enumerate((old, new)):
-        node.birth, node.score = birth, 0.0
-        heap.offer(node)
-    assert heap.best() is old
-    old.set_schedulable(schedulable=False)
-    old.version += 1
-    assert heap.best() is new
-
-
-def test_a_heap_gives_its_first_nodes_without_losing_them() -> None:
-    """A look ahead leaves the heap as it was."""
-    nodes = Nodes(6)
-    heap = NodeHeap()
-    heap.fill(nodes.all)
-    assert heap.first(3) == nodes.all[:3]
-    assert heap.first(9) == nodes.all
-    assert heap.best() is nodes.all[0]

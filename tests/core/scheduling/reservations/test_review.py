@@ -18,18 +18,7 @@ from support.core.builders import (
     releases,
     reload,
 )
-from support.core.driver import Driver, placed
-from support.core.requests import reservations as reservations_of
-
-
-def reserved(core: Driver) -> dict[str, str]:
-    """The node that is reserved for each ask, by its key."""
-    (partition,) = core.scheduler.partitions.values()
-    return {
-        key: kept.node_id
-        for owner in partition.applications.values()
-        for key, kept in reservations_of(owner).items()
-    }
+from support.core.driver import Driver, placed, reserved
 
 
 def cluster(queues: str, count: int = 2, *, properties: str = MANY_RESERVED) -> Driver:

@@ -21,7 +21,6 @@ from support.core.builders import (
     releases,
 )
 from support.core.driver import Driver
-from support.core.requests import reservations as reservations_of
 
 MOST = 2
 NODES = 12
@@ -31,11 +30,7 @@ SECONDS = 40
 def kept(core: Driver) -> dict[str, Reservation]:
     """The reservations, by the keys of their asks."""
     (partition,) = core.scheduler.partitions.values()
-    return {
-        key: found.reservation
-        for owner in partition.applications.values()
-        for key, found in reservations_of(owner).items()
-    }
+    return {one.key: one for one in partition.wakeups.reserved if one.node_id is not None}
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -312,7 +312,7 @@ def test_every_node_that_a_short_supply_would_take_is_noted(
         if what in ("ask", "reserve", "place"):
             cluster.look(what, ask_class)
         elif what == "end":
-            cluster.index.end_pass()
+            cluster.index.supplies.end_pass()
         elif what == "refuse":
             node.results[ask_class, bool(number % 2)] = "no"
         else:

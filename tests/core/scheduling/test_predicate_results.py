@@ -11,9 +11,8 @@ from licorne_core.messages.commands import (
     NotePredicatesSent,
     PredicatePolicy,
 )
-from licorne_core.messages.effects import AskedCheck, Effect
-from licorne_core.scheduling.predicates import checks as predicate_checks
-from licorne_core.scheduling.predicates import results as predicate_results
+from licorne_core.messages.effects import Effect
+from licorne_core.scheduling import predicates
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AppId, NodeId, PartitionName, RmId
 from support.core.builders import (
@@ -25,6 +24,7 @@ from support.core.builders import (
     config,
     node,
     nodes,
+    refusing,
     register,
     release,
     releases,
@@ -57,13 +57,9 @@ def answered(core: Driver, effects: list[Effect], judge: Judge) -> tuple[list[Ef
         count += 1
         assert count < 200, "the RM is asked for ever"
         check = waiting.pop(0)
-        refused = [
-            NodeRefusal(node_id=NodeId(name), reason=reason)
-            for name in check.nodes
-            if (reason := judge(check.key, name))
-        ]
-        answer = answering(check, refused)
-        effects = core.do(answer)
+        reasons = {name: judge(check.key, name) for name in check.nodes}
+        refused = [NodeRefusal(node_id=NodeId(n), reason=why) for n, why in reasons.items() if why]
+        effects = core.do(answering(check, refused))
         everything += effects
         waiting += asked(effects)
     return everything, count
@@ -104,8 +100,8 @@ def test_each_ask_on_a_node_has_a_word_of_its_own(order: str) -> None:
     waiting = asked(effects)
     while waiting:
         check = waiting.pop(0)
-        refused = [NodeRefusal(node_id=NodeId(name), reason="taken") for name in check.nodes if name in taken]
-        effects = core.do(answering(check, refused))
+        used_up = [name for name in check.nodes if name in taken]
+        effects = core.do(refusing(check, *used_up) if used_up else answering(check))
         taken.add(check.nodes[0])
         new = [where for _, _, where in placed(effects)]
         assert not used.intersection(new)
@@ -140,9 +136,7 @@ def test_an_answer_is_void_for_a_node_that_changed_meanwhile() -> None:
     core.do(asks(ask("one", "there", vcore=2, on_node="n1")))
     (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
     core.do(releases(release("one", "there")))
-    refused = [NodeRefusal(node_id=NodeId("n1"), reason="port in use")]
-    answer = answering(check, refused)
-    (again,) = asked(core.do(answer))
+    (again,) = asked(core.do(refusing(check)))
     effects = core.do(answering(again))
     assert placed(effects) == [("one", "k", "n1")]
 
@@ -152,11 +146,10 @@ def test_what_is_told_gives_refused_classes_another_chance() -> None:
     core = cluster(1)
     effects = core.do(asks(ask("one", "friend", vcore=1, predicate="friendly")))
     (check,) = asked(effects)
-    answer = answering(check)
     shy = core.do(asks(ask("one", "shy", vcore=1, predicate="shy")))
     alone, _ = answered(core, shy, lambda _, __: "no friend there")
     assert placed(alone) == []
-    effects = core.do(answer)
+    effects = core.do(answering(check))
     assert placed(effects) == [("one", "friend", "n1")]
     made, _ = answered(core, effects, lambda _, __: "")
     assert ("one", "shy", "n1") in placed(made)
@@ -176,10 +169,8 @@ def test_a_check_is_about_as_many_nodes_as_may_be_needed() -> None:
     (check,) = asked(core.do(asks(ask("one", "k", vcore=1, predicate="p"))))
     counts = [len(check.nodes)]
     for _ in range(6):
-        refused = [NodeRefusal(node_id=name, reason="no") for name in check.nodes]
-        answer = answering(check, refused)
-        for check in asked(core.do(answer)):
-            counts.append(len(check.nodes))
+        (check,) = asked(core.do(refusing(check)))
+        counts.append(len(check.nodes))
     assert counts == [1, 2, 4, 8, 16, 32, 64]
     many = [ask("one", f"m{n}", vcore=1, predicate="many") for n in range(50)]
     (check,) = asked(core.do(asks(*many)))
@@ -212,7 +203,7 @@ def test_classes_that_come_in_turn_are_asked_about_few_nodes_in_vain() -> None:
     counts = asked_about(core, in_turn(12, 6))
     assert counts[:12] == [6] * 12
     assert len(counts) > 60
-    assert set(counts[12:]) <= {1, predicate_checks.ALWAYS}
+    assert set(counts[12:]) <= {1, predicates.ALWAYS}
 
 
 def test_a_class_that_comes_alone_again_has_few_checks() -> None:
@@ -220,7 +211,7 @@ def test_a_class_that_comes_alone_again_has_few_checks() -> None:
     core = cluster(30)
     asked_about(core, in_turn(12, 6))
     counts = asked_about(core, in_turn(1, 30, "alone"))
-    assert counts[0] == predicate_checks.ALWAYS
+    assert counts[0] == predicates.ALWAYS
     assert len(counts) <= 4
 
 
@@ -230,7 +221,7 @@ def test_what_came_of_checks_is_kept_for_some_classes_only(
 ) -> None:
     """The class that is known longest is forgotten, and is asked about as a new one is."""
     core = cluster(30)
-    monkeypatch.setattr(predicate_checks, "MAX_SPARED", 11)
+    monkeypatch.setattr(predicates, "MAX_SPARED", 11)
     asked_about(core, in_turn(12, 6))
     assert asked_about(core, in_turn(1, 6, "again"))[0] == 6
 
@@ -238,19 +229,19 @@ def test_what_came_of_checks_is_kept_for_some_classes_only(
 def test_only_so_many_results_are_kept_for_a_node() -> None:
     """Asks that are each a class of their own do not fill the memory with what was said of them."""
     core = cluster(2)
-    for number in range(predicate_results.SWEEP_RESULTS + 50):
+    for number in range(predicates.SWEEP_RESULTS + 50):
         name = f"k{number}"
         answered(core, core.do(asks(ask("one", name, vcore=1, predicate=name))), lambda _, __: "no")
         core.do(releases(release("one", name)))
     partition = core.scheduler.partitions[PARTITION]
     kept = {len(node.results) for node in partition.nodes.by_id.values()}
-    assert max(kept) <= predicate_results.SWEEP_RESULTS
+    assert max(kept) <= predicates.SWEEP_RESULTS
 
 
 def test_what_stops_asks_is_remembered_as_long_as_they_wait() -> None:
     """However many asks of a class of their own no node takes, each is asked about once a node."""
     core = cluster(2)
-    count = predicate_results.SWEEP_RESULTS + 50
+    count = predicates.SWEEP_RESULTS + 50
     core.do(nodes(*(node(f"n{number}", NodeAction.UPDATE, vcore=2 * count) for number in (1, 2))))
     wanted = [ask("one", f"k{number}", vcore=1, predicate=f"p{number}") for number in range(count)]
     pairs: list[tuple[str, str]] = []
@@ -259,9 +250,7 @@ def test_what_stops_asks_is_remembered_as_long_as_they_wait() -> None:
         check = waiting.pop(0)
         pairs += [(check.key, name) for name in check.nodes]
         assert len(pairs) <= 2 * count, "the RM is asked for ever"
-        refused = [NodeRefusal(node_id=name, reason="no") for name in check.nodes]
-        answer = answering(check, refused)
-        waiting += asked(core.send(answer)) + asked(core.run())
+        waiting += asked(core.send(refusing(check))) + asked(core.run())
     assert len(set(pairs)) == len(pairs) == 2 * count
 
 
@@ -281,7 +270,7 @@ def test_a_reserved_ask_goes_on_when_there_is_room_for_one_more_that_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It was passed over while the RM owed too many answers, and nothing else changes for it."""
-    monkeypatch.setattr(predicate_checks, "MAX_ASSUMED", 1)
+    monkeypatch.setattr(predicates, "MAX_ASSUMED", 1)
     core = cluster(1)
     core.do(nodes(node("drained", NodeAction.CREATE_DRAIN, vcore=20)))
     core.do(asks(ask("one", "filler", vcore=8)))
@@ -301,8 +290,7 @@ def test_a_refusal_that_is_taken_back_gives_its_asks_another_chance() -> None:
     wanted = [ask("one", "first", vcore=1, predicate="p"), ask("one", "plain", vcore=1)]
     wanted.append(ask("one", "last", vcore=1, priority=-1, predicate="p"))
     first, last = asked(core.do(asks(*wanted)))
-    refusal = NodeRefusal(node_id=NodeId("n1"), reason="volume")
-    core.do(answering(last, [refusal]))
+    core.do(refusing(last))
     (again,) = asked(core.do(answering(first)))
     effects = core.do(answering(again))
     assert placed(effects) == [("one", "first", "n1")]
@@ -317,21 +305,16 @@ def test_a_capacity_that_is_merely_said_again_voids_no_result() -> None:
     assert asked(core.do(nodes(node("n1", NodeAction.UPDATE, vcore=11)))) != []
 
 
-def accepting(core: Driver, check: AskedCheck, *refused: str) -> list[Effect]:
-    """The RM accepts all nodes of a check but these."""
-    return core.do(answering(check, [NodeRefusal(node_id=NodeId(n), reason="no") for n in refused]))
-
-
 def test_what_was_accepted_beside_the_first_node_is_not_judged_yet() -> None:
     """The RM judged another for that node without it, so what it said of that one is void."""
     core = cluster(3)
     both = asks(*(ask("one", f"p{n}", vcore=1, predicate="p") for n in range(2)))
     (check,) = asked(core.do(both))
     (other,) = asked(core.do(asks(ask("one", "q0", vcore=1, predicate="q"))))
-    (judged,) = asked(accepting(core, other, "n3"))
+    (judged,) = asked(core.do(refusing(other, "n3")))
     assert (check.nodes, other.nodes, judged.nodes) == (["n1", "n2"], ["n3"], ["n1", "n2"])
-    assert [key for _, key, _ in placed(accepting(core, check))] == ["p0", "p1"]
-    assert placed(accepting(core, judged)) == [("one", "q0", "n1")]
+    assert [key for _, key, _ in placed(core.do(answering(check)))] == ["p0", "p1"]
+    assert placed(core.do(answering(judged))) == [("one", "q0", "n1")]
     effects = core.do(asks(ask("one", "q1", vcore=1, predicate="q")))
     assert (placed(effects), [check.nodes for check in asked(effects)]) == ([], [["n2"]])
 
@@ -357,9 +340,9 @@ def test_an_answer_about_an_ask_that_is_gone_is_no_result() -> None:
     effects = core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(2))))
     (check,) = asked(effects)
     core.do(releases(release("one", "k0")))
-    effects = accepting(core, check, "n1", "n2")
+    effects = core.do(refusing(check))
     (again,) = asked(effects)
     assert (again.key, again.nodes) == ("k1", ["n2"])
-    assert placed(accepting(core, again)) == [("one", "k1", "n2")]
+    assert placed(core.do(answering(again))) == [("one", "k1", "n2")]
     (fresh,) = asked(core.do(asks(ask("one", "k2", vcore=1, predicate="p"))))
     assert fresh.nodes == ["n1"]

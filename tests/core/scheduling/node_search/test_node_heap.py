@@ -1,4 +1,4 @@
-"""Those who lack room, found by how much room there is."""
+"""Nodes in the order of choice, and items that lack room by the room that they want (spec § 7.6)."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -6,7 +6,9 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from licorne_core.scheduling.node_search.node_heap import FittingIndex
+from licorne_core.model.nodes.node import Node
+from licorne_core.scheduling.node_search.node_heap import FittingIndex, NodeHeap
+from licorne_core.values.ids import NodeId
 
 TYPES = ["vcore", "memory", "gpu"]
 
@@ -72,19 +74,26 @@ def test_the_type_that_lets_fewest_through_decides() -> None:
     assert list(index.that_may_fit({"vcore": 1000, "memory": 2})) == sizes[:-3:-1]
 
 
-def test_a_type_that_only_some_want_leaves_nobody_out() -> None:
-    """Who does not want it may fit, however little there is of it."""
-    index = FittingIndex()
-    plain, gpu = Lacking(1, (("vcore", 1),)), Lacking(2, (("gpu", 1),))
-    index.add(plain)
-    index.add(gpu)
-    assert plain in index.that_may_fit({"gpu": 0, "vcore": 5}, strict=True)
+def test_nodes_of_one_id_one_after_the_other_are_told_apart() -> None:
+    """Of two entries that are equal in rank and id the birth decides, never the nodes."""
+    heap = NodeHeap()
+    old, new = (Node(NodeId("n"), {"vcore": 1}, {}, schedulable=True) for _ in range(2))
+    for birth, node in enumerate((old, new)):
+        node.birth, node.score = birth, 0.0
+        heap.offer(node)
+    assert heap.best() is old
+    old.set_schedulable(schedulable=False)
+    old.version += 1
+    assert heap.best() is new
 
 
-def test_one_who_wants_nothing_always_fits() -> None:
-    """An ask that requires its node may reserve it, however little the node has (spec § 8.7)."""
-    index = FittingIndex()
-    nothing = Lacking(1, ())
-    index.add(nothing)
-    index.add(Lacking(2, (("vcore", 9),)))
-    assert nothing in index.that_may_fit({}, strict=True)
+def test_a_heap_gives_its_first_nodes_without_losing_them() -> None:
+    """A look ahead leaves the heap as it was."""
+    nodes = [Node(NodeId(f"n{number}"), {"vcore": 1}, {}, schedulable=True) for number in range(6)]
+    for number, node in enumerate(nodes):
+        node.score = number
+    heap = NodeHeap()
+    heap.fill(nodes)
+    assert heap.first(3) == nodes[:3]
+    assert heap.first(9) == nodes
+    assert heap.best() is nodes[0]

@@ -1,28 +1,34 @@
 """Predicate checks: the RM is asked about the nodes for its asks (spec § 8.4).
 
 A pass never waits for an answer. Meanwhile the allocation is *assumed*: booked, so that no other
-ask gets the room, and reported to the RM only after it has accepted the node. Answers of the RM are
-kept on the nodes (`results.py`).
+ask gets the room, and reported to the RM only after it has accepted the node.
 
 The RM judges checks one after the other, and an ask whose first node it accepts counts as placed
 for those that follow. So any number of asks may be assumed on one node, each with a check of its
 own, and the confirmation of one says nothing against the answers about the others.
+
+The result for a class belongs to the node as the RM knows it. Every change that the RM hears of
+voids it. Assumed asks do not: otherwise two classes that are refused on one node would void each
+other's results for ever. Silence is no refusal: it keeps asks from a node for a while, and is never
+reported as a refusal.
 """
 
-from collections.abc import Iterable, Sized
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sized
 from typing import NamedTuple
 
-from licorne_core.messages.effects import AskedCheck, PredicatesAsked
+from licorne_core.messages.effects import AskedCheck
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
 from licorne_core.model.apps.requests import Request
-from licorne_core.model.nodes.node import Node
+from licorne_core.model.nodes.node import NO_ANSWER, Node
 from licorne_core.model.rm_context import RmContext
 from licorne_core.scheduling.node_search.candidates import NodeIndex
 from licorne_core.scheduling.preempting import Call, OpenCalls, Proposal
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.values.asks import AskClass, Reservation
-from licorne_core.values.ids import PartitionName, rm_of
+from licorne_core.values.ids import NodeId
+from licorne_core.values.timers import Due, Timer, Timers
 
 BATCH = 1000
 """Most nodes in a check: the ask's node, and the next ones."""
@@ -48,6 +54,15 @@ MAX_ASSUMED = 1024
 
 MAX_ASSUMED_IN_SILENCE = 8
 """Asks that may wait for an RM whose silence counts as refusal, until it answers again."""
+
+SWEEP_RESULTS = 256
+"""Number of results on a node at which those of unwanted classes are forgotten."""
+
+MAX_RESULTS = 8192
+"""Results that are kept for a node; the oldest gives way, and may be asked for again."""
+
+RETRY_TIME = 5.0
+"""Seconds for which a node that got no answer is not asked about again, unless it changes."""
 
 
 class Assumed(NamedTuple):
@@ -135,30 +150,19 @@ class PredicateChecks:
         "_about",
         "_calls",
         "_index",
-        "_partition",
         "_rm",
         "_spared",
-        "_unsaid",
         "_waiting",
         "owed",
     )
 
-    def __init__(
-        self,
-        partition: PartitionName,
-        rm: RmContext,
-        index: NodeIndex,
-        calls: OpenCalls,
-    ) -> None:
+    def __init__(self, rm: RmContext, index: NodeIndex, calls: OpenCalls) -> None:
         """Start without checks; `calls` has the open questions of all kinds."""
-        self._partition = partition
         self._rm = rm
         self._index = index
         self._calls = calls
         self._about: dict[tuple[AskClass, bool, Node], PredicateCheck] = {}
         self._waiting: dict[Request, PredicateCheck] = {}
-        # What the effects do not say yet.
-        self._unsaid: list[AskedCheck] = []
         # Of classes that were asked about for several asks: how many asks have needed no check of
         # their own since the last one.
         self._spared: dict[AskClass, int] = {}
@@ -229,21 +233,6 @@ class PredicateChecks:
         self.leave(assumed.request)
         self.wait(self._put(assumed.request, [assumed.node], allocate=allocate), assumed)
 
-    def take_unsaid(self) -> list[PredicatesAsked]:
-        """The checks that no effect has said yet."""
-        unsaid, policy = self._unsaid, self._rm.predicates
-        if not unsaid or policy is None:
-            return []
-        self._unsaid = []
-        return [
-            PredicatesAsked(
-                rm_id=rm_of(self._partition),
-                partition=self._partition,
-                checks=unsaid,
-                deadline=policy.deadline,
-            )
-        ]
-
     def _open_about(self, ask_class: AskClass, node: Node, *, allocate: bool) -> PredicateCheck | None:
         """The open check about the node as it is now."""
         check = self._about.get((ask_class, allocate, node))
@@ -252,11 +241,10 @@ class PredicateChecks:
     def _put(self, request: Request, nodes: Iterable[Node], *, allocate: bool) -> PredicateCheck:
         number, ask = self._calls.next_number(), request.ask
         check = PredicateCheck(number, request, nodes, allocate=allocate)
-        self._calls.open(check)
         for node in check.nodes:
             self._about[ask.ask_class, allocate, node] = check
         names = [node.node_id for node in check.nodes]
-        self._unsaid.append(AskedCheck(number, ask.app_id, ask.key, allocate, names))
+        self._calls.open(check, AskedCheck(number, ask.app_id, ask.key, allocate, names))
         return check
 
     def _likely(self, group: AskGroup) -> int:
@@ -317,3 +305,73 @@ class PredicateChecks:
             name = (check.ask_class, check.allocate, node)
             if self._about.get(name) is check:
                 del self._about[name]
+
+
+class PredicateResults:
+    """Keeps results on the nodes, and the checks whose silence counts as refusal for a while."""
+
+    __slots__ = ("_index", "_silent", "_timers", "_unanswered")
+
+    def __init__(self, index: NodeIndex, timers: Timers[Timer]) -> None:
+        """Start empty."""
+        self._index = index
+        self._timers = timers
+        self._unanswered: dict[int, PredicateCheck] = {}
+        self._silent: Counter[AskClass] = Counter()
+
+    def is_silent_about(self, ask_class: AskClass) -> bool:
+        """True if nodes are passed over for the class because the RM did not answer."""
+        return ask_class in self._silent
+
+    def keep(self, check: PredicateCheck, refused: Mapping[NodeId, str]) -> list[Node]:
+        """Keep the results for nodes that are still as they were asked about.
+
+        Returns those that the RM refused before, in another answer, and accepts now.
+        """
+        name = (check.ask_class, check.allocate)
+        taken_back = []
+        for node, versions in check.nodes.items():
+            if node.known_version == versions[0]:
+                results = node.results
+                before = results.pop(name, "")
+                if len(results) >= SWEEP_RESULTS:
+                    self._sweep(results)
+                reason = results[name] = refused.get(node.node_id, "")
+                if before and not reason:
+                    taken_back.append(node)
+        return taken_back
+
+    def keep_silence(self, check: PredicateCheck, now: float) -> None:
+        """The RM did not answer: its nodes are passed over for a while."""
+        self.keep(check, {node.node_id: NO_ANSWER for node in check.nodes})
+        self._unanswered[check.number] = check
+        if check.allocate:
+            self._silent[check.ask_class] += 1
+        self._timers.set(Timer(Due.RETRY, check=check.number), now + RETRY_TIME)
+
+    def forget_silence(self, number: int) -> list[Node]:
+        """The while is over; the nodes that may be asked about again."""
+        check = self._unanswered.pop(number)
+        if check.allocate:
+            self._silent[check.ask_class] -= 1
+            if not self._silent[check.ask_class]:
+                del self._silent[check.ask_class]
+        name = (check.ask_class, check.allocate)
+        again = [node for node in check.nodes if node.results.get(name) is NO_ANSWER]
+        for node in again:
+            del node.results[name]
+        return again
+
+    def _sweep(self, results: dict[tuple[AskClass, bool], str]) -> None:
+        """Make room for another result, at the cost of a few for each that was kept.
+
+        Results of classes without pending asks go first. A result that stops a pending ask is kept,
+        or the RM would be asked again for ever (spec § 8.4).
+        """
+        count = len(results)
+        # At 256, 512, 1024 and so on: not all are gone through for every result.
+        if count & (count - 1) == 0:
+            for known in [known for known in results if not self._index.is_wanted(known[0])]:
+                del results[known]
+        if len(results) >= MAX_RESULTS:
+            del results[next(iter(results))]

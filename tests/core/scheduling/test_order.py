@@ -177,53 +177,6 @@ def test_the_first_is_that_of_a_sorted_list(history: list[Step]) -> None:
             assert all(known in blocker.priority_pass for blocker in world.reserved.blockers(known))
 
 
-def test_a_new_one_is_tried_once() -> None:
-    """So that it is known what is in its way."""
-    world = World()
-    world.reserve(3)
-    assert world.first() == 3
-    world.reserved.park(world.known[3], ())
-    assert not world.reserved.ready
-    assert world.reserved.blockers(world.known[3]) == ()
-
-
-def test_a_key_that_has_become_larger_counts() -> None:
-    """A queue that has got much since comes later, and its reserved asks do."""
-    world = World()
-    for number in (0, 6, 9):
-        world.reserve(number)
-    assert world.first() == 0
-    world.share(world.leaves[0], 1.0)
-    assert world.first() == 6
-    world.time(world.apps[2], 5.0)
-    assert world.first() == 9
-
-
-def test_one_without_a_blocker_waits_for_its_node_only() -> None:
-    """A change of its node wakes it, and nobody whose node is another one."""
-    world = World()
-    for number in (0, 1, 4):
-        world.reserve(number)
-        world.reserved.park(world.known[number], ())
-    node = Node(NodeId("n0"), {}, {}, schedulable=True)
-    for number in (0, 4):
-        node.add_reservation(world.known[number])
-    world.reserved.wake_on(node)
-    assert list(world.reserved.ready) == [world.known[0], world.known[4]]
-
-
-def test_a_blocker_that_is_in_nobodys_way_any_more_is_retired() -> None:
-    """It leaves with the last one, be that one woken or gone."""
-    world = World()
-    for number in (0, 1):
-        world.reserve(number)
-        world.reserved.park(world.known[number], (world.limit(0),))
-    world.reserved.wake([world.known[0]])
-    assert list(world.limit(0).priority_pass) == [world.known[1]]
-    world.reserved.remove(world.known[1])
-    assert world.limits.of(RunningLimit).get(world.quotas[0]) is None
-
-
 def test_when_everything_may_have_changed_all_are_tried() -> None:
     """Whatever was in their way, and in the order of the keys that they have now."""
     world = World()
