@@ -143,7 +143,7 @@ class Partition:
         search = PreemptionSearch(
             self.tree.root, self.nodes, self.applications, self.wakeups.reserved, self.losses
         )
-        preemption = Preemption(search, self.rm, enabled=enabled)
+        preemption = Preemption(search, self.rm, self.wakeups.blockers, enabled=enabled)
         self.wakeups.blockers.add(preemption, preemption.questions_open)
         return preemption
 

@@ -8,7 +8,6 @@ A pass never waits for an answer of the RM. The time for an answer begins when t
 to the RM, and questions that were written together have one deadline.
 """
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from licorne_core.messages.effects import (
@@ -28,7 +27,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.model.rm_context import RmContext
 from licorne_core.scheduling.preemption import Law, Plan, PreemptionSearch, Refusal
 from licorne_core.scheduling.preemption.victims import Victim
-from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.scheduling.waiting.blockers import Blocker, Blockers, OfThing
 from licorne_core.values.ids import PartitionName, rm_of
 from licorne_core.values.timers import Due, Timer, Timers
 
@@ -207,24 +206,19 @@ class PreemptionCall(Call):
         self.proposal = proposal
 
 
-class NextTurn(Blocker):
+class NextTurn(OfThing):
     """A leaf has had so many searches that the next one has to wait for another turn."""
 
-    __slots__ = ("_preemption", "leaf")
+    __slots__ = ("_preemption",)
 
-    def __init__(self, leaf: Queue, preemption: "Preemption") -> None:
+    def __init__(self, leaf: Queue, blockers: Blockers, preemption: "Preemption") -> None:
         """Start without blocked asks."""
-        super().__init__()
-        self.leaf = leaf
+        super().__init__(leaf, blockers)
         self._preemption = preemption
 
     def lets_through(self) -> bool:
         """True if the leaf has a search left."""
-        return self._preemption.has_search(self.leaf)
-
-    def retire(self) -> None:
-        """Forget it."""
-        self._preemption.drop(self)
+        return self._preemption.has_search(self.thing)
 
 
 class QuestionsOpen(Blocker):
@@ -247,7 +241,7 @@ class Preemption:
     """The victim searches of one partition, and their open questions to the RM."""
 
     __slots__ = (
-        "_next_turns",
+        "_blockers",
         "_rm",
         "_searches",
         "enabled",
@@ -255,13 +249,13 @@ class Preemption:
         "search",
     )
 
-    def __init__(self, search: PreemptionSearch, rm: RmContext, *, enabled: bool) -> None:
+    def __init__(self, search: PreemptionSearch, rm: RmContext, blockers: Blockers, *, enabled: bool) -> None:
         """Take the search; if not `enabled`, only asks that require a node preempt (spec § 9.5)."""
         self.search = search
+        self._blockers = blockers
         self.enabled = enabled
         self._rm = rm
         self._searches: dict[Queue, int] = {}
-        self._next_turns: dict[Queue, NextTurn] = {}
         self.questions_open = QuestionsOpen()
         """Blocks asks with a victim question while too many questions are open."""
 
@@ -273,12 +267,12 @@ class Preemption:
     def begin_turn(self) -> list[NextTurn]:
         """Allow searches of all leaves again; wake the blockers of those that had none left."""
         self._searches.clear()
-        return list(self._next_turns.values())
+        return list(self._blockers.of(NextTurn).values())
 
     @property
     def is_postponed(self) -> bool:
         """True if a search is postponed to the next turn."""
-        for blocker in self._next_turns.values():
+        for blocker in self._blockers.of(NextTurn).values():
             if not blocker.lets_through():
                 return True
         return False
@@ -293,18 +287,7 @@ class Preemption:
 
     def next_turn(self, leaf: Queue) -> NextTurn:
         """Return the blocker of the leaf's searches until the next turn."""
-        blocker = self._next_turns.get(leaf)
-        if blocker is None:
-            blocker = self._next_turns[leaf] = NextTurn(leaf, self)
-        return blocker
-
-    def drop(self, blocker: NextTurn) -> None:
-        """Forget a blocker without blocked asks."""
-        del self._next_turns[blocker.leaf]
-
-    def __iter__(self) -> Iterator[NextTurn]:
-        """Iterate over the blockers that open with the next turn."""
-        return iter(self._next_turns.values())
+        return self._blockers.get(NextTurn, leaf, self)
 
     def asks_rm(self, request: Request) -> bool:
         """True if the RM is asked before any victim of the request is stopped (spec § 9.4.5).

@@ -15,6 +15,7 @@ from licorne_core.model.queues.queue import stopped_above
 from licorne_core.model.quotas import Quota
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
+from licorne_core.scheduling.preempting import NextTurn
 from licorne_core.scheduling.reservations.promises import ReservationLimit
 from licorne_core.scheduling.waiting.blockers import Blocker, OpenPlaceholders, RunningLimit, StoppedQueue
 from licorne_core.scheduling.waiting.shortages import QuotaPool
@@ -213,9 +214,8 @@ def _blockers(partition: Partition) -> Iterator[Blocker]:
     blockers = partition.wakeups.blockers
     for pool in blockers.of(QuotaPool).values():
         yield from pool.known.values()
-    for kind in (RunningLimit, OpenPlaceholders, StoppedQueue, ReservationLimit):
+    for kind in (RunningLimit, OpenPlaceholders, StoppedQueue, ReservationLimit, NextTurn):
         yield from blockers.of(kind).values()
-    yield from partition.preemption
 
 
 def _check_at_rest(partition: Partition) -> None:
