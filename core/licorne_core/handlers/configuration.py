@@ -134,9 +134,12 @@ def _follow_limits(job: CommandJob, partition: Partition, app: Application) -> I
     if partition.limits.is_booked_right(app, leaf, group):
         return
     # In the quotas that it leaves or enters, other amounts are to be kept free (§ 9.4.8).
+    reserved = partition.wakeups.reserved
+    held = [reserved.holder(reservation).request.promise for reservation in reserved]
     promises = [
         promise
-        for promise in partition.reservations.promises.booked()
+        for promise in held
+        if promise is not None and not promise.is_resting
         if promise.app is app or app in promise.outstanding.values()
     ]
     for promise in promises:
@@ -147,7 +150,7 @@ def _follow_limits(job: CommandJob, partition: Partition, app: Application) -> I
     if group != before:
         moved = group_changed(job.now, app.app_id, app.queue_path, before, group, _used(app))
         partition.journal.note_all(moved)
-    yield len(app.requests) + len(partition.reservations.promises)
+    yield len(app.requests) + len(held)
 
 
 def _used(app: Application) -> dict[str, int]:

@@ -226,7 +226,7 @@ def preemption_check(partition: Partition, app: Application, request: Request) -
 
 def _underway(partition: Partition, request: Request) -> PreemptionCheck | None:
     reservation = request.reservation
-    promise = None if reservation is None else partition.reservations.promises.find(reservation)
+    promise = request.promise
     if promise is not None and reservation is not None:
         victims = ", ".join(f"{v.ask.app_id}/{v.key}" for v in promise.outstanding)
         waits = f"waits for the end of {victims}" if victims else "its victims are gone"

@@ -126,24 +126,18 @@ class Promises:
     promise rests. Each remaining victim of an ask is outstanding for it alone.
     """
 
-    __slots__ = ("_by_reservation", "_by_victim")
+    __slots__ = ("_by_victim",)
 
     def __init__(self) -> None:
         """Start empty."""
-        self._by_reservation: dict[Reservation, Promise] = {}
         self._by_victim: dict[Request, Promise] = {}
 
     def make(self, promise: Promise) -> None:
         """Make a promise to an ask with a reserved node, whose victims were stopped."""
         promise.request.promise = promise
         promise.book()
-        self._by_reservation[promise.reservation] = promise
         for victim in promise.outstanding:
             self._by_victim[victim] = promise
-
-    def find(self, reservation: Reservation) -> Promise | None:
-        """The promise that goes with a reservation, if there is one."""
-        return self._by_reservation.get(reservation)
 
     def victim_gone(self, victim: Request) -> Reservation | None:
         """Note that a victim is gone; return the reservation to try."""
@@ -159,25 +153,13 @@ class Promises:
         if promise is not None:
             promise.follow(promise.outstanding[victim])
 
-    def end(self, reservation: Reservation) -> Promise | None:
-        """The reservation has ended, and the promise with it, if there was one."""
-        promise = self._by_reservation.pop(reservation, None)
-        if promise is None:
-            return None
+    def end(self, promise: Promise) -> None:
+        """The reservation has ended, and the promise with it."""
         for victim in promise.outstanding:
             del self._by_victim[victim]
         if not promise.is_resting:
             promise.unbook()
         promise.request.promise = None
-        return promise
-
-    def booked(self) -> list[Promise]:
-        """Promises that do not rest, oldest first."""
-        return [promise for promise in self._by_reservation.values() if not promise.is_resting]
-
-    def __len__(self) -> int:
-        """Number of promises."""
-        return len(self._by_reservation)
 
 
 PART_OF_NODES = 10

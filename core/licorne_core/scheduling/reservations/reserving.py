@@ -188,7 +188,9 @@ class Reservations:
         note_allocating(app)
         if not app.is_allocating:
             self._dirty.mark(app.leaf.lineage)
-        promise = self.promises.end(reservation)
+        promise: Promise | None = request.promise
+        if promise is not None:
+            self.promises.end(promise)
         self._leave_node(reservation, app, request, now)
         if promise is not None:
             self._dirty.mark(app.quotas)
@@ -198,10 +200,10 @@ class Reservations:
 
         An ask that requires the node loses its reservation.
         """
-        if reservation.required or self.promises.find(reservation) is None:
+        _, app, request = self._wakeups.reserved.holder(reservation)
+        if reservation.required or request.promise is None:
             self.end(reservation, now)
             return
-        _, app, request = self._wakeups.reserved.holder(reservation)
         self._leave_node(reservation, app, request, now)
         self._wake(reservation)
 

@@ -108,7 +108,7 @@ def check_preemption(partition: Partition) -> None:
     kept: dict[Quota, list[Resources]] = {}
     for app in partition.applications.values():
         for request in app.requests.values():
-            _check_promise(partition, app, request)
+            _check_promise(app, request)
             for quota in app.quotas:
                 if request.state is RequestState.PREEMPTING:
                     stopping.setdefault(quota, []).append(request.ask.ask_class.resources)
@@ -134,15 +134,14 @@ def _kept(request: Request, quota: Quota) -> Resources:
     return {name: max(0, value - covered.get(name, 0)) for name, value in items}
 
 
-def _check_promise(partition: Partition, app: Application, request: Request) -> None:
+def _check_promise(app: Application, request: Request) -> None:
     """P4: an ask with a promise has had victims stopped; the promise rests while it is assumed."""
     at = f"{request!r} of {app.app_id}"
-    reservation = request.reservation
-    promise = None if reservation is None else partition.reservations.promises.find(reservation)
-    if request.promise is not promise:
-        raise InvariantBroken(f"P4: {at} was promised {request.promise}, by {promise}")
+    promise = request.promise
     if promise is None:
         return
+    if promise.reservation is not request.reservation:
+        raise InvariantBroken(f"P4: {at} has a promise without its reservation")
     if not (request.triggered and promise.request is request):
         raise InvariantBroken(f"P4: {at} has a promise, and does not wait for it")
     if promise.is_resting is request.is_pending:
