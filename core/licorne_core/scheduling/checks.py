@@ -186,8 +186,8 @@ class _NoBackOff(Rule):
     def obstacle(self, context: CheckContext, app: Application) -> Application | None:
         return app if app.backoff_until else None
 
-    def blocker(self, context: CheckContext, app: Application, obstacle: Application) -> Blocker | None:
-        return context.escalation.back_off(app)
+    def blocker(self, context: CheckContext, app: Application, obstacle: Application) -> Blocker:
+        return context.wakeups.blockers.get(blockers.BackOff, app)
 
     def reports(self, context: CheckContext, app: Application, obstacle: Application | None) -> Checks:
         if obstacle is not None:

@@ -181,7 +181,7 @@ class Cycle:
             if isinstance(found, ToGiveUp):
                 return found
             if reservation.required:
-                cleared = self._measures.to_clear(request, found, self.turn_time)
+                cleared = self._measures.to_clear(app, request, found, self.turn_time)
                 if cleared is not None:
                     if found is not None:
                         found.retire_if_unused()

@@ -15,7 +15,6 @@ from licorne_core.model.apps.groups import (
     ReservationRequest,
 )
 from licorne_core.model.apps.requests import Request
-from licorne_core.scheduling.waiting.blockers import BackOff
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.shortages import Kept
 from licorne_core.scheduling.waiting.waiting import Waiting
@@ -32,30 +31,24 @@ Wants = ReservationRequest | PreemptionRequest
 class Escalation:
     """Deadlines of the applications of one partition, and their effects.
 
-    Always true: an application that backs off has a `BackOff`, and a deadline for its end. A
-    reservation request is ranked if one of its asks is old enough; it may stay ranked after that
-    ask has gone, until it is tried. So is a preemption request, unless it pauses.
+    Always true: an application that backs off has a deadline for the end of that. A reservation
+    request is ranked if one of its asks is old enough; it may stay ranked after that ask has gone,
+    until it is tried. So is a preemption request, unless it pauses.
     """
 
-    __slots__ = ("_back_offs", "_dirty", "_timers", "_waiting")
+    __slots__ = ("_dirty", "_timers", "_waiting")
 
     def __init__(self, dirty: Dirty, waiting: Waiting, timers: Timers[Timer]) -> None:
         """Start without deadlines."""
         self._dirty = dirty
         self._waiting = waiting
         self._timers = timers
-        self._back_offs: dict[Application, BackOff] = {}
 
     def start_back_off(self, app: Application, until: float) -> None:
         """The application is not tried before then, in unix seconds."""
         app.backoff_until = until
-        self._back_offs[app] = BackOff(app)
         app.deadlines.set(_BACK_OFF, until)
         self._set_timer(app)
-
-    def back_off(self, app: Application) -> BackOff | None:
-        """The application's back-off, if there is one."""
-        return self._back_offs.get(app) if app.backoff_until else None
 
     def await_retry(self, request: Request, until: float) -> None:
         """The RM could not run the ask, and it is not tried before then, in unix seconds."""
@@ -143,7 +136,6 @@ class Escalation:
 
     def forget(self, app: Application) -> None:
         """The application is gone."""
-        self._back_offs.pop(app, None)
         self._timers.cancel(Timer(Due.ESCALATE, app.app_id))
 
     def on_time(self, app: Application, now: float) -> None:
@@ -155,7 +147,7 @@ class Escalation:
             what, group = due
             if group is None:
                 app.backoff_until = 0.0
-                self._waiting.changed(self._back_offs.pop(app))
+                self._dirty.mark((app,))
                 continue
             to_reserve = what is Awaited.RESERVATION
             wants = group.reservation_request if to_reserve else group.preemption_request

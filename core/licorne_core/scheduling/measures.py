@@ -123,13 +123,14 @@ class Measures:
             self._context.escalation.wait_for(wants, kept, now)
         return kept
 
-    def to_clear(self, request: Request, found: Blocker | None, now: float) -> ToClear | None:
+    def to_clear(
+        self, app: Application, request: Request, found: Blocker | None, now: float
+    ) -> ToClear | None:
         """The victims for an ask that requires its node and is stopped by that alone (§ 9.5).
 
         A cluster that is full as a whole is no other reason: victims make room in it.
         """
-        context, group = self._context, request.group
-        app: Application = group.app
+        context = self._context
         is_alone = found is None or is_cluster(found, app.leaf)
         if not is_alone or request.triggered or app.state not in SCHEDULABLE:
             return None
@@ -139,6 +140,7 @@ class Measures:
         victims = required_node_victims(app, request, node, context.applications)
         if victims:
             return ToClear(app, request, node, victims)
+        group: AskGroup = request.group
         if now >= group.refused_at + REFUSAL_TIME:
             group.refused_at = now
             group.note(NO_FIT_ON_REQUIRED_NODE, now)

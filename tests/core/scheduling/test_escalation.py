@@ -42,8 +42,9 @@ class World:
         index = NodeIndex(nodes, Tuning())
         wakeups = Wakeups(nodes)
         self.waiting = wakeups.waiting
-        dirty = Dirty(tree, index, wakeups)
-        self.escalation = Escalation(dirty, self.waiting, self.timers)
+        self.dirty = Dirty(tree, index, wakeups)
+        self.escalation = Escalation(self.dirty, self.waiting, self.timers)
+        self.back_off = wakeups.blockers.get(BackOff, self.app)
         self.now = 100.0
         self.requests: list[Request] = []
 
@@ -110,6 +111,7 @@ class World:
             self.now = max(self.now, deadline)
             assert self.timers.take_due(self.now) == TIMER
             self.escalation.on_time(self.app, self.now)
+            self.dirty.open_blockers()
         self.now = end
 
     def ready(self, group: AskGroup) -> list[Request]:
@@ -198,7 +200,7 @@ def test_an_ask_that_becomes_old_enough_before_those_that_are_is_worth_a_try() -
     low = world.ask(age=5.0)
     world.ask(age=1.5, priority=-1)
     high = world.ask(age=1.0, priority=1)
-    wants, blocker = world.want(low), BackOff(world.app)
+    wants, blocker = world.want(low), world.back_off
     world.waiting.park(wants, blocker)
     world.wait(0.5)
     assert (wants.first(), wants.blocker) == (low.place, blocker)
@@ -211,7 +213,7 @@ def test_a_group_without_asks_wants_no_node() -> None:
     world = World()
     request = world.ask()
     wants = world.want(request)
-    world.waiting.park(wants.group, BackOff(world.app))
+    world.waiting.park(wants.group, world.back_off)
     assert TIMER in world.timers
     world.leave(request)
     assert (wants.group.reservation_request, wants in world.app.ranking) == (None, False)
@@ -221,18 +223,14 @@ def test_a_group_without_asks_wants_no_node() -> None:
 def test_a_back_off_ends_at_its_time() -> None:
     """Until then it is the application's blocker; who waits for it is woken when it is over."""
     world = World()
-    assert world.escalation.back_off(world.app) is None
     world.escalation.start_back_off(world.app, world.now + 5)
-    blocker = world.escalation.back_off(world.app)
-    assert blocker is not None
-    assert not blocker.lets_through()
-    world.waiting.park(world.app, blocker)
+    assert not world.back_off.lets_through()
+    world.waiting.park(world.app, world.back_off)
     world.wait(4.5)
     assert world.waiting.first(world.app.leaf.ranking) is None
     world.wait(0.5)
-    assert blocker.lets_through()
+    assert world.back_off.lets_through()
     assert world.waiting.first(world.app.leaf.ranking) is world.app
-    assert world.escalation.back_off(world.app) is None
     assert TIMER not in world.timers
 
 
@@ -256,4 +254,3 @@ def test_an_application_that_is_gone_has_no_deadline() -> None:
     world.escalation.start_back_off(world.app, world.now + 3)
     world.escalation.forget(world.app)
     assert TIMER not in world.timers
-    assert world.escalation.back_off(world.app) is None

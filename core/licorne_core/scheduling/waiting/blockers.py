@@ -246,19 +246,15 @@ class OpenPlaceholders(OfThing):
         return not task_group.open
 
 
-class BackOff(Blocker):
+class BackOff(OfThing):
     """An application is not tried for a while, as too many of its asks found no node (§ 8.3a)."""
 
-    __slots__ = ("app",)
-
-    def __init__(self, app: Application) -> None:
-        """Block this application only."""
-        super().__init__()
-        self.app = app
+    __slots__ = ()
 
     def lets_through(self) -> bool:
         """True if the back-off is over."""
-        return not self.app.backoff_until
+        app: Application = self.thing
+        return not app.backoff_until
 
 
 class Blockers:

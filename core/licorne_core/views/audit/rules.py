@@ -17,7 +17,13 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
 from licorne_core.scheduling.preempting import NextTurn
 from licorne_core.scheduling.reservations.promises import ReservationLimit
-from licorne_core.scheduling.waiting.blockers import Blocker, OpenPlaceholders, RunningLimit, StoppedQueue
+from licorne_core.scheduling.waiting.blockers import (
+    BackOff,
+    Blocker,
+    OpenPlaceholders,
+    RunningLimit,
+    StoppedQueue,
+)
 from licorne_core.scheduling.waiting.shortages import QuotaPool
 from licorne_core.scheduling.waiting.waiting import Parked, way_up
 from licorne_core.values.errors import InvariantBroken
@@ -213,7 +219,7 @@ def _blockers(partition: Partition) -> Iterator[Blocker]:
     blockers = partition.wakeups.blockers
     for pool in blockers.of(QuotaPool).values():
         yield from pool.known.values()
-    for kind in (RunningLimit, OpenPlaceholders, StoppedQueue, ReservationLimit, NextTurn):
+    for kind in (RunningLimit, OpenPlaceholders, StoppedQueue, BackOff, ReservationLimit, NextTurn):
         yield from blockers.of(kind).values()
 
 

@@ -148,24 +148,27 @@ DUE = (
 )
 
 
-def test_what_is_reserved_gives_way_to_a_queue_below_its_guarantee() -> None:
-    """The ask fits on the node that an ask without a guarantee has reserved."""
-    core = cluster(DUE)
+def lent(queues: str = DUE) -> Driver:
+    """Node n1 is reserved for an ask of 9 of `other`, and n2 is full."""
+    core = cluster(queues)
     core.do(asks(ask("other", "big", vcore=9)))
     core.wait(3)
     assert reserved(core) == {"big": "n1"}
     core.do(asks(ask("base", "fills", vcore=6, on_node="n2")))
+    return core
+
+
+def test_what_is_reserved_gives_way_to_a_queue_below_its_guarantee() -> None:
+    """The ask fits on the node that an ask without a guarantee has reserved."""
+    core = lent()
     assert placed(core.do(asks(ask("due", "small", vcore=2)))) == []
     assert placed(core.wait(1)) == [("due", "small", "n1")]
 
 
 def test_it_gives_way_as_soon_as_there_is_room() -> None:
     """What becomes free on the node goes to the claim, and not to the ask that has it reserved."""
-    core = cluster(DUE)
-    core.do(asks(ask("other", "big", vcore=9)))
-    core.wait(3)
-    core.do(asks(ask("base", "fills", vcore=6, on_node="n2"), ask("base", "f1", vcore=5, on_node="n1")))
-    core.do(asks(ask("due", "d", vcore=9)))
+    core = lent()
+    core.do(asks(ask("base", "f1", vcore=5, on_node="n1"), ask("due", "d", vcore=9)))
     core.wait(2)
     assert reserved(core) == {"big": "n1"}
     core.do(releases(release("base", "f1")))
@@ -175,11 +178,9 @@ def test_it_gives_way_as_soon_as_there_is_room() -> None:
 @pytest.mark.parametrize("end", ["stays", "is cancelled", "is due nothing more"])
 def test_a_claim_counts_only_as_long_as_somebody_has_it(end: str) -> None:
     """Room for an ask that has gone, or whose queue has its guarantee, ends no reservation."""
-    core = cluster(DUE)
-    core.do(nodes(node("n3", NodeAction.CREATE_DRAIN, vcore=20)), asks(ask("other", "big", vcore=9)))
-    core.wait(3)
-    core.do(asks(ask("base", "fills", vcore=6, on_node="n2"), ask("base", "f1", vcore=5, on_node="n1")))
-    core.do(asks(ask("due", "d", vcore=5)))
+    core = lent()
+    core.do(nodes(node("n3", NodeAction.CREATE_DRAIN, vcore=20)))
+    core.do(asks(ask("base", "f1", vcore=5, on_node="n1"), ask("due", "d", vcore=5)))
     core.wait(1.5)
     assert reserved(core) == {"big": "n1"}
     if end == "is cancelled":
@@ -195,13 +196,11 @@ def test_a_claim_counts_only_as_long_as_somebody_has_it(end: str) -> None:
 def test_nobody_gives_way_to_what_a_queue_is_not_guaranteed(guaranteed: int) -> None:
     """The ask goes beyond its queue's guarantee, or the reserved one stays within its own."""
     own = "resources: {guaranteed: {vcore: 90m}}" if guaranteed == 12 else ""
-    core = cluster(
+    core = lent(
         f"[{{name: base}}, {{name: other, {own}}},"
         f" {{name: due, resources: {{guaranteed: {{vcore: {guaranteed}m}}}}}}]"
     )
-    core.do(asks(ask("other", "big", vcore=9)))
-    core.wait(3)
-    core.do(asks(ask("base", "fills", vcore=6, on_node="n2"), ask("due", "small", vcore=3)))
+    core.do(asks(ask("due", "small", vcore=3)))
     core.wait(10)
     assert reserved(core)["big"] == "n1"
 
@@ -318,20 +317,16 @@ def test_a_partition_that_is_never_done_is_reviewed_all_the_same() -> None:
 
 def test_claims_are_heard_in_a_partition_that_is_never_done() -> None:
     """Who has found no node when it was tried last has its room from a reservation."""
-    core = cluster(DUE)
-    core.do(asks(ask("other", "big", vcore=9)))
-    core.wait(3)
-    core.do(asks(ask("base", "fills", vcore=6, on_node="n2"), ask("due", "small", vcore=2)))
+    core = lent()
+    core.do(asks(ask("due", "small", vcore=2)))
     assert busy(core, 7) == [("due", "small", "n1")]
 
 
 def test_a_drained_node_is_claimed_by_nobody() -> None:
     """It takes the ask that it is reserved for, and no other (spec § 7.7)."""
-    core = cluster(DUE)
-    core.do(asks(ask("other", "big", vcore=9)))
-    core.wait(3)
+    core = lent()
     core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
-    core.do(asks(ask("base", "fills", vcore=6, on_node="n2"), ask("due", "small", vcore=2)))
+    core.do(asks(ask("due", "small", vcore=2)))
     assert placed(core.wait(10)) == []
     assert reserved(core)["big"] == "n1"
 
