@@ -99,12 +99,13 @@ def sets_of(
     for one in reversed(candidates):
         largest.append(tuple(map(max, largest[-1], one.gives)))
     largest.reverse()
-
-    def at(index: int) -> Candidate | None:
-        """The candidate of that rank; None behind the last."""
-        return candidates[index] if index < len(candidates) else None
-
-    return CoveringSets(what_if, at, largest.__getitem__, lambda _: True, accept)
+    return CoveringSets(
+        what_if,
+        lambda index: candidates[index] if index < len(candidates) else None,
+        largest.__getitem__,
+        lambda _: True,
+        accept,
+    )
 
 
 Kinds = frozenset[int]
@@ -193,12 +194,13 @@ class OtherNodes:
         self.asked = True
         if not covers(self.most, missing):
             return None
-
-        def allows(one: Candidate) -> bool:
-            """True if the candidate is on another node, and of an allowed kind."""
-            return one.victim.node is not node and one.kind in kinds
-
-        sets = CoveringSets(self._what_if, self._at, lambda _: self.largest, allows, lambda _: True)
+        sets = CoveringSets(
+            self._what_if,
+            self._at,
+            lambda _: self.largest,
+            lambda one: one.victim.node is not node and one.kind in kinds,
+            lambda _: True,
+        )
         return sets.first(missing)
 
     def _at(self, index: int) -> Candidate | None:

@@ -198,7 +198,7 @@ class AskHosts:
     def others(self) -> Iterator[tuple[int, Node]]:
         """The others, by the number of victims that they take at least, then by id."""
         seen, ranked = self._seen, self._all_ranked()
-        self.looked_at += ranked.recount()
+        self.looked_at += ranked.recount(self._index)
         for fewest, node in ranked.in_order():
             self.looked_at += 1
             if node not in seen and node not in self._refused and self._may_do(fewest, node):
@@ -221,7 +221,7 @@ class AskHosts:
     def _all_ranked(self) -> VictimCounts:
         if self._ranked is None:
             self._ranked = self._index.counts(self._wanted)
-            self.looked_at += self._ranked.refresh()
+            self.looked_at += self._ranked.refresh(self._index)
         return self._ranked
 
     def _is_spared(self, leaf: Queue) -> bool:

@@ -126,7 +126,7 @@ class VictimIndex:
         if known is None:
             if len(self._by_size) >= SHAPES:
                 del self._by_size[next(iter(self._by_size))]
-            known = VictimCounts(wanted, self)
+            known = VictimCounts(wanted)
         self._by_size[wanted] = known
         return known
 
@@ -137,7 +137,7 @@ class VictimIndex:
             if known.change == number and known != _on(node, number):
                 raise InvariantBroken(f"P5: {node!r}: other applications are there than are kept")
         for counts in self._by_size.values():
-            counts.check()
+            counts.check(self)
         for leaf in self._leaves.values():
             leaf.check()
 
@@ -196,7 +196,6 @@ class VictimCounts:
 
     __slots__ = (
         "_amounts",
-        "_index",
         "_least",
         "_left_out",
         "_nodes",
@@ -208,10 +207,9 @@ class VictimCounts:
         "_wanted",
     )
 
-    def __init__(self, wanted: Items, index: VictimIndex) -> None:
+    def __init__(self, wanted: Items) -> None:
         """Start without nodes."""
         self._wanted = wanted
-        self._index = index
         # The count of `changed` up to which changes are taken in.
         self._read = 0
         # Leaves that are spared.
@@ -231,21 +229,21 @@ class VictimCounts:
         # By type of the ask, what the nodes lack, the smallest first.
         self._amounts: list[list[int]] = [[] for _ in self._wanted]
 
-    def refresh(self) -> int:
+    def refresh(self, index: VictimIndex) -> int:
         """Take in the nodes that have changed; return their number."""
-        nodes = self._index.in_order()
+        nodes = index.in_order()
         changed: list[int]
         if nodes is not self._nodes:
             self._start(nodes)
             changed = list(range(len(nodes)))
         else:
-            changed = [self._places[node] for node in self._index.changed.since(self._read)]
-        self._read = self._index.changed.count
+            changed = [self._places[node] for node in index.changed.since(self._read)]
+        self._read = index.changed.count
         for place in changed:
-            self._measure(place)
+            self._measure(index, place)
         return len(changed)
 
-    def recount(self) -> int:
+    def recount(self, index: VictimIndex) -> int:
         """Take in the nodes where a leaf was left out that may give by now; return their number."""
         giving = {leaf for leaf in self._spared if not keeps_all(leaf, self._wanted)}
         if not giving:
@@ -255,7 +253,7 @@ class VictimCounts:
         left_out = enumerate(self._left_out)
         places = [place for place, leaves in left_out if not giving.isdisjoint(leaves)]
         for place in places:
-            self._measure(place)
+            self._measure(index, place)
         return len(places)
 
     def in_order(self) -> Iterator[tuple[int, Node]]:
@@ -274,52 +272,52 @@ class VictimCounts:
             return None
         return tuple([amounts[0] for amounts in self._amounts])
 
-    def check(self) -> None:
+    def check(self, index: VictimIndex) -> None:
         """Check rule P5: kept numbers are true for all nodes without a logged change."""
-        if self._index.in_order() is not self._nodes:
+        if index.in_order() is not self._nodes:
             return
-        changed = set(self._index.changed.since(self._read))
+        changed = set(index.changed.since(self._read))
         for place, node in enumerate(self._nodes):
             if node in changed:
                 continue
-            kept, short = self._short[place], self._lacking(node)
+            kept, short = self._short[place], self._lacking(index, node)
             if kept != short:
                 raise InvariantBroken(f"P5: {node!r}: lacking {short}, kept {kept}")
             gives = any(not keeps_all(leaf, self._wanted) for leaf in self._left_out[place])
             if short is None or gives:
                 continue
-            least = self._index.fewest(node, self._wanted, short, self._is_spared)
+            least = index.fewest(node, self._wanted, short, self._is_spared)
             known = self._least[place]
             if least is not None and (known is None or known > least):
                 raise InvariantBroken(f"P5: {node!r}: at least {least} victims, kept {known}")
 
-    def _measure(self, place: int) -> None:
+    def _measure(self, index: VictimIndex, place: int) -> None:
         """Derive the room that the node lacks now."""
         node, before = self._nodes[place], self._short[place]
-        short = self._lacking(node)
+        short = self._lacking(index, node)
         if short != before:
             self._short[place] = short
-            for index, amounts in enumerate(self._amounts):
+            for number, amounts in enumerate(self._amounts):
                 if before is not None:
-                    del amounts[bisect_left(amounts, before[index])]
+                    del amounts[bisect_left(amounts, before[number])]
                 if short is not None:
-                    insort(amounts, short[index])
+                    insort(amounts, short[number])
         left_out = self._left_out[place]
         left_out.clear()
-        self._move(place, None if short is None else self._fewest(node, short, left_out))
+        self._move(place, None if short is None else self._fewest(index, node, short, left_out))
 
-    def _lacking(self, node: Node) -> Vector | None:
+    def _lacking(self, index: VictimIndex, node: Node) -> Vector | None:
         """Room that the node lacks; None if it cannot host the ask."""
         if not node.schedulable:
             return None
-        if node.reservations and is_taken(node, self._index.applications):
+        if node.reservations and is_taken(node, index.applications):
             return None
         return room_shortage(node, self._wanted) if node.holds(self._wanted) else None
 
     def _is_spared(self, leaf: Queue) -> bool:
         return keeps_all(leaf, self._wanted)
 
-    def _fewest(self, node: Node, short: Vector, left_out: list[Queue]) -> int | None:
+    def _fewest(self, index: VictimIndex, node: Node, short: Vector, left_out: list[Queue]) -> int | None:
         wanted, known = self._wanted, self._spared
 
         def spared(leaf: Queue) -> bool:
@@ -331,7 +329,7 @@ class VictimCounts:
             left_out.append(leaf)
             return True
 
-        return self._index.fewest(node, wanted, short, spared)
+        return index.fewest(node, wanted, short, spared)
 
     def _move(self, place: int, least: int | None) -> None:
         before = self._least[place]
