@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from attacks.conftest import Check
-from support.peers.raw_http2 import (
+from support.peers.networks import (
     END_HEADERS,
     HEADERS,
     PATIENCE,

@@ -11,8 +11,8 @@ from licorne_server.process.bounds import RmBounds
 from licorne_server.rms.eviction import RETURNING, SETTLING
 from licorne_server.serving.app import Server
 from licorne_server.testing import VirtualClock
-from support.peers.bearing import Bearing
 from support.peers.shim import Shim, ask, connected, hang_up, new_allocations, node, serving
+from support.peers.tls import Bearing
 
 NUMBER = 16
 FLOOD = 1_100

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from attacks.conftest import Check
-from support.peers.raw_http2 import HEADERS, PREFACE, RESET, SETTINGS, RawHttp2, frame, header_block
+from support.peers.networks import HEADERS, PREFACE, RESET, SETTINGS, RawHttp2, frame, header_block
 from support.peers.shim import eventually
 from support.server.server_process import ServerProcess
 

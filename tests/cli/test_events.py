@@ -15,7 +15,7 @@ from licorne.v1 import state_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_server.process.settings import Address
 from licorne_server.serving.app import Server
-from support.core.facts import START, happened
+from support.core.builders import START, happened
 from support.peers.shim import PATIENCE, Shim, connected, serving
 from support.peers.town import Shell
 

@@ -8,7 +8,7 @@ from licorne.v1.state_pb2 import ResourceManager, RmAmounts
 from licorne_cli.nouns.rms import COUNTED, RMS
 from support.peers.shim import RawSession, Shim, connected, hang_up, serving
 from support.peers.town import Shell
-from support.server.listings import cells
+from support.server.reports import cells
 
 
 async def test_rms_are_shown_and_forgotten(capsys: pytest.CaptureFixture[str]) -> None:

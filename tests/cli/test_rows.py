@@ -25,7 +25,7 @@ from licorne_cli.nouns.queues import QUEUES
 from licorne_cli.nouns.rms import RMS
 from licorne_cli.nouns.users import GROUPS, USERS
 from licorne_cli.output.listing import Listing
-from support.server.listings import cells
+from support.server.reports import cells
 
 LISTINGS = (
     (APPS, Application()),

@@ -25,7 +25,7 @@ from licorne import (
     SessionFenced,
 )
 from licorne_server.testing import FakeRM, serve
-from support.peers.proxy import Proxy
+from support.peers.networks import Proxy
 
 CONFIG = """
 partitions:

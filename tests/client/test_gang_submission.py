@@ -18,8 +18,7 @@ from licorne import (
 from licorne.cache import Cache
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import UpdateRequest
-from support.core.gangs import FIRST, GANG, KEYS, LEADER, WORKERS
-from support.peers.scripted import ScriptedStream, listening, scripted
+from support.peers.scripted import FIRST, GANG, KEYS, LEADER, WORKERS, ScriptedStream, listening, scripted
 from support.peers.shim import eventually
 
 

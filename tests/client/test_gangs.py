@@ -26,7 +26,7 @@ from licorne.cache import Cache
 from licorne.options import GangOptions
 from licorne.outgoing import Packer, Replay
 from licorne.si.v1 import si_pb2 as si
-from support.core.gangs import FIRST, GANG, KEYS, LEADER
+from support.peers.scripted import FIRST, GANG, KEYS, LEADER
 
 
 def real(key: str = "r1", vcore: int = 500) -> Ask:

@@ -12,7 +12,7 @@ from licorne import Client, RetryConfig
 from licorne import connection as client_connection
 from licorne.channel import Backoff, wanted_wait
 from licorne_server.testing import serve
-from support.peers.proxy import Proxy
+from support.peers.networks import Proxy
 from support.peers.scripted import QUICK, ScriptedStream, scripted
 from support.peers.shim import eventually
 

@@ -8,9 +8,9 @@ import pytest
 
 from licorne import Application, ApplicationRejected, Event, Node, NodeRejected, Reconnected, RetryConfig
 from licorne_server.testing import FakeRM, serve
-from support.peers.proxy import Proxy
+from support.peers.networks import Proxy
 from support.peers.shim import eventually
-from support.server.books import read_books
+from support.server.reports import read_books
 
 CONFIG = """
 partitions:

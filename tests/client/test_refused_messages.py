@@ -7,10 +7,10 @@ import pytest
 
 from licorne import Client, Event, LicorneError, Node, ProtocolError, RegistrationInvalid
 from licorne_server.testing import FakeRM, serve
-from support.peers.garbler import Garbler, Side
+from support.peers.networks import Garbler, Side
 from support.peers.scripted import QUICK, Script, ScriptedStream, listening, scripted
 from support.peers.shim import eventually
-from support.server.books import read_books
+from support.server.reports import read_books
 
 CONFIG = """
 partitions:

@@ -3,7 +3,7 @@
 import asyncio
 import random
 
-from support.peers.proxy import Relay
+from support.peers.networks import Relay
 
 
 class Network(Relay):

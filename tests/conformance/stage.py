@@ -12,7 +12,7 @@ from conformance.network import Network
 from conformance.peers import PATIENCE, Failed, Peer
 from conformance.scenario import Scenario, Step
 from support.docs.pages import ROOT
-from support.server.forked_server import ForkedServer
+from support.server.server_process import ForkedServer
 
 QUICK = {"initial_ms": 20, "maximum_ms": 200}
 """How soon peers connect again: a scenario breaks connections more often than real life."""

@@ -9,12 +9,14 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from support.deploy.manifests import (
+from support.deploy.composition import (
     CHART,
     EXAMPLES,
     PLAIN,
+    PROMETHEUS,
     check,
     core,
+    dashboard,
     helm,
     objects,
     only,
@@ -24,7 +26,6 @@ from support.deploy.manifests import (
     template,
     unmounted,
 )
-from support.deploy.monitoring import PROMETHEUS, dashboard
 from support.docs.pages import ROOT
 
 pytestmark = pytest.mark.helm

@@ -12,8 +12,16 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from support.deploy.composition import LICORNE, PATIENCE, Play, mounts, services
-from support.deploy.monitoring import dashboard, targets, without_variables
+from support.deploy.composition import (
+    LICORNE,
+    PATIENCE,
+    Play,
+    dashboard,
+    mounts,
+    services,
+    targets,
+    without_variables,
+)
 
 LOG = logging.getLogger(__name__)
 

@@ -15,8 +15,18 @@ import yaml
 
 from licorne import Client, TlsConfig
 from licorne_core.config import load
-from support.deploy.composition import PATIENCE
-from support.deploy.manifests import CHART, PLAIN, core, objects, only, pod, service, settings, unmounted
+from support.deploy.composition import (
+    CHART,
+    PATIENCE,
+    PLAIN,
+    core,
+    objects,
+    only,
+    pod,
+    service,
+    settings,
+    unmounted,
+)
 from support.docs.pages import ROOT
 
 FOUND = objects((PLAIN / "licorne.yaml").read_text("utf-8"))

@@ -18,8 +18,7 @@ import pytest
 from licorne_cli.connection.contexts import PATH_VARIABLE
 from licorne_core.config import load
 from licorne_server.configurations.state_dir import DATABASE
-from support.docs.commands import Served, Shell, commands, populate, serving
-from support.docs.deploy_commands import try_deploying
+from support.docs.commands import Served, Shell, commands, populate, serving, try_deploying
 from support.docs.pages import ROOT, Block, Page, pages
 
 PAGES = pages()

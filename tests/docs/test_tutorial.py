@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from support.docs.commands import LICORNE, QUIET, commands
+from support.docs.commands import LICORNE, PATIENCE, QUIET, Program, commands, free_port
 from support.docs.pages import ROOT, Block, Page
-from support.docs.story import PATIENCE, Program, free_port
 
 PAGE = Page("docs/tutorial.md")
 PROGRAM = ROOT / "docs" / "tutorial_rm.py"

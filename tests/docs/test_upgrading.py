@@ -14,8 +14,7 @@ from typing import Any
 from licorne import Allocated, Application, Ask, Client, Node, Reconnected
 from licorne_cli.commands import main
 from licorne_server.configurations.state_dir import FORMAT, StateDir
-from support.docs.commands import LICORNE, PATIENCE, QUIET
-from support.docs.story import Program, free_port
+from support.docs.commands import LICORNE, PATIENCE, QUIET, Program, free_port
 
 QUEUES = """
 partitions:

@@ -8,7 +8,7 @@ import pytest
 
 from licorne import FailMode
 from licorne_server.testing import FakeRM, Served, VirtualClock, serve
-from support.server.books import read_books
+from support.server.reports import read_books
 
 GPU = {"licorne/predicate-class": "gpu"}
 NO_GPU = "no gpu"

@@ -4,7 +4,6 @@ from collections import Counter
 
 import pytest
 
-from licorne_core.messages.commands import Tick
 from licorne_core.messages.reports import Census
 from licorne_core.values.ids import PartitionName
 from licorne_core.views import Views
@@ -63,18 +62,11 @@ def stopped_in(world: World) -> Counter[str]:
     """Play the world, and compare whenever it comes to rest; all codes that were seen."""
     play = Play()
     seen: Counter[str] = Counter()
-    for now, command in world.steps:
-        play.driver.now = now
-        for reply in [*play.answers.due(), *play.confirmations.due(), *play.resizes.due()]:
-            play.send(reply)
-        if command is REST:
-            play.settle(1000)
+    for step in world.steps:
+        play.step(step)
+        if step.command is REST:
             for partition in play.driver.scheduler.partitions:
                 seen += what_stops(play.driver, partition)
-        elif isinstance(command, Tick):
-            play.settle(command.decisions)
-        else:
-            play.send(command)
     return seen
 
 

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from licorne_core.messages.commands import Command, RemoveRm, Tick
+from licorne_core.messages.commands import RemoveRm, Tick
 from support.core.driver import Driver
 from support.core.ledger import Ledger
-from support.worlds import Step, World
-from support.worlds.answering import Answers
-from support.worlds.confirming import Confirmations
-from support.worlds.playing import REST, TURN
+from support.worlds import World
+from support.worlds.playing import Players
 
 LENGTH = 60
 MOSTLY = 0.9
@@ -29,37 +27,15 @@ def collector_off() -> Iterator[None]:
     gc.enable()
 
 
-class Players:
-    """A core under the driver, and the RMs of a world, which answer what they are asked."""
-
-    def __init__(self) -> None:
-        """Nobody has registered."""
-        self.driver = Driver(sweep=LENGTH)
-        self._answers, self._confirmations = Answers(self.driver.scheduler), Confirmations()
-
-    def play(self, script: list[Step]) -> None:
-        """Carry out the script."""
-        for now, command in script:
-            self.driver.now = now
-            for reply in [*self._answers.due(), *self._confirmations.due()]:
-                self._send(reply)
-            self._send(command)
-
-    def _send(self, command: Command | None) -> None:
-        driver = self.driver
-        effects = driver.run(TURN) if command is REST else driver.send(command)
-        self._answers.hear(effects)
-        self._confirmations.hear(effects)
-
-    def leave(self) -> None:
-        """All RMs go, and what they had with them."""
-        core = self.driver.scheduler
-        for rm in core.views.rms():
-            core.handle(RemoveRm(rm_id=rm.rm_id), self.driver.now)
-        while core.next_deadline() is not None:
-            core.handle(Tick(), self.driver.now)
-        # The last one that knows partitions that are gone.
-        self.driver.ledger = Ledger()
+def leave(driver: Driver) -> None:
+    """All RMs go, and what they had with them."""
+    core = driver.scheduler
+    for rm in core.views.rms():
+        core.handle(RemoveRm(rm_id=rm.rm_id), driver.now)
+    while core.next_deadline() is not None:
+        core.handle(Tick(), driver.now)
+    # The last one that knows partitions that are gone.
+    driver.ledger = Ledger()
 
 
 def garbage() -> Counter[str]:
@@ -82,8 +58,9 @@ def test_reference_counts_free_all_that_goes(part: range) -> None:
     for seed in part:
         gangs, preempting = ((None, None), (MOSTLY, None), (None, MOSTLY))[seed % 3]
         script = World(seed, LENGTH, gangs=gangs, preempting=preempting).steps
-        players = Players()
-        players.play(script)
+        players = Players(Driver(sweep=LENGTH))
+        for step in script:
+            players.step(step)
         assert not garbage(), f"world {seed}, at work"
-        players.leave()
+        leave(players.driver)
         assert not garbage(), f"world {seed}, when all have left"

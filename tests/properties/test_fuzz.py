@@ -8,10 +8,9 @@ import pytest
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
 from support.fuzz import corpus
+from support.fuzz.corpus import TARGETS
 from support.fuzz.peer import Broken
-from support.fuzz.playing import MESSAGES, play
-from support.fuzz.stage import Stage
-from support.fuzz.targets import TARGETS
+from support.fuzz.stage import MESSAGES, Stage, play
 from support.wire.still import stillness
 
 FILES = sorted(corpus.FOLDER.glob("*.txt"))

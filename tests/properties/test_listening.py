@@ -8,7 +8,7 @@ from licorne_core.messages.commands import Command, Tick
 from licorne_core.messages.effects import Happened, Registered
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
-from support.core.listener import Listener, asks_of, cancelled_of, last_of, stopping_of, sums_of
+from support.core.replicas import Listener, asks_of, cancelled_of, last_of, stopping_of, sums_of
 from support.seeds import lively
 from support.worlds import Step, World
 

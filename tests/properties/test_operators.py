@@ -33,9 +33,7 @@ from support.core.builders import (
 )
 from support.core.driver import Driver
 from support.worlds import World
-from support.worlds.answering import Answers
-from support.worlds.confirming import Confirmations
-from support.worlds.playing import REST, TURN
+from support.worlds.playing import Players
 
 
 def some_act(rng: Random, scheduler: Scheduler) -> Iterator[Command]:
@@ -73,25 +71,15 @@ def test_the_books_add_up_whatever_operators_do(part: range) -> None:
     for seed in part:
         rng = Random(seed)
         driver = Driver()
-        answers, confirmations = Answers(driver.scheduler), Confirmations()
-
-        def hear(
-            effects: list[Effect],
-            answers: Answers = answers,
-            confirmations: Confirmations = confirmations,
-        ) -> None:
-            answers.hear(effects)
-            confirmations.hear(effects)
-
+        players = Players(driver)
         for now, command in World(seed).steps:
             driver.now = now
-            for reply in [*answers.due(), *confirmations.due()]:
-                hear(driver.send(reply))
+            players.reply()
             for act in some_act(rng, driver.scheduler):
-                hear(driver.send(act))
-            hear(driver.run(TURN) if command is REST else driver.send(command))
+                players.send(act)
+            players.send(command)
         for act in list(all_on(driver.scheduler)):
-            hear(driver.send(act))
+            players.send(act)
         driver.run()
 
 

@@ -31,15 +31,12 @@ from licorne_core.whatif import (
 )
 from licorne_core.whatif.plans import MOST
 from support.core.builders import apps, asks
-from support.core.digest import digest_of
+from support.core.contents import digest_of
 from support.core.driver import Driver, refused
-from support.core.obedient import let_happen
 from support.core.steps import last
 from support.seeds import lively
 from support.worlds import World
-from support.worlds.answering import Answers
-from support.worlds.confirming import Confirmations
-from support.worlds.playing import REST
+from support.worlds.playing import Players, let_happen
 from support.worlds.rms import RmMaker
 
 CLEANED = 21.0
@@ -51,19 +48,11 @@ Placement = tuple[str, str, str, str]
 
 def played(world: World) -> Driver:
     """A core that has seen the world, and has come to rest."""
-    driver = Driver(sweep=1_000)
-    answers, confirmations = Answers(driver.scheduler), Confirmations()
-    for now, command in world.steps:
-        driver.now = now
-        for reply in [*answers.due(), *confirmations.due()]:
-            effects = driver.send(reply)
-            answers.hear(effects)
-            confirmations.hear(effects)
-        effects = driver.run() if command is REST else driver.send(command)
-        answers.hear(effects)
-        confirmations.hear(effects)
-    let_happen(driver)
-    return driver
+    players = Players(Driver(sweep=1_000))
+    for step in world.steps:
+        players.step(step)
+    let_happen(players.driver)
+    return players.driver
 
 
 def waiting(driver: Driver, rm: str) -> set[tuple[str, str, str]]:

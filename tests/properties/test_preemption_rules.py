@@ -6,25 +6,20 @@ from licorne_core.messages.commands import Command, Tick
 from properties.test_decisions import CROWDED, MOSTLY
 from support.core.driver import Driver
 from support.seeds import lively
-from support.worlds import World
-from support.worlds.answering import Answers
-from support.worlds.confirming import Confirmations
+from support.worlds import Step, World
 from support.worlds.evictions import Evictions
-from support.worlds.playing import REST
-from support.worlds.resizing import Resizes
+from support.worlds.playing import REST, Players
 
 SWEEP = 10
 """Commands after which the core's books are added up."""
 
 
 class Play:
-    """A core, what its RMs answer, and who watches its preemption."""
+    """A core with the RMs of a world, and rules of preemption that are checked after each command."""
 
     def __init__(self) -> None:
         self.driver = Driver(sweep=SWEEP)
-        self.answers = Answers(self.driver.scheduler)
-        self.confirmations = Confirmations()
-        self.resizes = Resizes(self.driver.scheduler)
+        self.players = Players(self.driver)
         self.evictions = Evictions(self.driver.scheduler)
 
     def send(self, command: Command) -> None:
@@ -35,10 +30,7 @@ class Play:
 
     def _send(self, command: Command) -> None:
         self.evictions.before()
-        effects = self.driver.send(command)
-        self.answers.hear(effects)
-        self.confirmations.hear(effects)
-        self.resizes.hear(effects)
+        effects = self.players.send(command)
         self.evictions.after(effects, decided=isinstance(command, Tick) and command.decisions > 0)
 
     def settle(self, turns: int) -> None:
@@ -49,21 +41,24 @@ class Play:
                 break
             self.send(Tick(decisions=1))
 
+    def step(self, step: Step) -> None:
+        """Have the RMs reply, and then carry out a step one decision at a time."""
+        self.driver.now = step.now
+        for reply in self.players.due():
+            self.send(reply)
+        if step.command is REST:
+            self.settle(1000)
+        elif isinstance(step.command, Tick):
+            self.settle(step.command.decisions)
+        else:
+            self.send(step.command)
+
 
 def victims_in(world: World) -> int:
-    """Play the world one decision at a time; how many victims there were below a guarantee."""
+    """Play the world; the number of victims for asks below a guarantee."""
     play = Play()
-    for now, command in world.steps:
-        play.driver.now = now
-        due = [*play.answers.due(), *play.confirmations.due(), *play.resizes.due()]
-        for reply in due:
-            play.send(reply)
-        if command is REST:
-            play.settle(1000)
-        elif isinstance(command, Tick):
-            play.settle(command.decisions)
-        else:
-            play.send(command)
+    for step in world.steps:
+        play.step(step)
     return play.evictions.victims
 
 

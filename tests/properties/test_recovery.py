@@ -7,7 +7,7 @@ import yaml
 
 from licorne_core.messages.effects import AllocationsRejected
 from support.core.driver import Driver
-from support.core.truth import digest, replay
+from support.core.replicas import digest, replay
 from support.worlds import World
 from support.worlds.playing import REST
 

@@ -16,11 +16,10 @@ from licorne_core.messages.effects import ConfigurationUpdated
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import PartitionName
 from support.core.builders import app, apps, ask, asks, node, nodes, register, reload
+from support.core.contents import allocations
 from support.core.driver import Driver, placed
-from support.core.requests import allocations
 from support.seeds import lively
-from support.worlds.amounts import TYPES
-from support.worlds.configs import ConfigMaker, text_of
+from support.worlds.configs import TYPES, ConfigMaker, text_of
 
 DEFAULT = PartitionName("[rm1]default")
 USERS = [("ann", ["dev"]), ("bob", ["dev", "ops"]), ("cid", ["ops"]), ("dee", [])]

@@ -17,11 +17,9 @@ from licorne_core.messages.commands import (
 from licorne_core.model.apps.requests import RequestState
 from support.core.builders import release, releases
 from support.core.driver import Driver
-from support.core.truth import digest
+from support.core.replicas import digest
 from support.worlds import World
-from support.worlds.answering import Answers
-from support.worlds.confirming import Confirmations
-from support.worlds.playing import REST, TURN
+from support.worlds.playing import REST, TURN, Players
 
 REPEATED = (
     AnswerPredicates,
@@ -68,20 +66,15 @@ def test_what_is_said_twice_is_as_if_said_once(part: range) -> None:
     """Nodes, applications, asks, allocations, releases, configurations, answers."""
     for seed in part:
         driver = Driver()
-        answers, confirmations = Answers(driver.scheduler), Confirmations()
+        players = Players(driver)
         for now, command in World(seed).steps:
             driver.now = now
-            for reply in [*answers.due(), *confirmations.due()]:
+            for reply in players.due():
                 send_twice(driver, reply)
-            if command is REST:
-                effects = driver.run(TURN)
-            elif isinstance(command, REPEATED):
+            if isinstance(command, REPEATED):
                 send_twice(driver, command)
-                effects = []
             else:
-                effects = driver.send(command)
-            answers.hear(effects)
-            confirmations.hear(effects)
+                players.send(command)
 
 
 @pytest.mark.worlds(first=9_500_000, one_in=20)

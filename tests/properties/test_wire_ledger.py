@@ -7,9 +7,8 @@ import pytest
 
 from licorne.si.v1 import si_pb2 as si
 from support.wire.books import Books
-from support.wire.configs import GOOD
 from support.wire.connection import ALLOCATIONS, APPLICATIONS, NODES
-from support.wire.items import AppItem, AskItem, NodeItem, ReleaseItem, RemovalItem
+from support.wire.items import GOOD, AppItem, AskItem, NodeItem, ReleaseItem, RemovalItem
 from support.wire.ledger import Item, Ledger
 from support.wire.still import stillness
 from support.wire.tracks import Violation

@@ -20,12 +20,10 @@ from licorne_server.rms.outbox import Outbox, Sent
 from licorne_server.rms.rm import Rm, Session
 from licorne_server.rms.streams import Stream
 from licorne_server.wire.framing import Split
-from support.wire.configs import BAD, GOOD, Config
 from support.wire.connection import APPLICATIONS, KINDS, NODES
-from support.wire.drawing import is_idempotent, localized, messages
-from support.wire.items import AppItem, AskItem, NodeItem
+from support.wire.drawing import MISCHIEF, do_mischief, is_idempotent, localized, messages
+from support.wire.items import BAD, GOOD, AppItem, AskItem, Config, NodeItem
 from support.wire.ledger import Item
-from support.wire.mischief import MISCHIEF, do_mischief
 from support.wire.shim import WireRm
 from support.wire.site import OK, hand_in_late
 from support.wire.still import stillness

@@ -20,8 +20,8 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.config import DEFAULT_CONFIG
 from licorne_server.configurations.thread import Origin
 from licorne_server.serving.app import Server
-from support.peers.bearing import Bearing
 from support.peers.shim import LOOPBACK, PATIENCE, connected, serving
+from support.peers.tls import Bearing
 
 MINE, OPERATOR = ("token-of-" + who * 8 for who in "ab")
 

@@ -11,7 +11,7 @@ from urllib.request import urlopen
 
 from licorne_server.commands.server_process import ServerProcess, running_server
 from soak.rm import SMALL, SoakRm, compare
-from support.peers.proxy import Proxy
+from support.peers.networks import Proxy
 
 ROUNDS = 500
 APPLICATIONS = 10

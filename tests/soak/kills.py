@@ -13,7 +13,7 @@ from licorne import Allocation, Application, Ask, Client, Node
 from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from soak.rm import PATIENCE, QUEUE, SMALL, VCORE, SoakFailed, SoakRm, compare
-from support.server.books import read_books
+from support.server.reports import read_books
 from support.server.server_process import ServerProcess
 
 CONFIG = """\

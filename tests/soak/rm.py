@@ -19,7 +19,7 @@ from licorne import (
     Released,
     RetryConfig,
 )
-from support.server.books import read_books
+from support.server.reports import read_books
 
 PATIENCE = 60.0
 """Seconds after which an answer that did not come is a failure."""

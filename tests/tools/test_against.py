@@ -12,8 +12,7 @@ import pytest
 from licorne_cli.commands import main
 from licorne_server.process.build_info import PURE
 from licorne_tools.bench.installation import HERE, Installation, NotUsable, commit_of, compared
-from support.docs.checkouts import ROOT, older, with_our_sources, write
-from support.docs.git import commit, git
+from support.sources import ROOT, commit, git, older, with_our_sources, write
 
 TINY = ("--nodes", "5", "--pods", "50", "--runs", "2")
 

@@ -8,8 +8,7 @@ import pytest
 
 from licorne_tools.bench import gate
 from licorne_tools.bench.scenarios import SCENARIOS
-from support.docs.checkouts import older, with_our_sources, write
-from support.docs.git import commit, git
+from support.sources import commit, git, older, with_our_sources, write
 
 TINY = SCENARIOS["shim"].scaled(nodes=5, pods=50)
 

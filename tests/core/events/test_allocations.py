@@ -18,8 +18,7 @@ from support.core.builders import (
     releases,
     reload,
 )
-from support.core.driver import Driver
-from support.core.watching import heard, records, shown
+from support.core.driver import Driver, heard, records, shown
 
 LIMITED = "[{name: a, limits: [{limit: l, groups: [ops], maxresources: {memory: 9}}]}]"
 NAMED = {

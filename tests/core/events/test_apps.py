@@ -17,8 +17,7 @@ from support.core.builders import (
     releases,
     reload,
 )
-from support.core.driver import Driver, refused_apps
-from support.core.watching import heard
+from support.core.driver import Driver, heard, refused_apps
 
 OPS = "[{name: a, limits: [{limit: l, groups: [%s], maxresources: {memory: 9}}]}]"
 

@@ -19,8 +19,7 @@ from support.core.builders import (
     reload,
     remove_apps,
 )
-from support.core.driver import Driver
-from support.core.watching import heard, records
+from support.core.driver import Driver, heard, records
 
 
 def foreign(key: str, on_node: str, memory: int) -> Ask:

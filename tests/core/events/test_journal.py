@@ -6,8 +6,7 @@ from licorne.si.v1 import si_pb2 as si
 from licorne_core.events.journal import MAX_MESSAGE, EventChange, EventDetail, EventType
 from licorne_core.messages.effects import AllocationsMade, Happened
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload
-from support.core.driver import Driver
-from support.core.watching import heard, records
+from support.core.driver import Driver, heard, records
 
 OFF = {"event.trackingEnabled": "false"}
 ON = {"event.trackingEnabled": "true"}

@@ -5,7 +5,7 @@ import pytest
 from licorne_core.messages.commands import Tick
 from licorne_core.scheduler import Scheduler
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
-from support.core.counted import lines_of_core
+from support.core.steps import lines_of_core
 
 pytestmark = pytest.mark.pure
 

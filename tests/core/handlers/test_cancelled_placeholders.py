@@ -24,8 +24,7 @@ from support.core.builders import (
     releases,
     remove_apps,
 )
-from support.core.driver import Driver, asked, keys, released, states
-from support.core.watching import records
+from support.core.driver import Driver, asked, keys, records, released, states
 
 INCOMPATIBLE = "cancel placeholder: resource incompatible"
 PARTITION = PartitionName("[rm1]default")

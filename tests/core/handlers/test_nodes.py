@@ -10,7 +10,7 @@ from licorne_core.messages.effects import AllocationsReleased, NodesAnswered
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import NodeId, PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
-from support.core.digest import digest_of
+from support.core.contents import digest_of
 from support.core.driver import Driver, keys, placed
 
 DEFAULT = PartitionName("[rm1]default")

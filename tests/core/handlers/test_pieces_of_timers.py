@@ -31,8 +31,8 @@ from support.core.builders import (
     releases,
     remove_apps,
 )
-from support.core.counted import lines_of_core
 from support.core.driver import START
+from support.core.steps import lines_of_core
 
 pytestmark = pytest.mark.pure
 

@@ -21,9 +21,9 @@ from support.core.builders import (
     reload,
     remove_apps,
 )
-from support.core.digest import digest_of
+from support.core.configurations import WRONG
+from support.core.contents import digest_of
 from support.core.driver import Driver
-from support.core.wrong_configurations import WRONG
 
 QUEUES = """[
   {name: a, resources: {guaranteed: {vcore: 1}, max: {vcore: 8}},

@@ -7,7 +7,7 @@ from licorne_core.views.applications import AppReport
 from licorne_core.views.nodes import NodeReport
 from licorne_core.views.queues import QueueReport
 from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register
-from support.core.digest import digest_of
+from support.core.contents import digest_of
 from support.core.driver import Driver, keys, refused
 from support.core.steps import last, listed
 

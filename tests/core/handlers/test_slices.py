@@ -29,8 +29,8 @@ from support.core.builders import (
     reload,
     remove_apps,
 )
-from support.core.counted import lines_of_core
 from support.core.driver import Driver, asked, keys
+from support.core.steps import lines_of_core
 
 WIDE = 1_200
 """Queues of a configuration that takes more than two slices of the usual size."""

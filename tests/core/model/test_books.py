@@ -26,7 +26,7 @@ from licorne_core.model.quotas import Tracker
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.ids import AppId, NodeId, QueuePath, UserGroup
 from licorne_core.values.resources import Items
-from support.core.parts import attributes_of
+from support.core.contents import attributes_of
 from support.core.trees import whole_tree
 
 AMOUNTS = {"capacity", "allocated", "available", "occupied", "pending", "pending_total"}

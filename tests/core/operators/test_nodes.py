@@ -4,9 +4,8 @@ from licorne_core.messages.commands import NodeAction, PredicatePolicy
 from licorne_core.messages.effects import Effect, NodeSchedulableSet, OperatorRefusal, OperatorRefused
 from licorne_core.values.ids import AppId, NodeId, PartitionName
 from support.core.builders import answering, app, apps, ask, asks, config, drain, node, nodes, register
-from support.core.driver import Driver, asked, placed
+from support.core.driver import Driver, asked, heard, placed
 from support.core.steps import last, listed
-from support.core.watching import heard
 
 DEFAULT = PartitionName("[rm1]default")
 

@@ -9,7 +9,7 @@ from licorne_core.partitions import registry
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.ids import RmId
 from support.core.builders import RM, app, apps, config, register, reload
-from support.core.digest import digest_of
+from support.core.contents import digest_of
 from support.core.driver import Driver, refused_apps
 
 ONE_LEAF = config("[{name: a}]")

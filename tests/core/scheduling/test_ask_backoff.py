@@ -18,9 +18,8 @@ from support.core.builders import (
     releases,
     remove_apps,
 )
-from support.core.driver import Driver, keys
+from support.core.driver import Driver, heard, keys
 from support.core.steps import last
-from support.core.watching import heard
 
 DEFAULT = PartitionName("[rm1]default")
 LEAF = config("[{name: a}, {name: b}]")

@@ -9,8 +9,8 @@ from licorne_core.messages.commands import Command, Tick
 from licorne_core.messages.effects import Effect
 from licorne_core.scheduler import Scheduler
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
-from support.core.counted import lines_of_core
 from support.core.driver import START, keys
+from support.core.steps import lines_of_core
 
 pytestmark = pytest.mark.pure
 

@@ -28,9 +28,8 @@ from support.core.builders import (
     releases,
     reload,
 )
-from support.core.counted import lines_of_core
 from support.core.driver import Driver, asked, placed
-from support.core.steps import last
+from support.core.steps import last, lines_of_core
 
 
 def told(effects: Iterable[Effect]) -> list[str]:

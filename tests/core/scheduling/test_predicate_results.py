@@ -29,10 +29,9 @@ from support.core.builders import (
     release,
     releases,
 )
-from support.core.driver import Driver, asked, placed
-from support.core.requests import assumed
+from support.core.contents import assumed
+from support.core.driver import Driver, asked, heard, placed
 from support.core.steps import listed
-from support.core.watching import heard
 
 PARTITION = PartitionName("[rm1]default")
 Judge = Callable[[str, str], str]

@@ -27,9 +27,8 @@ from support.core.builders import (
     releases,
     remove_apps,
 )
-from support.core.driver import Driver, asked, placed, refused, released
+from support.core.driver import Driver, asked, heard, placed, refused, released
 from support.core.steps import last
-from support.core.watching import heard
 
 ONE_LEAF = config("[{name: a}]")
 POLICY = PredicatePolicy(deadline=2.0)

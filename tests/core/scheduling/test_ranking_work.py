@@ -6,8 +6,8 @@ from licorne_core.messages.commands import Tick
 from licorne_core.messages.effects import AllocationsMade
 from licorne_core.scheduling import order
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
-from support.core.counted import lines_in
 from support.core.driver import Driver
+from support.core.steps import lines_in
 
 
 def chain(levels: int) -> str:

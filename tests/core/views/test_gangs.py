@@ -10,10 +10,21 @@ from licorne_core.values.asks import Ask
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName
 from licorne_core.views.applications import AppReport, AskReport, TaskGroupReport
-from support.core.builders import answering, app, apps, ask, asks, node, nodes, register, release, releases
+from support.core.builders import (
+    answering,
+    app,
+    apps,
+    ask,
+    asks,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    victim,
+)
 from support.core.driver import START, Driver, asked
 from support.core.steps import last, listed
-from support.core.victims import victim
 
 CONFIG = """
 partitions:

@@ -6,10 +6,9 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.preemption.ledger import PreemptionRule
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import PartitionName
-from support.core.builders import app, apps, ask, asks, node, nodes, register
+from support.core.builders import TIME, app, apps, ask, asks, node, nodes, register, victim
 from support.core.driver import Driver
 from support.core.steps import last
-from support.core.victims import TIME, victim
 
 CONFIG = """
 partitions:

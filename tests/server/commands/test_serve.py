@@ -10,8 +10,8 @@ import grpc
 import pytest
 
 from licorne.v1 import session_pb2 as sp
-from support.peers.bearing import Bearing
 from support.peers.shim import PATIENCE, RawSession, Shim, application, ask, new_allocations, node
+from support.peers.tls import Bearing
 from support.server.server_process import PROGRAM, ServerProcess
 
 REFUSED = (

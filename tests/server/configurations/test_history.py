@@ -10,8 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from licorne_server.serving.app import Server
-from support.peers.bearing import Bearing
 from support.peers.shim import Shim, connected, serving
+from support.peers.tls import Bearing
 from support.server.configuring import BROKEN, A, Admin, B, C, D, queues, refusal, text
 
 

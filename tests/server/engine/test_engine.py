@@ -33,7 +33,7 @@ from licorne_server.process.clock import SystemClock
 from licorne_server.testing.serving import VirtualClock
 from licorne_server.wire.errors import Defect, Stopped
 from support.core import builders
-from support.core.watching import shown
+from support.core.driver import shown
 from support.peers.shim import (
     PATIENCE,
     RawSession,

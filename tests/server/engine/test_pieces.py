@@ -19,9 +19,8 @@ from licorne_server.serving.app import Server
 from licorne_server.testing.serving import VirtualClock
 from licorne_server.wire.caps import MAX_RMS
 from support.peers.shim import LOOPBACK, connected, serving
-from support.server.full_world import GROUP, PARTITIONS, USER, fill
 from support.server.http_site import routes
-from support.server.pieces import Pieces, counted_pieces
+from support.server.pieces import GROUP, PARTITIONS, USER, Pieces, counted_pieces, fill
 
 pytestmark = pytest.mark.pure
 

@@ -16,7 +16,7 @@ from licorne_core.values.ids import RmId
 from licorne_server.events import log as event_log
 from licorne_server.events.log import Ending, EventLog, EventLogs, TooManyStreams
 from licorne_server.process.bounds import EventBounds
-from support.core.facts import START, Counted, counted, happened
+from support.core.builders import START, Counted, counted, happened
 
 RM, OTHER = RmId("rm"), RmId("other")
 

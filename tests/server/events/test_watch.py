@@ -12,7 +12,7 @@ from licorne_server.events import watch as event_watch
 from licorne_server.events.log import Ending, EventLog
 from licorne_server.events.watch import Over, Overtaken, Watch
 from licorne_server.fair import TimeSlices
-from support.core.facts import START, counted
+from support.core.builders import START, counted
 
 
 def log_of(capacity: int = 100_000) -> EventLog:

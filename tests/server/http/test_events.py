@@ -12,8 +12,7 @@ import pytest
 from licorne_core.values.ids import RmId
 from licorne_server.events.log import EventLog
 from licorne_server.http import events
-from support.core.builders import RM, register, reload
-from support.core.facts import START, happened
+from support.core.builders import RM, START, happened, register, reload
 from support.peers.shim import LOOPBACK, PATIENCE, Shim, connected, eventually, serving
 from support.server.http_site import Site
 

@@ -12,9 +12,8 @@ from yarl import URL
 
 from licorne_server.process.settings import Address, Settings, SettingsError
 from licorne_server.serving.app import Server
-from support.peers.bearing import Bearing
 from support.peers.shim import LOOPBACK, Shim, connected, serving
-from support.peers.tls import https, tls
+from support.peers.tls import Bearing, https, tls
 
 OPERATOR, MINE, OTHERS = ("token-of-" + who * 8 for who in "abc")
 MY_PARTITION = "/ws/v1/partition/[mine]default"

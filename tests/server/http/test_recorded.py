@@ -17,9 +17,21 @@ from licorne_server.http.sources import RmFigures
 from licorne_server.http.ui.pages import STATIC
 from licorne_server.services.history import Sample
 from licorne_server.telemetry.measures import Calls, Method, RmMeasures
-from support.core.builders import RM, app, apps, ask, asks, drain, node, nodes, register, release, releases
+from support.core.builders import (
+    RM,
+    app,
+    apps,
+    ask,
+    asks,
+    drain,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    victim,
+)
 from support.core.driver import START
-from support.core.victims import victim
 from support.recorded import compact, compare
 from support.server.http_site import Site
 

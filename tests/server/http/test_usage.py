@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from support.core.victims import TIME, victim
 
 from licorne_core.messages.commands import Command, NodeAction, RemoveRm
 from licorne_core.scheduling.preemption.ledger import Ledger, PreemptionRule
@@ -11,7 +12,6 @@ from licorne_server.http.json_cluster import node_utilizations
 from licorne_server.http.stream import fragments
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver
-from support.core.victims import TIME, victim
 from support.server.http_site import Site
 
 LIMITED = """

@@ -7,7 +7,7 @@ import pytest
 
 from licorne_core.config import DEFAULT_CONFIG, checksum_of
 from support.core.builders import register
-from support.core.wrong_configurations import WRONG
+from support.core.configurations import WRONG
 from support.server.http_site import Site
 
 

@@ -21,7 +21,7 @@ from licorne_server.process.watchdog import STOP_SECONDS, Watchdog
 from licorne_server.serving.app import Server
 from licorne_server.wire.errors import Stopped
 from support.peers.shim import LOOPBACK, PATIENCE, Shim, connected, eventually, serving
-from support.server.descriptors import opened
+from support.server.process_log import opened
 from support.server.server_process import ServerProcess
 
 DOOMED_SERVER = Path(__file__).parents[2] / "support" / "server" / "doomed_server.py"

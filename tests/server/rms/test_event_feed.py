@@ -15,7 +15,7 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.process.bounds import OutboxBounds
 from licorne_server.rms import event_feed
 from licorne_server.serving.app import Server
-from support.core.facts import START, happened
+from support.core.builders import START, happened
 from support.peers.shim import LOOPBACK, Call, RawSession, ask, connected, eventually, resource, serving
 
 WANTED = sp.Callbacks(events=True)

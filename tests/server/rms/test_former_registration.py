@@ -10,7 +10,7 @@ from licorne_server.rms.intake import LAYOUTS, handle_request
 from licorne_server.serving.app import Server
 from licorne_server.wire.framing import split
 from licorne_server.wire.responses import Kind
-from support.core.paced import pace
+from support.core.steps import pace
 from support.peers.shim import Shim
 
 MANY = 2_000

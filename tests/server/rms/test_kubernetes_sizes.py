@@ -19,7 +19,7 @@ from licorne_server.wire.caps import MAX_ITEM_BYTES, MAX_MESSAGE_BYTES
 from licorne_server.wire.framing import APPLICATION_REQUEST, NODE_REQUEST, split
 from licorne_server.wire.items import BadItem, take_apart
 from licorne_server.wire.requests import application_batch, node_batch
-from support.core.paced import at_once, pace
+from support.core.steps import at_once, pace
 from support.peers.shim import Call, Shim, application, ask, eventually, new_allocations, node, resource
 
 RM = RmId("rm")

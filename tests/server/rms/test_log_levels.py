@@ -19,7 +19,7 @@ from licorne_server.serving.app import Server
 from licorne_server.telemetry.logs import levels
 from licorne_server.telemetry.logs.levels import NAMES, TURNS
 from licorne_server.wire.caps import MAX_EXTRA_ENTRIES
-from support.core.counted import counted, lines_in
+from support.core.steps import counted, lines_in
 from support.peers.shim import Shim
 
 SCHEDULER = "log.core.scheduler.level"

@@ -7,9 +7,8 @@ import pytest
 
 from licorne.v1 import session_pb2 as sp
 from support.wire.books import books_of
-from support.wire.configs import GOOD
 from support.wire.connection import ALLOCATIONS, APPLICATIONS, KINDS, NODES, WHOLE
-from support.wire.items import AppItem, AskItem, NodeItem, ReleaseItem
+from support.wire.items import GOOD, AppItem, AskItem, NodeItem, ReleaseItem
 from support.wire.shim import WireRm
 from support.wire.site import Site
 from support.wire.still import stillness

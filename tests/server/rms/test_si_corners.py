@@ -5,7 +5,7 @@ import pytest
 from licorne.si.v1 import si_pb2 as si
 from licorne_server.serving.app import Server
 from support.peers.shim import Call, Shim, application, ask, new_allocations, node, releases, resource
-from support.server.books import read_books
+from support.server.reports import read_books
 
 CONFIG = """
 partitions:

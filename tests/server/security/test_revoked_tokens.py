@@ -14,8 +14,8 @@ from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.serving.app import Server
-from support.peers.bearing import Bearing
 from support.peers.shim import LOOPBACK, PATIENCE, RawSession, Shim, ask, connected, eventually, serving
+from support.peers.tls import Bearing
 
 MINE, OTHERS, OPERATORS, NEWER = ("token-of-" + who * 8 for who in ("a", "b", "c", "d"))
 GONE = "the token that opened this does not count any more: the tokens were read again"

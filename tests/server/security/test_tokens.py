@@ -14,8 +14,8 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.process.settings import Address, Settings, SettingsError, Tls
 from licorne_server.serving.app import Server
-from support.peers.bearing import Bearing
 from support.peers.shim import RawSession, Shim, connected, serving
+from support.peers.tls import Bearing
 
 MINE, OTHERS, OPERATORS, NEWER = ("token-of-" + who * 8 for who in ("a", "b", "c", "d"))
 UNKNOWN = grpc.StatusCode.UNAUTHENTICATED

@@ -10,10 +10,10 @@ from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.config.caps import MAX_BYTES
 from licorne_server.serving.app import Server
+from support.core.configurations import WRONG
 from support.core.steps import listed
-from support.core.wrong_configurations import WRONG
 from support.peers.shim import Shim, ask, new_allocations, violations
-from support.server.books import read_books
+from support.server.reports import read_books
 
 if TYPE_CHECKING:
     from licorne.v1.admin_pb2_grpc import AdminAsyncStub

@@ -14,7 +14,7 @@ from licorne_server.services.admin.operations import MAX_WANTED
 from licorne_server.serving.app import Server
 from licorne_server.telemetry.logs import levels
 from support.peers.shim import LOOPBACK, Shim, serving
-from support.server.acts import dumped, refusal
+from support.server.reports import dumped, refusal
 
 
 @pytest.fixture

@@ -16,10 +16,9 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.serving.app import Server
 from licorne_server.telemetry.logs import levels
-from support.peers.bearing import Bearing
 from support.peers.shim import LOOPBACK, Shim, ask, connected, new_allocations, serving, violations
-from support.peers.tls import connected_as, tls
-from support.server.acts import audited, dumped, refusal
+from support.peers.tls import Bearing, connected_as, tls
+from support.server.reports import audited, dumped, refusal
 
 EVENT = "asked for"
 PARTITION = "[rm]default"

@@ -18,8 +18,8 @@ from licorne_server.process.bounds import RmBounds
 from licorne_server.serving.app import Server
 from licorne_server.testing import VirtualClock
 from licorne_server.testing.serving import START
-from support.peers.bearing import Bearing
 from support.peers.shim import RawSession, Shim, ask, connected, hang_up, new_allocations, serving
+from support.peers.tls import Bearing
 
 Refusal = tuple[grpc.StatusCode, str, str]
 

@@ -10,9 +10,9 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.scheduling.preemption.ledger import Ledger, PreemptionRule
 from licorne_core.values.ids import PartitionName
 from licorne_server.serving.app import Server
-from support.core.victims import TIME, victim
+from support.core.builders import TIME, victim
 from support.peers.shim import Shim, violations
-from support.server.books import listed
+from support.server.reports import listed
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub

@@ -21,7 +21,7 @@ from support.peers.shim import (
     releases,
     violations,
 )
-from support.server.books import listed
+from support.server.reports import listed
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub

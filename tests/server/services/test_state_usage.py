@@ -9,7 +9,7 @@ from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
 from support.peers.shim import Shim, application, ask, new_allocations, node, violations
-from support.server.books import listed
+from support.server.reports import listed
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub

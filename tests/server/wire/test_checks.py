@@ -16,7 +16,7 @@ from licorne_server.wire.checks import NO_REASON, CheckEncoder, predicate_answer
 from licorne_server.wire.errors import CallError, Malformed
 from licorne_server.wire.framing import delimited
 from licorne_server.wire.responses import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Kind
-from support.core.paced import at_once, pace
+from support.core.steps import at_once, pace
 from support.peers.shim import faults
 
 RM = RmId("rm")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from licorne.si.v1 import si_pb2 as si
 from licorne_server.wire import framing as wire
 from licorne_server.wire.errors import CallError, Malformed
-from support.core.paced import at_once, pace
+from support.core.steps import at_once, pace
 from support.peers.shim import application, ask, node, releases
 
 TEXT = st.text(max_size=200)

@@ -42,7 +42,7 @@ from licorne_server.wire.items import COMMAND_AMOUNTS, COMMAND_BYTES
 from licorne_server.wire.requests import Steps, allocation_batch, application_batch, node_batch
 from licorne_server.wire.responses import MAX_RESPONSE_ITEMS
 from licorne_server.wire.victims import PART_ANSWERS, preemption_answers
-from support.core.paced import at_once, pace, stretches
+from support.core.steps import at_once, pace, stretches
 from support.peers.shim import Call, RawSession, Shim, ask, node, resource
 
 RM = RmId("rm")

@@ -14,7 +14,7 @@ from licorne_server.wire.caps import MAX_ANSWERS, MAX_ID, MAX_NEEDS
 from licorne_server.wire.errors import CallError, Malformed
 from licorne_server.wire.responses import MAX_RESPONSE_BYTES, Kind
 from licorne_server.wire.victims import MAX_CHECK_BYTES, preemption_answers, victim_payloads
-from support.core.paced import at_once, pace
+from support.core.steps import at_once, pace
 from support.peers.shim import faults
 
 RM = RmId("rm")

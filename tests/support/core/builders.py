@@ -1,11 +1,10 @@
-"""Small builders for commands, so that a test shows what matters and nothing else.
-
-Resources are keyword arguments in the core's own units: `vcore` in milli-cores, `memory` in bytes.
-"""
+"""Small builders for commands, facts and records, so that a test shows what matters and nothing else."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from licorne_core.config import submitted
+from licorne_core.events.journal import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.messages.commands import (
     AnswerPredicates,
     NewApplication,
@@ -26,9 +25,10 @@ from licorne_core.messages.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
-from licorne_core.messages.effects import AskedCheck
+from licorne_core.messages.effects import AskedCheck, Happened
+from licorne_core.scheduling.preemption.ledger import PreemptionRecord, PreemptionRule, QueueNumbers
 from licorne_core.values.asks import Ask, AskClass
-from licorne_core.values.ids import AllocationKey, AppId, NodeId, RmId, UserGroup
+from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath, RmId, UserGroup
 
 RM = "rm1"
 
@@ -224,3 +224,83 @@ def config(queues: str, *, rest: str = "", name: str = "default", properties: st
     its = f"properties: {properties}, " if properties else ""
     root = f"{{name: root, submitacl: '*', {its}queues: {queues}}}"
     return f"partitions:\n  - name: {name}\n{settings}    queues: [{root}]\n"
+
+
+START = 1_700_000_000.0
+"""When facts happen unless something else is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """So many events about the applications ``app-<first>`` and following."""
+
+    first: int
+    count: int = 1
+    time: float = START
+
+    def records(self) -> list[EventRecord]:
+        """Each about its own application."""
+        return [
+            EventRecord(
+                type=EventType.APP,
+                object_id=f"app-{number}",
+                reference_id=f"k-{number}",
+                time=self.time,
+                change=EventChange.ADD,
+                detail=EventDetail.APP_ALLOC,
+                resource={"vcore": 100},
+            )
+            for number in range(self.first, self.first + self.count)
+        ]
+
+
+def counted(first: int, count: int, *, each: int = 1, time: float = START) -> list[Counted]:
+    """So many facts of `each` events, their numbers going on from one to the next."""
+    return [Counted(first + i * each, each, time) for i in range(count)]
+
+
+def happened(rm_id: str, first: int, count: int, *, each: int = 1, time: float = START) -> Happened:
+    """What a core would say of them."""
+    return Happened(rm_id=RmId(rm_id), facts=counted(first, count, each=each, time=time))
+
+
+TIME = 1_700_000_000.0
+
+
+def numbers(path: str, *, vcore: int = 100) -> QueueNumbers:
+    """A queue of which all amounts differ."""
+    return QueueNumbers(
+        path=QueuePath(path),
+        guaranteed={"vcore": vcore},
+        max={"vcore": vcore + 1},
+        allocated={"vcore": vcore + 2},
+        preempting={"vcore": vcore + 3},
+        promised={"vcore": vcore + 4},
+    )
+
+
+def victim(
+    key: str,
+    app_id: str = "low",
+    *,
+    rule: PreemptionRule = PreemptionRule.GUARANTEE,
+    time: float = TIME,
+    released: float = 0.0,
+) -> PreemptionRecord:
+    """A victim in `root.low` on node `n1`, for the ask `k` of `app` in `root.high`."""
+    for_ask = rule is not PreemptionRule.QUOTA
+    return PreemptionRecord(
+        app_id=AppId(app_id),
+        key=AllocationKey(key),
+        node_id=NodeId("n1"),
+        resources={"vcore": 7},
+        priority=-3,
+        time=time,
+        rule=rule,
+        victim_queue=numbers("root.low"),
+        beneficiary_app_id=AppId("app" if for_ask else ""),
+        beneficiary_key=AllocationKey("k" if for_ask else ""),
+        beneficiary_priority=9 if for_ask else 0,
+        beneficiary_queue=numbers("root.high" if for_ask else "root", vcore=200),
+        released_time=released,
+    )

@@ -2,12 +2,16 @@
 
 After every step the core's books are checked, and every decision against the rules that bind
 decisions: a core test needs no more than this to notice a slip.
+
+Also here:
+
+* What those who watch a core hear, as lines that a test can compare.
 """
 
 from collections.abc import Iterable
 
 from licorne_core.config.schema import Configuration
-from licorne_core.events.journal import Fact
+from licorne_core.events.journal import EventRecord, Fact
 from licorne_core.messages.commands import Command, NotePredicatesSent, RegisterRm, RemoveRm, Tick
 from licorne_core.messages.effects import (
     AllocationsMade,
@@ -194,3 +198,29 @@ def reserved(core: Driver) -> dict[str, str]:
     """The node that is reserved for each ask of the one partition, by the key of the ask."""
     (partition,) = core.scheduler.partitions.values()
     return {one.key: one.node_id for one in partition.wakeups.reserved if one.node_id is not None}
+
+
+def shown(record: EventRecord) -> str:
+    """``APP app SET APP_RUNNING``, then what it refers to, amounts and message if there are any."""
+    words = [record.type.name, record.object_id, record.change.name, record.detail.name]
+    if record.reference_id:
+        words.append(record.reference_id)
+    words += [f"{name}={value}" for name, value in sorted(record.resource.items())]
+    return " ".join(words) + (f": {record.message}" if record.message else "")
+
+
+def records(driver: Driver) -> list[EventRecord]:
+    """The published events since last time, in order; each fact is as many as it says."""
+    found: list[EventRecord] = []
+    for fact in driver.facts:
+        expanded = fact.records()
+        assert len(expanded) == fact.count, fact
+        found += expanded
+    driver.facts.clear()
+    return found
+
+
+def heard(driver: Driver, *words: str) -> list[str]:
+    """The events since last time, each as a line; with words those that have one of them."""
+    lines = [shown(record) for record in records(driver)]
+    return [line for line in lines if not words or set(words) & set(line.split())]

@@ -23,7 +23,7 @@ from licorne_core.scheduler import Scheduler
 from licorne_core.scheduling.preemption.laws import entitled_queue
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName
-from support.core.requests import Kept, allocations, assumed, is_pending, placed_elsewhere, reservations
+from support.core.contents import Kept, allocations, assumed, is_pending, placed_elsewhere, reservations
 
 Key = tuple[str, str, str]
 

@@ -1,7 +1,19 @@
-"""What is read in steps, read in one go."""
+"""Work in steps: read in one go, driven without a loop, and counted.
 
-from collections.abc import Iterable
-from typing import TypeVar
+Promises about cost are about work, and not about time.
+"""
+
+import sys
+from asyncio import Lock
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any, TypeVar
+
+import licorne_core
+from licorne_server.wire.framing import Pace
 
 T = TypeVar("T")
 
@@ -15,3 +27,78 @@ def last(steps: Iterable[T | None]) -> T:
 def listed(steps: Iterable[T | None]) -> list[T]:
     """What comes of the steps, in order."""
     return [made for made in steps if made is not None]
+
+
+CORE = str(Path(licorne_core.__file__).parent)
+
+
+def lines_in(work: Callable[[], object], *modules: ModuleType) -> Counter[str]:
+    """How many lines of each function of the modules run while the work is done.
+
+    The modules have to run from their source: such a test is marked `pure`.
+    """
+    files = {module.__file__ for module in modules}
+    return counted(work, files.__contains__)
+
+
+def lines_of_core(work: Callable[[], object]) -> int:
+    """How many lines of the core run while the work is done; such a test is marked `pure`."""
+    return counted(work, lambda file: file.startswith(CORE)).total()
+
+
+def counted(work: Callable[[], object], counts: Callable[[str], bool]) -> Counter[str]:
+    """The lines that run of the files that count, by the name of their function."""
+    lines: Counter[str] = Counter()
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        if not counts(frame.f_code.co_filename):
+            return None
+        lines[frame.f_code.co_name] += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+def pace() -> Pace:
+    """The pace of a message that is alone."""
+    return Pace(Lock())
+
+
+def at_once(work: Coroutine[Any, Any, T]) -> T:
+    """The result of work that waits for nothing but its turns."""
+    try:
+        while True:
+            work.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+def stretches(work: Coroutine[Any, Any, Any], *errors: type[Exception]) -> list[int]:
+    """How many lines of Python run between any two turns that the work gives to others.
+
+    It may end with one of the errors.
+    """
+    counts: list[int] = []
+
+    def trace(_: FrameType, event: str, __: Any) -> Any:
+        counts[-1] += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    try:
+        with suppress(StopIteration, *errors):
+            while True:
+                counts.append(0)
+                sys.settrace(trace)
+                work.send(None)
+                sys.settrace(before)
+    finally:
+        sys.settrace(before)
+    return counts

@@ -2,13 +2,21 @@
 
 Paths in containers become paths of this machine, as the volumes say, and addresses become those
 where a process really listens. Everything else is as in the file.
+
+Also here:
+
+* The alert rules and the dashboard of the repository, and what their expressions read.
+* Manifests for Kubernetes: what is in them, and the server that they start.
 """
 
 import asyncio
+import importlib.util
+import json
 import os
 import re
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,6 +26,9 @@ from typing import Any, Self
 
 import yaml
 
+from licorne_cli.commands import parser_for
+from licorne_server.commands.serve_options import settings_of
+from licorne_server.process.settings import Settings
 from support.docs.pages import ROOT
 
 PATIENCE = 120.0
@@ -182,3 +193,165 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         process.terminate()
     async with asyncio.timeout(PATIENCE):
         await process.wait()
+
+
+PROMETHEUS = ROOT / "deploy/prometheus"
+GRAFANA = ROOT / "deploy/grafana"
+WORDS = frozenset({"and", "or", "unless", "bool", "offset", "group_left", "group_right"})
+"""What stands in an expression where a metric could stand, and is none."""
+
+
+@cache
+def alerts() -> dict[str, dict[str, Any]]:
+    """The alert rules by name."""
+    read = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text(encoding="utf-8"))
+    rules = [rule for group in read["groups"] for rule in group["rules"]]
+    named = {rule["alert"]: rule for rule in rules}
+    assert len(named) == len(rules), "two alerts have one name"
+    return named
+
+
+@cache
+def dashboard() -> dict[str, Any]:
+    """The dashboard, as its program draws it."""
+    spec = importlib.util.spec_from_file_location("dashboard", GRAFANA / "dashboard.py")
+    assert spec is not None
+    assert spec.loader is not None
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    document: dict[str, Any] = json.loads(program.dashboard())
+    return document
+
+
+def targets() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every target of the dashboard, with the title of its panel."""
+    for panel in dashboard()["panels"]:
+        for target in panel.get("targets", ()):
+            yield panel["title"], target
+
+
+def queries() -> Iterator[tuple[str, str]]:
+    """The queries of the dashboard's variables, by name: the inner part of ``label_values``."""
+    for variable in dashboard()["templating"]["list"]:
+        if variable["type"] == "query":
+            found = re.fullmatch(r"label_values\((.*), \w+\)", variable["definition"])
+            assert found, variable["definition"]
+            yield variable["name"], found[1]
+
+
+def without_variables(expression: str) -> str:
+    """The expression as Grafana might ask it."""
+    expression = expression.replace("$__rate_interval", "5m")
+    return re.sub(r"\$\w+", ".*", expression)
+
+
+def metrics_of(expression: str) -> set[str]:
+    """The names of the metrics that an expression reads."""
+    rest = re.sub(r'"(?:[^"\\]|\\.)*"', "", expression)
+    rest = re.sub(r"\{[^}]*\}|\[[^\]]*\]", " ", rest)
+    rest = re.sub(r"\b(by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)", " ", rest)
+    rest = re.sub(r"\boffset\s+\w+", " ", rest)
+    names = re.findall(r"(?<![\w.])[a-zA-Z_:][\w:]*(?!\w*\s*\()", rest)
+    return set(names) - WORDS
+
+
+def all_metrics() -> dict[str, list[str]]:
+    """Every metric that is read, with those who read it."""
+    found: dict[str, list[str]] = {}
+    expressions = [
+        *((name, rule["expr"]) for name, rule in alerts().items()),
+        *((title, target["expr"]) for title, target in targets()),
+        *((f"variable {name}", query) for name, query in queries()),
+    ]
+    for name, expression in expressions:
+        for metric in metrics_of(expression):
+            found.setdefault(metric, []).append(name)
+    return found
+
+
+CHART = ROOT / "deploy/helm/licorne"
+EXAMPLES = sorted((ROOT / "deploy/helm/examples").glob("*.yaml"))
+PLAIN = ROOT / "deploy/kubernetes"
+CONFIG = "/etc/licorne/queues/queues.yaml"
+
+Objects = Sequence[Mapping[str, Any]]
+
+
+def objects(text: str) -> Objects:
+    """The objects of a manifest."""
+    return [document for document in yaml.safe_load_all(text) if document]
+
+
+def only(found: Objects, kind: str, name: str = "") -> Any:
+    """The one object of a kind, and of a name if there are several."""
+    [one] = [item for item in found if item["kind"] == kind and name in ("", item["metadata"]["name"])]
+    return one
+
+
+def pod(found: Objects) -> Any:
+    """The pod that they make."""
+    return only(found, "StatefulSet")["spec"]["template"]["spec"]
+
+
+def service(found: Objects) -> Any:
+    """The service that clients use. The stateful set has another one, which has no address."""
+    own = only(found, "StatefulSet")["spec"]["serviceName"]
+    others = [item for item in found if item["metadata"]["name"] != own]
+    return only(others, "Service")
+
+
+def core(found: Objects) -> Any:
+    """The container of the core in it."""
+    return next(one for one in pod(found)["containers"] if one["name"] == "licorne")
+
+
+def unmounted(found: Objects) -> list[str]:
+    """The files in the arguments of the core that are in nothing that is mounted."""
+    mounted = {mount["mountPath"] for mount in core(found)["volumeMounts"]}
+    words = [word.rpartition("=")[2] for word in core(found)["args"]]
+    files = [word for word in words if word.startswith("/")]
+    assert files
+    return [file for file in files if not {file, str(Path(file).parent)} & mounted]
+
+
+def settings(found: Objects, folder: Path) -> Settings:
+    """What the core is started with, as the real parser has it, and checked.
+
+    The file of queues is written into `folder`, if it is among the objects.
+    """
+    queues = folder / "queues.yaml"
+    given = [one["data"]["queues.yaml"] for one in found if "queues.yaml" in one.get("data", {})]
+    queues.write_text(given[0] if given else "partitions: [{name: default, queues: [{name: root}]}]")
+    words = [word.replace(CONFIG, str(queues)) for word in core(found)["args"]]
+    read = settings_of(parser_for(words[0]).parse_args(words))
+    read.check()
+    return read
+
+
+def tool(variable: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run one of the tools that `make lint-deploy` has made and named in the environment."""
+    return subprocess.run(
+        [os.environ[variable], *arguments],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run Helm."""
+    return tool("LICORNE_HELM", *arguments)
+
+
+def check(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the program in `deploy/check`."""
+    return tool("LICORNE_CHECK", *arguments)
+
+
+def template(*arguments: str | Path) -> str:
+    """What the chart makes, under the name and in the namespace of the plain manifests."""
+    made = helm("template", "licorne", CHART, "--namespace", "licorne", *arguments)
+    assert made.returncode == 0, made.stderr
+    return made.stdout

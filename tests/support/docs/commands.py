@@ -1,27 +1,39 @@
-"""Runs the shell commands of a page: those of `licorne` for real, on free ports."""
+"""Commands of a page: those of `licorne` run for real, on free ports; those of Docker, Helm and kubectl are
+only checked. All waits are bounded.
+"""
 
 import asyncio
 import json
 import os
+import queue
+import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
 
 from licorne import Allocated, Client
-from licorne_cli.commands import main
+from licorne_cli.commands import main, parser_for
 from licorne_cli.config.plan import WORSE
 from licorne_cli.config.reading import DIFFERENT
 from licorne_server.commands.demo.world import rounds, worlds
 from licorne_tools.bench.scenarios import SCENARIOS
+from support.deploy.composition import CHART, services
 from support.docs.pages import ROOT, Block, Page
-from support.server.forked_server import fork_licorne
+from support.server.server_process import fork_licorne
 
 LICORNE = (sys.executable, "-m", "licorne_server")
 QUIET = ("--log-level", "error")
@@ -213,3 +225,126 @@ class Shell:
 def populate(served: Served) -> None:
     """Let an RM register and leave something to look at."""
     asyncio.run(asyncio.wait_for(play_first_application(served.target), PATIENCE))
+
+
+def try_deploying(words: list[str]) -> None:
+    """Check all that a command names: services, files, values, and what is run inside."""
+    match words:
+        case ["docker", "compose", "exec", *rest]:
+            _inside([word for word in rest if word != "-T"])
+        case ["docker", "compose", verb, *options]:
+            assert verb in ("up", "down"), verb
+            assert all(option.startswith("--") for option in options)
+        case ["helm", ("install" | "upgrade"), "licorne", chart, *options]:
+            assert ROOT / chart == CHART
+            _values(options)
+        case ["kubectl", "apply", "--kustomize", folder]:
+            assert (ROOT / folder / "kustomization.yaml").is_file()
+        case ["kubectl", *rest]:
+            made = re.findall(r"=tls/(\w+)\.", " ".join(rest))
+            assert set(made) <= {"licorne", "ca"}
+            assert {"port-forward", "namespace", "secret"} & set(rest), rest
+        case ["sh", script, *rest]:
+            subprocess.run(["sh", ROOT / script, *rest], check=True, capture_output=True)
+        case _:
+            raise AssertionError(f"nobody knows how to try {' '.join(words)}")
+
+
+def _inside(words: list[str]) -> None:
+    """A command of `licorne` in a container."""
+    service, program, *command = words
+    assert service in services()
+    assert program == "licorne"
+    if "<" in command:
+        command = command[: command.index("<")]
+    parser_for(command[0]).parse_known_args(command)
+
+
+def _values(options: list[str]) -> None:
+    """Each value that is set is one of the chart."""
+    known: Any = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
+    for option, given in pairwise(options):
+        if option == "--set":
+            value = known
+            for key in given.partition("=")[0].split("."):
+                assert key in value, given
+                value = value[key]
+
+
+class Program:
+    """A program of a page. Use as a context manager; it is ended at the latest there."""
+
+    def __init__(
+        self, command: Sequence[str], cwd: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Start it."""
+        self._command = command
+        self._process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env={**os.environ, **(environment or {})},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        """It runs already."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End it, if it still runs."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+    def line(self) -> str:
+        """The next line that it prints."""
+        try:
+            line = self._lines.get(timeout=PATIENCE)
+        except queue.Empty:
+            raise AssertionError(f"{self._command} prints nothing") from None
+        assert line is not None, f"{self._command} has ended"
+        return line
+
+    def type(self, line: str) -> None:
+        """Type a line into it."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
+    def ended(self, by: signal.Signals | None = None) -> int:
+        """Its exit code, once it has ended; it is sent a signal if one is given."""
+        if by is not None:
+            self.send(by)
+        return self._process.wait(PATIENCE)
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line.rstrip("\n"))
+        self._lines.put(None)
+
+
+def free_port() -> int:
+    """A port of loopback that was free just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

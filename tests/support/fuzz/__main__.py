@@ -11,9 +11,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from support.fuzz import corpus, playing
-from support.fuzz.corpus import Entry
-from support.fuzz.targets import Target
+from support.fuzz import corpus, stage
+from support.fuzz.corpus import Entry, Target
 from support.wire.still import stillness
 
 WORDS = 6
@@ -39,7 +38,7 @@ def main() -> None:
     with stillness():
         drawn = [
             Entry(target, raw, ()).answered(answers)
-            for target, raw, answers in playing.alone(range(arguments.first, arguments.end))
+            for target, raw, answers in stage.alone(range(arguments.first, arguments.end))
         ]
     for entry in sorted(drawn, key=lambda entry: len(entry.raw)):
         new = {kind_of(entry.target, answer) for answer in entry.answers} - shown

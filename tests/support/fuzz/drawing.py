@@ -9,7 +9,7 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor import FieldDescriptor as Field
 
 from support.fuzz import values
-from support.fuzz.pieces import END_GROUP, FIXED32, FIXED64, LENGTH, VARINT, Piece, encoded, groups
+from support.fuzz.values import END_GROUP, FIXED32, FIXED64, LENGTH, VARINT, Piece, encoded, groups
 
 Pieces = tuple[Piece, ...]
 WILDNESS = (0.0, 0.02, 0.02, 0.1, 0.4)

@@ -7,9 +7,8 @@ from google.protobuf.message import DecodeError, Message
 
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
-from support.fuzz.pieces import VARINT, Piece, encoded
-from support.fuzz.targets import SESSION, TARGETS, Target
-from support.fuzz.values import APPLICATIONS, PLAIN
+from support.fuzz.corpus import SESSION, TARGETS, Target
+from support.fuzz.values import APPLICATIONS, PLAIN, VARINT, Piece, encoded
 from support.peers.shim import application, ask, node
 from support.wire.site import Line, Site
 

@@ -1,6 +1,12 @@
-"""A server without sockets, the RM that sends it anything, and a bystander that must not notice."""
+"""A server without sockets, the RM that sends it anything, and a bystander that must not notice.
+
+Also here:
+
+* Random messages to one server after the other, for the tests and for the corpus.
+"""
 
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import grpc
@@ -9,8 +15,9 @@ from google.protobuf.message import Message
 from licorne.v1 import session_pb2 as sp
 from licorne_core.views.audit.invariants import check_invariants
 from licorne_server.wire.caps import MAX_ANNOTATION
+from support.fuzz.corpus import TARGETS, How, Target
+from support.fuzz.drawing import draw
 from support.fuzz.peer import Broken, Peer
-from support.fuzz.targets import How, Target
 from support.fuzz.values import BYSTANDER, FUZZED
 from support.wire.books import digest
 from support.wire.site import Line, Site, Status
@@ -172,3 +179,55 @@ def _read(message: Message) -> Iterator[str]:
         elif isinstance(message, sp.UpdateResponse) and isinstance(value, Message):
             yield field.name
             yield from _read(value)
+
+
+MESSAGES = 100
+"""Messages to one server."""
+PAUSES = (0.5, 3.0, 31.0, 100.0)
+"""Seconds that may pass after a message."""
+_TARGETS = list(TARGETS.values())
+_WEIGHTS = [target.weight for target in _TARGETS]
+
+
+def next_message(rng: Random, stage: Stage) -> tuple[Target, bytes]:
+    """A message and where to send it; those of a session mostly have the number that is due."""
+    [target] = rng.choices(_TARGETS, _WEIGHTS)
+    raw = draw(rng, target.request)
+    if target.is_session and target.how is How.LATER and rng.random() < 0.9:
+        raw = stage.numbered(raw)
+    return target, raw
+
+
+def play(seed: int) -> int:
+    """Send one server its messages; how many there were.
+
+    Raises:
+        Broken: with the message after which the server did what it must not do.
+    """
+    rng = Random(seed)
+    stage = Stage()
+    try:
+        for sent in range(MESSAGES):
+            target, raw = next_message(rng, stage)
+            try:
+                stage.send(target, raw)
+                if rng.random() < 0.02:
+                    stage.pass_time(rng.choice(PAUSES))
+            except Exception as error:
+                place = f"seed {seed}, message {sent}, {target.name} {raw[:2000].hex()}"
+                raise Broken(f"{error}\n{place}") from error
+        stage.finish()
+        return MESSAGES
+    finally:
+        stage.close()
+
+
+def alone(seeds: range) -> Iterator[tuple[Target, bytes, tuple[str, ...]]]:
+    """Random messages, each to a server of its own, with what was answered."""
+    for seed in seeds:
+        stage = Stage()
+        try:
+            target, raw = next_message(Random(seed), stage)
+            yield target, raw, tuple(stage.send(target, raw))
+        finally:
+            stage.close()

@@ -37,10 +37,9 @@ from licorne_core.messages.effects import PredicatesAsked, PreemptionsAsked
 from licorne_core.values.asks import Ask
 from support.oracle.config import partitions_of, text_of
 from support.oracle.lives import remove
-from support.oracle.nodes import update_node
 from support.oracle.partition import Made, PartitionOracle, Released
 from support.oracle.passing import pass_time, take_answer, take_word_of_victims
-from support.oracle.requests import release, take_ask
+from support.oracle.requests import release, take_ask, update_node
 
 __all__ = ["Made", "Oracle", "PartitionOracle", "Released"]
 

@@ -4,10 +4,9 @@ Where something is `reserved` for the ask, what was promised to it is its own.
 """
 
 from support.oracle.books import Amounts, AppRecord, AskRecord, NodeRecord, add_to, lineage
-from support.oracle.limits import limit_for
 from support.oracle.order import Look, node_key
 from support.oracle.terms import NO_ANSWER
-from support.oracle.usage import NOTHING
+from support.oracle.usage import NOTHING, limit_for
 
 
 def within_maxima(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:

@@ -1,4 +1,9 @@
-"""One partition as the oracle sees it: queues, nodes and applications (spec §§ 2.7, 3-5, 7)."""
+"""One partition as the oracle sees it: queues, nodes and applications (spec §§ 2.7, 3-5, 7).
+
+Also here:
+
+* What is due when, in one list that is searched each time.
+"""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -16,13 +21,43 @@ from support.oracle.books import (
 )
 from support.oracle.config import creates_queues, node_order, preempts, queue_records, tagged_amounts
 from support.oracle.gangs import fits_below, seconds_left
-from support.oracle.judging import Judging, VictimCheck
-from support.oracle.limits import group_of, is_limited
 from support.oracle.order import ClaimRecord
-from support.oracle.predicates import PredicateCheck, PredicateChecks, put_back
+from support.oracle.predicates import Judging, PredicateCheck, PredicateChecks, VictimCheck, put_back
 from support.oracle.terms import PreemptionRecord
-from support.oracle.timers import Timers
-from support.oracle.usage import Usage
+from support.oracle.usage import Usage, group_of, is_limited
+
+Name = tuple[str, str]
+
+
+class Timers:
+    """At most one deadline for each name, in unix seconds."""
+
+    def __init__(self) -> None:
+        """None."""
+        self._due: dict[Name, tuple[float, int]] = {}
+        self._made = 0
+
+    def __contains__(self, name: Name) -> bool:
+        """Whether the name has a deadline."""
+        return name in self._due
+
+    def set(self, name: Name, at: float) -> None:
+        """Give the name another deadline."""
+        self._made += 1
+        self._due[name] = (at, self._made)
+
+    def cancel(self, name: Name) -> None:
+        """Take its deadline away."""
+        self._due.pop(name, None)
+
+    def take(self, now: float) -> Name | None:
+        """The name that is due first, and was given its deadline first; it is due no more."""
+        first = min(self._due, key=lambda name: self._due[name], default=None)
+        if first is None or self._due[first][0] > now:
+            return None
+        del self._due[first]
+        return first
+
 
 CLEANING_SECONDS = 10.0
 CLEAN = ("clean", "")

@@ -10,13 +10,11 @@ from support.oracle.books import (
     NodeRecord,
     PairRecord,
 )
-from support.oracle.deciding import Decision, Outcome, Search, Waits, decide
-from support.oracle.judging import ask_who_goes, question
+from support.oracle.deciding import INCOMPATIBLE, Decision, Outcome, Replacement, Search, Waits, decide
 from support.oracle.lives import note_placeholder, note_start, run, stop
 from support.oracle.order import Look
 from support.oracle.partition import PartitionOracle
-from support.oracle.predicates import PredicateCheck, check_sense
-from support.oracle.replacing import INCOMPATIBLE, Replacement
+from support.oracle.predicates import PredicateCheck, ask_who_goes, check_sense, question
 from support.oracle.reserving import GiveUp, new_reservation, review_later
 from support.oracle.terms import KeptRecord, LossRecord
 from support.oracle.usage import Usage

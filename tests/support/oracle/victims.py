@@ -1,4 +1,4 @@
-"""Who has to stop for an ask (spec § 9): who may be is worked out by `support.preemption.rules`.
+"""Who has to stop for an ask (spec § 9): who may be is worked out by `support.preemption.brute_force`.
 
 Sets of victims are tried one after the other, those first that are better, until one is enough.
 """

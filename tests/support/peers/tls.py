@@ -1,9 +1,11 @@
-"""The certificates of the tests, and channels that show one."""
+"""Credentials: certificates of the tests, and channels that show one, or carry a bearer token."""
 
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import grpc
 
@@ -43,3 +45,21 @@ def https(name: str = "", folder: Path = FILES) -> ssl.SSLContext:
     if name:
         context.load_cert_chain(folder / f"{name}.pem", folder / f"{name}.key")
     return context
+
+
+class Bearing:
+    """Stands for a channel wherever one makes calls."""
+
+    def __init__(self, channel: grpc.aio.Channel, *values: str) -> None:
+        """Send each of these values as `authorization`."""
+        self._channel: Any = channel
+        self._metadata = tuple(("authorization", value) for value in values)
+
+    def __getattr__(self, kind: str) -> Callable[..., Any]:
+        """What makes calls of a kind, such as `unary_unary`."""
+
+        def multicallable(*args: Any, **options: Any) -> Any:
+            call = getattr(self._channel, kind)(*args, **options)
+            return partial(call, metadata=self._metadata)
+
+        return multicallable

@@ -1,8 +1,8 @@
 """Small clusters as flat records, and preemption worked out by trying everything.
 
-records      what a cluster is made of, and sums over it
-rules        who may be a victim, and what must be left
-brute_force  every set of victims on every node
+records      contents of a cluster, and sums over it
+brute_force  every set of victims on every node, and the rules for them
 drawing      random clusters
-building     the core's own things, made from records
+building     the core's own things, made from records, and random changes of them
+asking       searches, and enforcement of a maximum
 """

@@ -1,12 +1,28 @@
-"""Searching in clusters of records, and what becomes of them when a plan is carried out."""
+"""Searching in clusters of records, and what becomes of them when a plan is carried out.
 
+Also here:
+
+* Small scenes: a few queues, one node, allocations and asks of one core.
+* The enforcement of a maximum, played to its end without changing anything (spec § 9.6).
+"""
+
+from collections.abc import Generator
+from copy import deepcopy
 from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
 
-from licorne_core.model.apps.requests import RequestState
+from licorne_core.config.schema import QueueSettings
+from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import Request, RequestState
+from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.preemption import Law, Plan, Refusal, Victim
+from licorne_core.scheduling.preemption.ledger import Losses, loss_of
+from licorne_core.scheduling.preemption.quota_change import Enforcement, split
+from licorne_core.scheduling.preemption.victims import seconds_run
+from licorne_core.values.resources import Resources, charge, refund
 from support.preemption.brute_force import BrutePlan
 from support.preemption.building import build
-from support.preemption.records import Cluster
+from support.preemption.records import Cluster, NodeRecord, QueueRecord, RequestRecord, Size
 
 ENDLESS = 10**9
 """More what-if steps than any small cluster needs."""
@@ -85,3 +101,128 @@ def served(cluster: Cluster, asks: list[str]) -> Cluster:
         if not isinstance(found, Law):
             cluster = carried_out(cluster, key, found[0])
     return cluster
+
+
+NOW = 1000.0
+A, B = "root.a", "root.b"
+
+
+def queue(
+    path: str, guaranteed: Size | None = None, most: Size | None = None, **settings: Any
+) -> QueueRecord:
+    """A leaf with these settings."""
+    return QueueRecord(path=path, guaranteed=guaranteed, max=most, settings=QueueSettings(**settings))
+
+
+def parent(
+    path: str, guaranteed: Size | None = None, most: Size | None = None, **settings: Any
+) -> QueueRecord:
+    """A queue that holds queues."""
+    return replace(queue(path, guaranteed, most, **settings), is_leaf=False)
+
+
+def runs(leaf: str, *numbers: int, node: str = "n1", vcore: int = 1, **more: Any) -> list[RequestRecord]:
+    """Allocations of one application, the higher the number the younger."""
+    return [
+        RequestRecord(
+            app=f"app-{leaf}",
+            key=f"{leaf}-{number}",
+            leaf=leaf,
+            node=node,
+            created=float(number),
+            started=float(number),
+            **{"size": {"vcore": vcore}, "state": RequestState.ALLOCATED, **more},
+        )
+        for number in numbers
+    ]
+
+
+def waits(leaf: str, *numbers: int, vcore: int = 1, **more: Any) -> list[RequestRecord]:
+    """Asks of one application."""
+    return [
+        RequestRecord(
+            app=f"app-{leaf}",
+            key=f"{leaf}-w{number}",
+            leaf=leaf,
+            created=float(number),
+            **{"size": {"vcore": vcore}, **more},
+        )
+        for number in numbers
+    ]
+
+
+def cluster(
+    queues: list[QueueRecord], *requests: list[RequestRecord], vcore: int = 12, **more: Any
+) -> Cluster:
+    """These queues below root, and one node of that size."""
+    return Cluster(
+        queues=(parent("root"), *queues),
+        **{"nodes": (NodeRecord(name="n1", capacity={"vcore": vcore}),), **more},
+        requests=tuple(one for many in requests for one in many),
+        now=NOW,
+    )
+
+
+T = TypeVar("T")
+
+
+class Stopped(NamedTuple):
+    """A victim."""
+
+    app: Application
+    request: Request
+
+
+class Enforced(NamedTuple):
+    """The outcome; the fields mean the same as in `Enforcement`."""
+
+    amount: Resources
+    selected: int
+    victims: tuple[Stopped, ...]
+    claimed: Resources
+
+
+def enforced(queue: Queue, losses: Losses, now: float) -> Enforced:
+    """Enforce the queue's maximum; what its victims change is put back."""
+    losses = deepcopy(losses)
+    found = Enforcement(queue, losses, now)
+    victims: list[Stopped] = []
+    leaves = {app: leaf for leaf in _all(queue) for app in leaf.applications.values()}
+
+    def stop(app: Application, request: Request) -> None:
+        victims.append(Stopped(app, request))
+        items, leaf = request.ask.ask_class.items, leaves[app]
+        losses.add(leaf.path, loss_of(items, seconds_run(request, now)), now)
+        for above in leaf.lineage:
+            charge(above.preempting, items)
+
+    for _ in found.steps(stop):
+        pass
+    for app, request in victims:
+        for above in leaves[app].lineage:
+            refund(above.preempting, request.ask.ask_class.items)
+    assert found.victims == len(victims)
+    return Enforced(found.amount, found.selected, tuple(victims), found.claimed)
+
+
+def _all(queue: Queue) -> list[Queue]:
+    return [queue, *(below for child in queue.children.values() for below in _all(child))]
+
+
+def parts_of(queue: Queue, amount: Resources) -> list[tuple[Queue, Resources]]:
+    """The parts of its leaves in an amount to be taken."""
+    return [part for part in split(queue, amount) if part is not None]
+
+
+def result_of(steps: Generator[int, None, T]) -> T:
+    """The result of steps that are all done at once."""
+    result: Any = None
+
+    def play() -> Generator[int, None, None]:
+        nonlocal result
+        result = yield from steps
+
+    for _ in play():
+        pass
+    final: T = result
+    return final

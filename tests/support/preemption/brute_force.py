@@ -1,12 +1,184 @@
-"""Preemption by trying everything: every set of victims on every node (spec § 9.4)."""
+"""Preemption by trying everything: every set of victims on every node (spec § 9.4).
 
-from collections.abc import Iterator
+Also here:
+
+* Who may be a victim of an ask, and what must be left: spec § 9 over records, plainly.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import chain, combinations
 from typing import Any, NamedTuple
 
+from licorne_core.config.schema import PreemptionPolicy, VictimOrder
+from licorne_core.model.apps.requests import RequestState
 from licorne_core.scheduling.preemption import Law
-from support.preemption.records import Cluster, NodeRecord, RequestRecord, total
-from support.preemption.rules import Rules
+from support.preemption.records import Cluster, LossRecord, NodeRecord, RequestRecord, lineage, total
+
+HOUR = 3600
+LOWEST, HIGHEST = -(2**31), 2**31 - 1
+
+
+def guarantees(cluster: Cluster, path: str) -> dict[str, int]:
+    """What a queue is guaranteed, without what is not above zero."""
+    return {k: v for k, v in (cluster.queue(path).guaranteed or {}).items() if v > 0}
+
+
+class Rules:
+    """The laws for one ask of one cluster."""
+
+    def __init__(self, cluster: Cluster, ask: RequestRecord) -> None:
+        """Nothing is worked out yet."""
+        self.cluster = cluster
+        self.ask = ask
+        self.way = lineage(ask.leaf)
+
+    @cached_property
+    def entitled(self) -> str | None:
+        """The queue that guarantees a type of the ask."""
+        for path in self.way:
+            if guarantees(self.cluster, path).keys() & self.ask.size.keys():
+                return path
+        return None
+
+    def is_due(self) -> bool:
+        """Law 4."""
+        assert self.entitled is not None
+        due = guarantees(self.cluster, self.entitled)
+        return all(
+            self.cluster.settled(self.entitled, name) + wanted <= due[name]
+            for name, wanted in self.ask.size.items()
+            if name in due
+        )
+
+    def missing_quota(self, path: str, removed: Iterable[RequestRecord] = ()) -> bool:
+        """Whether the ask exceeds a maximum of the queue after some are gone."""
+        gone = [one for one in removed if path in lineage(one.leaf)]
+        for name, wanted in self.ask.size.items():
+            most = self.cluster.most(path, name)
+            if most is None:
+                continue
+            if self.cluster.settled(path, name) + wanted - total(gone, name) > most:
+                return True
+        return False
+
+    def eligible(self) -> list[str]:
+        """The leaves that laws 3 and 7 leave."""
+        fence = "root"
+        for path in self.way:
+            settings = self.cluster.queue(path).settings
+            if settings.preemption is PreemptionPolicy.FENCE or self._is_full(path):
+                fence = path
+                break
+        return [
+            queue.path
+            for queue in self.cluster.queues
+            if queue.is_leaf
+            and fence in lineage(queue.path)
+            and queue.path != self.ask.leaf
+            and self.entitled not in lineage(queue.path)
+            and queue.settings.preemption is not PreemptionPolicy.DISABLED
+        ]
+
+    def counted(self, one: RequestRecord, other: RequestRecord) -> int:
+        """The priority of one as a child of the lowest queue that it shares with the other.
+
+        The lowest priority of all passes every queue unchanged, as no asks at all do (§ 4.11). It
+        is the ask's loss only: an allocation is spared in doubt.
+        """
+        priority = one.priority
+        for path in lineage(one.leaf):
+            if path in lineage(other.leaf) or (one is self.ask and priority == LOWEST):
+                break
+            settings = self.cluster.queue(path).settings
+            priority = settings.priority_offset + (0 if settings.priority_fence else priority)
+            priority = max(LOWEST, min(HIGHEST, priority))
+        return priority
+
+    def _is_full(self, path: str) -> bool:
+        """Whether the ask exceeds the maximum in a type that both name."""
+        if path == "root":
+            return True
+        return self.missing_quota(path)
+
+    def apart(self, leaf: str) -> list[str]:
+        """The queues from the leaf up to where its way meets the ask's."""
+        return [path for path in lineage(leaf) if path not in self.way]
+
+    def is_over(self, leaf: str) -> bool:
+        """Law 5."""
+        if not any(guarantees(self.cluster, path) for path in self.apart(leaf)):
+            return True
+        for name in self.ask.size:
+            bound = [p for p in self.apart(leaf) if name in guarantees(self.cluster, p)]
+            if bound and all(
+                self.cluster.settled(path, name) > guarantees(self.cluster, path)[name] for path in bound
+            ):
+                return True
+        return False
+
+    @cached_property
+    def candidates(self) -> list[RequestRecord]:
+        """All that may go, the first to go first."""
+        leaves = [leaf for leaf in self.eligible() if self.is_over(leaf)]
+        found = [one for one in self.cluster.requests if one.leaf in leaves and self._may_go(one)]
+        return sorted(found, key=self._rank)
+
+    def _may_go(self, one: RequestRecord) -> bool:
+        settings = self.cluster.queue(one.leaf).settings
+        return (
+            one.state in (RequestState.ALLOCATED, RequestState.PLACEHOLDER)
+            and one.required_node is None
+            and bool(one.size.keys() & self.ask.size.keys())
+            and self.counted(one, self.ask) <= self.counted(self.ask, one)
+            and self.seconds(one) >= settings.preemption_minimum_runtime
+            and self.keeps_losses([one])
+        )
+
+    def seconds(self, one: RequestRecord) -> float:
+        """For how long it has run."""
+        return self.cluster.now - (one.created if one.brought else one.started)
+
+    def _rank(self, one: RequestRecord) -> tuple[object, ...]:
+        head: tuple[object, ...] = (not one.opted_in, one.originator)
+        if self.cluster.queue(self.ask.leaf).settings.preemption_victim_order is VictimOrder.COST:
+            cost = float(one.tags.get("licorne/preemption-cost", "1"))
+            head += (one.priority, cost * self.seconds(one))
+        return (*head, -one.created, one.app, one.key)
+
+    def keeps_guarantees(self, gone: Iterable[RequestRecord]) -> bool:
+        """Law 2."""
+        gone = list(gone)
+        for victim in gone:
+            for path in self.apart(victim.leaf):
+                removed = [one for one in gone if path in lineage(one.leaf)]
+                for name, due in guarantees(self.cluster, path).items():
+                    if name not in victim.size:
+                        continue
+                    if self.cluster.settled(path, name) - total(removed, name) < due:
+                        return False
+        return True
+
+    def keeps_losses(self, gone: Iterable[RequestRecord]) -> bool:
+        """No leaf loses more in an hour than it may."""
+        gone = list(gone)
+        for leaf in {one.leaf for one in gone}:
+            lost = [
+                loss
+                for loss in self.cluster.losses
+                if loss.leaf == leaf and self.cluster.now - loss.time < HOUR
+            ]
+            for name, most in self.cluster.queue(leaf).settings.preemption_loss_limit:
+                before = sum(_loss(loss, name) for loss in lost)
+                here = [one for one in gone if one.leaf == leaf]
+                if before + sum(self.seconds(o) * o.size.get(name, 0) for o in here) > most:
+                    return False
+        return True
+
+
+def _loss(loss: LossRecord, name: str) -> float:
+    return loss.size.get(name, 0) * loss.seconds
+
 
 RESPECTED = 4.0
 

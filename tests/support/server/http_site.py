@@ -1,10 +1,12 @@
-"""A client of the HTTP listener, with the core that answers and what the server says of itself."""
+"""A client of the HTTP listener, a viewer of the page's feed, and the core that answers them."""
 
 import asyncio
 import io
 import json
 import re
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +17,7 @@ from yarl import URL
 
 from licorne_server.events.log import EventLogs
 from licorne_server.fair import TimeSlices
-from licorne_server.http import Figures, Status
+from licorne_server.http import Figures, RmFigures, Status
 from licorne_server.services.history import Sample
 from licorne_server.serving.app import Server
 from support.core.driver import Driver
@@ -128,3 +130,49 @@ async def post(url: str, body: bytes) -> Any:
     """The JSON that is answered to a body."""
     async with aiohttp.ClientSession() as client, client.post(url, data=body) as answer:
         return await answer.json()
+
+
+API = "/ui/api"
+MINE = f"{API}/partition/default"
+
+
+def happened(site: Site) -> None:
+    """Let the feed know that the core has worked."""
+    known = [RmFigures(rm_id=rm.rm_id, connected=True, since=5.0) for rm in site.driver.views.rms()]
+    site.figures = Figures(rms=tuple(known), commands=site.figures.commands + 1)
+
+
+class Viewer:
+    """Reads server-sent events."""
+
+    def __init__(self, content: Any) -> None:
+        """From the body of an answer."""
+        self._content = content
+
+    async def next(self) -> tuple[str, dict[str, Any]]:
+        """The name of the next event, and its data."""
+        text = (await self._content.readuntil(b"\n\n")).decode()
+        name, data = text.strip().split("\n")
+        return name.removeprefix("event: "), json.loads(data.removeprefix("data: "))
+
+    async def change(self) -> dict[str, Any]:
+        """The next change; beats do not count."""
+        while True:
+            name, data = await self.next()
+            if name == "change":
+                return data
+            assert name in ("hello", "beat"), data
+
+
+@asynccontextmanager
+async def viewing(site: Site, *, patient: bool = False) -> AsyncIterator[Viewer]:
+    """A viewer of the feed; a patient one comes back as long as there are too many."""
+    while True:
+        answer = await site.client.get(f"{site.address}{API}/feed")
+        if answer.status != 503 or not patient:
+            break
+        answer.close()
+    async with answer:
+        assert answer.status == 200, await answer.text()
+        assert answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
+        yield Viewer(answer.content)

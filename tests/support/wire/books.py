@@ -7,9 +7,9 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import RmId, bare_partition
-from support.core.requests import allocations, assumed, pending, waiting
+from support.core.contents import allocations, assumed, pending, waiting
 from support.wire.items import Amounts, amounts
-from support.wire.things import Held, Occupied, Standing
+from support.wire.tracks import Held, Occupied, Standing
 
 
 class Books(NamedTuple):

@@ -1,4 +1,9 @@
-"""The track of a key: what may follow on what (reliability § 3.3)."""
+"""The track of a key: what may follow on what (reliability § 3.3).
+
+Also here:
+
+* The track of a foreign allocation.
+"""
 
 from collections.abc import Iterable
 
@@ -7,18 +12,19 @@ from licorne_core.handlers.allocations import RELEASED_BY_RM
 from licorne_core.handlers.outcome import KEEPING_ON_TIMEOUT, ON_COMPLETION, PENDING_ON_TIMEOUT
 from licorne_core.handlers.preemption import FOR_DAEMON
 from support.wire.items import BAD_PARTITIONS, AskItem, ReleaseItem, home
-from support.wire.things import (
+from support.wire.tracks import (
     Asked,
     Held,
     KeyAnswer,
     New,
+    Occupied,
     Preempted,
     Rejected,
     Released,
     Surroundings,
     TimedOut,
+    Track,
 )
-from support.wire.tracks import Track
 
 PARTITION_REMOVED = "PartitionRemoved"
 _UNANSWERED = {si.TIMEOUT, si.PREEMPTED_BY_SCHEDULER}
@@ -167,3 +173,44 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, KeyAnswer]):
         stays = state is not None and (state.placeholder or self._may_be_cleared(state))
         stays = stays and item.why == si.SCHEDULING_FAILED_ON_RM
         return [after, state] if stays else [after]
+
+
+class ForeignTrack(Track[Occupied | None, AskItem | ReleaseItem, Rejected]):
+    """One foreign allocation: never answered but to be refused."""
+
+    def __init__(self, key: str, around: Surroundings) -> None:
+        """Not there."""
+        super().__init__(f"foreign key {key!r}", None)
+        self._around = around
+
+    def after(
+        self, state: Occupied | None, item: AskItem | ReleaseItem | None, answer: Rejected | None
+    ) -> Iterable[Occupied | None]:
+        """It comes, moves, goes, and goes with its node."""
+        if item is None:
+            gone = state is not None and self._around.node_may_be(state.node_id, there=False)
+            return [None] if answer is None and gone else []
+        if answer is not None:
+            return [state] if self._plausible(answer.reason, item) else []
+        if item.fault:
+            return []
+        if isinstance(item, AskItem) and not self._around.node_may_be(item.node_id, there=True):
+            return []
+        return [self.taken(state, item)]
+
+    def taken(self, state: Occupied | None, item: AskItem | ReleaseItem) -> Occupied | None:
+        """What an item makes of it."""
+        if item.fault:
+            return state
+        if isinstance(item, AskItem):
+            return Occupied(item.node_id, item.size)
+        return None
+
+    def _plausible(self, reason: str, item: AskItem | ReleaseItem) -> bool:
+        if item.fault and item.fault in reason:
+            return True
+        if isinstance(item, ReleaseItem):
+            return False
+        if reason == f"failed to find node {item.node_id} for allocation {item.key}":
+            return self._around.node_may_be(item.node_id, there=False)
+        return self._around.huge and reason.endswith("beyond int64")

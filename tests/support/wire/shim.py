@@ -8,9 +8,8 @@ from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import admin_pb2 as admin
 from licorne.v1 import session_pb2 as session
 from support.wire.books import Books
-from support.wire.configs import GOOD, Config, InForce
 from support.wire.connection import ALLOCATIONS, APPLICATIONS, KINDS, NODES, WHOLE, Connection, request
-from support.wire.items import is_removal
+from support.wire.items import GOOD, Config, InForce, is_removal
 from support.wire.ledger import Item, Ledger
 from support.wire.site import OK, Line, Site, Status
 from support.wire.tracks import Violation

@@ -7,9 +7,8 @@ from typing import Any
 import grpc
 
 from support.wire.books import Books, books_of, digest
-from support.wire.configs import Config
 from support.wire.connection import ALLOCATIONS, APPLICATIONS, KINDS, NODES
-from support.wire.items import AppItem, AskItem, NodeItem, home
+from support.wire.items import AppItem, AskItem, Config, NodeItem, home
 from support.wire.ledger import Item, believed
 from support.wire.shim import WireRm
 from support.wire.site import OK, Site

@@ -7,7 +7,6 @@ A script is drawn whole, before anything runs, and every part of it is allowed t
 from support.worlds.comparing import Disagreement, compare
 from support.worlds.making import World
 from support.worlds.playing import Step, play_watched
-from support.worlds.showing import shown
-from support.worlds.shrinking import shrink
+from support.worlds.shrinking import shown, shrink
 
 __all__ = ["Disagreement", "Step", "World", "compare", "play_watched", "shown", "shrink"]

@@ -29,7 +29,6 @@ from support.oracle.turns import (
     peek,
     send_to_rest,
 )
-from support.worlds.answering import Answers
 from support.worlds.books import (
     books_of_core,
     books_of_oracle,
@@ -39,9 +38,7 @@ from support.worlds.books import (
     unseen,
     unseen_by_oracle,
 )
-from support.worlds.confirming import Confirmations
-from support.worlds.playing import REST, TURN, Step
-from support.worlds.resizing import Resizes
+from support.worlds.playing import REST, TURN, Players, Step
 
 SWEEP = 7
 """Commands after which the core adds up its books; the oracle's are compared after each."""
@@ -84,9 +81,7 @@ class _Pair:
     def __init__(self, driver: Driver, oracle: Oracle) -> None:
         self.driver = driver
         self.oracle = oracle
-        self.answers = Answers(self.driver.scheduler)
-        self.confirmations = Confirmations()
-        self.resizes = Resizes(self.driver.scheduler)
+        self.players = Players(driver)
         self.unwritten: list[NotePredicatesSent] = []
         self.decisions = 0
 
@@ -94,10 +89,7 @@ class _Pair:
         """One command to both; after a Tick the oracle says what should have been decided."""
         partitions = self.driver.scheduler.partitions
         turns = {name: partition.counters.turns for name, partition in partitions.items()}
-        effects = self.driver.send(command)
-        self.answers.hear(effects)
-        self.confirmations.hear(effects)
-        self.resizes.hear(effects)
+        effects = self.players.send(command)
         asked = [effect for effect in effects if isinstance(effect, PredicatesAsked | PreemptionsAsked)]
         self.unwritten += [
             NotePredicatesSent(rm_id=effect.rm_id, check=effect.checks[-1].check) for effect in asked
@@ -141,7 +133,7 @@ class _Pair:
         They confirm, too, what they were told to stop, and change the sizes of asks.
         """
         written, self.unwritten = self.unwritten, []
-        due = [*self.answers.due(), *self.confirmations.due(), *self.resizes.due()]
+        due = self.players.due()
         for command in (*written, *due):
             self.hand_in(command)
         return bool(written or due)

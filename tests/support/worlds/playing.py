@@ -1,19 +1,50 @@
-"""Plays a script to a core; the RMs in it answer what they are asked."""
+"""Plays a script to a core. Its RMs answer checks of nodes and of victims, confirm stops, and resize asks.
 
-from collections.abc import Sequence
-from typing import NamedTuple
+They do so at once, later, wrongly or never. What an RM does follows from what it is told alone, and from how
+often it was told, so that a script that was cut short goes on as before. An obedient RM does at once what it
+is told, and agrees to whatever it is asked: as plans assume of every RM.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Generic, NamedTuple, TypeVar
+from zlib import crc32
 
 from licorne_core.events.journal import Fact
-from licorne_core.messages.commands import Command
-from licorne_core.messages.effects import Effect
+from licorne_core.messages.commands import (
+    AnswerPredicates,
+    AnswerPreemptions,
+    Command,
+    NodeRefusal,
+    PredicateAnswer,
+    PreemptionAnswer,
+    ReleaseRequest,
+    TerminationType,
+)
+from licorne_core.messages.effects import (
+    AllocationsReleased,
+    AskedCheck,
+    AskedNode,
+    AskedPreemption,
+    Effect,
+    PredicatesAsked,
+    PreemptionsAsked,
+    Release,
+)
+from licorne_core.scheduler import Scheduler
+from licorne_core.values.asks import Ask, AskClass
+from licorne_core.values.ids import RmId
 from licorne_core.values.slices import Tuning
+from support.core.builders import asks, release, releases
 from support.core.driver import Driver
-from support.worlds.answering import Answers
-from support.worlds.confirming import Confirmations
+from support.worlds.configs import TYPES
 
 REST = None
 """Instead of a command: let the core decide until it has nothing left to do."""
 TURN = 5
+
+T = TypeVar("T")
+_T = TerminationType
 
 
 class Step(NamedTuple):
@@ -23,20 +54,306 @@ class Step(NamedTuple):
     command: Command | None
 
 
+class Players:
+    """A core under the driver, and the RMs of a world."""
+
+    def __init__(self, driver: Driver) -> None:
+        """Nobody has registered."""
+        self.driver = driver
+        self._answers = Answers(driver.scheduler)
+        self._confirmations = Confirmations()
+        self._resizes = Resizes(driver.scheduler)
+
+    def step(self, step: Step) -> list[Effect]:
+        """Have the RMs reply, and then carry out a step; all effects."""
+        self.driver.now = step.now
+        return [*self.reply(), *self.send(step.command)]
+
+    def reply(self) -> list[Effect]:
+        """Have the RMs say what is due now; all effects."""
+        return [effect for reply in self.due() for effect in self.send(reply)]
+
+    def send(self, command: Command | None) -> list[Effect]:
+        """Hand in a command, or let the core rest; the RMs hear the effects."""
+        effects = self.driver.run(TURN) if command is REST else self.driver.send(command)
+        self.hear(effects)
+        return effects
+
+    def hear(self, effects: Sequence[Effect]) -> None:
+        """The RMs think about the effects."""
+        self._answers.hear(effects)
+        self._confirmations.hear(effects)
+        self._resizes.hear(effects)
+
+    def due(self) -> list[Command]:
+        """A step has passed: what the RMs say now."""
+        return [*self._answers.due(), *self._confirmations.due(), *self._resizes.due()]
+
+
 def play_watched(script: Sequence[Step], tuning: Tuning | None = None) -> tuple[list[Effect], list[Fact]]:
     """All effects that a core answers to a script, and all that those who watch hear."""
-    driver = Driver(tuning=tuning)
-    answers, confirmations = Answers(driver.scheduler), Confirmations()
+    players = Players(Driver(tuning=tuning))
+    told = [effect for step in script for effect in players.step(step)]
+    return told, players.driver.facts
+
+
+class _Later(Generic[T]):
+    """What RMs are still to say, and how many more steps that takes."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[int, RmId, T]] = []
+        self._times: dict[str, int] = {}
+
+    def put(self, steps: int, rm_id: RmId, item: T) -> None:
+        self._waiting.append((steps, rm_id, item))
+
+    def due(self) -> list[tuple[RmId, T]]:
+        """A step has passed: what is said now."""
+        due = [(rm_id, item) for steps, rm_id, item in self._waiting if steps <= 0]
+        self._waiting = [(steps - 1, rm_id, item) for steps, rm_id, item in self._waiting if steps > 0]
+        return due
+
+    def again(self, what: str) -> str:
+        """Text of what is judged, and of how often it was."""
+        self._times[what] = self._times.get(what, 0) + 1
+        return f"{what} {self._times[what]}"
+
+
+def _number(text: str) -> int:
+    return crc32(text.encode()) >> 8
+
+
+def _by_rm(items: Iterable[tuple[RmId, T]]) -> dict[RmId, list[T]]:
+    found: dict[RmId, list[T]] = {}
+    for rm_id, item in items:
+        found.setdefault(rm_id, []).append(item)
+    return found
+
+
+# Answers to checks
+
+REASONS = ("taint", "affinity", "volume")
+ANSWERED = (0, 0, 0, 0, 1, 1, 2, 5, None, None)
+"""Steps until an answer is given, None for never."""
+
+
+class Answers:
+    """Answers to checks of nodes and of victims; asks of one opinion are judged alike."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        """Nobody was asked yet; what the RM goes by is known of the core's asks."""
+        self._scheduler = scheduler
+        self._nodes: _Later[PredicateAnswer] = _Later()
+        self._victims: _Later[PreemptionAnswer] = _Later()
+
+    def hear(self, effects: Iterable[Effect]) -> None:
+        """Think about the checks among the effects."""
+        for effect in effects:
+            if isinstance(effect, PredicatesAsked):
+                for check in effect.checks:
+                    self._consider(effect, check)
+            elif isinstance(effect, PreemptionsAsked):
+                for question in effect.checks:
+                    self._weigh(effect.rm_id, question)
+
+    def due(self) -> list[Command]:
+        """A step has passed: what is answered now, each RM's answers together."""
+        nodes, victims = _by_rm(self._nodes.due()), _by_rm(self._victims.due())
+        due: list[Command] = [AnswerPredicates(rm_id=rm_id, answers=a) for rm_id, a in nodes.items()]
+        return due + [AnswerPreemptions(rm_id=rm_id, answers=a) for rm_id, a in victims.items()]
+
+    def _consider(self, asked: PredicatesAsked, check: AskedCheck) -> None:
+        opinion = f"{asked.rm_id} {self._opinion(asked, check)}"
+        refused = [
+            NodeRefusal(node_id=node_id, reason=REASONS[judged % len(REASONS)])
+            for node_id in check.nodes
+            for judged in [self._judge(f"{opinion} {node_id} {check.allocate}")]
+            if judged % 5 < (2 if check.allocate else 3)
+        ]
+        patience = self._judge(f"{asked.rm_id} {check.key} {check.nodes[0]}")
+        delay = ANSWERED[patience % len(ANSWERED)]
+        if delay is not None:
+            self._nodes.put(delay, asked.rm_id, PredicateAnswer(check.check, refused))
+
+    def _weigh(self, rm_id: RmId, question: AskedPreemption) -> None:
+        """Think about victims: some nodes are refused, on others more have to go."""
+        opinion = f"{rm_id} {question.app_id} {question.key}"
+        needed = {
+            node.node_id: upto
+            for node in question.nodes
+            if (upto := self._last(f"{opinion} {node.node_id}", node)) is not None
+        }
+        delay = ANSWERED[self._judge(f"{opinion} victims") % len(ANSWERED)]
+        if delay is not None:
+            self._victims.put(delay, rm_id, PreemptionAnswer(question.check, needed))
+
+    def _last(self, what: str, node: AskedNode) -> int | None:
+        """The last victim that has to go on the node; None where nobody's end helps."""
+        mood = self._judge(what) % 8
+        if mood < 2:
+            return None
+        return node.start + (0 if mood < 6 else mood - 5)
+
+    def _opinion(self, asked: PredicatesAsked, check: AskedCheck) -> str | None:
+        partition = self._scheduler.partitions.get(asked.partition)
+        app = partition.applications.get(check.app_id) if partition else None
+        request = app.requests.get(check.key) if app else None
+        return request.ask.ask_class.predicate if request else None
+
+    def _judge(self, what: str) -> int:
+        return _number(self._nodes.again(what))
+
+
+# Confirmations of stops
+
+ASKED = (_T.TIMEOUT, _T.PREEMPTED_BY_SCHEDULER, _T.PLACEHOLDER_REPLACED)
+"""Terminations by which the core asks for a release; any other one is final (spec § 1.6.10)."""
+
+WRONG = (_T.STOPPED_BY_RM, _T.UNKNOWN, *ASKED, _T.SCHEDULING_FAILED_ON_RM)
+
+CONFIRMED: tuple[tuple[int, ...], ...] = ((0,), (0,), (0,), (1,), (2,), (5,), (9,), (0, 0), (0, 3), ())
+"""Steps until a confirmation is sent: once, twice, or not at all."""
+
+
+class Confirmations:
+    """Confirmations of what RMs are told to stop."""
+
+    def __init__(self) -> None:
+        """Nobody was told anything yet."""
+        self._later: _Later[ReleaseRequest] = _Later()
+
+    def hear(self, effects: Iterable[Effect]) -> None:
+        """Think about what the RMs are told to stop."""
+        for effect in effects:
+            if isinstance(effect, AllocationsReleased):
+                for told in effect.releases:
+                    if told.termination in ASKED:
+                        self._consider(effect, told)
+
+    def due(self) -> list[Command]:
+        """A step has passed: what is confirmed now, each RM's confirmations together."""
+        return [releases(*requests, rm=rm_id) for rm_id, requests in _by_rm(self._later.due()).items()]
+
+    def _consider(self, effect: AllocationsReleased, told: Release) -> None:
+        what = f"{effect.rm_id} {told.app_id} {told.key} {told.termination.name}"
+        judged = _number(self._later.again(what))
+        mood = judged // len(CONFIRMED)
+        why = WRONG[mood // 8 % len(WRONG)] if mood % 8 == 0 else told.termination
+        request = release(told.app_id, told.key, why=why, partition=effect.partition)
+        for delay in CONFIRMED[judged % len(CONFIRMED)]:
+            self._later.put(delay, effect.rm_id, request)
+
+
+# Other sizes of asks for which others have to stop
+
+FOR_ASK = "to free up resources to run "
+RESIZED = (0, 0, 1, 1, 2, 5)
+"""Steps until the ask has another size."""
+
+FACTORS = (0.0, 0.5, 0.5, 1.0, 1.0, 2.0)
+"""What becomes of an amount; a type that the ask did not want counts as a little of it."""
+
+
+class Resizes:
+    """Resizes of asks for which something has to stop."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        """Nobody was told anything yet; what the RM wants is known of the core's asks."""
+        self._scheduler = scheduler
+        self._later: _Later[Ask] = _Later()
+
+    def hear(self, effects: Iterable[Effect]) -> None:
+        """Think about the asks for which something has to stop."""
+        for effect in effects:
+            if isinstance(effect, AllocationsReleased):
+                for message in dict.fromkeys(told.message for told in effect.releases):
+                    if FOR_ASK in message:
+                        self._consider(effect, message)
+
+    def due(self) -> list[Command]:
+        """A step has passed: what has another size now."""
+        return [asks(ask, rm=rm_id) for rm_id, ask in self._later.due()]
+
+    def _consider(self, effect: AllocationsReleased, message: str) -> None:
+        """Every third ask gets another size, and some of these get one twice."""
+        what = self._later.again(f"{effect.rm_id} {message}")
+        judged = _number(what)
+        if judged % 3:
+            return
+        key = message.rpartition(" ")[2]
+        partition = self._scheduler.partitions.get(effect.partition)
+        promised = [
+            request.ask
+            for app in (partition.applications.values() if partition else ())
+            for request in app.reserved.values()
+            if request.key == key and request.promise is not None
+        ]
+        for ask in promised[:1]:
+            for round_ in range(1 + (judged // 3) % 2):
+                mood = _number(f"{what} {round_}")
+                delay = RESIZED[mood % len(RESIZED)]
+                self._later.put(delay, effect.rm_id, _resized(ask, mood // len(RESIZED)))
+
+
+def _resized(ask: Ask, mood: int) -> Ask:
+    """The ask in another size, which may be smaller in one type and larger in another."""
+    before = ask.ask_class
+    size = {}
+    for number, (name, little) in enumerate(TYPES.items()):
+        factor = FACTORS[mood // len(FACTORS) ** number % len(FACTORS)]
+        amount = before.resources.get(name, 0)
+        if not amount and factor > 1:
+            amount = little // 4
+        size[name] = int(amount * factor)
+    wanted = {name: value for name, value in size.items() if value} or dict(before.resources)
+    return replace(ask, ask_class=AskClass.of(wanted, before.required_node, before.predicate))
+
+
+# Obedient RMs
+
+
+def let_happen(driver: Driver, *commands: Command, seconds: float = 0.0) -> list[Effect]:
+    """Hand in commands, and let time pass; all effects, of all RMs, each of which obeys."""
     told: list[Effect] = []
-    for now, command in script:
-        driver.now = now
-        for reply in [*answers.due(), *confirmations.due()]:
-            effects = driver.send(reply)
-            answers.hear(effects)
-            confirmations.hear(effects)
-            told += effects
-        effects = driver.run(TURN) if command is REST else driver.send(command)
-        answers.hear(effects)
-        confirmations.hear(effects)
-        told += effects
-    return told, driver.facts
+    replies: list[Command] = []
+
+    def hear(effects: list[Effect]) -> None:
+        told.extend(effects)
+        replies.extend(reply for effect in effects for reply in _obeying(effect))
+
+    for command in commands:
+        hear(driver.send(command))
+    end = driver.now + seconds
+    while True:
+        hear(driver.run())
+        if replies:
+            due, replies[:] = replies[:], []
+            for reply in due:
+                hear(driver.send(reply))
+            continue
+        deadline = driver.scheduler.next_deadline()
+        if deadline is None or deadline > end:
+            driver.now = end
+            return told
+        driver.now = max(driver.now, deadline)
+
+
+def _obeying(effect: Effect) -> list[Command]:
+    """What an obedient RM says to an effect."""
+    if isinstance(effect, AllocationsReleased):
+        gone = [
+            release(r.app_id, r.key, why=r.termination, partition=effect.partition)
+            for r in effect.releases
+            if r.termination in ASKED
+        ]
+        return [releases(*gone, rm=effect.rm_id)] if gone else []
+    if isinstance(effect, PredicatesAsked):
+        nodes = [PredicateAnswer(asked.check) for asked in effect.checks]
+        return [AnswerPredicates(rm_id=effect.rm_id, answers=nodes)]
+    if isinstance(effect, PreemptionsAsked):
+        victims = [
+            PreemptionAnswer(asked.check, {node.node_id: node.start for node in asked.nodes})
+            for asked in effect.checks
+        ]
+        return [AnswerPreemptions(rm_id=effect.rm_id, answers=victims)]
+    return []

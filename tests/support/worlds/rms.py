@@ -20,10 +20,8 @@ from licorne_core.messages.commands import (
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import RmId
 from support.core.builders import app, apps, ask, asks, node, nodes, release, releases, remove_apps
-from support.worlds.amounts import TYPES, some
-from support.worlds.crowds import USERS, Crowd
-from support.worlds.gangs import DrawMembers, GangMaker
-from support.worlds.settings import RmSettings
+from support.worlds.configs import TYPES, some
+from support.worlds.drawing import USERS, Crowd, DrawMembers, GangMaker, RmSettings
 
 ENDINGS = [
     TerminationType.STOPPED_BY_RM,

@@ -8,7 +8,7 @@ from licorne_core.messages.commands import Command, RemoveApplication, Tick, Upd
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.ids import AppId, RmId
 from support.core.builders import RM, app, apps, ask, asks, node, nodes, register
-from support.core.counted import lines_of_core
+from support.core.steps import lines_of_core
 
 pytestmark = pytest.mark.pure
 

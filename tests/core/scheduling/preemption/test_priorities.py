@@ -11,9 +11,8 @@ from licorne_core.values.ids import PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
 from support.core.driver import Driver
 from support.core.steps import last
-from support.preemption.asking import refusal, victims
+from support.preemption.asking import cluster, parent, queue, refusal, runs, victims, waits
 from support.preemption.records import Cluster, QueueRecord
-from support.preemption.scenes import cluster, parent, queue, runs, waits
 
 OFFSETS = (-5, 0, 5)
 FENCES = (False, True)

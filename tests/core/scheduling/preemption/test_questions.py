@@ -38,9 +38,9 @@ from support.core.builders import (
 )
 from support.core.driver import Driver, asked, released
 from support.core.steps import last
+from support.preemption.asking import NOW, A, B, cluster, queue, runs, waits
 from support.preemption.building import build
 from support.preemption.records import NodeRecord
-from support.preemption.scenes import NOW, A, B, cluster, queue, runs, waits
 
 NODES = 15
 NODES_JUDGED = PredicatePolicy(deadline=10, fail_mode=FailMode.CLOSED)

@@ -17,7 +17,7 @@ from licorne_core.values.ids import AllocationKey, NodeId
 from licorne_core.values.resources import charge
 from support.core.builders import ask
 from support.core.trees import enter, queue_at, tree_of
-from support.preemption.enforcing import Enforced, enforced, parts_of
+from support.preemption.asking import Enforced, enforced, parts_of
 
 NOW = 100_000.0
 TYPES = ("memory", "vcore")

@@ -13,7 +13,7 @@ from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload
 from support.core.driver import START, Driver
-from support.preemption.enforcing import Enforced, enforced, parts_of
+from support.preemption.asking import Enforced, enforced, parts_of
 
 HOUR = 3600.0
 

@@ -9,11 +9,10 @@ from licorne_core.scheduling.preemption import PreemptionSearch, search
 from licorne_core.values.ids import PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import START, Driver, placed, released
-from support.core.obedient import let_happen
 from support.core.steps import last, listed
-from support.preemption.asking import refusal
+from support.preemption.asking import NOW, A, B, cluster, queue, refusal, runs, waits
 from support.preemption.records import Hold
-from support.preemption.scenes import NOW, A, B, cluster, queue, runs, waits
+from support.worlds.playing import let_happen
 
 DEFAULT = PartitionName("[rm1]default")
 POOR = "{name: poor, resources: {guaranteed: {memory: 9000}}}"

@@ -7,10 +7,9 @@ import pytest
 from licorne_core.model.apps.requests import RequestState
 from licorne_core.scheduling.preemption import required_node_victims
 from licorne_core.values.ids import NodeId
-from support.preemption.asking import keys
+from support.preemption.asking import B, cluster, keys, queue, runs, waits
 from support.preemption.building import build
 from support.preemption.records import NodeRecord, RequestRecord
-from support.preemption.scenes import B, cluster, queue, runs, waits
 
 DAEMONS = "root.daemons"
 

@@ -8,9 +8,21 @@ import pytest
 from licorne_core.config.schema import VictimOrder
 from licorne_core.model.apps.requests import RequestState
 from licorne_core.scheduling.preemption import Law, Out
-from support.preemption.asking import plans, refusal, served, victims
+from support.preemption.asking import (
+    NOW,
+    A,
+    B,
+    cluster,
+    parent,
+    plans,
+    queue,
+    refusal,
+    runs,
+    served,
+    victims,
+    waits,
+)
 from support.preemption.records import Hold, LossRecord, NodeRecord
-from support.preemption.scenes import NOW, A, B, cluster, parent, queue, runs, waits
 
 
 def test_a_full_parent_is_a_fence() -> None:

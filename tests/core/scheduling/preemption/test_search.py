@@ -11,13 +11,11 @@ from licorne_core.scheduling.preemption.victim_index import VictimIndex
 from licorne_core.scheduling.preemption.victims import age_of
 from licorne_core.values.ids import NodeId
 from support.preemption import asking
-from support.preemption.asking import ENDLESS, shown
+from support.preemption.asking import ENDLESS, A, B, cluster, queue, runs, shown, waits
 from support.preemption.brute_force import BruteForce
-from support.preemption.building import Built, build
-from support.preemption.changing import Changing
+from support.preemption.building import Built, Changing, build
 from support.preemption.drawing import ASK, NOW, Drawing
 from support.preemption.records import Cluster, NodeRecord, RequestRecord
-from support.preemption.scenes import A, B, cluster, queue, runs, waits
 from support.seeds import lively
 
 

@@ -12,8 +12,8 @@ from licorne_core.scheduling.waiting import shortages
 from licorne_core.scheduling.waiting.shortages import Kept, KeptNodes
 from licorne_core.values.ids import NodeId, QueuePath
 from support.core.builders import ask, config, register
-from support.core.counted import lines_in
 from support.core.driver import Driver
+from support.core.steps import lines_in
 
 REFUSAL = Refusal(Law.NODES_KEPT, QueuePath("root.a"), {}, {}, {})
 NOW, LATER = 100.0, 115.0

@@ -16,7 +16,7 @@ from licorne_core.scheduling.waiting.waiting import Parked
 from licorne_core.values.asks import Reservation
 from licorne_core.values.ids import AllocationKey, AppId
 from support.core.builders import ask
-from support.core.waiting_world import NODE, QUOTAS, World
+from support.core.trees import NODE, QUOTAS, World
 
 
 def in_order(world: World, items: list[Any]) -> list[Any]:

@@ -4,8 +4,7 @@ import pytest
 
 from licorne_server.http.ui import feed
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
-from support.page.viewer import happened
-from support.server.http_site import Site
+from support.server.http_site import Site, happened
 
 
 @pytest.fixture(autouse=True)

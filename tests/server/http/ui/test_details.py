@@ -4,8 +4,7 @@ from licorne_core.messages.effects import Happened
 from licorne_core.values.ids import RmId
 from licorne_server.http.ui import page
 from support.core.builders import RM, app, apps, ask, asks, node, nodes
-from support.page.viewer import API, MINE
-from support.server.http_site import Site
+from support.server.http_site import API, MINE, Site
 
 
 def tell(site: Site) -> None:

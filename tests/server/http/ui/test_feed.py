@@ -16,8 +16,7 @@ from licorne_server.http.sources import RmFigures
 from licorne_server.http.ui import feed, looking
 from licorne_server.http.ui.looking import Board, Visible
 from support.core.builders import RM, app, apps, ask, asks, config, register, reload
-from support.page.viewer import API, happened, viewing
-from support.server.http_site import Site
+from support.server.http_site import API, Site, happened, viewing
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[bool]:

@@ -4,8 +4,7 @@ import pytest
 
 from licorne_server.http.ui import pages
 from support.core.builders import app, apps, ask, asks, node, nodes, release, releases
-from support.page.viewer import API, MINE
-from support.server.http_site import Site
+from support.server.http_site import API, MINE, Site
 
 
 async def names(site: Site, path: str, key: str = "id") -> list[str]:

@@ -11,9 +11,9 @@ import pytest
 
 from licorne_server.http.ui import pages
 from licorne_server.serving.app import Server
-from support.page.viewer import API, Viewer
-from support.peers.bearing import Bearing
 from support.peers.shim import LOOPBACK, Shim, connected, serving
+from support.peers.tls import Bearing
+from support.server.http_site import API, Viewer
 
 OPERATOR, MINE, OTHERS = ("token-of-" + who * 8 for who in "abc")
 DATA = ["applications", "nodes", "heat", "usage", "preemptions", "queue/root", "usage/user/ann"]

@@ -8,8 +8,7 @@ import pytest
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from support.peers.shim import Shim, ask, new_allocations
-from support.server.descriptors import pipe
-from support.server.process_log import Log
+from support.server.process_log import Log, pipe
 from support.server.server_process import ServerProcess
 
 KEY = "log.core.scheduler.level"

@@ -13,10 +13,9 @@ import aiohttp
 import grpc
 import pytest
 
-from support.peers.raw_http2 import goaway, headers, raw_connection
+from support.peers.networks import goaway, headers, raw_connection
 from support.peers.shim import PATIENCE, Shim, ask, new_allocations
-from support.server.descriptors import full_disk, pipe
-from support.server.process_log import Log, entry_of
+from support.server.process_log import Log, entry_of, full_disk, pipe
 from support.server.server_process import PROGRAM, ServerProcess
 
 NOISY = Path(__file__).parents[3] / "support" / "server" / "noisy.py"

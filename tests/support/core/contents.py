@@ -1,11 +1,25 @@
-"""What an application of the core wants and has, as tests ask for it."""
+"""Contents of the core's things: requests of an application, and digests of everything that a thing holds."""
 
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from itertools import chain
 from typing import NamedTuple
 
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import TO_REPLACE, Place, Request, RequestState, is_ask, place_of
 from licorne_core.values.asks import Allocation, Ask, Reservation
 from licorne_core.values.ids import AllocationKey, NodeId
+
+
+def attributes_of(thing: object) -> list[str]:
+    """The names of all attributes that the thing has of its own, sorted."""
+    kinds = type(thing).__mro__
+    # A compiled class names its attributes there, and neither has slots nor gives a dictionary.
+    listed = chain.from_iterable(
+        vars(kind).get(names, ()) for kind in kinds for names in ("__slots__", "__mypyc_attrs__")
+    )
+    found = {*listed, *getattr(thing, "__dict__", ())}
+    return sorted(name for name in found if hasattr(thing, name))
 
 
 def pending(app: Application) -> dict[AllocationKey, Ask]:
@@ -65,3 +79,47 @@ def is_pending(app: Application, key: str) -> bool:
 def waiting(app: Application) -> list[Place]:
     """What waits in the eyes of the RM, in order."""
     return sorted(map(place_of, filter(is_ask, app.requests.values())))
+
+
+_PLAIN = (str, bytes, int, float, bool, type(None), Enum)
+
+
+def digest_of(thing: object) -> dict[str, object]:
+    """The values of all that can be reached from a thing, by the way that leads there.
+
+    What is met a second time is shown as the way on which it was met first.
+    """
+    found: dict[str, object] = {}
+    ways: dict[int, str] = {}
+    kept: list[object] = []
+    waiting: list[tuple[str, object]] = [("", thing)]
+    while waiting:
+        way, item = waiting.pop()
+        if isinstance(item, _PLAIN):
+            found[way] = item
+        elif id(item) in ways:
+            found[way] = f"as {ways[id(item)]}"
+        else:
+            ways[id(item)] = way
+            # What is thrown away might give its id to another.
+            kept.append(item)
+            parts = list(_parts(item))
+            found[way] = f"{type(item).__name__} of {len(parts)}"
+            waiting += [(f"{way}{name}", part) for name, part in reversed(parts)]
+    return found
+
+
+def _parts(item: object) -> Iterable[tuple[str, object]]:
+    """What a thing consists of; nothing for code and compiled expressions, which never change."""
+    if isinstance(item, Mapping):
+        for number, (key, value) in enumerate(item.items()):
+            name = f"[{key!r}]" if isinstance(key, _PLAIN) else f"[#{number}]"
+            if not isinstance(key, _PLAIN):
+                yield f"{name}key", key
+            yield name, value
+    elif isinstance(item, set | frozenset):
+        yield from ((f"{{{number}}}", part) for number, part in enumerate(item))
+    elif isinstance(item, Iterable):
+        yield from ((f"[{number}]", part) for number, part in enumerate(item))
+    elif type(item).__module__.startswith("licorne_core"):
+        yield from ((f".{name}", getattr(item, name)) for name in attributes_of(item))

@@ -1,0 +1,211 @@
+"""Reports of a server: the books of an RM over the wire, events, listings, and lines of the audit log."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import grpc
+import pytest
+from google.rpc import error_details_pb2  # type: ignore[import-untyped]
+from grpc_status import rpc_status  # type: ignore[import-untyped]
+
+from licorne.v1 import admin_pb2 as apb
+from licorne.v1 import admin_pb2 as pb
+from licorne.v1 import state_pb2 as spb
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne.v1.state_pb2 import (
+    GetApplicationRequest,
+    ListApplicationsRequest,
+    ListNodesRequest,
+    ListPartitionsRequest,
+    ListQueuesRequest,
+)
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_cli.output.listing import Listing
+from licorne_cli.output.text import printable
+from licorne_server.services.admin.rights import EVENT
+from licorne_server.serving.app import Server
+from support.core.builders import START, happened
+from support.peers.shim import PATIENCE
+
+if TYPE_CHECKING:
+    from licorne.v1.state_pb2_grpc import StateAsyncStub
+
+Amounts = dict[str, int]
+
+
+@dataclass(frozen=True)
+class Books:
+    """Usage by queue and node, and who is where."""
+
+    queues: dict[str, tuple[Amounts, Amounts]]
+    """Allocated and pending."""
+    nodes: dict[str, tuple[bool, Amounts, Amounts]]
+    """Whether it is open for more; capacity and allocated."""
+    applications: dict[str, tuple[str, str]]
+    """Queue and user."""
+    allocations: dict[str, str]
+    """The node of every key."""
+    pending: frozenset[str]
+    """Keys of the asks that wait."""
+
+
+async def listed(method: Any, request: Any) -> AsyncIterator[Any]:
+    """All items of a list that comes in pages; the items are the answer's first field."""
+    while True:
+        page = await method(request)
+        for item in getattr(page, page.DESCRIPTOR.fields[0].name):
+            yield item
+        request.page_token = page.next_page_token
+        if not request.page_token:
+            return
+
+
+async def read_books(target: str, rm_id: str = "rm1", *, only: str = "") -> Books:
+    """The books of all partitions of an RM; a name in two of them shows up once.
+
+    With `only`, those of the partition of that name.
+    """
+    queues: dict[str, tuple[Amounts, Amounts]] = {}
+    nodes: dict[str, tuple[bool, Amounts, Amounts]] = {}
+    applications: dict[str, tuple[str, str]] = {}
+    allocations: dict[str, str] = {}
+    pending: set[str] = set()
+    async with grpc.aio.insecure_channel(target) as channel:
+        state: Any = StateStub(channel)
+        partitions = await state.ListPartitions(ListPartitionsRequest(rm_id=rm_id))
+        names = [partition.name for partition in partitions.partitions]
+        for name in names if not only else [f"[{rm_id}]{only}"]:
+            async for queue in listed(state.ListQueues, ListQueuesRequest(partition=name)):
+                queues[queue.path] = (dict(queue.allocated), dict(queue.pending))
+            async for node in listed(state.ListNodes, ListNodesRequest(partition=name)):
+                nodes[node.node_id] = (node.schedulable, dict(node.capacity), dict(node.allocated))
+            request = ListApplicationsRequest(partition=name)
+            async for app in listed(state.ListApplications, request):
+                applications[app.application_id] = (app.queue, app.user)
+                details = await state.GetApplication(
+                    GetApplicationRequest(partition=name, application_id=app.application_id, limit=10_000)
+                )
+                shown = (len(details.asks), len(details.allocations))
+                assert shown == (details.pending_asks, details.allocation_count)
+                allocations |= {item.allocation_key: item.node_id for item in details.allocations}
+                pending |= {item.allocation_key for item in details.asks}
+    return Books(queues, nodes, applications, allocations, frozenset(pending))
+
+
+def audited(lines: list[Any]) -> list[dict[str, Any]]:
+    """The lines about what was asked for, without what each line has."""
+    kept = [dict(line) for line in lines if line["event"] == EVENT]
+    for line in kept:
+        assert line.pop("peer")
+        assert line.pop("log_level") == "info"
+        del line["event"]
+    return kept
+
+
+async def refusal(call: Awaitable[Any]) -> tuple[grpc.StatusCode, str, str]:
+    """Code, text and reason with which a call is refused."""
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        await call
+    reason = ""
+    status = rpc_status.from_call(error.value)
+    for detail in status.details if status else ():
+        info = error_details_pb2.ErrorInfo()
+        if detail.Unpack(info):
+            reason = info.reason
+    return error.value.code(), error.value.details() or "", reason
+
+
+async def dumped(admin: Any, rm_id: str = "") -> bytes:
+    """A whole dump."""
+    request = pb.DumpStateRequest(rm_id=rm_id)
+    return b"".join([part.json async for part in admin.DumpState(request)])
+
+
+T = TypeVar("T")
+
+
+def cells(listing: Listing[T], item: T) -> dict[str, str]:
+    """The cells of its first row, by header."""
+    row = next(iter(listing.rows(item)))
+    return {column.header: printable(column.cell(row)) for column in listing.columns}
+
+
+class Tape:
+    """What one RM's log gets from a test: events with numbers that go on."""
+
+    def __init__(self, server: Server, rm_id: str = "rm") -> None:
+        """Behind what the registration itself led to."""
+        self.server = server
+        self.rm_id = rm_id
+        self.base = server.events.get(rm_id).next_id
+        self.count = 0
+
+    def play(self, count: int, *, each: int = 1, time: float = START) -> None:
+        """So many facts of `each` events happen in one turn, at a time in unix seconds."""
+        self.server.rms.route([happened(self.rm_id, self.count, count, each=each, time=time)])
+        self.count += count * each
+
+    def numbers(self, found: Any) -> list[int]:
+        """The numbers of events, which must fit their ids."""
+        numbers = [int(event.record.objectID.removeprefix("app-")) for event in found]
+        assert [event.id - self.base for event in found] == numbers
+        return numbers
+
+
+class Watcher:
+    """A call of WatchEvents, and all that came."""
+
+    def __init__(self, state: "StateAsyncStub", **request: Any) -> None:
+        """Call."""
+        self.call: Any = state.WatchEvents(spb.WatchEventsRequest(**request))
+        self.instance = ""
+        self.events: list[spb.Event] = []
+
+    async def begin(self) -> "Watcher":
+        """Wait for the first message: what happens from now on is heard."""
+        await self.read()
+        return self
+
+    async def read(self) -> bool:
+        """Take a message; whether there was one."""
+        async with asyncio.timeout(PATIENCE):
+            answer = await self.call.read()
+        if answer is grpc.aio.EOF:
+            return False
+        self.instance = answer.instance
+        self.events += answer.events
+        return True
+
+    async def hear(self, count: int) -> list[spb.Event]:
+        """Read until so many events came."""
+        while len(self.events) < count:
+            assert await self.read()
+        return self.events
+
+    async def ending(self) -> tuple[grpc.StatusCode, str, dict[str, str]]:
+        """Read to the end: status, reason and what goes with it."""
+        try:
+            while await self.read():
+                pass
+        except grpc.aio.AioRpcError as error:
+            return error.code(), *info_of(error)
+        raise AssertionError("the watch ended in order")
+
+
+def info_of(error: grpc.aio.AioRpcError) -> tuple[str, dict[str, str]]:
+    """Reason and metadata in an error."""
+    status = rpc_status.from_call(error)
+    for detail in status.details if status else ():
+        info = error_details_pb2.ErrorInfo()
+        if detail.Unpack(info):
+            return info.reason, dict(info.metadata)
+    return "", {}
+
+
+async def configure(channel: grpc.aio.Channel, rm_id: str = "rm", **extra: str) -> None:
+    """Change an RM's extra configuration."""
+    keys = {f"event.{name}": value for name, value in extra.items()}
+    request = apb.UpdateConfigurationRequest(rm_id=rm_id, extra_config=keys)
+    await AdminStub(channel).UpdateConfiguration(request)
