@@ -40,7 +40,6 @@ PURE = {
     "core/licorne_core/config/[!s]*.py": "a configuration is read once; its schema is used always",
     "core/licorne_core/views/[!o]*.py": "reports are made for people; `outstanding_scan.py` is a job",
     "core/licorne_core/messages/reports.py": "so are these",
-    "core/licorne_core/values/quantity.py": "quantities are read with configurations",
 }
 """What is not compiled, and why."""
 

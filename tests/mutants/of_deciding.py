@@ -9,7 +9,7 @@ DECIDING = (
         "Acl.allows",
         swap("any", "all"),
         "who is in a group too many is not let in",
-        ("test_acl",),
+        ("values/test_names",),
     ),
     Defect(
         "everybody-recovers",

@@ -10,7 +10,7 @@ from licorne_core.scheduling import predicates
 from licorne_core.scheduling.node_search import heaps, node_heap
 from licorne_core.scheduling.preemption import victims
 from licorne_core.scheduling.waiting import waiting_line
-from licorne_core.values import priorities, ranking
+from licorne_core.values import ranking
 from properties.test_decisions import agree
 from support.worlds import compare
 
@@ -18,7 +18,7 @@ from support.worlds import compare
 @pytest.fixture
 def _no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
     """Heaps and logs are compacted at every occasion, and two classes of asks have a heap."""
-    for module in (ranking, node_heap, waiting_line, priorities):
+    for module in (ranking, node_heap, waiting_line):
         monkeypatch.setattr(module, "_SLACK", -1000)
     monkeypatch.setattr(groups, "SLACK", -1000)
     monkeypatch.setattr(heaps, "LOG_SLACK", -1000)

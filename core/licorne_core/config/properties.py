@@ -12,9 +12,8 @@ from licorne_core.config.report import meant_by, not_usual
 from licorne_core.config.schema import AppSortPolicy, PreemptionPolicy, QueueSettings, VictimOrder
 from licorne_core.values.errors import ConfigError, shown
 from licorne_core.values.names import Pattern
-from licorne_core.values.priorities import INT32_MAX, INT32_MIN
-from licorne_core.values.quantity import parse_quantity
-from licorne_core.values.resources import Items
+from licorne_core.values.ranking import INT32_MAX, INT32_MIN
+from licorne_core.values.resources import Items, parse_quantity
 
 APP_SORT_POLICY = "application.sort.policy"
 APP_SORT_PRIORITY = "application.sort.priority"

@@ -13,8 +13,7 @@ from licorne_core.config.document import Mapping, Node, Scalar, Sequence
 from licorne_core.config.report import Report, not_usual
 from licorne_core.values.errors import ConfigError, Place
 from licorne_core.values.names import Pattern
-from licorne_core.values.quantity import parse_quantity
-from licorne_core.values.resources import Resources
+from licorne_core.values.resources import Resources, parse_quantity
 
 UINT64_MAX = 2**64 - 1
 

@@ -20,8 +20,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.values.asks import Reservation
-from licorne_core.values.priorities import NO_PRIORITY
-from licorne_core.values.ranking import Key, Ranking
+from licorne_core.values.ranking import NO_PRIORITY, Key, Ranking
 
 
 def queue_key(queue: Queue, *, priority_sort: bool, types: tuple[str, ...]) -> Key:

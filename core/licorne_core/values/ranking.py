@@ -1,15 +1,14 @@
-"""Items in key order, without sorting: a heap that drops stale entries lazily.
+"""Ordered collections that drop stale entries lazily: rankings, and the highest of many priorities.
 
-One ranking stands in every queue (over its children or applications) and in every application (over
-its ask groups). It gives the order of spec § 4.10, § 5.2 and § 5.3.2; a changed key costs one
-entry. An item is *active*, or *set aside* because it is blocked at the moment (its blocker is in
-`scheduling/waiting/waiting.py`), or not here. Keys are tuples that end in something unique, so that
-the order never depends on order of arrival.
+One ranking stands in every queue (over its children or applications) and in every application (over its
+ask groups). It gives the order of spec § 4.10, § 5.2 and § 5.3.2; a changed key costs one entry. An item is
+*active*, or *set aside* because it is blocked at the moment, or not here. Keys are tuples that end in
+something unique, so that the order never depends on order of arrival.
 """
 
 from collections.abc import Hashable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from licorne_core.values.slices import in_runs
 
@@ -198,3 +197,62 @@ class Ranking(Generic[T]):
         """The same one by one. Before the first is a None wherever the reader may pause."""
         for place in in_runs(list(self._places.values()), key=_Place.rank):
             yield None if place is None else place.item
+
+
+INT32_MAX: Final = 2**31 - 1
+INT32_MIN: Final = -(2**31)
+NO_PRIORITY: Final = INT32_MIN
+"""The priority of a queue without pending asks; fences and offsets leave it as it is."""
+
+
+def clamp_priority(value: int) -> int:
+    """The value, or the end of int32 that it lies beyond."""
+    return max(INT32_MIN, min(INT32_MAX, value))
+
+
+class PriorityCounts:
+    """Counts by priority. `top` is the highest that has a count, NO_PRIORITY for none.
+
+    The heap has every counted priority. It may also have stale ones, which are dropped when they
+    come to its top.
+    """
+
+    __slots__ = ("_counts", "_heap", "top")
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._counts: dict[int, int] = {}
+        self._heap: list[int] = []
+        self.top = NO_PRIORITY
+
+    def add(self, priority: int) -> bool:
+        """Count one more; True when `top` changed."""
+        counts = self._counts
+        count = counts.get(priority)
+        if count is not None:
+            counts[priority] = count + 1
+            return False
+        counts[priority] = 1
+        heappush(self._heap, -priority)
+        if priority <= self.top:
+            return False
+        self.top = priority
+        return True
+
+    def remove(self, priority: int) -> bool:
+        """Count one less; True when `top` changed."""
+        counts = self._counts
+        left = counts[priority] - 1
+        if left:
+            counts[priority] = left
+            return False
+        del counts[priority]
+        heap = self._heap
+        if len(heap) > _SLACK + 2 * len(counts):
+            heap[:] = sorted(-known for known in counts)
+        if priority != self.top:
+            return False
+        while heap and -heap[0] not in counts:
+            heappop(heap)
+        self.top = -heap[0] if heap else NO_PRIORITY
+        return True

@@ -20,8 +20,7 @@ from licorne_core.model.queues.queue import Queue, QueueState
 from licorne_core.model.quotas import Quota, Tracker
 from licorne_core.partitions.partition import Partition
 from licorne_core.values.ids import PartitionName, QueuePath
-from licorne_core.values.quantity import print_quantity
-from licorne_core.values.resources import EMPTY, Resources
+from licorne_core.values.resources import EMPTY, Resources, print_quantity
 from licorne_core.whatif.plans import Capped, ExceededLimit, PlannedQueue, PlannedValue
 
 NONE = "none"

@@ -1,9 +1,16 @@
-"""Rankings: key order, and what is set aside (DESIGN § 2, performance)."""
+"""Rankings, and the highest of many priorities (DESIGN § 2, spec § 4.11)."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from licorne_core.values.ranking import Ranking
+from licorne_core.values.ranking import (
+    INT32_MAX,
+    INT32_MIN,
+    NO_PRIORITY,
+    PriorityCounts,
+    Ranking,
+    clamp_priority,
+)
 
 
 def ranked(*keys: int) -> Ranking[str]:
@@ -12,72 +19,6 @@ def ranked(*keys: int) -> Ranking[str]:
     for key in keys:
         ranking.put(f"item-{key}", (key,))
     return ranking
-
-
-def first(ranking: Ranking[str]) -> str | None:
-    """The first active item."""
-    return ranking.top()
-
-
-def test_top_is_the_smallest_key() -> None:
-    """The item with the smallest key comes first, whatever the order of arrival."""
-    assert first(ranked(3, 1, 2)) == "item-1"
-
-
-def test_a_new_key_replaces_the_old_one() -> None:
-    """An item that is put again stands under its new key only."""
-    ranking = ranked(1, 2)
-    ranking.put("item-1", (9,))
-    assert first(ranking) == "item-2"
-    assert ranking.ordered() == ["item-2", "item-1"]
-    assert len(ranking) == 2
-
-
-def test_an_item_that_is_not_first_moves_back_too() -> None:
-    """Its former place does not count, even when all that stood before it is gone."""
-    ranking = ranked(1, 2, 3)
-    ranking.put("item-2", (9,))
-    ranking.discard("item-1")
-    assert first(ranking) == "item-3"
-
-
-def test_discarded_items_are_gone() -> None:
-    """An item that was taken out is neither first nor counted, active or set aside."""
-    ranking = ranked(1, 2, 3)
-    ranking.set_aside("item-3")
-    ranking.discard("item-1")
-    ranking.discard("item-3")
-    assert first(ranking) == "item-2"
-    assert "item-1" not in ranking
-    assert ranking.ordered() == ["item-2"]
-
-
-def test_an_item_set_aside_keeps_its_place() -> None:
-    """It is passed over until it is activated, and then stands where it stood."""
-    ranking = ranked(1, 2)
-    ranking.set_aside("item-1")
-    assert first(ranking) == "item-2"
-    assert len(ranking) == 2
-    assert not ranking.is_active("item-1")
-    ranking.activate("item-1")
-    assert first(ranking) == "item-1"
-
-
-def test_putting_an_item_makes_it_active() -> None:
-    """Whatever changes an item's key is reason enough to look at it again."""
-    ranking = ranked(1)
-    ranking.set_aside("item-1")
-    ranking.put("item-1", (1,))
-    assert first(ranking) == "item-1"
-
-
-def test_what_is_not_ranked_cannot_be_activated() -> None:
-    """Activating an item that was taken out does not bring it back."""
-    ranking = ranked(1)
-    ranking.set_aside("item-1")
-    ranking.discard("item-1")
-    ranking.activate("item-1")
-    assert first(ranking) is None
 
 
 def test_keys_of_another_shape_after_clearing() -> None:
@@ -169,6 +110,48 @@ def test_ranking_agrees_with_a_sorted_list(steps: list[tuple[str, int, int]]) ->
         expected = min(((key, item) for item, key in active.items()), default=None)
         assert ranking.top() == (None if expected is None else expected[1])
         assert len(ranking) == len(active) + len(aside)
+        assert [one for one in range(6) if one in ranking] == sorted({*active, *aside})
+        assert [one for one in range(6) if ranking.is_active(one)] == sorted(active)
         assert ranking.ordered() == [
             one for _, one in sorted((k, i) for i, k in [*active.items(), *aside.items()])
         ]
+
+
+# The highest of many priorities
+
+
+@given(st.lists(st.integers(-3, 3), max_size=60))
+def test_top_is_the_maximum(priorities: list[int]) -> None:
+    """After any additions and removals `top` is the maximum, and changes are announced."""
+    counts = PriorityCounts()
+    present: list[int] = []
+    for step, priority in enumerate(priorities):
+        before = counts.top
+        if step % 3 == 2 and present:
+            gone = present.pop(priority % len(present))
+            changed = counts.remove(gone)
+        else:
+            present.append(priority)
+            changed = counts.add(priority)
+        assert counts.top == max(present, default=NO_PRIORITY)
+        assert changed == (counts.top != before)
+
+
+def test_priorities_stay_within_int32() -> None:
+    """An offset beyond the ends of int32 stops there (spec § 4.11)."""
+    assert clamp_priority(2**40) == INT32_MAX
+    assert clamp_priority(-(2**40)) == INT32_MIN
+    assert clamp_priority(7) == 7
+
+
+def test_many_that_went_leave_the_others_in_order() -> None:
+    """When most priorities have gone, and were forgotten at once, the next highest is found."""
+    counts = PriorityCounts()
+    for priority in range(200):
+        counts.add(priority)
+    for priority in range(10, 190):
+        assert not counts.remove(priority)
+    for priority in range(199, 189, -1):
+        assert counts.top == priority
+        assert counts.remove(priority)
+    assert counts.top == 9

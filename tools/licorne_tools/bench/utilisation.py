@@ -39,8 +39,7 @@ from licorne_core.messages.effects import (
 from licorne_core.scheduler import Scheduler
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import AllocationKey, AppId, RmId
-from licorne_core.values.quantity import VCORE
-from licorne_core.values.resources import Resources
+from licorne_core.values.resources import VCORE, Resources
 from licorne_core.views.queues import QueueReport
 from licorne_server.commands.demo.world import Submission, rounds
 from licorne_tools.bench.driver import BenchError

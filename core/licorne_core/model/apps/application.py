@@ -17,8 +17,7 @@ from licorne_core.model.apps.states import TRANSITIONS, AppEvent, AppState
 from licorne_core.model.quotas import Quota, Tally, Tracker
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.ids import AllocationKey, AppId, QueuePath, UserGroup
-from licorne_core.values.priorities import PriorityCounts
-from licorne_core.values.ranking import Ranking
+from licorne_core.values.ranking import PriorityCounts, Ranking
 from licorne_core.values.resources import Items, Resources
 from licorne_core.values.rm_caps import GROUP_BYTES, Holdings
 from licorne_core.values.timers import Timers

@@ -15,8 +15,7 @@ from licorne_core.model.quotas import Quota
 from licorne_core.values.counters import QueueCounters
 from licorne_core.values.ids import AppId, QueuePath, UserGroup
 from licorne_core.values.names import RECOVERY_NAME, WILDCARD, Acl
-from licorne_core.values.priorities import NO_PRIORITY, PriorityCounts, clamp_priority
-from licorne_core.values.ranking import Ranking
+from licorne_core.values.ranking import NO_PRIORITY, PriorityCounts, Ranking, clamp_priority
 from licorne_core.values.resources import Resources, is_zero, min_undefined, without_zeros
 
 STARTING_TIME = 300.0

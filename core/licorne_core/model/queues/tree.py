@@ -20,8 +20,7 @@ from licorne_core.model.queues.queue import (
 from licorne_core.values.errors import Problem, Refusal, Rejected
 from licorne_core.values.ids import QueuePath, UserGroup
 from licorne_core.values.names import ROOT
-from licorne_core.values.priorities import NO_PRIORITY
-from licorne_core.values.ranking import Ranking
+from licorne_core.values.ranking import NO_PRIORITY, Ranking
 from licorne_core.values.resources import Resources
 from licorne_core.values.rm_caps import Holdings
 

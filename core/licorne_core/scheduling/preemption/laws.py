@@ -12,7 +12,7 @@ from typing import NamedTuple
 from licorne_core.config.schema import PreemptionPolicy
 from licorne_core.model.queues.queue import Queue
 from licorne_core.values.ids import QueuePath
-from licorne_core.values.priorities import INT32_MAX
+from licorne_core.values.ranking import INT32_MAX
 from licorne_core.values.resources import Items
 
 

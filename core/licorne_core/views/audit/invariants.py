@@ -49,7 +49,7 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.reservations.promises import Reserver, reservers
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AppId, PartitionName
-from licorne_core.values.priorities import NO_PRIORITY
+from licorne_core.values.ranking import NO_PRIORITY
 from licorne_core.values.resources import INT64_MIN, charge, describe, equals
 from licorne_core.values.timers import Due, Timer
 from licorne_core.views.audit.recount import Concern, audit

@@ -8,7 +8,7 @@ from licorne.si.v1 import si_pb2 as si
 from licorne_core.config.document import read_document
 from licorne_core.config.reader import Cursor, Fields
 from licorne_core.config.report import Report
-from licorne_core.values.priorities import INT32_MAX, INT32_MIN
+from licorne_core.values.ranking import INT32_MAX, INT32_MIN
 
 MAX_ASKS = 1_000
 """Asks of all entries together."""

@@ -15,7 +15,7 @@ from licorne_core.model.queues.queue import (
     largest_quotient,
     max_in_force,
 )
-from licorne_core.values.priorities import INT32_MAX, INT32_MIN, NO_PRIORITY
+from licorne_core.values.ranking import INT32_MAX, INT32_MIN, NO_PRIORITY
 from licorne_core.values.resources import Resources
 from support.core.trees import queue_at, tree_of
 

@@ -1,4 +1,4 @@
-"""Access lists (spec § 2.3)."""
+"""Access lists and regular expressions of configurations (spec §§ 2.3, 3.9)."""
 
 import pytest
 from hypothesis import given
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from licorne_core.values.errors import ConfigError
 from licorne_core.values.ids import UserGroup
-from licorne_core.values.names import Acl
+from licorne_core.values.names import Acl, Pattern
 
 ALICE = UserGroup("alice", ("dev", "ops"))
 BOB = UserGroup("bob", ("bob",))
@@ -69,3 +69,41 @@ def test_any_text_is_a_list_or_refused(text: str) -> None:
     except ConfigError:
         return
     assert acl.text == text
+
+
+# Regular expressions
+
+
+@pytest.mark.row(75)
+def test_search_is_not_anchored() -> None:
+    """A filter's expression matches anywhere in the name."""
+    pattern = Pattern("dev*")
+    assert [pattern.search(name) for name in ("dev_app", "de", "xdevy", "ops")] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+
+
+def test_an_evil_expression_is_harmless() -> None:
+    """Nested repetition, which takes other engines forever, answers at once."""
+    assert not Pattern("^(a+)+$").search("a" * 5000 + "!")
+
+
+@pytest.mark.parametrize("text", ["(", "[a", "a**", "x{2,1}", "(?=look)", r"(a)\1"])
+def test_what_is_no_expression(text: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """A text that does not compile is a typed error with the reason, and nothing is printed."""
+    with pytest.raises(ConfigError, match="is not a regular expression: "):
+        Pattern(text)
+    assert capfd.readouterr() == ("", "")
+
+
+@given(st.text(), st.text())
+def test_any_text_compiles_or_is_refused(text: str, subject: str) -> None:
+    """Whatever is written, the answer is a pattern that can be asked or a typed error."""
+    try:
+        pattern = Pattern(text)
+    except ConfigError:
+        return
+    assert pattern.search(subject) in (True, False)
