@@ -24,8 +24,7 @@ from licorne import (
     RetryConfig,
     SessionFenced,
 )
-from licorne_server.testing import FakeRM, serve
-from support.peers.networks import Proxy
+from licorne_server.testing import FakeRM, Proxy, serve
 
 CONFIG = """
 partitions:

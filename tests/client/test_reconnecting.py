@@ -11,8 +11,7 @@ from grpc import aio
 from licorne import Client, RetryConfig
 from licorne import connection as client_connection
 from licorne.channel import Backoff, wanted_wait
-from licorne_server.testing import serve
-from support.peers.networks import Proxy
+from licorne_server.testing import Proxy, serve
 from support.peers.scripted import QUICK, ScriptedStream, scripted
 from support.peers.shim import eventually
 

@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from licorne import Application, ApplicationRejected, Event, Node, NodeRejected, Reconnected, RetryConfig
-from licorne_server.testing import FakeRM, serve
-from support.peers.networks import Proxy
+from licorne_server.testing import FakeRM, Proxy, serve
 from support.peers.shim import eventually
 from support.server.reports import read_books
 

@@ -3,7 +3,7 @@
 import asyncio
 import random
 
-from support.peers.networks import Relay
+from licorne_server.testing.proxy import Relay
 
 
 class Network(Relay):

@@ -13,9 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from soak.counts import ROUNDS, Reading, soak
+from soak.counts import MIB, RATIO, ROUNDS, THIRD, Reading, growth, is_flat, soak
 from soak.kills import kill_the_rm, kill_the_server
-from soak.memory import MIB, RATIO, THIRD, growth, is_flat
 from soak.rm import SoakFailed
 from support.seeds import positive
 

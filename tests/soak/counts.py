@@ -5,13 +5,13 @@ compared, and the memory of the server is read.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.request import urlopen
 
 from licorne_server.commands.server_process import ServerProcess, running_server
+from licorne_server.testing import Proxy
 from soak.rm import SMALL, SoakRm, compare
-from support.peers.networks import Proxy
 
 ROUNDS = 500
 APPLICATIONS = 10
@@ -27,6 +27,11 @@ GUEST_NODE_VCORE = 1_000
 LOST = 5
 """Asks that are under way when a connection is cut."""
 TENTHS = 10
+RATIO = 1.15
+"""The last tenth may have so many times the memory of the third one."""
+THIRD = 3
+"""After so many tenths, what is bounded has reached its bound."""
+MIB = 1024 * 1024
 
 QUEUES = """\
 partitions:
@@ -182,3 +187,13 @@ async def soak(rounds: int, told: Callable[[Reading], None]) -> list[Reading]:
                 readings.append(await work.reading())
                 told(readings[-1])
     return readings
+
+
+def growth(rss: Sequence[int]) -> float:
+    """The memory of the last reading as a multiple of the third one."""
+    return rss[-1] / rss[THIRD - 1]
+
+
+def is_flat(rss: Sequence[int]) -> bool:
+    """Whether the memory, in bytes after each tenth, has stayed within the ratio."""
+    return growth(rss) <= RATIO

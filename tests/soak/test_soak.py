@@ -5,9 +5,8 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from licorne_server.testing import serve
-from soak.counts import APPLICATIONS, ASKS, RECONNECTS, ROUNDS, Reading, soak
+from soak.counts import APPLICATIONS, ASKS, RECONNECTS, ROUNDS, Reading, is_flat, soak
 from soak.kills import CONFIG
-from soak.memory import is_flat
 from soak.rm import SMALL, SoakFailed, SoakRm, compare
 
 

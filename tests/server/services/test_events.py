@@ -15,8 +15,8 @@ from licorne_server.process.bounds import host_of
 from licorne_server.services import events
 from licorne_server.serving.app import Server
 from support.core.builders import START
-from support.peers.shim import Shim, application, ask, connected, eventually, new_allocations, node
-from support.server.reports import Tape, Watcher, configure, info_of
+from support.peers.shim import Shim, application, ask, connected, eventually, info_of, new_allocations, node
+from support.server.reports import Tape, Watcher, configure
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub

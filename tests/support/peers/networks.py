@@ -1,4 +1,4 @@
-"""Networks that misbehave: proxies, one that changes a byte, and HTTP/2 by hand."""
+"""Networks that misbehave: a proxy that changes a byte, and HTTP/2 by hand."""
 
 import asyncio
 import struct
@@ -7,17 +7,12 @@ from contextlib import asynccontextmanager, suppress
 from enum import Enum
 from typing import Self
 
-from licorne_server.testing import Proxy
 from licorne_server.testing.proxy import Relay
-
-__all__ = ["Proxy", "Relay"]
-
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """What an HTTP/2 client says first."""
 HEAD = 9
 """Bytes before the payload of a frame: its length in three, its type, and others."""
-_DATA = 0
 PREFIX = 5
 """Bytes of gRPC before a message: whether it is compressed, and its length in four."""
 NO_TAG = 7
@@ -55,7 +50,7 @@ class Garbler(Relay):
                 head = await reader.readexactly(HEAD)
             while True:
                 payload = await reader.readexactly(int.from_bytes(head[:3]))
-                if head[3] == _DATA and side in self._next and _is_message(payload):
+                if head[3] == DATA and side in self._next and _is_message(payload):
                     self._next.remove(side)
                     self.garbled += 1
                     payload = payload[:PREFIX] + bytes([NO_TAG]) + payload[PREFIX + 1 :]

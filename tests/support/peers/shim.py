@@ -88,15 +88,26 @@ def releases(*items: si.AllocationRelease) -> si.AllocationReleasesRequest:
     return si.AllocationReleasesRequest(allocationsToRelease=items)
 
 
+def detail(error: grpc.aio.AioRpcError, kind: Any) -> Any:
+    """The detail of that kind in an error; an empty one if there is none."""
+    status = rpc_status.from_call(error)
+    found = kind()
+    for packed in status.details if status else ():
+        if packed.Unpack(found):
+            break
+    return found
+
+
+def info_of(error: grpc.aio.AioRpcError) -> tuple[str, dict[str, str]]:
+    """Reason and metadata in an error."""
+    info = detail(error, error_details_pb2.ErrorInfo)
+    return info.reason, dict(info.metadata)
+
+
 def violations(error: grpc.aio.AioRpcError) -> dict[str, str]:
     """The field violations in an error's details, text by field."""
-    found: dict[str, str] = {}
-    status = rpc_status.from_call(error)
-    for detail in status.details if status else ():
-        request = error_details_pb2.BadRequest()
-        if detail.Unpack(request):
-            found |= {item.field: item.description for item in request.field_violations}
-    return found
+    found = detail(error, error_details_pb2.BadRequest).field_violations
+    return {item.field: item.description for item in found}
 
 
 def faults(error: CallError) -> dict[str, str]:

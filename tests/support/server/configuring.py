@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from google.rpc import error_details_pb2  # type: ignore[import-untyped]
-from grpc_status import rpc_status  # type: ignore[import-untyped]
 
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_server.serving.app import Server
 from support.core.steps import listed
+from support.peers.shim import info_of
 
 
 def text(queue: str, **maxima: int) -> str:
@@ -40,12 +39,7 @@ class Refusal:
 
 def refusal(error: grpc.aio.AioRpcError) -> Refusal:
     """The code, the text, and what is for programs."""
-    info = error_details_pb2.ErrorInfo()
-    status = rpc_status.from_call(error)
-    for detail in status.details if status else ():
-        if detail.Unpack(info):
-            break
-    return Refusal(error.code(), error.details() or "", info.reason, dict(info.metadata))
+    return Refusal(error.code(), error.details() or "", *info_of(error))
 
 
 class Admin:

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 import pytest
-from google.rpc import error_details_pb2  # type: ignore[import-untyped]
-from grpc_status import rpc_status  # type: ignore[import-untyped]
 
-from licorne.v1 import admin_pb2 as apb
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1 import state_pb2 as spb
 from licorne.v1.admin_pb2_grpc import AdminStub
@@ -27,7 +24,7 @@ from licorne_cli.output.text import printable
 from licorne_server.services.admin.rights import EVENT
 from licorne_server.serving.app import Server
 from support.core.builders import START, happened
-from support.peers.shim import PATIENCE
+from support.peers.shim import PATIENCE, info_of
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub
@@ -108,13 +105,7 @@ async def refusal(call: Awaitable[Any]) -> tuple[grpc.StatusCode, str, str]:
     """Code, text and reason with which a call is refused."""
     with pytest.raises(grpc.aio.AioRpcError) as error:
         await call
-    reason = ""
-    status = rpc_status.from_call(error.value)
-    for detail in status.details if status else ():
-        info = error_details_pb2.ErrorInfo()
-        if detail.Unpack(info):
-            reason = info.reason
-    return error.value.code(), error.value.details() or "", reason
+    return error.value.code(), error.value.details() or "", info_of(error.value)[0]
 
 
 async def dumped(admin: Any, rm_id: str = "") -> bytes:
@@ -194,18 +185,8 @@ class Watcher:
         raise AssertionError("the watch ended in order")
 
 
-def info_of(error: grpc.aio.AioRpcError) -> tuple[str, dict[str, str]]:
-    """Reason and metadata in an error."""
-    status = rpc_status.from_call(error)
-    for detail in status.details if status else ():
-        info = error_details_pb2.ErrorInfo()
-        if detail.Unpack(info):
-            return info.reason, dict(info.metadata)
-    return "", {}
-
-
 async def configure(channel: grpc.aio.Channel, rm_id: str = "rm", **extra: str) -> None:
     """Change an RM's extra configuration."""
     keys = {f"event.{name}": value for name, value in extra.items()}
-    request = apb.UpdateConfigurationRequest(rm_id=rm_id, extra_config=keys)
+    request = pb.UpdateConfigurationRequest(rm_id=rm_id, extra_config=keys)
     await AdminStub(channel).UpdateConfiguration(request)
