@@ -1,11 +1,7 @@
 """Names of the things in a cluster, one type each, so that they cannot be mixed up.
 
-An id is whatever the resource manager (RM) calls the thing. Only `PartitionName`
-is ours: it is always the normalized form ``[rmID]name`` (spec § 1.6.5).
-
-Also here:
-
-* Submitter of an application: a user and the groups the user is in.
+An id is whatever the resource manager (RM) calls the thing. Only `PartitionName` is ours: it is always the
+normalized form ``[rmID]name`` (spec § 1.6.5). A submitter is a user and the groups of that user.
 """
 
 from dataclasses import dataclass

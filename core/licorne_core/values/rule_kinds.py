@@ -1,11 +1,8 @@
 """The kinds of placement rules, each declared once (spec § 3, table).
 
 `RULES` is what validation, placement and REST follow, so a new kind is a new entry here. It also
-needs a line in the table "Kinds of placement rules" of ``docs/configuration.md``.
-
-Also here:
-
-* Tags of an application, whose keys are compared without regard to case (spec § 1.5).
+needs a line in the table "Kinds of placement rules" of ``docs/configuration.md``. Keys of tags are compared
+without regard to case (spec § 1.5).
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,9 +1,6 @@
-"""Effects of a configuration on queues: their values before and after.
+"""Effects of a configuration on queues and limits: their values before and after (spec § 10).
 
-Also here:
-
-* Limits that users and groups exceed (spec § 10).
-* Settings in the words of a configuration, for comparisons.
+Settings are compared in the words of a configuration.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,11 +1,7 @@
 """Drives a core the way the engine does, under a clock that a test moves by hand.
 
 After every step the core's books are checked, and every decision against the rules that bind
-decisions: a core test needs no more than this to notice a slip.
-
-Also here:
-
-* What those who watch a core hear, as lines that a test can compare.
+decisions: a core test needs no more than this to notice a slip. Events are shown as lines.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,6 @@
-"""Queue trees on their own, without a scheduler around them: building, using and checking them.
+"""Queue trees without a scheduler: building, using and checking them.
 
-Also here:
-
-* Queues, applications and groups that wait for quotas, opened and shut by hand.
+In a waiting world quotas are opened and shut by hand.
 """
 
 from collections.abc import Callable, Iterator

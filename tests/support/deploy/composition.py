@@ -1,12 +1,8 @@
-"""The composition, and a play of it without containers: its own commands, on loopback.
+"""Composition, Kubernetes manifests, alert rules and dashboard: their contents, and servers started by them.
 
-Paths in containers become paths of this machine, as the volumes say, and addresses become those
-where a process really listens. Everything else is as in the file.
-
-Also here:
-
-* The alert rules and the dashboard of the repository, and what their expressions read.
-* Manifests for Kubernetes: what is in them, and the server that they start.
+The composition is played without containers, by its own commands, on loopback. Paths in containers become
+paths of this machine, as the volumes say, and addresses become those where a process really listens.
+Everything else is as in the file.
 """
 
 import asyncio

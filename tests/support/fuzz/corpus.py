@@ -1,6 +1,7 @@
-"""Messages in files that people can read: where to, which bytes, and what the server answers.
+"""Messages in files that people can read: method, bytes, and the answers of the server.
 
-An entry is some lines, with an empty line behind it::
+A target is a method of one of both packages, found by the descriptors of their services. An entry is some
+lines, with an empty line behind it::
 
     # nodes { nodeID: "n0" } rmID: "fuzz"
     > UpdateNode 0a040a02 6e30 12 04 66757a7a
@@ -8,11 +9,7 @@ An entry is some lines, with an empty line behind it::
 
 The line with `#` is for the reader: the message as text, or what is wrong with it. The bytes are in
 hexadecimal digits, in groups that mean nothing; ``61*300`` are 300 times the byte 61. The lines
-below are what was answered, each kind of answer once, in alphabetical order.
-
-Also here:
-
-* Where messages are sent: every call of both packages, by the services that they describe.
+below are the answers, each kind once, in alphabetical order.
 """
 
 import re

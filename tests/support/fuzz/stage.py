@@ -1,9 +1,4 @@
-"""A server without sockets, the RM that sends it anything, and a bystander that must not notice.
-
-Also here:
-
-* Random messages to one server after the other, for the tests and for the corpus.
-"""
+"""A server without sockets, an RM that sends it random messages, and a bystander that must not notice."""
 
 from collections.abc import Iterator
 from random import Random

@@ -1,8 +1,6 @@
-"""What fields are filled with: what has a meaning here, and what lies at the edges of a type.
+"""Contents of fields: values with a meaning here, and those at the edges of a type.
 
-Also here:
-
-* A protobuf message as a tree of pieces, each of which may be as wrong as wanted.
+A message is a tree of pieces, each of which may be as wrong as wanted.
 """
 
 from collections.abc import Sequence

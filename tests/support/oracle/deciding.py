@@ -3,10 +3,6 @@
 It starts from nothing: usage is added up, queues, applications, asks and nodes are sorted. Asks
 with a reservation come first, then those that replace placeholders. Then the first ask wins that
 all checks let through and that has a node, or else is old enough to have one reserved.
-
-Also here:
-
-* The replacement pass: real asks take the place of placeholders (spec § 6.5).
 """
 
 from typing import NamedTuple

@@ -1,8 +1,6 @@
-"""One partition as the oracle sees it: queues, nodes and applications (spec §§ 2.7, 3-5, 7).
+"""One partition as the oracle sees it: queues, nodes, applications, deadlines (spec §§ 2.7, 3-5, 7).
 
-Also here:
-
-* What is due when, in one list that is searched each time.
+Deadlines are in one list that is searched each time.
 """
 
 from dataclasses import replace

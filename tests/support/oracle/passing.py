@@ -1,8 +1,6 @@
-"""Time and answers: what happens to one partition without a decision (spec §§ 5.4, 8.3-8.6).
+"""Time and answers: changes of one partition without a decision (spec §§ 5.4, 8.3-8.6, 8.12).
 
-Also here:
-
-* What an autoscaler is told: asks that quota would admit and no node takes (spec § 8.12).
+An autoscaler is told of asks that quota would admit and no node takes.
 """
 
 from licorne_core.messages.commands import FailMode

@@ -1,11 +1,7 @@
-"""Predicate checks (spec § 8.4): what is assumed, asked, answered and kept as results.
+"""Checks by the RM: of nodes (spec § 8.4) and of victims (§ 9.4.5), and their results.
 
 How many nodes a check is about is the core's choice; the oracle takes its checks as they are,
 after a look whether they make sense.
-
-Also here:
-
-* Preemption checks: the RM says which victims have to go for its ask (spec § 9.4.5).
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,4 @@
-"""What asks, existing allocations and releases do to a partition (spec §§ 1.6.11, 5.3, 11.3).
-
-Also here:
-
-* Nodes that come, change and go (spec § 7).
-"""
+"""Effects of nodes, asks, existing allocations and releases on a partition (spec §§ 1.6.11, 5.3, 7, 11.3)."""
 
 from licorne_core.messages.commands import NodeAction, NodeUpdate, ReleaseRequest, TerminationType
 from licorne_core.values.asks import Ask

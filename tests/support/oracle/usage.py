@@ -1,9 +1,4 @@
-"""What everybody has, waits for and may have, added up from the records for one decision.
-
-Also here:
-
-* Whose limit is whose, in the words of the specification (§§ 10.2-10.3).
-"""
+"""Usage, wishes and limits of everybody, added up from the records for one decision (spec §§ 10.2-10.3)."""
 
 from support.oracle.books import (
     PREEMPTING,

@@ -1,9 +1,7 @@
-"""Searching in clusters of records, and what becomes of them when a plan is carried out.
+"""Small scenes, searches in them, and enforcement of a maximum (spec § 9.6).
 
-Also here:
-
-* Small scenes: a few queues, one node, allocations and asks of one core.
-* The enforcement of a maximum, played to its end without changing anything (spec § 9.6).
+A scene is a few queues, one node, allocations and asks. Plans are carried out on its records; an enforcement
+is played to its end, and changes nothing.
 """
 
 from collections.abc import Generator

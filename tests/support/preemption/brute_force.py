@@ -1,8 +1,6 @@
 """Preemption by trying everything: every set of victims on every node (spec § 9.4).
 
-Also here:
-
-* Who may be a victim of an ask, and what must be left: spec § 9 over records, plainly.
+The rules for victims are those of spec § 9, over records, plainly.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,10 +1,7 @@
-"""How much Python does for a request between two pauses of the loop, in lines and not in time.
+"""Pieces of work in the server's loop, counted in lines of Python, and a server that has much of everything.
 
-A piece is what one callback of the loop does: nobody else has a turn meanwhile.
-
-Also here:
-
-* A server that has so many of everything: what readers meet at the bounds, in small.
+A piece is the work of one callback of the loop: nobody else has a turn meanwhile. The server has, in small,
+what readers meet at the bounds.
 """
 
 import asyncio

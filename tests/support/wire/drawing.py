@@ -1,8 +1,6 @@
-"""How messages are drawn: few names, so that they meet, and now and then something wrong.
+"""Draws messages, with few names, so that they meet, and now and then something wrong.
 
-Also here:
-
-* What no decent RM sends: it ends with a status that says so, and nothing of it is done.
+No decent RM sends mischief: it ends with a status that says so, and nothing of it is done.
 """
 
 from collections.abc import Sequence

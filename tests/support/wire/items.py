@@ -1,11 +1,7 @@
-"""What an RM may say, as small values that read well in a failing script, and as `si.v1` messages.
+"""Items of an RM, as small values that read well in a failing script, and as messages of `si.v1`.
 
 `fault` is a piece of the reason for which the item must be refused, whatever the state of things;
-empty for an item that may be taken.
-
-Also here:
-
-* Queue configurations that the RMs of the wire machine use, good ones and bad ones.
+empty for an item that may be taken. Configurations are good ones and bad ones.
 """
 
 from typing import NamedTuple

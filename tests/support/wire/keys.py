@@ -1,9 +1,4 @@
-"""The track of a key: what may follow on what (reliability § 3.3).
-
-Also here:
-
-* The track of a foreign allocation.
-"""
+"""Tracks of a key and of a foreign allocation: what may follow on what (reliability § 3.3)."""
 
 from collections.abc import Iterable
 

@@ -1,8 +1,6 @@
-"""The RM's ledger: all its nodes, applications and keys, and what may be the case with each.
+"""The RM's ledger: all its nodes, applications and keys, and the possible states of each.
 
-Also here:
-
-* What a ledger knows of nodes, applications and partitions: by this it judges what it hears.
+The state around a key, of nodes, applications and partitions, decides how an answer is judged.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -1,10 +1,4 @@
-"""Random queue configurations that are valid, as the YAML text that an RM would send.
-
-Also here:
-
-* Random limits: for users and groups, and for the number of applications that run.
-* Resource amounts as worlds draw and write them.
-"""
+"""Random queue configurations that are valid, with limits and amounts, as the YAML text of an RM."""
 
 import json
 from random import Random

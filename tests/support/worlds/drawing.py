@@ -1,10 +1,4 @@
-"""Draws what brings asks to preempt others: full nodes, and asks of those who are due more.
-
-Also here:
-
-* What one RM of a world says about itself: configurations, switches, and whether it has a say.
-* Draws gangs: applications with placeholders, and the real asks that come for their places.
-"""
+"""Draws the settings of one RM, gangs, and crowds: full nodes, and asks that may preempt others."""
 
 from collections.abc import Callable
 from dataclasses import replace

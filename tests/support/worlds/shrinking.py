@@ -1,8 +1,6 @@
-"""Narrows a failing script down to the steps that matter.
+"""Narrows a failing script down to the steps that matter, and shows it.
 
-Also here:
-
-* Scripts for people: a step a line, and of every command only what is out of the ordinary.
+Of every command only what is out of the ordinary is shown.
 """
 
 import json
