@@ -161,19 +161,16 @@ def test_what_asks_bring_along_adds_up() -> None:
     assert refused(driver.do(asks(three[2]))) == {}
 
 
-def test_a_resize_cannot_get_past_the_memory() -> None:
-    """An ask said again with much in it is refused, and stays as it was."""
+@pytest.mark.parametrize(("key", "on_node"), [("k1", None), ("k1", "n"), ("k2", None)])
+def test_no_ask_that_is_said_again_gets_past_the_memory(key: str, on_node: str | None) -> None:
+    """Pending or allocated, resized or placed by its RM: it is refused, and stays as it was."""
     driver = started(RmCaps())
     driver = started(RmCaps(memory=counts(driver).memory + 10 * ASK_BYTES))
     driver.do(asks(ask("one", "k1", vcore=1000), ask("one", "k2", vcore=1)))
-    for key in ("k1", "k2"):
-        large = replace(ask("one", key, vcore=3), footprint=20 * ASK_BYTES)
-        assert list(refused(driver.do(asks(large)))) == [key]
-    assert [
-        known.ask.ask_class.items
-        for known in driver.views.asks(PartitionName("[rm1]default"), "one")
-        if known is not None
-    ] == [(("vcore", 1000),)]
+    large = replace(ask("one", key, on_node=on_node, vcore=3), footprint=20 * ASK_BYTES)
+    assert list(refused(driver.do(asks(large)))) == [key]
+    waiting = driver.views.asks(PartitionName("[rm1]default"), "one")
+    assert [known.ask.ask_class.items for known in waiting if known] == [(("vcore", 1000),)]
 
 
 def test_what_was_brought_counts_until_it_is_gone() -> None:
@@ -186,17 +183,6 @@ def test_what_was_brought_counts_until_it_is_gone() -> None:
     assert counts(driver).memory >= large
     driver.do(releases(release("one", "k1")))
     assert counts(driver).memory - before < 10 * ASK_BYTES
-
-
-def test_an_ask_placed_by_its_rm_cannot_get_past_the_memory() -> None:
-    """An ask that is said again with a node and with much in it is refused, and still waits."""
-    driver = started(RmCaps())
-    driver = started(RmCaps(memory=counts(driver).memory + 10 * ASK_BYTES))
-    driver.do(asks(ask("one", "k1", vcore=1000)))
-    large = replace(ask("one", "k1", on_node="n", vcore=3), footprint=20 * ASK_BYTES)
-    assert list(refused(driver.do(asks(large)))) == ["k1"]
-    waiting = driver.views.asks(PartitionName("[rm1]default"), "one")
-    assert [known.ask.ask_class.items for known in waiting if known] == [(("vcore", 1000),)]
 
 
 def test_ended_applications_give_way_by_number_and_by_bytes() -> None:

@@ -11,7 +11,7 @@ from licorne_core.config.schema import QueueSettings
 from licorne_core.messages.commands import Hold, PredicatePolicy, SetHold, UpdateConfiguration
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import RmId
-from licorne_core.whatif import ConfigurationPlan, ConfigurationPlanRefused, plan_configuration
+from licorne_core.whatif import ConfigurationPlan, plan_configuration
 from licorne_core.whatif.configuration import PROPERTY_DEFAULTS
 from licorne_core.whatif.plans import MOST
 from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
@@ -141,17 +141,6 @@ def test_asks_that_something_else_stops_are_told() -> None:
     assert planned(driver, same).blocked == []
 
 
-def test_an_rm_that_is_asked_is_taken_to_agree() -> None:
-    """Asks about whose nodes the RM has a say are placed as those of others."""
-    driver = settled(
-        "[{name: a, resources: {max: {vcore: 2m}}}, {name: b}]",
-        *(ask("a", f"k{i}", predicate="p", vcore=1) for i in range(6)),
-        predicates=PredicatePolicy(deadline=1.0),
-    )
-    plan = planned(driver, "[{name: a, resources: {max: {vcore: 5m}}}, {name: b}]")
-    assert len(plan.placed) == 3
-
-
 def test_other_rms_are_left_out() -> None:
     """What waits of another RM is neither decided nor told."""
     driver = settled("[{name: a}, {name: b}]")
@@ -180,16 +169,6 @@ def test_lists_end_and_counts_do_not() -> None:
     driver.do(asks(*(ask("a", f"k{i}", vcore=1) for i in range(MOST + 7))))
     plan = planned(driver, "[{name: a}, {name: b}]")
     assert (len(plan.placed), plan.counts.placed) == (MOST, MOST + 7)
-
-
-def test_a_configuration_that_cannot_be_taken_has_no_plan() -> None:
-    """The reason and the problems are those of an update."""
-    driver = settled("[{name: a}, {name: b}]", *several("a", 1, vcore=1))
-    command = reload(config("[{name: a, queues: [{name: x}]}]"))
-    plan = plan_configuration(deepcopy(driver.scheduler), command, driver.now)
-    assert isinstance(plan, ConfigurationPlanRefused)
-    [real] = driver.send(command)
-    assert (plan.reason, plan.problems) == (real.reason, real.problems)  # type: ignore[union-attr]
 
 
 def defaults(text: str) -> dict[tuple[str, str], tuple[str, str]]:

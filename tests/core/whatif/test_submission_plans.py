@@ -114,24 +114,3 @@ def test_a_gang_is_planned_with_the_quota_that_it_brings() -> None:
     driver.do(apps(gang("two", 3, 3)))
     larger = planned(driver, gang("three", 5, 6))
     assert (larger.accepted, larger.queue) == (True, "root.ns")
-
-
-def test_a_gang_takes_the_places_of_its_placeholders() -> None:
-    """Placeholders are placed, and the real asks in their places once these have gone."""
-    new = app("new", "root.a", gang={"vcore": 2})
-    wanted = [
-        ask("new", "p", placeholder=True, group="g", vcore=2),
-        ask("new", "w", group="g", vcore=2),
-    ]
-    plan = planned(settled(), new, *wanted)
-    assert [(one.key, one.node_id, one.code) for one in plan.asks] == [
-        ("p", "n", ""),
-        ("w", "n", ""),
-    ]
-
-
-def test_an_ask_that_is_not_taken_says_so() -> None:
-    """The others go on."""
-    plan = planned(settled(), app("new", "root.a"), ask("new", "bad", vcore=-1), ask("new", "good", vcore=1))
-    assert [(one.key, one.code) for one in plan.asks] == [("bad", "REJECTED"), ("good", "")]
-    assert "negative" in plan.asks[0].message
