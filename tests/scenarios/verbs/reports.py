@@ -1,13 +1,12 @@
 """What a scenario looks at. With ``partition=P`` it is that of another partition than `default`."""
 
-from support.core.watching import heard
-
 from licorne_core.config import load
 from licorne_core.scheduling.preemption.ledger import PreemptionRecord, QueueNumbers
 from licorne_core.values.errors import ConfigError, NotFound
 from licorne_core.views.queues import QueueReport, QueueUsage
 from scenarios.printing import amounts, maximum
 from scenarios.stage import Line, Stage
+from support.core.driver import heard
 from support.core.steps import last, listed
 
 

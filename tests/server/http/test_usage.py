@@ -3,14 +3,13 @@
 import json
 
 import pytest
-from support.core.victims import TIME, victim
 
 from licorne_core.messages.commands import Command, NodeAction, RemoveRm
 from licorne_core.scheduling.preemption.ledger import Ledger, PreemptionRule
 from licorne_core.values.ids import PartitionName, RmId
 from licorne_server.http.json_cluster import node_utilizations
 from licorne_server.http.stream import fragments
-from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.core.builders import TIME, app, apps, ask, asks, config, node, nodes, register, victim
 from support.core.driver import Driver
 from support.server.http_site import Site
 
