@@ -6,10 +6,11 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
 import structlog
 
+from licorne_cli.output.text import say
 from licorne_server.commands.serve_options import add_arguments, settings_of
 from licorne_server.process.bounds import raise_file_limit
 from licorne_server.process.loop import ServerLoop
@@ -42,9 +43,7 @@ def run(args: argparse.Namespace) -> int:
         with process_logs(args.log_level, args.log_format) as flush:
             return _serve(settings, flush)
     except SettingsError as error:
-        if sys.stderr is not None:
-            with suppress(OSError):  # stderr may take no more, and the exit code says it too
-                print(f"licorne: {error}", file=sys.stderr)
+        say(f"licorne: {error}")
         return FAILED
 
 

@@ -63,8 +63,7 @@ class _Options:
         self.add(name, type=Path, metavar="FILE", help=text)
 
     def several(self, name: str, metavar: str, text: str, kind: type = str) -> None:
-        text = f"{text}; repeatable"
-        self.add(name, action="append", default=[], type=kind, metavar=metavar, help=text)
+        self.add(name, action="append", default=[], type=kind, metavar=metavar, help=f"{text}; repeatable")
 
     def switch(self, name: str, usual: bool | None, text: str) -> None:
         self.add(name, action=argparse.BooleanOptionalAction, default=usual, help=text)
