@@ -10,7 +10,7 @@ from licorne_tools.bench.growth.catalogue import DIMENSIONS
 from licorne_tools.bench.growth.measure import Dimension, Growth, Point, grown
 from licorne_tools.bench.growth.report import HEADERS, as_json, section, table
 from licorne_tools.bench.installation import this_build
-from licorne_tools.commands.outcome import OK, Alone, Outcome, shown
+from licorne_tools.commands.outcome import OK, Alone, Outcome, each, shown
 from licorne_tools.commands.report import Report, wanted
 
 NAME = "growth"
@@ -44,8 +44,12 @@ def run(args: argparse.Namespace) -> int:
     outcome = Outcome()
     say(str(this_build()))
     progress = Progress()
+    growths: list[Growth] = []
     with shown(progress):
-        growths = measured(dimensions, args.runs, progress, outcome)
+        for dimension in each(NAME, dimensions, progress, outcome):
+            with outcome:
+                progress.step("sizes", args.runs * len(dimension.sizes))
+                growths.append(grown(dimension, args.runs, partial(tell, dimension, progress)))
     if growths:
         with while_read():
             show(growths, as_data=args.json)
@@ -70,19 +74,6 @@ def chosen(args: argparse.Namespace) -> list[Dimension]:
         if name not in DIMENSIONS:
             raise UsageError(f"--only: {name!r} is none of {', '.join(DIMENSIONS)}")
     return [dimension for dimension in DIMENSIONS.values() if dimension.name in names]
-
-
-def measured(dimensions: list[Dimension], runs: int, progress: Progress, outcome: Outcome) -> list[Growth]:
-    """One dimension after the other, as far as they do not fail."""
-    growths: list[Growth] = []
-    for number, dimension in enumerate(dimensions, start=1):
-        with outcome:
-            progress.begin(f"{NAME} {dimension.name}, {number} of {len(dimensions)}")
-            progress.step("sizes", runs * len(dimension.sizes))
-            growths.append(grown(dimension, runs, partial(tell, dimension, progress)))
-        if outcome.is_interrupted:
-            break
-    return growths
 
 
 def tell(dimension: Dimension, progress: Progress, point: Point) -> None:

@@ -14,7 +14,7 @@ from licorne_tools.bench.isolation.catalogue import ATTACKS
 from licorne_tools.bench.isolation.latency import COUNTS, NEIGHBOUR, Line, Setting, attacks, crowds
 from licorne_tools.bench.report import Run, environment, runs_as_json, summary
 from licorne_tools.bench.runs import alone
-from licorne_tools.commands.outcome import Alone, Outcome, shown
+from licorne_tools.commands.outcome import Alone, Outcome, each, shown
 
 Result = tuple[Line, list[Run]]
 FULL = 100
@@ -82,8 +82,15 @@ def run(args: argparse.Namespace) -> int:
     lines = chosen(args, progress)
     outcome = Outcome()
     say(str(this_build()))
+    results: list[Result] = []
     with shown(progress):
-        results = measured(lines, args, progress, outcome)
+        for line in each(args.scenario, lines, progress, outcome):
+            runs: list[Run] = []
+            with outcome:
+                for _ in range(args.runs):
+                    runs.append(one_run(line))
+            if runs:
+                results.append((line, runs))
     if results:
         with while_read():
             show(args, results)
@@ -116,24 +123,6 @@ def chosen(args: argparse.Namespace, progress: Progress) -> list[Line]:
     if args.profile is not None and (len(lines) > 1 or args.runs > 1):
         raise UsageError("--profile: there would be several servers; choose one line and run")
     return lines
-
-
-def measured(
-    lines: Sequence[Line], args: argparse.Namespace, progress: Progress, outcome: Outcome
-) -> list[Result]:
-    """One line after the other: the runs that were done of each."""
-    results: list[Result] = []
-    for number, line in enumerate(lines, start=1):
-        runs: list[Run] = []
-        with outcome:
-            progress.begin(f"{args.scenario} {line.name}, {number} of {len(lines)}")
-            for _ in range(args.runs):
-                runs.append(one_run(line))
-        if runs:
-            results.append((line, runs))
-        if outcome.is_interrupted:
-            break
-    return results
 
 
 def one_run(line: Line) -> Run:

@@ -2,10 +2,11 @@
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Protocol, TypeVar
 
 from licorne_cli.failures import UsageError
 from licorne_cli.output.text import is_terminal, say
@@ -55,6 +56,26 @@ class Outcome:
             self.code = max(self.code, FAILED)
             return True
         return False
+
+
+class Named(Protocol):
+    """Something that is measured by itself."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the scenario."""
+
+
+N = TypeVar("N", bound=Named)
+
+
+def each(scenario: str, items: Sequence[N], progress: Progress, outcome: Outcome) -> Iterator[N]:
+    """One of a scenario's items after the other, announced; none after an interrupt."""
+    for number, item in enumerate(items, start=1):
+        progress.begin(f"{scenario} {item.name}, {number} of {len(items)}")
+        yield item
+        if outcome.is_interrupted:
+            break
 
 
 PER_SECOND = 4
