@@ -1,6 +1,7 @@
-"""When a client comes back: tries are counted, not timed."""
+"""A lost server: how soon the client is back, and where."""
 
 import asyncio
+import logging
 
 import grpc
 import pytest
@@ -8,7 +9,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 from grpc import aio
 
-from licorne import Client, RetryConfig
+from licorne import Client, ConnectionLost, RetryConfig
 from licorne import connection as client_connection
 from licorne.channel import Backoff, wanted_wait
 from licorne_server.testing import Proxy, serve
@@ -120,3 +121,43 @@ async def test_a_server_without_room_says_how_long_to_stay_away(
         backoff = rm._connection._backoff
     assert isinstance(backoff, Recorded)
     assert backoff.asked[:3] == [7.0, "exhausted", "lost"]
+
+
+async def test_only_the_first_redirect_is_followed_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The next one waits as a failure does: the client does not overrun servers in a circle."""
+    caplog.set_level(logging.INFO, "licorne")
+    patient = RetryConfig(initial=1_000_000, maximum=1_000_000)
+    addresses: list[str] = []
+
+    async def redirect(stream: ScriptedStream) -> None:
+        await stream.welcome(redirect=addresses[0])
+
+    async with scripted(redirect, redirect) as target:
+        addresses.append(target)
+        async with Client(target, rm_id="rm1", retry=patient):
+            await eventually(lambda: len(waits(caplog)) == 2)
+    assert waits(caplog)[0] == 0
+    assert waits(caplog)[1] > 0
+
+
+def waits(caplog: pytest.LogCaptureFixture) -> list[float]:
+    """How many seconds the client waited after each redirect, as it has logged them."""
+    told = [record.getMessage() for record in caplog.records]
+    return [float(line.split()[-2]) for line in told if line.startswith("redirected")]
+
+
+async def test_redirects_are_no_session() -> None:
+    """A client that is only redirected gives up in time."""
+    addresses: list[str] = []
+
+    async def redirect(stream: ScriptedStream) -> None:
+        await stream.welcome(redirect=addresses[0])
+
+    hasty = RetryConfig(initial=0.01, maximum=0.01, give_up_after=0.001)
+    async with scripted(*[redirect] * 100) as target:
+        addresses.append(target)
+        async with Client(target, rm_id="rm1", retry=hasty) as rm:
+            with pytest.raises(ConnectionLost, match="redirected"):
+                await asyncio.wait_for(rm.ready(), 10)
