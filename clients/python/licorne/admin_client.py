@@ -51,8 +51,9 @@ class AdminCalls(OfOneRm):
         Texts are wanted with `with_config`. They are left out from the one on that would make the
         answer larger than 4 MiB.
         """
-        request = self._about(
-            pb.ListConfigurationsRequest, "configurations", revision=revision, with_config=with_config
+        check_arguments(revision=revision, with_config=with_config)
+        request = pb.ListConfigurationsRequest(
+            rm_id=self._rm("configurations"), revision=revision, with_config=with_config
         )
         answer = await self._calls.call(
             lambda channel: _stub(channel).ListConfigurations, request, at_least=LONG
@@ -81,8 +82,9 @@ class AdminCalls(OfOneRm):
 
         Raises ConfigInvalid, and StaleRevision as `update_configuration` does.
         """
-        request = self._about(
-            pb.PlanConfigurationRequest, "plan_configuration", config=config, base_revision=base_revision
+        check_arguments(config=config, base_revision=base_revision)
+        request = pb.PlanConfigurationRequest(
+            rm_id=self._rm("plan_configuration"), config=config, base_revision=base_revision
         )
         return await self._calls.call(
             lambda channel: _stub(channel).PlanConfiguration, request, at_least=LONG
@@ -103,14 +105,16 @@ class AdminCalls(OfOneRm):
         Raises StaleRevision if it is not in force any more, and ConfigInvalid. Nothing is touched
         then.
         """
-        request = self._about(
-            pb.UpdateConfigurationRequest,
-            "update_configuration",
-            config=config,
-            comment=comment,
+        extra = extra_config or {}
+        check_arguments(config=config, comment=comment, policy_group=policy_group)
+        check_arguments(base_revision=base_revision, extra_config=extra)
+        request = pb.UpdateConfigurationRequest(
+            rm_id=self._rm("update_configuration"),
             policy_group=policy_group,
+            config=config,
+            extra_config=extra,
             base_revision=base_revision,
-            extra_config=extra_config or {},
+            comment=comment,
         )
         return await self._calls.call(
             lambda channel: _stub(channel).UpdateConfiguration, request, at_least=LONG
@@ -124,9 +128,9 @@ class AdminCalls(OfOneRm):
         Raises StaleRevision as `update_configuration` does, and NotFound for a revision that is not
         retained.
         """
-        request = self._about(
-            pb.RollBackConfigurationRequest,
-            "roll_back_configuration",
+        check_arguments(revision=revision, base_revision=base_revision, comment=comment)
+        request = pb.RollBackConfigurationRequest(
+            rm_id=self._rm("roll_back_configuration"),
             revision=revision,
             base_revision=base_revision,
             comment=comment,
@@ -181,28 +185,39 @@ class AdminCalls(OfOneRm):
 
         The RM's own setting of the node holds as well: both must let them.
         """
-        request = self._about(
-            pb.SetNodeSchedulableRequest, "set_node_schedulable", node_id=node_id, schedulable=schedulable
+        check_arguments(node_id=node_id, schedulable=schedulable)
+        request = pb.SetNodeSchedulableRequest(
+            rm_id=self._rm("set_node_schedulable"),
+            partition=self._partition(partition),
+            node_id=node_id,
+            schedulable=schedulable,
         )
-        request.partition = self._partition(partition)
         return await self._calls.call(lambda channel: _stub(channel).SetNodeSchedulable, request)
 
     async def stop_application(
         self, application_id: str, reason: str = "", *, partition: str = DEFAULT_PARTITION
     ) -> pb.StopApplicationResponse:
         """End an application: its RM gets requests to stop all allocations, and its failure."""
-        request = self._about(
-            pb.StopApplicationRequest, "stop_application", application_id=application_id, reason=reason
+        check_arguments(application_id=application_id, reason=reason)
+        request = pb.StopApplicationRequest(
+            rm_id=self._rm("stop_application"),
+            partition=self._partition(partition),
+            application_id=application_id,
+            reason=reason,
         )
-        request.partition = self._partition(partition)
         return await self._calls.call(lambda channel: _stub(channel).StopApplication, request)
 
     async def set_queue_stopped(
         self, queue: str, stopped: bool, *, partition: str = DEFAULT_PARTITION
     ) -> pb.SetQueueStoppedResponse:
         """Stop a queue with all below it, or start it again; what runs goes on."""
-        request = self._about(pb.SetQueueStoppedRequest, "set_queue_stopped", queue=queue, stopped=stopped)
-        request.partition = self._partition(partition)
+        check_arguments(queue=queue, stopped=stopped)
+        request = pb.SetQueueStoppedRequest(
+            rm_id=self._rm("set_queue_stopped"),
+            partition=self._partition(partition),
+            queue=queue,
+            stopped=stopped,
+        )
         return await self._calls.call(lambda channel: _stub(channel).SetQueueStopped, request)
 
     async def log_levels(self) -> dict[str, str]:
@@ -236,7 +251,8 @@ class AdminCalls(OfOneRm):
         Raises CallFailed with the reason ``RM_CONNECTED`` while a stream of it is open, and without
         `force` with ``RM_HAS_ALLOCATIONS`` while allocations run. They are not stopped.
         """
-        request = self._about(pb.ForgetRmRequest, "forget_rm", force=force)
+        check_arguments(force=force)
+        request = pb.ForgetRmRequest(rm_id=self._rm("forget_rm"), force=force)
         await self._calls.call(lambda channel: _stub(channel).ForgetRm, request)
 
 

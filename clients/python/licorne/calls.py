@@ -313,14 +313,6 @@ class OfOneRm:
             return name
         return f"[{self.rm_id}]{name or DEFAULT_PARTITION}"
 
-    def _about(self, kind: type[Request], call: str, **values: object) -> Request:
-        """A request about the RM, with arguments that are checked by the names of its fields.
-
-        Raises as `check_arguments` and `_rm` do.
-        """
-        check_arguments(**values)
-        return kind(rm_id=self._rm(call), **values)
-
     def _rm(self, call: str) -> str:
         """The id of the RM. Raises ValueError where none was named."""
         if not self.rm_id:
