@@ -22,11 +22,12 @@ _NUMBER = Pattern(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _FLAGS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Cursor:
     """A node, the path of keys that leads to it, and the report for its problems.
 
-    `node` is None for a value that is absent.
+    `node` is None for a value that is absent. Never changed after it was made, and not frozen: one is
+    made for every value, and freezing takes time.
     """
 
     node: Node | None
@@ -177,7 +178,7 @@ class Cursor:
         self.problem(f"expected {wanted}, found {_shown(self.node)}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Fields:
     """The entries of a mapping by key, absent ones as well."""
 
