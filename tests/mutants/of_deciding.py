@@ -40,6 +40,20 @@ DECIDING = (
         nth=2,
     ),
     Defect(
+        "noted-while-off",
+        "Journal.note_all",
+        never("on"),
+        "events of several records are lost",
+        ("events/test_cluster",),
+    ),
+    Defect(
+        "absent-is-faulty",
+        "Cursor.flag",
+        negate("is_null"),
+        "a flag that is not given is false whatever its default",
+        ("config/test_settings",),
+    ),
+    Defect(
         "known-size-unmeasured",
         "check_new",
         without("INT64_MAX"),
