@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.messages.commands import NodeAction, TerminationType
+from licorne_core.messages.commands import TerminationType
 from licorne_core.messages.effects import ApplicationsAnswered, ApplicationsUpdated, Effect
 from licorne_core.model.apps.states import TERMINATED_TIME
 from licorne_core.values.ids import AppId, PartitionName
@@ -171,17 +171,6 @@ def test_an_ask_of_a_completed_application_is_refused(driver: Driver) -> None:
     assert refused(driver.do(asks(late))) == {"late": "failed to find application job"}
 
 
-@pytest.mark.row(117)
-def test_losing_its_last_node_completes_an_application_without_asks(driver: Driver) -> None:
-    """One that still waits for something keeps running instead."""
-    driver.do(apps(app("waits", "root.a")))
-    wanted = [ask("job", "k", memory=1), ask("waits", "k", memory=1), ask("waits", "m", memory=1)]
-    driver.do(asks(*wanted))
-    effects = driver.do(nodes(node("n1", NodeAction.DECOMISSION)))
-    assert (states(effects, "job"), states(effects, "waits")) == (["Completing"], [])
-    assert driver.views.application(DEFAULT, AppId("waits")).state == "Running"
-
-
 @pytest.mark.row(17)
 def test_a_rollback_that_comes_too_late_is_ignored(driver: Driver) -> None:
     """Nobody's key, a key that waits, and a removed application are left as they are."""
@@ -190,20 +179,6 @@ def test_a_rollback_that_comes_too_late_is_ignored(driver: Driver) -> None:
     for app_id, key in (("job", "k2"), ("job", "k9"), ("nobody", "k0"), ("job", "")):
         assert driver.do(releases(release(app_id, key, why=failed))) == []
     assert driver.views.application(DEFAULT, AppId("job")).allocation_count == 2
-
-
-@pytest.mark.row(17)
-def test_a_rollback_keeps_its_place(driver: Driver) -> None:
-    """What could not be run is an ask of its old priority and age again, before those behind it,
-    once its back-off is over."""
-    driver.do(asks(ask("job", "old", memory=2, priority=1)))
-    driver.now += 5
-    driver.do(asks(ask("job", "young", memory=2, priority=1), ask("job", "low", memory=2)))
-    failed = release("job", "old", why=TerminationType.SCHEDULING_FAILED_ON_RM)
-    effects = driver.do(releases(failed))
-    assert (released(effects), states(effects, "job"), keys(effects)) == ([], [], ["young"])
-    assert keys(driver.wait(1.0)) == []
-    assert keys(driver.do(releases(release("job", "young")))) == ["old"]
 
 
 @pytest.mark.row(57)

@@ -20,12 +20,11 @@ from support.core.builders import (
     releases,
     remove_apps,
 )
-from support.core.driver import START, Driver, keys, placed, refused_apps, released, states
+from support.core.driver import START, Driver, placed, refused_apps, released, states
 from support.core.steps import listed
 
 DEFAULT = PartitionName("[rm1]default")
 FAIR = "application.sort.policy: fair"
-NO_PRIORITY = "application.sort.priority: disabled"
 
 
 def leaf(*properties: str, memory: int = 100, at: tuple[float, ...] = (0.0, 1.0)) -> Driver:
@@ -73,54 +72,7 @@ def test_fair_gives_applications_the_same() -> None:
     assert all(abs(Counter(order[:n])["app-0"] * 2 - n) <= 1 for n in range(20))
 
 
-@pytest.mark.row(99)
-@pytest.mark.parametrize(
-    ("properties", "order"),
-    [
-        ((), ["app-1", "app-1", "app-0", "app-0"]),
-        ((NO_PRIORITY,), ["app-0", "app-0", "app-1", "app-1"]),
-        ((FAIR,), ["app-1", "app-1", "app-0", "app-0"]),
-        ((FAIR, NO_PRIORITY), ["app-1", "app-0", "app-1", "app-0"]),
-    ],
-    ids=["fifo", "fifo, disabled", "fair", "fair, disabled"],
-)
-def test_priority_goes_first_unless_disabled(properties: tuple[str, ...], order: list[str]) -> None:
-    """Priority goes before age or usage; where it is disabled it only breaks ties."""
-    driver = leaf(*properties)
-    driver.send(asks(*wave("app-0", 2), *wave("app-1", 2, priority=3)))
-    assert served(driver) == order
-
-
-@pytest.mark.row(113)
-def test_an_older_ask_behind_others_makes_its_application_older() -> None:
-    """The creation time of any ask counts, also of one that is not first in its application."""
-    driver = leaf(NO_PRIORITY, memory=1)
-    driver.send(asks(*wave("app-0", 1, priority=5), *wave("app-1", 1, priority=5)))
-    driver.send(asks(ask("app-1", "old", created=START - 100, memory=1)))
-    assert keys(driver.run()) == ["app-1-0"]
-
-
-# Order of asks
-
-
-# States
-
-
-@pytest.mark.row(105)
-def test_states_are_told_as_they_are_entered() -> None:
-    """Accepted with the first ask, Running, Completing when idle, Completed 30 seconds later."""
-    driver = leaf()
-    effects = driver.do(asks(*wave("app-0", 1)))
-    assert states(effects, "app-0") == ["Accepted", "Running"]
-    effects = driver.do(releases(release("app-0", "app-0-0")))
-    assert states(effects, "app-0") == ["Completing"]
-    assert states(driver.wait(29.9), "app-0") == []
-    assert states(driver.wait(0.2), "app-0") == ["Completed"]
-    (done,) = driver.views.applications(DEFAULT, state="completed")
-    assert done.app_id == "app-0"
-    assert [state for _, state in done.state_log] == [
-        "New", "Accepted", "Running", "Completing", "Completed"
-    ]  # fmt: skip
+# Ends
 
 
 @pytest.mark.row(107)

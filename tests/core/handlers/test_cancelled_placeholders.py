@@ -70,17 +70,6 @@ def counts(driver: Driver) -> tuple[int, int]:
     return group.open, group.timed_out
 
 
-def test_the_ask_waits_until_the_last_placeholder_has_ended() -> None:
-    """However much room there is: one that has ended counts as timed out, the other is open."""
-    driver = in_vain()
-    assert keys(driver.wait(30)) == []
-    assert keys(driver.do(releases(release("job", "p1", why=TerminationType.TIMEOUT)))) == []
-    assert counts(driver) == (1, 1)
-    effects = driver.do(releases(release("job", "p2", why=TerminationType.TIMEOUT)))
-    assert keys(effects) == ["large"]
-    assert counts(driver) == (0, 2)
-
-
 def test_each_cancelled_placeholder_is_told_of_once() -> None:
     """Also when more large asks come, and when the time is up."""
     driver = in_vain()
@@ -201,14 +190,6 @@ def test_the_end_of_a_completion_is_the_end_of_the_wait() -> None:
     assert states(driver.do(releases(release("job", "small"))), "job") == ["Completing"]
     assert (released(driver.wait(30)), counts(driver)) == ([], (0, 1))
     assert keys(driver.do(real("late", 2))) == ["late"]
-
-
-def test_a_smaller_ask_waits_as_well() -> None:
-    """The group is open for all of its asks, or none."""
-    driver = in_vain()
-    assert keys(driver.do(real("small", 1))) == []
-    confirmed = (release("job", key, why=TerminationType.TIMEOUT) for key in ("p1", "p2"))
-    assert sorted(keys(driver.do(releases(*confirmed)))) == ["large", "small"]
 
 
 def test_a_placeholder_that_comes_meanwhile_is_waited_for() -> None:

@@ -1,12 +1,16 @@
 """A queue that drains takes nothing new, and leaves nothing behind (reliability Q1, § 2.7.4)."""
 
+import gc
+
 import pytest
 
+from licorne_core.handlers.lifecycle import CLEANING_TIME
 from licorne_core.messages.commands import NewApplication
+from licorne_core.model.queues.queue import Queue
 from licorne_core.values.errors import NotFound
 from licorne_core.values.ids import AppId, PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload, remove_apps
-from support.core.driver import Driver, keys, refused_apps
+from support.core.driver import Driver, refused_apps
 from support.core.steps import last
 
 DEFAULT = PartitionName("[rm1]default")
@@ -75,14 +79,6 @@ def test_a_forced_application_goes_to_recovery_instead() -> None:
 
 
 @pytest.mark.row(50)
-def test_what_is_in_a_draining_queue_goes_on() -> None:
-    """Its applications ask for more, are told of what runs already, and start if they had not."""
-    driver = draining("name: provided")
-    late = [ask("first", "more", memory=1), ask("second", "known", on_node="n1", memory=1)]
-    assert keys(driver.do(asks(*late))) == ["known", "more"]
-
-
-@pytest.mark.row(50)
 def test_a_queue_that_is_gone_leaves_nothing() -> None:
     """Neither a user nor a group counts there any more, and no deadline is kept for it."""
     limit = "limits: [{users: [ann], maxapplications: 9}, {groups: [dev], maxapplications: 9}]"
@@ -116,3 +112,16 @@ def test_a_name_that_comes_back_starts_clean() -> None:
     found = driver.views.queue(DEFAULT, "root.old")
     assert (found.max, found.max_applications, found.allocated) == ({}, 0, {})
     assert (found.counters.allocations_made, found.running_applications) == (0, 0)
+
+
+def test_a_dynamic_queue_that_is_gone_leaves_nothing() -> None:
+    """A dynamic queue that came and went leaves nothing behind, also while there are no nodes."""
+    driver = Driver()
+    rules = "placementrules: [{name: provided, create: true}]"
+    driver.do(register(config("[{name: a}]", rest=rules)))
+    driver.do(apps(app("app-1", "root.passing")), asks(ask("app-1", "k", vcore=1)))
+    driver.do(remove_apps("app-1"))
+    driver.wait(3 * CLEANING_TIME)
+    gc.collect()
+    left = [thing.path for thing in gc.get_objects() if isinstance(thing, Queue)]
+    assert "root.passing" not in left

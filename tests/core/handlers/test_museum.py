@@ -228,16 +228,3 @@ def test_a_promise_ends_with_its_ask() -> None:
     assert not driver.views.queue(DEFAULT, "root.poor").pending
     driver.do(asks(ask("rich", "r3", memory=1)))
     assert keys(driver.do(releases(release("rich", victim, why=PREEMPTED)))) == ["r3"]
-
-
-def test_equal_asks_are_served_as_they_came() -> None:
-    """Asks of one priority and age go in the order in which they came, whatever else waits."""
-    driver = started("[{name: a}]", 1)
-    driver.do(apps(app("job", "root.a")))
-    first = ask("job", "low", priority=-1, created=100.0, memory=1)
-    equals = [ask("job", key, created=50.0, memory=1) for key in ("z", "y", "x")]
-    driver.send(asks(first, *equals))
-    order = keys(driver.run())
-    while len(order) < 4:
-        order += keys(driver.do(releases(release("job", order[-1]))))
-    assert order == ["z", "y", "x", "low"]

@@ -50,24 +50,6 @@ def test_what_others_take_of_a_node_is_told_apart() -> None:
         assert told.available == {"vcore": capacity - 5, "gpu": -1}
 
 
-@pytest.mark.row(115)
-def test_a_larger_node_runs_more() -> None:
-    """Asks that wait for room run when a node's capacity is raised."""
-    driver = fleet({"vcore": 2000})
-    assert len(keys(driver.do(asks(*wave(5, vcore=1000))))) == 2
-    grown = nodes(node("n0", NodeAction.UPDATE, vcore=4000))
-    assert keys(driver.do(grown)) == ["k2", "k3"]
-
-
-@pytest.mark.row(116)
-def test_a_node_may_come_drained() -> None:
-    """A node that is created drained counts in the cluster and takes nothing until it may."""
-    driver = fleet({"vcore": 0})
-    driver.do(nodes(node("late", NodeAction.CREATE_DRAIN, vcore=1000)))
-    assert keys(driver.do(asks(*wave(1, vcore=1000)))) == []
-    assert used(driver, ask("app", "bound", required_node="late", vcore=500)) == ["late"]
-
-
 def test_a_node_may_come_back_under_its_id() -> None:
     """A node that was decommissioned and registered again is a new, empty node."""
     driver = fleet({"vcore": 2000}, {"vcore": 1000})
@@ -98,13 +80,6 @@ def test_only_the_ratio_of_weights_matters() -> None:
     assert len(set(orders[0])) == 5
 
 
-def test_a_type_that_no_node_has_is_not_to_be_had() -> None:
-    """An ask for a resource that no node registers never runs, and does not disturb others."""
-    driver = fleet({"vcore": 1000})
-    odd = ask("app", "odd", priority=9, vcore=1, fpga=1)
-    assert keys(driver.do(asks(odd, *wave(1, vcore=1)))) == ["k0"]
-
-
 @pytest.mark.row(115)
 def test_an_update_without_a_size_changes_nothing() -> None:
     """Neither does one of a node that nobody has, or with attributes alone; none is answered."""
@@ -115,17 +90,6 @@ def test_an_update_without_a_size_changes_nothing() -> None:
     unknown = [node("n9", action, vcore=1) for action in NodeAction if "CREATE" not in action.name]
     assert driver.do(nodes(*bare, named, *unknown)) == []
     assert digest_of(driver.scheduler) == before
-
-
-@pytest.mark.row(116)
-def test_draining_twice_is_draining() -> None:
-    """Flags may be set again: one order to schedule makes the node schedulable."""
-    driver = fleet({"vcore": 1000})
-    for action in (NodeAction.DRAIN_NODE, NodeAction.DRAIN_NODE):
-        assert driver.do(nodes(node("n0", action))) == []
-    assert used(driver, *wave(1, vcore=1)) == []
-    again = [node("n0", NodeAction.DRAIN_TO_SCHEDULABLE)] * 2
-    assert keys(driver.do(nodes(*again))) == ["k0"]
 
 
 @pytest.mark.row(30, 115)

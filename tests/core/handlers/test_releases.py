@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.messages.commands import ReleaseRequest, TerminationType
+from licorne_core.messages.commands import TerminationType
 from licorne_core.values.ids import AppId, PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver, keys, released
@@ -43,25 +43,6 @@ def test_a_repeated_release_is_harmless(driver: Driver, why: TerminationType) ->
         driver.do(releases(release("app", "k0")))
     before = books(driver)
     assert driver.do(releases(release("app", "k0", why=why))) == []
-    assert books(driver) == before
-
-
-@pytest.mark.parametrize(
-    "unknown",
-    [
-        release("nobody", "k0"),
-        release("nobody"),
-        release("app", "k9"),
-        release("app", "k0", partition="other"),
-        release("app", "k0", partition="[rm2]default"),
-        release("", "k0"),
-    ],
-    ids=["app", "app without key", "key", "partition", "foreign partition", "foreign allocation"],
-)
-def test_releases_of_what_is_not_there_are_ignored(driver: Driver, unknown: ReleaseRequest) -> None:
-    """Nothing is said and nothing changes."""
-    before = books(driver)
-    assert driver.do(releases(unknown)) == []
     assert books(driver) == before
 
 

@@ -26,7 +26,6 @@ DEFAULT = PartitionName("[rm1]default")
 ONE = "[{name: a, properties: {%s}}]"
 TWO = "[{name: a, %s}, {name: b}]"
 FAIR = "application.sort.policy: fair"
-NO_PRIORITY = "application.sort.priority: disabled"
 
 
 class Town(Driver):
@@ -60,30 +59,6 @@ class Town(Driver):
         return self.views.queue(DEFAULT, path)
 
 
-def test_another_sort_policy_orders_those_who_wait() -> None:
-    """From fifo to fair and back, the next decision follows the policy in force."""
-    town = Town(ONE % "", "root.a", "root.a")
-    town.want("app-0", 9)
-    town.want("app-1", 9)
-    assert town.serve(4) == ["app-0"] * 4
-    town.follow(ONE % FAIR)
-    assert town.serve(6) == ["app-1"] * 4 + ["app-0", "app-1"]
-    town.follow(ONE % "")
-    assert town.serve(2) == ["app-0"] * 2
-
-
-def test_priority_can_be_disabled_for_those_who_wait() -> None:
-    """In a leaf and among siblings, priority stops to count with the reload that disables it."""
-    town = Town(ONE % "", "root.a", "root.a")
-    town.want("app-0", 4)
-    town.want("app-1", 4, priority=5)
-    assert town.serve(1) == ["app-1"]
-    town.follow(ONE % NO_PRIORITY)
-    assert town.serve(2) == ["app-0"] * 2
-    town.follow(ONE % "")
-    assert town.serve(1) == ["app-1"]
-
-
 @pytest.mark.row(90)
 def test_offsets_and_fences_are_derived_anew() -> None:
     """An offset that comes, grows a fence and goes again moves the queue among its siblings."""
@@ -111,36 +86,6 @@ def test_what_a_parent_hands_down_is_derived_anew() -> None:
     town.follow(queues % "")
     assert town.queue("root.p.a").properties == {}
     assert town.queue("root.p.a").sort_policy == "fifo"
-
-
-@pytest.mark.row(87)
-def test_other_guarantees_measure_the_next_share() -> None:
-    """After 1 to 1, a guarantee of 3 lets its queue catch up until it has three times as much."""
-    town = Town(TWO % "resources: {guaranteed: {memory: 10}}", "root.a", "root.b", memory=20)
-    town.follow("[{name: a, resources: {guaranteed: {memory: 1}}}, {name: b, resources: "
-                "{guaranteed: {memory: 1}}}]")  # fmt: skip
-    town.want("app-0", 20)
-    town.want("app-1", 20)
-    assert sorted(town.serve(4)) == ["app-0", "app-0", "app-1", "app-1"]
-    town.follow("[{name: a, resources: {guaranteed: {memory: 3}}}, {name: b, resources: "
-                "{guaranteed: {memory: 1}}}]")  # fmt: skip
-    assert town.serve(4) == ["app-0"] * 4
-
-
-@pytest.mark.row(91)
-def test_more_applications_may_run_at_once() -> None:
-    """A raised maximum starts who waits, a lowered one stops nobody, none at all is no bound."""
-    town = Town(TWO % "maxapplications: 1", *["root.a"] * 4)
-    for number in range(4):
-        town.want(f"app-{number}", 1)
-    assert town.serve(9) == ["app-0"]
-    town.follow(TWO % "maxapplications: 3")
-    assert town.serve(9) == ["app-1", "app-2"]
-    town.follow(TWO % "maxapplications: 1")
-    assert town.serve(9) == []
-    assert town.queue("root.a").running_applications == 3
-    town.follow(TWO % "")
-    assert town.serve(9) == ["app-3"]
 
 
 def test_roots_number_of_applications_is_that_of_registration() -> None:
@@ -202,15 +147,6 @@ def test_another_node_order_counts_for_the_next_ask() -> None:
     assert (report.node_sort_policy, report.node_sort_weights) == ("binpacking", {"memory": 1.0})
 
 
-def test_other_rules_place_the_next_application() -> None:
-    """Those that are placed stay where they are, and those to come go where the new rules say."""
-    town = Town(TWO % "", "root.a", rest="placementrules: [{name: fixed, value: a}]")
-    town.follow(TWO % "", rest="placementrules: [{name: fixed, value: b}]")
-    town.do(apps(app("next", "root.a")))
-    where = {report.app_id: report.queue for report in town.views.applications(DEFAULT)}
-    assert where == {"app-0": "root.a", "next": "root.b"}
-
-
 @pytest.mark.row(45)
 def test_both_preemption_flags_follow() -> None:
     """The flags that are shown are those of the configuration in force."""
@@ -235,34 +171,6 @@ def test_the_recovery_queue_is_left_alone() -> None:
     assert (before.state, before.is_managed, before.sort_policy) == ("Active", False, "fifo")
     town.want("forced", 3)
     assert town.serve(9) == ["forced"] * 3
-
-
-@pytest.mark.row(51)
-def test_a_queue_that_comes_back_has_its_new_settings() -> None:
-    """While it drains its old maximum counts, and once it is configured again the new one."""
-    town = Town(TWO % "resources: {max: {memory: 1}}", "root.a")
-    town.follow("[{name: b}]")
-    town.want("app-0", 4)
-    assert town.serve(9) == ["app-0"]
-    town.follow(TWO % f"resources: {{max: {{memory: 3}}}}, properties: {{{FAIR}}}")
-    assert town.serve(9) == ["app-0"] * 2
-    assert (town.queue("root.a").state, town.queue("root.a").sort_policy) == ("Active", "fair")
-
-
-@pytest.mark.row(49)
-def test_a_dynamic_queue_in_use_becomes_managed() -> None:
-    """It obeys the configuration from then on, does not vanish when empty, and drains like any."""
-    creates = "placementrules: [{name: provided, create: true}]"
-    town = Town("[{name: b}]", "root.made", rest=creates)
-    town.want("app-0", 4)
-    town.follow("[{name: b}, {name: made, resources: {max: {memory: 2}}}]", rest=creates)
-    assert town.serve(9) == ["app-0"] * 2
-    assert town.queue("root.made").is_managed
-    town.do(releases(release("app-0")))
-    town.wait(60.0)
-    assert (town.queue("root.made").applications, town.queue("root.made").state) == (0, "Active")
-    town.follow("[{name: b}]", rest=creates)
-    assert town.queue("root.made").state == "Draining"
 
 
 @pytest.mark.row(27)
@@ -327,18 +235,6 @@ def test_a_rest_ends_when_it_was_to_end() -> None:
     town.follow(ONE % "")
     assert keys(town.wait(4.9)) == []
     assert keys(town.wait(0.2)) == ["small"]
-
-
-@pytest.mark.row(55)
-def test_the_extra_configuration_is_live_with_the_same_text() -> None:
-    """A switch that comes with an unchanged text is in force for the next decision."""
-    queues = "[{name: a, properties: {application.sort.policy: stateaware}}]"
-    town = Town(queues, "root.a", "root.a")
-    town.want("app-0", 1)
-    town.want("app-1", 1)
-    assert town.serve(9) == ["app-0"]
-    switch = {"stateaware-as-fifo": "true"}
-    assert keys(town.do(reload(config(queues), extra=switch))) == ["app-1-0"]
 
 
 def test_a_reload_within_a_replay_ends_no_replay() -> None:

@@ -2,22 +2,7 @@
 
 import pytest
 
-from licorne_core.messages.commands import Tick
-from support.core.builders import (
-    RM,
-    app,
-    apps,
-    ask,
-    asks,
-    config,
-    node,
-    nodes,
-    register,
-    release,
-    releases,
-    reload,
-    remove_apps,
-)
+from support.core.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
 from support.core.driver import Driver, keys, placed
 from support.core.steps import last
 
@@ -41,23 +26,6 @@ def cluster(text: str, *app_ids: str, vcore: int = 1000, count: int = 1) -> Driv
 def why(driver: Driver, app_id: str, key: str = "") -> str:
     """The summary of an explanation."""
     return last(driver.views.explain(driver.views.resolve(f"[{RM}]default"), app_id, key)).summary
-
-
-@pytest.mark.row(96, 97)
-def test_a_starting_application_without_asks_blocks_for_five_minutes() -> None:
-    """The one that starts holds the others back even with nothing to ask for, but not for ever."""
-    driver = cluster(AWARE, "one", "two")
-    driver.do(asks(ask("one", "o1", vcore=1), ask("two", "w1", vcore=1)))
-    assert keys(driver.wait(299)) == []
-    assert keys(driver.wait(2)) == ["w1"]
-
-
-@pytest.mark.row(97)
-def test_the_next_one_starts_when_the_starting_one_goes() -> None:
-    """An application that is removed while it starts lets the oldest accepted one in."""
-    driver = cluster(AWARE, "one", "two", "three")
-    driver.do(asks(*(ask(who, who, vcore=1) for who in ("one", "three", "two"))))
-    assert keys(driver.do(remove_apps("one"))) == ["two"]
 
 
 @pytest.mark.row(98)
@@ -96,24 +64,6 @@ def test_leaving_the_policy_lets_everybody_in() -> None:
 
 
 @pytest.mark.row(103)
-def test_back_off_after_two_asks_that_fit_nowhere() -> None:
-    """With a threshold of two the third ask is not tried for five seconds."""
-    driver = cluster(BACKOFF, "one", vcore=10, count=9)
-    effects = driver.do(
-        asks(
-            ask("one", "big1", vcore=20, priority=2),
-            ask("one", "big2", vcore=21, priority=2),
-            ask("one", "small", vcore=1),
-        )
-    )
-    assert keys(effects) == []
-    assert "application one backs off" in why(driver, "one", "small")
-    assert keys(driver.wait(4.9)) == []
-    driver.do(releases(release("one", "big1")))
-    assert keys(driver.wait(0.2)) == ["small"]
-
-
-@pytest.mark.row(103)
 def test_back_off_goes_on_as_long_as_the_asks_are_stuck() -> None:
     """After the delay the application is tried, and sent to rest again."""
     driver = cluster(BACKOFF, "one", vcore=10, count=9)
@@ -132,21 +82,6 @@ def test_quota_is_no_reason_for_back_off() -> None:
         asks(ask("one", "small", vcore=1)),
     )
     assert keys(effects) == ["small"]
-
-
-def test_a_newcomer_that_is_removed_makes_room_for_the_next() -> None:
-    """A newcomer that is removed right after its first allocation leaves nothing behind."""
-    driver = Driver()
-    driver.do(
-        register(config("[{name: a, properties: {application.sort.policy: stateaware}}]")),
-        nodes(node("n", memory=10)),
-        apps(app("a1", "root.a"), app("a2", "root.a")),
-    )
-    driver.send(asks(ask("a1", "k", memory=1)))
-    driver.send(Tick(decisions=1))
-    driver.send(asks(ask("a2", "k", memory=1)))
-    driver.send(remove_apps("a1"))
-    assert placed(driver.run()) == [("a2", "k", "n")]
 
 
 def test_a_second_allocation_ends_a_start_whatever_the_policy_is_meanwhile() -> None:
