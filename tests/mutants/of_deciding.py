@@ -175,6 +175,20 @@ DECIDING = (
         ("test_wakeups",),
     ),
     Defect(
+        "opened-too-late",
+        "Scheduler._carry_out",
+        drop("open_blockers"),
+        "an operator takes a drain back, and nobody is woken before the next command",
+        ("operators/test_nodes",),
+    ),
+    Defect(
+        "gone-and-still-waiting",
+        "ReplacingApps.wake",
+        drop("forget"),
+        "a gang whose real ask has gone keeps nodes from others that want as much",
+        ("test_wakeups",),
+    ),
+    Defect(
         "next-is-not-tried",
         "Dirty.forget_app",
         drop("mark_app"),
