@@ -265,17 +265,18 @@ class Preemption:
         return self.search.work // ALLOCATIONS_OF_A_TRY
 
     def begin_turn(self) -> list[NextTurn]:
-        """Allow searches of all leaves again; wake the blockers of those that had none left."""
+        """Allow searches of all leaves again; return the blockers of those that had none left."""
+        if not self._searches:
+            return []
         self._searches.clear()
         return list(self._blockers.of(NextTurn).values())
 
     @property
     def is_postponed(self) -> bool:
         """True if a search is postponed to the next turn."""
-        for blocker in self._blockers.of(NextTurn).values():
-            if not blocker.lets_through():
-                return True
-        return False
+        if not self._searches:
+            return False
+        return any(not blocker.lets_through() for blocker in self._blockers.of(NextTurn).values())
 
     def has_search(self, leaf: Queue) -> bool:
         """True if the leaf has a search left in this turn."""
