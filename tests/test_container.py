@@ -7,7 +7,7 @@ from pathlib import Path
 
 from licorne_cli.commands import parser_for
 from licorne_server.process.build_info import COMPILED, PURE, BuildInfo
-from support.deploy.composition import OURS, mounts, services
+from support.deployment import OURS, mounts, services
 
 ROOT = Path(__file__).parent.parent
 

@@ -11,7 +11,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page, async_playwright, expect
 
 from licorne_server.serving.app import Server, running
-from support.page.town import Town, settings
+from support.page_in_browser import Town, settings
 
 BROWSER = "chromium"
 FLAGS = (

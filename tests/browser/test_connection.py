@@ -9,7 +9,7 @@ from playwright.async_api import Browser, Page, expect
 
 from licorne import Client
 from licorne_server.serving.app import running
-from support.page.town import PARTITION, Town, row, settings
+from support.page_in_browser import PARTITION, Town, row, settings
 from support.peers.tls import tls
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -9,7 +9,7 @@ from playwright.async_api import Page, expect
 
 from licorne import Application, Ask, Client, Node
 from licorne_server.serving.app import Server, running
-from support.page.town import GI, fits, row, settings
+from support.page_in_browser import GI, fits, row, settings
 from support.peers.shim import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

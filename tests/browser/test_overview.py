@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from licorne import Application, Ask
-from support.page.town import GI, PARTITION, WIDE, Town, opened, row, tree
+from support.page_in_browser import GI, PARTITION, WIDE, Town, opened, row, tree
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -12,7 +12,7 @@ from licorne import Application, Ask, Client, Node
 from licorne_core.values.ids import PartitionName
 from licorne_server.serving.app import Server, running
 from support.core.steps import listed
-from support.page.town import PARTITION, fits, settings
+from support.page_in_browser import PARTITION, fits, settings
 from support.peers.shim import eventually
 
 if TYPE_CHECKING:

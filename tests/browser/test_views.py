@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from licorne import Application, Ask, Node
-from support.page.town import EVIL, PARTITION, Town, brightness, fits, opened, row
+from support.page_in_browser import EVIL, PARTITION, Town, brightness, fits, opened, row
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from licorne_server.commands.demo.command import LONGEST_SECONDS
-from support.cli.tty import ORDINARY, Tty
+from support.terminal import ORDINARY, Tty
 
 
 def test_the_demo_runs_to_its_end_and_sums_up() -> None:

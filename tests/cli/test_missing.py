@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from licorne_server.testing import FakeRM
-from support.cli.tty import Tty
 from support.peers.shim import serving
 from support.peers.tls import FILES, tls
 from support.peers.town import Shell, Town
+from support.terminal import Tty
 
 OF_A_PARTITION = (
     ("queues",),

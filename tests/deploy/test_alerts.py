@@ -1,6 +1,6 @@
 """Alerts say what is wrong, how bad it is and what to do, and each was seen to fire."""
 
-from support.deploy.composition import PROMETHEUS, alerts
+from support.deployment import PROMETHEUS, alerts
 from support.docs.pages import Page, code_spans
 
 RUNBOOKS = Page("docs/runbooks.md")

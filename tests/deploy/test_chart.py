@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from support.deploy.composition import (
+from support.deployment import (
     CHART,
     EXAMPLES,
     PLAIN,

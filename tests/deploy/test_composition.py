@@ -9,7 +9,7 @@ import yaml
 from licorne_cli.commands import parser_for
 from licorne_cli.connection.target import VARIABLES
 from licorne_server.commands.serve_options import settings_of
-from support.deploy.composition import OURS, composition, mounts, ours, services
+from support.deployment import OURS, composition, mounts, ours, services
 from support.docs.pages import ROOT
 
 SERVICES = services()

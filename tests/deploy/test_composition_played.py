@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from support.deploy.composition import (
+from support.deployment import (
     LICORNE,
     PATIENCE,
     Play,

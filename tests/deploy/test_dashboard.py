@@ -6,7 +6,7 @@ import subprocess
 from itertools import combinations, pairwise
 from typing import Any
 
-from support.deploy.composition import dashboard, queries, targets
+from support.deployment import dashboard, queries, targets
 from support.docs.pages import ROOT
 
 UNITS = {"bool_yes_no", "bytes", "ops", "percentunit", "s", "short"}

@@ -15,18 +15,7 @@ import yaml
 
 from licorne import Client, TlsConfig
 from licorne_core.config import load
-from support.deploy.composition import (
-    CHART,
-    PATIENCE,
-    PLAIN,
-    core,
-    objects,
-    only,
-    pod,
-    service,
-    settings,
-    unmounted,
-)
+from support.deployment import CHART, PATIENCE, PLAIN, core, objects, only, pod, service, settings, unmounted
 from support.docs.pages import ROOT
 
 FOUND = objects((PLAIN / "licorne.yaml").read_text("utf-8"))

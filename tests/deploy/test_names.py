@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.deploy.composition import alerts, all_metrics, metrics_of, targets
+from support.deployment import alerts, all_metrics, metrics_of, targets
 
 ELSEWHERE = {"up", "licorne_tls_certificate_end_timestamp_seconds"}
 """What Prometheus itself makes of a scrape, and what only a server with TLS has."""

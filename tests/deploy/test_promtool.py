@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.deploy.composition import PROMETHEUS, queries, targets, without_variables
+from support.deployment import PROMETHEUS, queries, targets, without_variables
 
 pytestmark = pytest.mark.promtool
 

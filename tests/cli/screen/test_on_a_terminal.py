@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from support.cli.tty import ALTERNATE, Tty
 from support.peers.town import Town
 from support.server.server_process import ServerProcess
+from support.terminal import ALTERNATE, Tty
 
 QUICK = ("--interval", "0.2")
 

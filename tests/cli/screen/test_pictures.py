@@ -12,7 +12,7 @@ from licorne.v1.state_pb2 import Application, Check, ExplainResponse
 from licorne_cli.screen.pieces import ASCII
 from licorne_cli.screen.tree import Inside
 from licorne_cli.screen.view import View
-from support.cli.tty import GI, NOON, cluster, drawn, queue, root, seen
+from support.terminal import GI, NOON, cluster, drawn, queue, root, seen
 
 PICTURES = Path(__file__).with_name("pictures")
 WIDTHS = (60, 80, 100, 140)

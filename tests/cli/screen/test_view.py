@@ -8,7 +8,7 @@ from licorne.v1.state_pb2 import Application
 from licorne_cli.screen.pieces import UNICODE, bar
 from licorne_cli.screen.tree import Inside, Snapshot
 from licorne_cli.screen.view import LONGEST_FILTER, View
-from support.cli.tty import GI, NOON, cluster, drawn, queue, root, seen
+from support.terminal import GI, NOON, cluster, drawn, queue, root, seen
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from licorne_cli.config.plan import WORSE
 from licorne_cli.config.reading import DIFFERENT
 from licorne_server.commands.demo.world import rounds, worlds
 from licorne_tools.bench.scenarios import SCENARIOS
-from support.deploy.composition import CHART, services
+from support.deployment import CHART, services
 from support.docs.pages import ROOT, Block, Page
 from support.server.server_process import fork_licorne
 

@@ -1,1 +1,0 @@
-"""What `deploy/` has: manifests, the composition, alert rules and dashboards."""

@@ -1,1 +1,0 @@
-"""The page in a browser, and those who look at it."""
