@@ -3,6 +3,5 @@
 In: requests of `si.v1` and `licorne.v1`. Out: their answers, or a status with a typed detail.
 `scheduler.py` and `session.py` are the two ways of an RM, `state.py` reads, `admin/` changes.
 
-Caller: gRPC, through `grpc_server.py`. `call_guard.py` intercepts calls; `statuses.py` makes errors
-into statuses.
+Caller: gRPC, through `grpc_server.py`. `calls.py` intercepts calls, and makes errors into statuses.
 """

@@ -1,18 +1,32 @@
-"""The outermost part of every RPC: turns all errors inside into statuses.
+"""Calls of all services: their admission, their quotas, and the statuses that they end with.
 
-An unforeseen error is logged, and its caller sees a correlation id and no more. Handlers take and
-give bytes. A request is parsed in here, so that garbage is INVALID_ARGUMENT.
+The guard intercepts every call, authenticates its caller and enforces the quotas of the caller's
+peer. No peer can take all places. The streams of RMs that have given their RM need no place,
+because an RM has one of each kind.
+
+Errors inside a call become statuses. An unforeseen error is logged, and its caller sees a
+correlation id and no more. Handlers take and give bytes. A request is parsed in here, so that
+garbage is INVALID_ARGUMENT.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, NoReturn, TypeAlias, TypeVar
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 import grpc
 import structlog
 from google.protobuf.message import Message
 
 from licorne_core.values.errors import NotFound
+from licorne_server.fair import PeerQuota, refusing
+from licorne_server.process.bounds import PeerBounds, host_of, peer_of
+from licorne_server.rms.streams import Stream
+from licorne_server.security.access import Access
+from licorne_server.security.connections import Connections, Link
+from licorne_server.telemetry.measures import Calls, Method
 from licorne_server.wire.errors import (
     CallError,
     Defect,
@@ -26,63 +40,65 @@ from licorne_server.wire.errors import (
 from licorne_server.wire.framing import check_fields
 from licorne_server.wire.items import parse
 
+if TYPE_CHECKING:
+    from licorne_server.telemetry.tracing.tracing import Tracing
+
 log = structlog.get_logger("core.errors_to_status")
 Request = TypeVar("Request", bound=Message)
 
-Method: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 """One RPC of a service, bytes in and bytes out."""
 
 
-def stream_handler(serve: Callable[[Any], Awaitable[None]]) -> Method:
-    """A bidirectional RPC; `serve` gets the context, and reads and writes bytes through it."""
+def _with_status(serve: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
+    """Have an error of a method end its call with the status that stands for it."""
 
-    async def handle(_: Any, context: Any) -> None:
+    async def handle(request: Any, context: Any) -> Any:
         try:
-            # Metadata leaves with the first message otherwise. If that were cancelled half-way, no
-            # status could be sent any more, and the caller would wait for ever.
-            await context.send_initial_metadata(())
-            await serve(context)
-        except asyncio.CancelledError:
+            return await serve(request, context)
+        except grpc.aio.AbortError:
             raise
         except Exception as error:
             await abort(context, error)
 
-    return grpc.stream_stream_rpc_method_handler(handle)
+    return handle
+
+
+def stream_handler(serve: Callable[[Any], Awaitable[None]]) -> Handler:
+    """A bidirectional RPC; `serve` gets the context, and reads and writes bytes through it."""
+
+    async def handle(_: Any, context: Any) -> None:
+        # Metadata leaves with the first message otherwise. If that were cancelled half-way, no
+        # status could be sent any more, and the caller would wait for ever.
+        await context.send_initial_metadata(())
+        await serve(context)
+
+    return grpc.stream_stream_rpc_method_handler(_with_status(handle))
 
 
 def unary_handler(
     request: type[Request], serve: Callable[[Request, Any], Awaitable[Message | bytes]]
-) -> Method:
+) -> Handler:
     """A unary RPC; `serve` gets the parsed request and the context, and gives the response.
 
     A response may have been turned into bytes elsewhere.
     """
 
     async def handle(raw: bytes, context: Any) -> bytes:
-        try:
-            response = await serve(_parsed(request, raw), context)
-            return response if isinstance(response, bytes) else response.SerializeToString()
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            await abort(context, error)
+        response = await serve(_parsed(request, raw), context)
+        return response if isinstance(response, bytes) else response.SerializeToString()
 
-    return grpc.unary_unary_rpc_method_handler(handle)
+    return grpc.unary_unary_rpc_method_handler(_with_status(handle))
 
 
-def watch_handler(request: type[Request], serve: Callable[[Request, Any], Awaitable[None]]) -> Method:
+def watch_handler(request: type[Request], serve: Callable[[Request, Any], Awaitable[None]]) -> Handler:
     """An RPC of one request and many responses; `serve` writes these through the context."""
 
     async def handle(raw: bytes, context: Any) -> None:
-        try:
-            await context.send_initial_metadata(())
-            await serve(_parsed(request, raw), context)
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            await abort(context, error)
+        await context.send_initial_metadata(())
+        await serve(_parsed(request, raw), context)
 
-    return grpc.unary_stream_rpc_method_handler(handle)
+    return grpc.unary_stream_rpc_method_handler(_with_status(handle))
 
 
 def _parsed(request: type[Request], raw: bytes) -> Request:
@@ -137,3 +153,180 @@ def _status(error: Exception) -> CallError:
             log.error("rpc failed", correlation_id=correlation_id, exc_info=error)
             message = f"internal error, correlation id {correlation_id}"
             return CallError(grpc.StatusCode.INTERNAL, message)
+
+
+OPEN_TO_ALL = "grpc.health.v1.Health"
+"""A service that needs no authentication: probes have no token."""
+
+
+class CallGuard(grpc.aio.ServerInterceptor):
+    """Admits calls, and enforces the quotas of each peer."""
+
+    def __init__(
+        self,
+        access: Access,
+        connections: Connections,
+        bounds: PeerBounds,
+        own: frozenset[str],
+        measures: Calls | None = None,
+        tracing: "Tracing | None" = None,
+    ) -> None:
+        """The services in `own` hold their streams to their quota by `first`.
+
+        Calls are counted in `measures`; `tracing` gets their trace contexts.
+        """
+        self._tracing = tracing
+        self._measures = measures or Calls()
+        self._access = access
+        self._connections = connections
+        self._seconds = bounds.first_message
+        self._own = own
+        self._waiting = PeerQuota(
+            bounds.waiting,
+            bounds.waiting_share,
+            refusing("streams that have sent nothing", "TOO_MANY_SILENT_STREAMS"),
+        )
+        self._calls = PeerQuota(
+            bounds.calls, bounds.calls_share, refusing("calls under way", "TOO_MANY_CALLS")
+        )
+        self._watchers = PeerQuota(
+            bounds.watchers, bounds.watchers_share, refusing("watchers", "TOO_MANY_STREAMS")
+        )
+
+    def stream(self, context: Any) -> Stream:
+        """A call that an RM has opened; `first` reads its first message."""
+        return Stream(context, self._connections.link(context.peer()))
+
+    async def first(self, stream: Stream, context: Any) -> bytes | None:
+        """The first message of a stream; None when the RM's side has ended without one.
+
+        Raises:
+            CallError: it did not come in time, or too many streams of its peer wait for theirs.
+        """
+        with self._waiting.place(self._access.caller(context).peer):
+            first = await stream.first(self._seconds)
+        self._access.ended_by(context, stream.end)
+        return first
+
+    async def intercept_service(
+        self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any
+    ) -> Any:
+        """The handler of a call, behind this guard."""
+        handler = await continuation(handler_call_details)
+        if handler is None:
+            return None
+        method: str = handler_call_details.method
+        if handler.unary_unary is not None:
+            called = Method.of(method, "unary")
+            return handler._replace(unary_unary=self._unary(handler.unary_unary, called))
+        field = "unary_stream" if handler.unary_stream is not None else "stream_stream"
+        serve = getattr(handler, field)
+        own = field == "stream_stream" and method.split("/")[1] in self._own
+        guarded = self._generator if inspect.isasyncgenfunction(serve) else self._streaming
+        called = Method.of(method, "bidi_stream" if field == "stream_stream" else "server_stream")
+        return handler._replace(**{field: guarded(serve, called, None if own else self._watchers)})
+
+    def _unary(self, serve: Any, method: Method) -> Any:
+        async def handle(request: Any, context: Any) -> Any:
+            with self._entered(context, method, self._calls) as link:
+                answer = await serve(request, context)
+                link.heard(_size(request))
+                link.told(_size(answer))
+                return answer
+
+        return _with_status(handle)
+
+    def _streaming(self, serve: Any, method: Method, quota: PeerQuota | None) -> Any:
+        async def handle(request: Any, context: Any) -> None:
+            with self._entered(context, method, quota):
+                async with self._open(context, method):
+                    await serve(request, context)
+
+        return _with_status(handle)
+
+    def _generator(self, serve: Any, method: Method, quota: PeerQuota | None) -> Any:
+        async def handle(request: Any, context: Any) -> AsyncIterator[Any]:
+            try:
+                with self._entered(context, method, quota):
+                    async with self._open(context, method):
+                        async for answer in serve(request, context):
+                            yield answer
+            except grpc.aio.AbortError:
+                raise
+            except Exception as error:
+                await abort(context, error)
+
+        return handle
+
+    @asynccontextmanager
+    async def _open(self, context: Any, method: Method) -> AsyncIterator[None]:
+        """Inside the block a stream is open, and is interrupted if its caller may not have it.
+
+        Raises:
+            CallError: what the caller may do has become less meanwhile.
+        """
+        if method.service == OPEN_TO_ALL:
+            yield
+            return
+        errors: list[CallError] = []
+        limit = asyncio.timeout(None)
+
+        def end(error: CallError) -> None:
+            if not errors:
+                errors.append(error)
+                limit.reschedule(0.0)
+
+        try:
+            async with limit:
+                with self._access.opened(context, end):
+                    yield
+        except TimeoutError:
+            if errors:
+                raise errors[0] from None
+            raise
+
+    @contextmanager
+    def _entered(self, context: Any, method: Method, quota: PeerQuota | None) -> Iterator[Link]:
+        """Inside the block a call is under way.
+
+        Raises:
+            CallError: the caller is not authenticated, or its peer's quota is used up.
+        """
+        link = self._connections.link(context.peer())
+        link.called()
+        begin, code = perf_counter(), grpc.StatusCode.OK.name
+        self._measures.begin(method)
+        if self._tracing is not None:
+            self._tracing.called(context.invocation_metadata() or ())
+        try:
+            if method.service == OPEN_TO_ALL:
+                peer = peer_of(host_of(context.peer()))
+            else:
+                peer = self._access.caller(context).peer
+            with quota.place(peer) if quota else nullcontext():
+                yield link
+        except asyncio.CancelledError:
+            link.resets += 1
+            code = grpc.StatusCode.CANCELLED.name
+            raise
+        except Exception as error:
+            code = _code_of(context, error)
+            raise
+        finally:
+            link.ended()
+            self._measures.end(method, code, perf_counter() - begin)
+
+
+def _code_of(context: Any, error: Exception) -> str:
+    """The name of the status that a call ends with."""
+    if isinstance(error, CallError):
+        return error.code.name
+    if isinstance(error, grpc.aio.AbortError):
+        given = context.code()
+        return next(code.name for code in grpc.StatusCode if given in (code, code.value[0]))
+    return grpc.StatusCode.INTERNAL.name
+
+
+def _size(message: Any) -> int:
+    """The bytes of a message; 0 for one that a library has read or will write."""
+    return len(message) if isinstance(message, bytes) else 0

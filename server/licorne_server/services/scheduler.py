@@ -19,8 +19,7 @@ from licorne_server.rms.rejections import telling_refusal
 from licorne_server.rms.rm import Rm
 from licorne_server.rms.streams import Stream
 from licorne_server.security.access import Access
-from licorne_server.services.call_guard import CallGuard
-from licorne_server.services.calls import stream_handler, unary_handler
+from licorne_server.services.calls import CallGuard, stream_handler, unary_handler
 from licorne_server.wire.errors import CallError, Malformed, aborted, failed_precondition, invalid_argument
 from licorne_server.wire.framing import split
 from licorne_server.wire.requests import registration

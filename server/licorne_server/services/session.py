@@ -22,8 +22,7 @@ from licorne_server.rms.rejections import telling_refusal
 from licorne_server.rms.rm import Rm, Session
 from licorne_server.rms.streams import Stream
 from licorne_server.security.access import Access, Caller
-from licorne_server.services.call_guard import CallGuard
-from licorne_server.services.calls import stream_handler
+from licorne_server.services.calls import CallGuard, stream_handler
 from licorne_server.services.conversation import REQUESTS, Conversation, control
 from licorne_server.wire.caps import ADVISED_ITEMS
 from licorne_server.wire.checks import policy

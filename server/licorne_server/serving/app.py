@@ -39,7 +39,7 @@ from licorne_server.security.connections import Connections
 from licorne_server.security.tls import CertificateEnd
 from licorne_server.security.tokens import tokens_in
 from licorne_server.services.admin import AdminService
-from licorne_server.services.call_guard import CallGuard
+from licorne_server.services.calls import CallGuard
 from licorne_server.services.events import EventsService
 from licorne_server.services.grpc_server import (
     AboutService,

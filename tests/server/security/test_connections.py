@@ -11,7 +11,7 @@ from licorne_server.process.bounds import PeerBounds
 from licorne_server.security import connections
 from licorne_server.security.access import Access
 from licorne_server.security.connections import Connection, Connections, Link
-from licorne_server.services.call_guard import CallGuard
+from licorne_server.services.calls import CallGuard
 from licorne_server.wire.caps import MAX_MESSAGE_BYTES
 
 MUCH = "more bytes than its calls explain"

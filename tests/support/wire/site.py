@@ -34,7 +34,7 @@ from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access
 from licorne_server.security.connections import Connections
 from licorne_server.services.admin import AdminService
-from licorne_server.services.call_guard import CallGuard
+from licorne_server.services.calls import CallGuard
 from licorne_server.services.events import EventsService
 from licorne_server.services.grpc_server import AboutService
 from licorne_server.services.scheduler import SchedulerService

@@ -24,13 +24,13 @@ from licorne_server.services.admin.configuration import ConfigurationMethods, Re
 from licorne_server.services.admin.operations import DumpMethods, LogMethods, RmMethods, VerbMethods
 from licorne_server.services.admin.plans import PlanMethods
 from licorne_server.services.admin.rights import Audit, Names
-from licorne_server.services.calls import Method
+from licorne_server.services.calls import Handler
 
 
 class Part(Protocol):
     """The methods of one subject."""
 
-    def methods(self) -> Mapping[str, Method]:
+    def methods(self) -> Mapping[str, Handler]:
         """The methods by name."""
 
 

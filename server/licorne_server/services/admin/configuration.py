@@ -21,7 +21,7 @@ from licorne_server.security.access import Access
 from licorne_server.services.admin.differences import Differences, differences
 from licorne_server.services.admin.plan_messages import problem_message
 from licorne_server.services.admin.rights import Audit, Names
-from licorne_server.services.calls import Method, unary_handler
+from licorne_server.services.calls import Handler, unary_handler
 from licorne_server.wire.caps import (
     MAX_CONFIG_BYTES,
     bytes_of,
@@ -51,7 +51,7 @@ class ConfigurationMethods:
         self._audit = audit
         self._changes = changes
 
-    def methods(self) -> dict[str, Method]:
+    def methods(self) -> dict[str, Handler]:
         """The methods by name."""
         return {
             "GetConfiguration": unary_handler(pb.GetConfigurationRequest, self._get),
@@ -189,7 +189,7 @@ class RevisionMethods:
         self._thread = thread
         self._changes = changes
 
-    def methods(self) -> dict[str, Method]:
+    def methods(self) -> dict[str, Handler]:
         """The methods by name."""
         roll_back = self._audit.of(
             "roll back configuration",

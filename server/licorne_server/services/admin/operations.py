@@ -29,7 +29,7 @@ from licorne_server.rms.log_levels import RmLogLevels
 from licorne_server.rms.registry import Rms
 from licorne_server.security.access import Access
 from licorne_server.services.admin.rights import Audit, Names
-from licorne_server.services.calls import Method, unary_handler, watch_handler
+from licorne_server.services.calls import Handler, unary_handler, watch_handler
 from licorne_server.services.paging import Page, filled
 from licorne_server.telemetry.logs import levels
 from licorne_server.wire.caps import MAX_QUEUE_PATH, bytes_of, id_problem, size_problem, text_problem
@@ -64,7 +64,7 @@ class RmMethods:
         self._eviction = eviction
         self._configurations = configurations
 
-    def methods(self) -> dict[str, Method]:
+    def methods(self) -> dict[str, Handler]:
         """The methods by name."""
         forget = self._audit.of("forget RM", self._forget, "force")
         return {"ForgetRm": unary_handler(pb.ForgetRmRequest, forget)}
@@ -94,7 +94,7 @@ class DumpMethods:
         self._access = access
         self._audit = audit
 
-    def methods(self) -> dict[str, Method]:
+    def methods(self) -> dict[str, Handler]:
         """The methods by name."""
         dump = self._audit.of("dump state", self._dump)
         return {"DumpState": watch_handler(pb.DumpStateRequest, dump)}
@@ -133,7 +133,7 @@ class LogMethods:
         self._time_slices = time_slices
         self._wanted = wanted
 
-    def methods(self) -> dict[str, Method]:
+    def methods(self) -> dict[str, Handler]:
         """The methods by name."""
         change = self._audit.of("set log level", self._set, "logger", "level")
         return {
@@ -183,7 +183,7 @@ class VerbMethods:
         self._names = names
         self._audit = audit
 
-    def methods(self) -> dict[str, Method]:
+    def methods(self) -> dict[str, Handler]:
         """The methods by name."""
         of = self._audit.of
         node = of("set node schedulable", self._node, "partition", "node_id", "schedulable")
